@@ -1,0 +1,93 @@
+"""Cocoax: what in an input makes its representation similar to these things, rather than to those?
+
+    encoder = cocoax.load("starter")
+    corpus, foil = encoder.reference(images), encoder.text.reference(["a cup of coffee"])
+    target = cocoax.contrastive_corpus_similarity(corpus, foil)
+    run = cocoax.Rise(samples=1000).run(encoder, image)
+    run.explain(target).plot()
+
+The words are those of the paper "Contrastive Corpus Attribution for Explaining Representations" (ICLR 2023): an encoder
+f, a similarity s, a corpus C and a foil F, a target γ, an attribution method φ and an explicand.
+"""
+
+__version__ = "0.1.0"
+
+from cocoax import plots
+from cocoax.attribution import (
+    Attribution,
+    Captum,
+    ExpectedGradients,
+    GradientShap,
+    IntegratedGradients,
+    KernelShap,
+    Method,
+    Occlusion,
+    RandomAttribution,
+    Rise,
+    Run,
+    SmoothGrad,
+    VanillaGradients,
+)
+from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TextEncoder, load
+from cocoax.features import Baseline, Blur, Constant, Fixed, Mean, Noise
+from cocoax.references import Reference, cache_info, clear_cache, foil_size
+from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
+from cocoax.targets import (
+    Target,
+    contrastive_corpus_similarity,
+    contrastive_similarity,
+    corpus_similarity,
+    representation_similarity,
+    similarity_to,
+)
+
+__all__ = [
+    # encoders f
+    "Encoder",
+    "Explicand",
+    "ImagePreprocess",
+    "TextEncoder",
+    "load",
+    # similarities s
+    "Cosine",
+    "Dot",
+    "Laplacian",
+    "Polynomial",
+    "Rbf",
+    "Similarity",
+    # corpora C and foils F
+    "Reference",
+    "cache_info",
+    "clear_cache",
+    "foil_size",
+    # targets γ
+    "Target",
+    "contrastive_corpus_similarity",
+    "contrastive_similarity",
+    "corpus_similarity",
+    "representation_similarity",
+    "similarity_to",
+    # what replaces removed pixels
+    "Baseline",
+    "Blur",
+    "Constant",
+    "Fixed",
+    "Mean",
+    "Noise",
+    # attribution methods φ
+    "Attribution",
+    "Captum",
+    "ExpectedGradients",
+    "GradientShap",
+    "IntegratedGradients",
+    "KernelShap",
+    "Method",
+    "Occlusion",
+    "RandomAttribution",
+    "Rise",
+    "Run",
+    "SmoothGrad",
+    "VanillaGradients",
+    # pictures
+    "plots",
+]

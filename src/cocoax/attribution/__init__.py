@@ -1,0 +1,31 @@
+"""Attribution methods φ: how a target is spread over the features of an input."""
+
+from cocoax.attribution.captum import Captum
+from cocoax.attribution.expected_gradients import ExpectedGradients
+from cocoax.attribution.gradient_shap import GradientShap
+from cocoax.attribution.integrated_gradients import IntegratedGradients
+from cocoax.attribution.kernel_shap import KernelShap
+from cocoax.attribution.method import Method
+from cocoax.attribution.occlusion import Occlusion
+from cocoax.attribution.random import RandomAttribution
+from cocoax.attribution.removal import Run
+from cocoax.attribution.result import Attribution
+from cocoax.attribution.rise import Rise
+from cocoax.attribution.smoothgrad import SmoothGrad
+from cocoax.attribution.vanilla_gradients import VanillaGradients
+
+__all__ = [
+    "Attribution",
+    "Captum",
+    "ExpectedGradients",
+    "GradientShap",
+    "IntegratedGradients",
+    "KernelShap",
+    "Method",
+    "Occlusion",
+    "RandomAttribution",
+    "Rise",
+    "Run",
+    "SmoothGrad",
+    "VanillaGradients",
+]

@@ -1,0 +1,170 @@
+"""Every other attribution method that Captum has, on the target wrapped as a module."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cocoax.attribution.method import Method, resolve_baseline, results, to_plain
+from cocoax.attribution.result import Attribution
+from cocoax.encoders import Encoder, Explicand
+from cocoax.encoders.encoder import frozen
+from cocoax.features import Blur, grid_segments
+from cocoax.targets import Target, score_all
+
+
+class Captum(Method):
+    """An attribution method of Captum, by name or class: ``Captum("DeepLift")``, ``Captum("Lime", n_samples=200)``.
+
+    What users of images expect is filled in where Captum's method asks for it and it is not given: ``baselines`` is the
+    baseline, ``feature_mask`` a grid, ``sliding_window_shapes`` a cell of that grid, and values keep their sign.
+
+    Args:
+        method: name or class of an attribution in ``captum.attr``.
+        baseline: what removed pixels are replaced by, where the method takes ``baselines``.
+        grid: the patches that methods with a ``feature_mask`` remove.
+        seed: of the method's random numbers; the global random state is left as it was.
+        options: for the method's constructor or its ``attribute``, whichever takes them. A ``layer`` is named as in
+            ``module.named_modules()``.
+
+    """
+
+    def __init__(
+        self,
+        method: str | type,
+        *,
+        baseline: Any = None,
+        grid: int | tuple[int, int] = 7,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        self.method = _find(method)
+        self.baseline = Blur() if baseline is None else baseline
+        self.grid = grid
+        self.seed = seed
+        self.options = options
+        known = _parameters(self.method.__init__) | _parameters(self.method.attribute)
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise ValueError(
+                f"Captum's {self.method.__name__} has no option {unknown[0]!r}; it takes {', '.join(sorted(known))}."
+            )
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        return f"Captum({self.method.__name__!r}{options})"
+
+    def describe(self) -> dict[str, Any]:
+        """Its name and options, as plain values."""
+        plain = {name: to_plain(value) for name, value in self.options.items()}
+        return {
+            "type": f"Captum {self.method.__name__}",
+            "baseline": to_plain(self.baseline),
+            "grid": to_plain(self.grid),
+            "seed": self.seed,
+            **plain,
+        }
+
+    def _explain(
+        self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
+    ) -> list[list[Attribution]]:
+        answers = []
+        for one in explicands:
+            baseline = resolve_baseline(self.baseline, encoder)(one.tensor)
+            ends = encoder.represent(torch.stack([one.tensor, baseline]), progress=False)
+            maps = []
+            for target in targets:
+                module = target.as_module(encoder, one if target.needs_explicand else None)
+                with seeded(self.seed), frozen(encoder.owner), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # about hooks and gradients that it sets up itself
+                    maps.append(self._attribute(encoder, module, one.tensor, baseline))
+            scores = score_all(targets, ends, ends[0])
+            height, width = one.tensor.shape[1:]
+            per_channel = maps[0].shape == one.tensor.shape
+            stacked = torch.stack([part if per_channel else _resized(part, height, width) for part in maps])
+            answers.append(results(self.describe(), encoder.name, encoder.space, one, targets, scores, raw=stacked))
+        return answers
+
+    def _attribute(self, encoder: Encoder, module: nn.Module, explicand: Tensor, baseline: Tensor) -> Tensor:
+        constructor = {name: value for name, value in self.options.items() if name in _parameters(self.method.__init__)}
+        call = {name: value for name, value in self.options.items() if name not in constructor}
+        if isinstance(constructor.get("layer"), str):
+            constructor["layer"] = encoder.layer_named(constructor["layer"])
+        takes = _parameters(self.method.attribute)
+        inner = constructor.pop("attribution_method", None)
+        try:
+            if inner is not None:  # NoiseTunnel and the like wrap another method
+                made = self.method(_find(inner)(module), **constructor)
+                takes = takes | _parameters(_find(inner).attribute)
+            else:
+                made = self.method(module, **constructor)
+            inputs = explicand[None].to(encoder.device)
+            for name, value in self._expected(inputs, baseline[None].to(encoder.device)).items():
+                if name in takes and name not in self.options:
+                    call[name] = value
+            output = made.attribute(inputs, **call)
+        except (RuntimeError, AssertionError, ValueError, TypeError, NotImplementedError) as error:
+            raise RuntimeError(f"Captum's {self.method.__name__} cannot explain {encoder.name!r}: {error}") from error
+        output = output[0] if isinstance(output, tuple) else output
+        values: Tensor = output[0].detach().to("cpu", torch.float32)
+        return values
+
+    def _expected(self, inputs: Tensor, baseline: Tensor) -> dict[str, Any]:
+        _, channels, height, width = inputs.shape
+        distribution = self.method.__name__ in ("DeepLiftShap", "GradientShap")  # these take a set of baselines
+        return {
+            "baselines": baseline.repeat(2, 1, 1, 1) if distribution else baseline,
+            "feature_mask": grid_segments(height, width, self.grid)[None, None].to(inputs.device),
+            "sliding_window_shapes": (channels, -(-height // 7), -(-width // 7)),
+            "strides": (channels, -(-height // 14), -(-width // 14)),
+            "abs": False,
+        }
+
+
+def _find(method: str | type) -> Any:
+    import captum.attr
+
+    if inspect.isclass(method):
+        return method
+    found = getattr(captum.attr, str(method), None)
+    if not inspect.isclass(found) or not hasattr(found, "attribute"):
+        names = sorted(name for name in dir(captum.attr) if hasattr(getattr(captum.attr, name), "attribute"))
+        raise ValueError(f"Captum has no attribution {method!r}; it has {', '.join(names)}.")
+    return found
+
+
+def _parameters(function: Any) -> set[str]:
+    """Names of a function's parameters, without those that every one has."""
+    names = set(inspect.signature(function).parameters)
+    return names - {"self", "args", "kwargs", "forward_func", "model", "inputs", "target"}
+
+
+def _resized(values: Tensor, height: int, width: int) -> Tensor:
+    """The map of a layer ``[channels, h, w]``, summed over channels and enlarged to the input: ``[1, H, W]``."""
+    if values.ndim != 3:
+        raise ValueError(f"A map of shape {list(values.shape)} cannot be laid over an image; use a convolutional layer.")
+    return F.interpolate(values.sum(0)[None, None], size=(height, width), mode="bilinear", align_corners=False)[0]
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed every global random generator for a while; afterwards they are as they were."""
+    python, numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)

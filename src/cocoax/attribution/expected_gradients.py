@@ -1,0 +1,65 @@
+"""Expected Gradients (Erion et al. 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.attribution.gradient import GradientMethod, Points
+from cocoax.attribution.method import check_at_least
+from cocoax.encoders import Encoder
+from cocoax.features import Fixed
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedGradients(GradientMethod):
+    """The mean of ∇γ(b + α (x - b)) ⊙ (x - b) over background inputs b and α uniform in [0, 1].
+
+    Integrated gradients with the baseline averaged out; in expectation complete with respect to the mean score of the
+    background. ``baseline_score`` is the score of the background's mean image.
+
+    Args:
+        background: inputs to draw baselines from (pictures or preprocessed tensors), of the explicand's size.
+        samples: number of draws of b and α.
+        seed: of the draws.
+
+    """
+
+    background: Any
+    samples: int = 200
+    seed: int = 0
+    random = True
+
+    def __post_init__(self) -> None:
+        check_at_least("samples", self.samples, 2)
+
+    def weights(self) -> Tensor:
+        """Equal weights."""
+        return torch.full((self.samples,), 1 / self.samples)
+
+    def prepared(self, encoder: Encoder) -> Self:
+        """The same method with the background as one tensor; its mean image is the baseline whose score is reported."""
+        inputs = [encoder.prepare(one).detach().to("cpu", torch.float32) for one in encoder.as_list(self.background)]
+        if not inputs:
+            raise ValueError("The background has 0 inputs; pass at least one.")
+        if len({one.shape for one in inputs}) > 1:
+            raise ValueError("The background inputs have different shapes; they must be preprocessed alike.")
+        background = torch.stack(inputs)
+        return replace(self, background=background, baseline=Fixed(background.mean(0)))
+
+    def draws(self) -> tuple[Tensor, Tensor]:
+        """Which background input, and which α, each sample has."""
+        random = np.random.default_rng(self.seed)
+        which = random.integers(0, len(self.background), self.samples)
+        return torch.from_numpy(which), torch.from_numpy(random.random(self.samples, dtype=np.float32))
+
+    def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
+        """Points between background inputs and the explicand."""
+        which, along = self.draws()
+        chosen = self.background[which[rows]]
+        difference = explicand - chosen
+        return Points(chosen + along[rows].view(-1, 1, 1, 1) * difference, difference)

@@ -1,0 +1,194 @@
+"""The engine of gradient-based methods.
+
+Every such method is a weighted mean of gradients at a few points, each times a factor:
+
+    φ = Σ_j w_j ∇γ(x_j) ⊙ d_j
+
+The engine takes the points of all explicands in batches, does one forward pass per batch and one vector-Jacobian product
+for each distinct reference (or each target, if those are fewer), and keeps only sums.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.attribution.method import Method, resolve_baseline, results
+from cocoax.attribution.result import Attribution
+from cocoax.encoders import Encoder, Explicand
+from cocoax.encoders.encoder import frozen
+from cocoax.features import Blur
+from cocoax.progress import bar
+from cocoax.targets import Target, score_all
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Where gradients are taken: ``at [n, C, H, W]``, times ``factor`` (of the same shape, or broadcast)."""
+
+    at: Tensor
+    factor: Tensor
+
+
+@dataclass(frozen=True)
+class GradientMethod(Method):
+    """A method that averages gradients of the target with respect to the preprocessed input.
+
+    Args:
+        baseline: what the explicand is compared with: a :class:`cocoax.Baseline`, or a picture.
+        batch_size: points differentiated at a time; automatic if not given.
+
+    """
+
+    baseline: Any = field(default_factory=Blur, kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True)
+    random = False  # whether its points are a random sample, so that it has a standard error
+
+    @abstractmethod
+    def weights(self) -> Tensor:
+        """The weight of each point, ``[n]``."""
+
+    @abstractmethod
+    def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
+        """Some of the points, for an explicand and a baseline ``[C, H, W]``."""
+
+    def prepared(self, encoder: Encoder) -> Self:
+        """The same method; pictures among its options are prepared as the encoder's inputs are."""
+        return replace(self, baseline=resolve_baseline(self.baseline, encoder))
+
+    def _explain(
+        self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
+    ) -> list[list[Attribution]]:
+        if len({one.tensor.shape for one in explicands}) > 1:  # they cannot share batches
+            return [self._explain(encoder, [one], targets, progress)[0] for one in explicands]
+        return self.prepared(encoder)._explain_alike(encoder, explicands, targets, progress)
+
+    def _explain_alike(
+        self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
+    ) -> list[list[Attribution]]:
+        pairs = [(one.tensor, self.baseline(one.tensor)) for one in explicands]
+        ends = [encoder.represent(torch.stack(pair), progress=False) for pair in pairs]
+        weights = self.weights()
+        sums = [_Sums(len(targets), one.tensor) for one in explicands]
+        parts, mixture = shared_parts(targets)
+        size = encoder.batch_size(pairs[0][0], self.batch_size)
+        with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
+            for batch in _batches(len(explicands), len(weights), size):
+                points = [self.points(*pairs[index], rows) for index, rows in batch]
+                own = [ends[index][0] for index, _ in batch]
+                gradients = _gradients(encoder, torch.cat([p.at for p in points]), [len(p.at) for p in points], own, parts)
+                start = 0
+                for (index, rows), point in zip(batch, points, strict=True):
+                    stop = start + len(point.at)
+                    contributions = gradients[:, start:stop] * point.factor
+                    sums[index].add(torch.einsum("tp,pn...->tn...", mixture, contributions), weights[rows])
+                    start = stop
+                shown.update(start)
+        description = self.describe()
+        space = encoder.space
+        return [
+            results(
+                description,
+                encoder.name,
+                space,
+                explicand,
+                targets,
+                score_all(targets, end, end[0]),
+                raw=total.raw,
+                standard_error=total.standard_error() if self.random else None,
+                samples=len(weights),
+            )
+            for explicand, end, total in zip(explicands, ends, sums, strict=True)
+        ]
+
+
+class _Sums:
+    """Weighted sums over the points of one explicand, for all targets."""
+
+    def __init__(self, targets: int, like: Tensor) -> None:
+        self.raw = torch.zeros(targets, *like.shape, dtype=torch.float64)
+        self.squares = torch.zeros(targets, *like.shape[1:], dtype=torch.float64)
+        self.count = 0
+
+    def add(self, contributions: Tensor, weights: Tensor) -> None:
+        """Contributions ``[targets, n, C, H, W]`` of n points."""
+        contributions = contributions.double()
+        self.raw += torch.einsum("tnchw,n->tchw", contributions, weights.double())
+        self.squares += contributions.mean(2).square().sum(1)
+        self.count += contributions.shape[1]
+
+    def standard_error(self) -> Tensor:
+        """Of the channel mean, for equally weighted points."""
+        n = self.count
+        spread = (self.squares - n * self.raw.mean(1).square()).clamp(min=0)
+        return (spread / max(1, n - 1) / n).sqrt()
+
+
+def shared_parts(targets: list[Target]) -> tuple[list[Target], Tensor]:
+    """Few targets of which all others are mixtures: ``parts`` and ``mixture [targets, parts]``.
+
+    They are the targets themselves, or their distinct references if those are fewer.
+    """
+    keys = list(dict.fromkeys((target.similarity, reference) for target in targets for reference in target.weights))
+    if len(targets) <= len(keys):
+        return targets, torch.eye(len(targets))
+    mixture = torch.tensor(
+        [
+            [target.weights.get(reference, 0.0) if similarity == target.similarity else 0.0 for similarity, reference in keys]
+            for target in targets
+        ]
+    )
+    return [Target({reference: 1.0}, similarity) for similarity, reference in keys], mixture
+
+
+def _batches(explicands: int, points: int, size: int) -> Iterator[list[tuple[int, slice]]]:
+    """All points of all explicands in batches of ``size``: lists of (explicand, rows)."""
+    batch: list[tuple[int, slice]] = []
+    room = size
+    for index in range(explicands):
+        start = 0
+        while start < points:
+            stop = min(points, start + room)
+            batch.append((index, slice(start, stop)))
+            room -= stop - start
+            start = stop
+            if room == 0:
+                yield batch
+                batch, room = [], size
+    if batch:
+        yield batch
+
+
+def _gradients(encoder: Encoder, at: Tensor, lengths: list[int], own: list[Tensor], parts: list[Target]) -> Tensor:
+    """Gradients of every part at every point, ``[parts, n, C, H, W]``: one forward pass, one product per part."""
+    inputs = encoder.collate(at).detach().requires_grad_()
+    with torch.enable_grad(), frozen(encoder.owner):
+        representations = encoder(inputs)
+        # The score's own derivative is cheap and taken on a copy; only its product with the encoder's Jacobian is not.
+        leaf = representations.detach().requires_grad_()
+        rows = torch.split(leaf, lengths)
+        gradients = []
+        for number, part in enumerate(parts):
+            score = torch.stack([part.score(row, mine).sum() for row, mine in zip(rows, own, strict=True)]).sum()
+            (cotangent,) = torch.autograd.grad(score, leaf)
+            (gradient,) = torch.autograd.grad(
+                representations, inputs, cotangent, retain_graph=number < len(parts) - 1, allow_unused=True
+            )
+            if gradient is None:
+                raise RuntimeError(
+                    f"The encoder {encoder.name!r} is not differentiable: no gradient reaches its input. Use a method that "
+                    "removes parts, such as cocoax.Rise."
+                )
+            gradients.append(gradient.to("cpu", torch.float32))
+    return torch.stack(gradients)
+
+
+def normal(seed: int, row: int, shape: tuple[int, ...]) -> Tensor:
+    """Standard normal noise number ``row`` of a seed; the same whatever else is drawn."""
+    return torch.from_numpy(np.random.default_rng([seed, row]).standard_normal(shape, dtype=np.float32))

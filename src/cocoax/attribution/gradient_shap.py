@@ -1,0 +1,51 @@
+"""GradientSHAP (Lundberg & Lee 2017; as in Captum, with each explicand paired with its own baseline)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.attribution.gradient import GradientMethod, Points, normal
+from cocoax.attribution.method import check_at_least
+
+
+@dataclass(frozen=True)
+class GradientShap(GradientMethod):
+    """The mean of ∇γ(b + α (x̃ - b)) ⊙ (x̃ - b), with x̃ = x + ε a noisy explicand and α uniform in [0, 1].
+
+    Args:
+        samples: number of draws of noise and α.
+        noise: standard deviation of ε, in units of the preprocessed input.
+        baseline: b, for each explicand its own.
+        seed: of noise and α.
+        batch_size: points differentiated at a time; automatic if not given.
+
+    """
+
+    samples: int = 50
+    noise: float = 0.2
+    seed: int = 0
+    random = True
+
+    def __post_init__(self) -> None:
+        check_at_least("samples", self.samples, 2)
+        check_at_least("noise", self.noise, 0)
+
+    def weights(self) -> Tensor:
+        """Equal weights."""
+        return torch.full((self.samples,), 1 / self.samples)
+
+    def draws(self, shape: tuple[int, ...], rows: slice) -> tuple[Tensor, Tensor]:
+        """The noise ε ``[n, C, H, W]`` and the positions α ``[n]`` of some samples."""
+        noise = torch.stack([normal(self.seed, row, shape) for row in range(rows.start, rows.stop)])
+        alphas = np.random.default_rng(self.seed).random(self.samples, dtype=np.float32)
+        return self.noise * noise, torch.from_numpy(alphas[rows])
+
+    def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
+        """Points between the baseline and the noisy explicand."""
+        noise, along = self.draws(tuple(explicand.shape), rows)
+        difference = explicand + noise - baseline
+        return Points(baseline + along.view(-1, 1, 1, 1) * difference, difference)

@@ -1,0 +1,191 @@
+"""KernelSHAP (Lundberg & Lee 2017): Shapley values by weighted least squares over coalitions of segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.attribution.method import check_at_least
+from cocoax.attribution.removal import Estimate, RemovalMethod
+from cocoax.features import grid_segments
+from cocoax.features.segments import check_segments
+
+_BLOCK = 256  # draws of one block come from one random stream, so that any number of coalitions starts the same
+
+
+@dataclass(frozen=True, eq=False)
+class KernelShap(RemovalMethod):
+    """Shapley values of image segments, from one set of coalitions for all targets; no L1 penalty, so linear in them.
+
+    Small and large coalitions are enumerated while the budget allows, since they weigh most; the rest are drawn in
+    pairs of complements. With a budget of all 2^m - 2 coalitions the values are exact. Complete: ``features`` sums to
+    γ(x) - γ(b). Every pixel of ``values`` shows the value of its segment.
+
+    Args:
+        samples: number of coalitions.
+        grid: segments in a grid, a number or (rows, columns).
+        segments: a label map ``[H, W]`` instead of the grid, from a superpixel algorithm, say.
+        baseline: what replaces the segments outside a coalition.
+        seed: of the drawn coalitions.
+        batch_size: coalitions encoded at a time; automatic if not given.
+
+    """
+
+    samples: int = 1024
+    grid: int | tuple[int, int] = 7
+    segments: Tensor | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least("samples", self.samples, 2)
+
+    def draw(self, height: int, width: int, count: int | None = None) -> Coalitions:
+        """Enumerated and drawn coalitions."""
+        segments = (
+            grid_segments(height, width, self.grid) if self.segments is None else check_segments(self.segments, height, width)
+        )
+        players = int(segments.max()) + 1
+        if players < 2:
+            raise ValueError("KernelShap needs at least two segments; use a finer grid.")
+        everything = 2**players - 2
+        wanted = min(self.samples, everything) if count is None else count
+        if count is None and wanted < min(players, everything):
+            raise ValueError(
+                f"KernelShap needs at least as many samples as segments, {players}. Got samples={self.samples} instead."
+            )
+        if wanted > everything:
+            raise ValueError(f"All {everything} coalitions are there already; the values are exact.")
+        bits, weights, rest = _enumerated(players, self.samples)
+        if len(bits) == wanted:
+            counts = torch.zeros(len(bits), dtype=torch.int64)
+            return Coalitions(segments, bits, weights / weights.sum(), counts)
+        drawn, counts = _drawn(players, len(bits), wanted - len(bits), self.seed)
+        return Coalitions(
+            segments,
+            torch.cat([bits, drawn]),
+            torch.cat([weights, rest * counts / counts.sum()]),
+            torch.cat([torch.zeros(len(bits), dtype=torch.int64), counts]),
+        )
+
+    def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Coalitions:
+        """Coalitions as saved."""
+        return Coalitions(**tensors)
+
+    def estimate(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> Estimate:
+        """Weighted least squares, constrained to sum to the difference of the ends."""
+        z = masks.bits.double()
+        weights = masks.weights[:, None]
+        gain = scores.double() - ends[1].double()
+        total = (ends[0] - ends[1]).double()
+        inverse = torch.linalg.pinv(z.T @ (weights * z), hermitian=True)
+        ones = inverse.sum(1, keepdim=True)
+        # Projects an unconstrained solution onto those that sum to `total`.
+        project = torch.eye(len(inverse), dtype=torch.float64) - ones @ torch.ones(1, len(inverse)).double() / ones.sum()
+        values = project @ inverse @ (z.T @ (weights * gain)) + ones / ones.sum() * total
+        error = self._standard_error(masks, project @ inverse, gain - z @ values)
+        return Estimate(values.T[:, masks.segments], error.T[:, masks.segments], features=values.T)
+
+    def _standard_error(self, masks: Coalitions, solve: Tensor, residuals: Tensor) -> Tensor:
+        """The sandwich estimate, over the pairs that were drawn at random; ``[segments, k]``."""
+        drawn = masks.counts > 0
+        draws = masks.counts[drawn][::2].double()
+        if len(draws) < 2:
+            return torch.zeros(len(solve), residuals.shape[1], dtype=torch.float64)
+        z, residuals = masks.bits[drawn].double(), residuals[drawn]
+        if len(z) % 2:  # the complement of the last one was not encoded
+            z, residuals = (torch.cat([part, torch.zeros_like(part[:1])]) for part in (z, residuals))
+        influence = (solve @ z.T).T  # [coalitions, segments]
+        each = influence[0::2, :, None] * residuals[0::2, None] + influence[1::2, :, None] * residuals[1::2, None]
+        number = draws.sum()
+        share = draws[:, None, None] / number
+        centred = each - (share * each).sum(0)
+        per_pair = masks.weights[drawn].sum() / 2  # the weight that all draws have together, for one of each pair
+        return per_pair * ((share * centred.square()).sum(0) / (number - 1)).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
+class Coalitions:
+    """Sets of kept segments: ``bits [n, m]``, their regression ``weights [n]`` and how often each was drawn ``[n]``."""
+
+    segments: Tensor
+    bits: Tensor
+    weights: Tensor
+    counts: Tensor
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it."""
+        return {"segments": self.segments, "bits": self.bits, "weights": self.weights, "counts": self.counts}
+
+    def full(self, rows: slice) -> Tensor:
+        """Masks ``[n, H, W]``."""
+        return self.bits[rows].float()[:, self.segments]
+
+
+def _masses(players: int) -> list[float]:
+    """The kernel weight of all coalitions of size s and of size m - s together, for s = 1 … m/2; they sum to one."""
+    masses = [
+        (1 if 2 * size == players else 2) * (players - 1) / (size * (players - size)) for size in range(1, players // 2 + 1)
+    ]
+    return [mass / sum(masses) for mass in masses]
+
+
+def _enumerated(players: int, budget: int) -> tuple[Tensor, Tensor, float]:
+    """All coalitions of the sizes that the budget covers in full: bits, weights, and the weight that is left."""
+    rows: list[np.ndarray] = []
+    weights: list[float] = []
+    left = 1.0
+    for size, mass in enumerate(_masses(players), start=1):
+        both = 2 * size != players
+        number = comb(players, size) * (2 if both else 1)
+        if number > (budget - len(rows)) * mass / left * (1 + 1e-9) and len(rows) + number < 2**players - 2:
+            break
+        if len(rows) + number > budget:
+            break
+        for members in combinations(range(players), size):
+            row = np.zeros(players, dtype=np.uint8)
+            row[list(members)] = 1
+            rows += [row, 1 - row] if both else [row]
+        weights += [mass / number] * number
+        left -= mass
+    bits = torch.from_numpy(np.array(rows, dtype=np.uint8).reshape(-1, players))
+    return bits, torch.tensor(weights, dtype=torch.float64), max(left, 0.0)
+
+
+def _drawn(players: int, enumerated: int, wanted: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Distinct coalitions of the sizes that were not enumerated, in pairs of complements, and how often each came."""
+    masses = _masses(players)
+    covered = 0
+    while enumerated > 0:
+        covered += 1
+        enumerated -= comb(players, covered) * (1 if 2 * covered == players else 2)
+    sizes = np.arange(covered + 1, len(masses) + 1)
+    chances = np.array(masses[covered:]) / sum(masses[covered:])
+    found: dict[bytes, list[Any]] = {}  # a pair is known by its first coalition; insertion order is drawing order
+    pairs = -(-wanted // 2)
+    block = 0
+    while len(found) < pairs:
+        random = np.random.default_rng([seed, block])
+        for size, order in zip(random.choice(sizes, _BLOCK, p=chances), random.random((_BLOCK, players)), strict=True):
+            row = np.zeros(players, dtype=np.uint8)
+            row[np.argsort(order)[:size]] = 1
+            key = (row if row[0] else 1 - row).tobytes()
+            if key in found:
+                found[key][1] += 1
+            else:
+                found[key] = [row, 1]
+            if len(found) == pairs:
+                break
+        block += 1
+    bits = np.concatenate([np.stack([row, 1 - row]) for row, _ in found.values()])[:wanted]
+    counts = np.repeat([count for _, count in found.values()], 2)[:wanted]
+    return torch.from_numpy(bits), torch.from_numpy(counts)

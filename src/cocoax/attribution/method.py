@@ -1,0 +1,168 @@
+"""What every attribution method has in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cocoax.attribution.result import Attribution
+from cocoax.encoders import Encoder, Explicand
+from cocoax.features import Baseline, Fixed
+from cocoax.targets import Target
+
+
+class Method(ABC):
+    """An attribution method φ: spreads a target over the features of an explicand.
+
+    Methods are immutable descriptions; the same method with the same seed gives the same result, whatever ran before.
+    """
+
+    def explain(
+        self, encoder: Encoder, explicand: Any, targets: Target | Sequence[Target], *, progress: bool | None = None
+    ) -> Any:
+        """Explain one or many targets for one or many explicands.
+
+        Returns an :class:`Attribution`; a list of them for a list of targets; and for many explicands a list, in their
+        order, of what each alone would give.
+        """
+        asked = check_targets(targets)
+        explicands = [encoder.explicand(one) for one in encoder.as_list(explicand)]
+        if not explicands:
+            raise ValueError("There are 0 explicands; pass at least one.")
+        space = encoder.space
+        for target in asked:
+            target.check_space(space)
+        results = self._explain(encoder, explicands, asked, progress)
+        answers = [one[0] if isinstance(targets, Target) else one for one in results]
+        return answers[0] if encoder.is_one(explicand) else answers
+
+    @abstractmethod
+    def _explain(
+        self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
+    ) -> list[list[Attribution]]:
+        """One list of attributions, in the order of the targets, for each explicand."""
+
+    def describe(self) -> dict[str, Any]:
+        """Its name and options, as plain values."""
+        description: dict[str, Any] = to_plain(self)
+        return description
+
+
+def check_targets(targets: Target | Sequence[Target]) -> list[Target]:
+    """Targets as a list; an error for anything else."""
+    asked = [targets] if isinstance(targets, Target) else list(targets)
+    wrong = [target for target in asked if not isinstance(target, Target)]
+    if wrong:
+        raise TypeError(
+            f"What is explained must be a Target, such as cocoax.contrastive_corpus_similarity(corpus, foil). "
+            f"Got {type(wrong[0]).__name__} instead."
+        )
+    if not asked:
+        raise ValueError("There are 0 targets; pass at least one.")
+    return asked
+
+
+def resolve_baseline(baseline: Any, encoder: Encoder) -> Baseline:
+    """A baseline; a picture given as one is prepared as the encoder's inputs are."""
+    if isinstance(baseline, Baseline):
+        return baseline
+    return Fixed(encoder.prepare(baseline).detach().to("cpu", torch.float32))
+
+
+def check_at_least(name: str, value: float, least: float) -> None:
+    """Raise unless ``value >= least``."""
+    if not value >= least:
+        raise ValueError(f"The '{name}' parameter must be at least {least}. Got {value!r} instead.")
+
+
+def check_positive(name: str, value: float) -> None:
+    """Raise unless ``value > 0``."""
+    if not value > 0:
+        raise ValueError(f"The '{name}' parameter must be above 0. Got {value!r} instead.")
+
+
+def to_plain(value: Any, tensors: dict[str, Tensor] | None = None) -> Any:
+    """A method, with the baselines and tensors inside it, as JSON values.
+
+    Tensors go to ``tensors`` under the key that stands in their place; without it only their shape is told.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        options = {item.name: to_plain(getattr(value, item.name), tensors) for item in fields(value)}
+        return {"type": type(value).__name__, **options}
+    if isinstance(value, Tensor):
+        if tensors is None:
+            return {"type": "Tensor", "shape": list(value.shape)}
+        key = f"option_{len(tensors)}"
+        tensors[key] = value
+        return {"type": "Tensor", "key": key}
+    if isinstance(value, tuple | list):
+        return [to_plain(item, tensors) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(value)
+
+
+def from_plain(plain: Any, tensors: dict[str, Tensor], known: dict[str, type]) -> Any:
+    """What :func:`to_plain` was given."""
+    if isinstance(plain, list):
+        return tuple(from_plain(item, tensors, known) for item in plain)
+    if not isinstance(plain, dict):
+        return plain
+    options = dict(plain)
+    name = options.pop("type")
+    if name == "Tensor":
+        return tensors[options["key"]]
+    if name not in known:
+        raise ValueError(f"The file was written with {name!r}, which this version of Cocoax does not know.")
+    return known[name](**{key: from_plain(item, tensors, known) for key, item in options.items()})
+
+
+def results(
+    description: dict[str, Any],
+    encoder: str,
+    space: str,
+    explicand: Explicand,
+    targets: Sequence[Target],
+    ends: Tensor,
+    *,
+    values: Tensor | None = None,
+    raw: Tensor | None = None,
+    standard_error: Tensor | None = None,
+    features: Tensor | None = None,
+    neutral: Tensor | None = None,
+    samples: int | None = None,
+) -> list[Attribution]:
+    """One attribution per target, from maps ``[targets, ...]`` and the scores ``ends [2, targets]`` of the two ends."""
+    import cocoax
+
+    if values is None:
+        assert raw is not None
+        values = raw.mean(1)
+    how = {
+        "method": description["type"],
+        "options": {key: value for key, value in description.items() if key != "type"},
+        "encoder": encoder,
+        "space": space,
+        "samples": samples,
+        "versions": {"cocoax": cocoax.__version__, "torch": torch.__version__},
+    }
+    return [
+        Attribution(
+            values=values[index].float(),
+            score=float(ends[0, index]),
+            baseline_score=float(ends[1, index]),
+            standard_error=None if standard_error is None else standard_error[index].float(),
+            raw=None if raw is None else raw[index].float(),
+            features=None if features is None else features[index].float(),
+            neutral=0.0 if neutral is None else float(neutral[index]),
+            metadata={**how, "target": target.name, "similarity": str(target.similarity)},
+            picture=explicand.picture,
+            box=explicand.box,
+        )
+        for index, target in enumerate(targets)
+    ]

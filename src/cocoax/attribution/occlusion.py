@@ -1,0 +1,96 @@
+"""Occlusion (Zeiler & Fergus 2014): how much the score drops when a window is removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cocoax.attribution.removal import Estimate, RemovalMethod
+
+
+@dataclass(frozen=True)
+class Occlusion(RemovalMethod):
+    """A window slides over the image; a pixel's value is the mean drop of the score over the windows that cover it.
+
+    Args:
+        window: side of the window in pixels, or (height, width); by default a seventh of the image, rounded up.
+        stride: pixels from one window to the next, or (down, right); by default half a window, rounded up.
+        baseline: what replaces the window.
+        batch_size: occluded inputs encoded at a time; automatic if not given.
+
+    """
+
+    window: int | tuple[int, int] | None = None
+    stride: int | tuple[int, int] | None = None
+
+    def draw(self, height: int, width: int, count: int | None = None) -> Windows:
+        """Every window, row by row; the last ones are cut off by the border."""
+        window = _pair(self.window, (-(-height // 7), -(-width // 7)))
+        stride = _pair(self.stride, (-(-window[0] // 2), -(-window[1] // 2)))
+        for name, pair in (("window", window), ("stride", stride)):
+            if min(pair) < 1:
+                raise ValueError(f"The '{name}' parameter must be at least 1. Got {pair} instead.")
+        if window[0] > height or window[1] > width:
+            raise ValueError(f"A window of {window[0]} x {window[1]} is larger than the image of {height} x {width} pixels.")
+        if stride[0] > window[0] or stride[1] > window[1]:
+            raise ValueError(
+                f"A stride of {stride} leaves gaps between windows of {window}; it must not be larger than the window."
+            )
+        tops, lefts = (
+            torch.arange(-(-(side - size) // step) + 1) * step
+            for side, size, step in zip((height, width), window, stride, strict=True)
+        )
+        corners = torch.cartesian_prod(tops, lefts).reshape(-1, 2)
+        if count is not None and count > len(corners):
+            raise ValueError(f"Occlusion has {len(corners)} windows and all of them are there; it cannot be extended.")
+        return Windows(height, width, corners, torch.tensor(window))
+
+    def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Windows:
+        """Windows as saved."""
+        return Windows(height, width, tensors["corners"], tensors["size"])
+
+    def estimate(self, masks: Windows, scores: Tensor, ends: Tensor) -> Estimate:
+        """The mean drop over the windows that cover a pixel."""
+        drops = (ends[0] - scores).double()
+        total = torch.zeros(scores.shape[1], masks.height, masks.width, dtype=torch.float64)
+        covered = torch.zeros(masks.height, masks.width, dtype=torch.float64)
+        for (top, left), drop in zip(masks.corners.tolist(), drops, strict=True):
+            area = (slice(top, top + int(masks.size[0])), slice(left, left + int(masks.size[1])))
+            total[:, *area] += drop[:, None, None]
+            covered[area] += 1
+        return Estimate(total / covered, features=drops.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Windows of one ``size [2]`` at ``corners [n, 2]`` (top, left)."""
+
+    height: int
+    width: int
+    corners: Tensor
+    size: Tensor
+
+    def __len__(self) -> int:
+        return len(self.corners)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Corners and size."""
+        return {"corners": self.corners, "size": self.size}
+
+    def full(self, rows: slice) -> Tensor:
+        """Masks that remove one window each, ``[n, H, W]``."""
+        low = self.corners[rows]
+        high = low + self.size
+        row, column = torch.arange(self.height), torch.arange(self.width)
+        inside_rows = (row >= low[:, :1]) & (row < high[:, :1])
+        inside_columns = (column >= low[:, 1:]) & (column < high[:, 1:])
+        return (~(inside_rows[:, :, None] & inside_columns[:, None, :])).float()
+
+
+def _pair(value: int | tuple[int, int] | None, default: tuple[int, int]) -> tuple[int, int]:
+    if value is None:
+        return default
+    return (value, value) if isinstance(value, int) else (value[0], value[1])

@@ -1,0 +1,37 @@
+"""Random attributions: the reference line of every evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from cocoax.attribution.gradient import normal
+from cocoax.attribution.method import Method, results
+from cocoax.attribution.result import Attribution
+from cocoax.encoders import Encoder, Explicand
+from cocoax.features import Blur
+from cocoax.targets import Target, score_all
+
+
+@dataclass(frozen=True)
+class RandomAttribution(Method):
+    """Standard normal values of the input's shape, the same for every target; ``values`` is their channel mean.
+
+    Args:
+        seed: of the values.
+
+    """
+
+    seed: int = 0
+
+    def _explain(
+        self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
+    ) -> list[list[Attribution]]:
+        answers = []
+        for one in explicands:
+            ends = encoder.represent(torch.stack([one.tensor, Blur()(one.tensor)]), progress=False)
+            scores = score_all(targets, ends, ends[0])
+            raw = normal(self.seed, 0, tuple(one.tensor.shape)).expand(len(targets), *one.tensor.shape)
+            answers.append(results(self.describe(), encoder.name, encoder.space, one, targets, scores, raw=raw))
+        return answers

@@ -1,0 +1,246 @@
+"""The engine of removal-based methods: run the encoder once, ask anything.
+
+A run holds the explicand, the perturbations (compactly) and the representations of the perturbed inputs. All
+removal-based estimates are linear in the scores of the perturbed inputs, so a run answers any target, now or later,
+without the encoder.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from cocoax.attribution.method import Method, check_targets, from_plain, resolve_baseline, results, to_plain
+from cocoax.attribution.result import Attribution
+from cocoax.encoders import Encoder, Explicand
+from cocoax.features import baselines
+from cocoax.progress import bar
+from cocoax.references import read_safetensors, write_safetensors
+from cocoax.targets import Target, score_all
+
+_KNOWN: dict[str, type] = {
+    kind.__name__: kind for kind in (baselines.Blur, baselines.Constant, baselines.Mean, baselines.Noise, baselines.Fixed)
+}
+
+
+class Masks(Protocol):
+    """Perturbations of an image: which pixels are kept, and how much."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The compact form, as saved."""
+
+    def full(self, rows: slice) -> Tensor:
+        """Some masks at full size, ``[n, H, W]``: 1 keeps a pixel, 0 replaces it by the baseline."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a method makes of scores ``[n, k]``: one map for each of the k targets."""
+
+    values: Tensor
+    standard_error: Tensor | None = None
+    neutral: Tensor | None = None
+    features: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class RemovalMethod(Method):
+    """A method that removes parts of the explicand and looks at what that does to its representation.
+
+    Args:
+        baseline: what replaces removed pixels: a :class:`cocoax.Baseline`, or a picture.
+        batch_size: perturbed inputs encoded at a time; automatic if not given.
+
+    """
+
+    baseline: Any = field(default_factory=baselines.Blur, kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _KNOWN[cls.__name__] = cls
+
+    @abstractmethod
+    def draw(self, height: int, width: int, count: int | None = None) -> Masks:
+        """The masks for an image of this size: ``count`` of them, or as many as the method's options say.
+
+        A larger count begins with the same masks, which is what lets a run be extended.
+        """
+
+    @abstractmethod
+    def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Masks:
+        """Masks from their compact form."""
+
+    @abstractmethod
+    def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
+        """Maps from the scores of the masked inputs ``[n, k]`` and of explicand and baseline ``[2, k]``."""
+
+    def run(self, encoder: Encoder, explicand: Any, *, progress: bool | None = None) -> Any:
+        """All encoder work for one explicand (a :class:`Run`) or many (a list of them)."""
+        explicands = [encoder.explicand(one) for one in encoder.as_list(explicand)]
+        if not explicands:
+            raise ValueError("There are 0 explicands; pass at least one.")
+        runs = [Run.start(self, encoder, one, progress) for one in explicands]
+        return runs[0] if encoder.is_one(explicand) else runs
+
+    def _explain(
+        self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
+    ) -> list[list[Attribution]]:
+        # One run at a time: its representations are not needed any more once it has answered.
+        return [Run.start(self, encoder, one, progress).explain(targets) for one in explicands]
+
+
+@dataclass(eq=False)
+class Run:
+    """The encoder's answers to one explicand's perturbations; made by ``method.run(encoder, explicand)``.
+
+    Attributes:
+        method: the method that made it.
+        explicand: what is explained.
+        baseline: what replaces removed pixels, ``[C, H, W]``.
+        masks: the perturbations, compactly; ``masks.full(slice)`` gives them at full size.
+        representations: of the masked inputs, ``[n, d]``.
+        ends: representations of the explicand and of the baseline, ``[2, d]``.
+        encoder: name of the encoder.
+        space: the space its targets must live in.
+
+    """
+
+    method: RemovalMethod
+    explicand: Explicand
+    baseline: Tensor
+    masks: Masks
+    representations: Tensor
+    ends: Tensor
+    encoder: str
+    space: str
+
+    @classmethod
+    def start(cls, method: RemovalMethod, encoder: Encoder, explicand: Explicand, progress: bool | None) -> Self:
+        """Encode everything that ``method`` asks for."""
+        method = replace(method, baseline=resolve_baseline(method.baseline, encoder))
+        tensor = explicand.tensor
+        baseline = method.baseline(tensor)
+        masks = method.draw(*tensor.shape[1:])
+        ends = encoder.represent(torch.stack([tensor, baseline]), progress=False)
+        nothing = ends.new_empty(0, ends.shape[1])
+        run = cls(method, explicand, baseline, masks, nothing, ends, encoder.name, encoder.space)
+        run._encode(encoder, masks, progress)
+        return run
+
+    def __len__(self) -> int:
+        return len(self.representations)
+
+    def extend(self, encoder: Encoder, samples: int, *, progress: bool | None = None) -> Self:
+        """Encode ``samples`` more perturbations; the run is then what a longer one would have been. Returns itself."""
+        if samples < 1:
+            raise ValueError(f"The 'samples' parameter must be at least 1. Got {samples} instead.")
+        if encoder.space != self.space:
+            raise ValueError(
+                f"The run was made by the encoder {self.encoder!r} as it was then; {encoder.name!r} is another one, or its "
+                "weights or preprocessing have changed. Start a new run."
+            )
+        masks = self._draw(len(self) + samples)
+        before = self.masks.full(slice(0, len(self)))[-1:]
+        if not torch.equal(before, masks.full(slice(len(self) - 1, len(self)))):
+            raise ValueError("The run's masks cannot be drawn again (another version of NumPy?). Start a new run.")
+        self._encode(encoder, masks, progress)
+        return self
+
+    def _draw(self, count: int) -> Masks:
+        _, height, width = self.explicand.tensor.shape
+        return self.method.draw(height, width, count)
+
+    def _encode(self, encoder: Encoder, masks: Masks, progress: bool | None) -> None:
+        device = encoder.device
+        baseline = self.baseline.to(device)
+        difference = self.explicand.tensor.to(device) - baseline
+        size = encoder.batch_size(baseline, self.method.batch_size)
+        parts = [self.representations]
+        with bar(len(masks) - len(self), f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
+            for start in range(len(self), len(masks), size):
+                rows = slice(start, min(start + size, len(masks)))
+                kept = masks.full(rows).to(device).unsqueeze(1)
+                output = encoder.encode(torch.addcmul(baseline, kept, difference))
+                bad = (~torch.isfinite(output).all(1)).nonzero()[:, 0].tolist()
+                if bad:
+                    raise ValueError(
+                        f"The representation of masked input {start + bad[0]} is not finite; the encoder cannot cope with "
+                        "this baseline. Try another one, such as baseline=cocoax.Mean()."
+                    )
+                parts.append(output)
+                shown.update(len(output))
+        self.representations = torch.cat(parts)
+        self.masks = masks
+
+    def explain(self, targets: Target | Sequence[Target]) -> Any:
+        """The attribution of a target, or a list of them for a list; the encoder is not touched."""
+        asked = check_targets(targets)
+        for target in asked:
+            target.check_space(self.space)
+        own = self.ends[0]
+        ends = score_all(asked, self.ends, own)
+        estimate = self.method.estimate(self.masks, score_all(asked, self.representations, own), ends)
+        answers = results(
+            self.method.describe(),
+            self.encoder,
+            self.space,
+            self.explicand,
+            asked,
+            ends,
+            values=estimate.values,
+            standard_error=estimate.standard_error,
+            features=estimate.features,
+            neutral=estimate.neutral,
+            samples=len(self),
+        )
+        return answers[0] if isinstance(targets, Target) else answers
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as safetensors; returns the path."""
+        options: dict[str, Tensor] = {}
+        header = {
+            "method": to_plain(self.method, options),
+            "box": self.explicand.box,
+            "encoder": self.encoder,
+            "space": self.space,
+        }
+        tensors = {
+            **options,
+            **{f"mask_{name}": tensor for name, tensor in self.masks.tensors.items()},
+            "explicand": self.explicand.tensor,
+            "picture": self.explicand.picture,
+            "baseline": self.baseline,
+            "representations": self.representations,
+            "ends": self.ends,
+        }
+        return write_safetensors(path, tensors, "run", header)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a run written by :meth:`save`; it answers targets and can be extended."""
+        tensors, header = read_safetensors(path, "run")
+        method = from_plain(header["method"], tensors, _KNOWN)
+        left, top, right, bottom = header["box"]
+        explicand = Explicand(tensors["explicand"], tensors["picture"], (left, top, right, bottom))
+        compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
+        masks = method.restore(*explicand.tensor.shape[1:], compact)
+        return cls(
+            method=method,
+            explicand=explicand,
+            baseline=tensors["baseline"],
+            masks=masks,
+            representations=tensors["representations"],
+            ends=tensors["ends"],
+            encoder=str(header["encoder"]),
+            space=str(header["space"]),
+        )

@@ -1,0 +1,42 @@
+"""SmoothGrad (Smilkov et al. 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cocoax.attribution.gradient import GradientMethod, Points, normal
+from cocoax.attribution.method import check_at_least, check_positive
+
+
+@dataclass(frozen=True)
+class SmoothGrad(GradientMethod):
+    """The mean gradient at noisy copies of the explicand: mean of ∇γ(x + ε), ε ~ N(0, noise²).
+
+    Args:
+        samples: number of noisy copies.
+        noise: standard deviation, in units of the preprocessed input.
+        seed: of the noise.
+        batch_size: points differentiated at a time; automatic if not given.
+
+    """
+
+    samples: int = 50
+    noise: float = 0.2
+    seed: int = 0
+    random = True
+
+    def __post_init__(self) -> None:
+        check_at_least("samples", self.samples, 2)
+        check_positive("noise", self.noise)
+
+    def weights(self) -> Tensor:
+        """Equal weights."""
+        return torch.full((self.samples,), 1 / self.samples)
+
+    def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
+        """Noisy copies."""
+        noise = torch.stack([normal(self.seed, row, tuple(explicand.shape)) for row in range(rows.start, rows.stop)])
+        return Points(explicand + self.noise * noise, torch.ones(1))

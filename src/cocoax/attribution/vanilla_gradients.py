@@ -1,0 +1,23 @@
+"""Vanilla gradients (Simonyan et al. 2014)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cocoax.attribution.gradient import GradientMethod, Points
+
+
+@dataclass(frozen=True)
+class VanillaGradients(GradientMethod):
+    """The gradient of the target at the explicand: ∇γ(x)."""
+
+    def weights(self) -> Tensor:
+        """One point."""
+        return torch.ones(1)
+
+    def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
+        """The explicand."""
+        return Points(explicand[None], torch.ones(1))

@@ -1,0 +1,69 @@
+"""The command line: a thin layer over the public API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import cocoax
+
+app = typer.Typer(help="What in an input makes its representation similar to these things, rather than to those?")
+console = Console()
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        console.print(cocoax.__version__)
+        raise typer.Exit
+
+
+@app.callback(no_args_is_help=True, invoke_without_command=True)
+def _main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the pictures and the report.")] = Path("demo"),
+    samples: Annotated[int, typer.Option(help="Masked copies of each photo to encode.", min=10)] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the masks.")] = 0,
+) -> None:
+    """Ask the starter encoder about a collage and a portrait, in words and with pictures."""
+    from cocoax.demo import run_demo
+
+    console.print(f"Encoding {samples} masked copies of each of two photos; every question is answered from those.")
+    answers, files = run_demo(out, samples, seed)
+    table = Table("What makes the collage similar to …", "score", "hottest quadrant", "")
+    for answer in answers:
+        mark = "[green]right[/]" if answer.found == answer.expected else f"[red]expected {answer.expected}[/]"
+        table.add_row(answer.attribution.name, f"{answer.attribution.score:+.3f}", answer.found, mark)
+    console.print(table)
+    for file in files:
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def cache(clear: Annotated[bool, typer.Option("--clear", help="Delete everything in it.")] = False) -> None:
+    """Look at the cache of encoded references, or clear it."""
+    info = cocoax.clear_cache() if clear else cocoax.cache_info()
+    what = "deleted" if clear else "holds"
+    console.print(f"{info.folder}: {what} {info.files} chunks, {info.bytes / 1e6:.1f} MB", highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """Run the command line; what a user did wrong is told in a sentence, not in a traceback."""
+    try:
+        app()
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        raise SystemExit(1) from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Sample photos, from the scikit-image package: nothing is downloaded."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from PIL import Image
+
+from cocoax.encoders.images import open_image
+
+_FILES = {
+    "astronaut": "astronaut.png",
+    "cat": "chelsea.png",
+    "coffee": "coffee.png",
+    "rocket": "rocket.jpg",
+    "motorbike": "motorcycle_left.png",
+}
+COLLAGE = ("cat", "coffee", "rocket", "motorbike")  # row by row
+
+
+def photo(name: str) -> Image.Image:
+    """A sample photo: astronaut, cat, coffee, rocket or motorbike."""
+    if name not in _FILES:
+        raise ValueError(f"No sample photo is called {name!r}; there are {', '.join(_FILES)}.")
+    try:
+        folder = files("skimage.data")
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "The sample photos come with scikit-image; install it with: pip install 'cocoax[starter]'."
+        ) from error
+    with folder.joinpath(_FILES[name]).open("rb") as file, Image.open(file) as image:
+        return open_image(image)
+
+
+def collage(side: int = 512) -> Image.Image:
+    """Four photos in one, a quadrant each: cat and coffee above, rocket and motorbike below."""
+    half = side // 2
+    canvas = Image.new("RGB", (2 * half, 2 * half))
+    for index, name in enumerate(COLLAGE):
+        image = photo(name)
+        short = min(image.size)
+        left, top = (image.width - short) // 2, (image.height - short) // 2
+        square = image.crop((left, top, left + short, top + short)).resize((half, half), Image.Resampling.BICUBIC)
+        canvas.paste(square, (index % 2 * half, index // 2 * half))
+    return canvas

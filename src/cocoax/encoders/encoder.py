@@ -1,0 +1,521 @@
+"""The encoder f: any module or callable that turns inputs into representations."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from cocoax.encoders.fingerprint import describe_callable, digest, file_digest, weights_digest_of
+from cocoax.encoders.images import (
+    WHOLE,
+    Explicand,
+    image_files,
+    open_image,
+    picture_of,
+    picture_of_tensor,
+    to_tensor,
+)
+from cocoax.progress import bar
+from cocoax.references import Reference, cached, store
+
+CHUNK = 256  # inputs of a reference that are encoded, and cached, together
+# Elements of a batch on a CPU: measured, larger ones leave the caches and take up to twice as long per image.
+CPU_BATCH = 640_000
+Pooling = Literal["mean", "flatten", "first"]
+
+
+class Encoder:
+    """An image encoder f, with its preprocessing, batching and bookkeeping.
+
+    Args:
+        module: an ``nn.Module`` or any callable from a batch ``[n, C, H, W]`` to representations ``[n, d]``.
+        preprocess: from an upright RGB or grey PIL image to a tensor ``[C, H, W]``; without it pixels become floats in
+            [0, 1]. :class:`cocoax.ImagePreprocess` is one; torchvision transforms work too.
+        layer: take the representation from inside the module: the output of the submodule of this name, as in
+            ``module.named_modules()`` (the paper's penultimate layer).
+        pooling: what makes one vector of an output with more than two dimensions: ``"mean"`` over positions or tokens,
+            ``"flatten"``, or the ``"first"`` token.
+        head: an optional classifier on top of the representation.
+        text: the text tower of an image-and-text encoder; both must share one representation space.
+        name: shown in pictures; for a bare callable it also is what references and caches recognise it by.
+
+    Inputs are pictures (paths, PIL images, uint8 arrays ``[H, W, C]``) or preprocessed float tensors ``[C, H, W]``.
+    The module runs in eval mode, where its parameters are, and is left as it was found.
+
+    """
+
+    def __init__(
+        self,
+        module: Callable[..., Any],
+        preprocess: Callable[[Image.Image], Tensor] | None = None,
+        layer: str | None = None,
+        *,
+        pooling: Pooling = "mean",
+        head: nn.Module | None = None,
+        text: Encoder | None = None,
+        name: str | None = None,
+    ) -> None:
+        if not callable(module):
+            raise TypeError(f"An encoder must be an nn.Module or a callable. Got {type(module).__name__} instead.")
+        if pooling not in ("mean", "flatten", "first"):
+            raise ValueError(f"The 'pooling' parameter must be 'mean', 'flatten' or 'first'. Got {pooling!r} instead.")
+        self.module = module
+        self.preprocess = preprocess
+        self.layer = layer
+        self.pooling = pooling
+        self.head = head
+        self.name: str = name or getattr(module, "__name__", None) or type(module).__name__
+        self._text = text
+        self._image_tower: Encoder | None = None
+        if text is not None:
+            text._image_tower = self  # the towers share a space
+        self._weights = weights_digest_of(module, name)
+        self._submodule = self.layer_named(layer) if layer is not None else None
+        self._most_at_once: int | None = None  # learned when memory ran out
+        self._checked = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}{f', layer={self.layer!r}' if self.layer else ''})"
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def text(self) -> Encoder:
+        """The text tower, whose representations live in the same space."""
+        if self._text is None:
+            raise AttributeError(f"The encoder {self.name!r} has no text tower; cocoax.load('starter') has one.")
+        return self._text
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies weights, layer, pooling and preprocessing."""
+        return digest(self._weights(), self.layer, self.pooling, describe_callable(self.preprocess))
+
+    @property
+    def space(self) -> str:
+        """Identifies the representation space; the towers of one encoder share it."""
+        if self._text is not None:
+            return digest("towers", self.fingerprint, self._text.fingerprint)
+        return self.fingerprint if self._image_tower is None else self._image_tower.space
+
+    @property
+    def device(self) -> torch.device:
+        """Where the module's parameters are."""
+        return self._first_parameter().device
+
+    def _first_parameter(self) -> Tensor:
+        owner = self.owner
+        if owner is not None:
+            for tensor in chain(owner.parameters(), owner.buffers()):
+                if tensor.is_floating_point():
+                    return tensor
+        return torch.empty(0)
+
+    @property
+    def owner(self) -> nn.Module | None:
+        """The module behind the callable, if it can be seen."""
+        owner = self.module if isinstance(self.module, nn.Module) else getattr(self.module, "__self__", None)
+        return owner if isinstance(owner, nn.Module) else None
+
+    def layer_named(self, layer: str) -> nn.Module:
+        """The submodule of this name; an error lists close names."""
+        owner = self.owner
+        names = [name for name, _ in owner.named_modules() if name] if owner is not None else []
+        if owner is None or layer not in names:
+            close = difflib.get_close_matches(layer, names, n=5, cutoff=0.3) or names[:5]
+            hint = f"close ones are {', '.join(close)}" if close else "it is not an nn.Module with layers"
+            raise ValueError(f"The encoder {self.name!r} has no layer {layer!r}; {hint}.")
+        return owner.get_submodule(layer)
+
+    # --- inputs -------------------------------------------------------------------------------------------------------
+
+    def is_one(self, inputs: object) -> bool:
+        """Whether this is one input rather than many."""
+        if isinstance(inputs, np.ndarray) and inputs.dtype == np.uint8:
+            return inputs.ndim <= 3
+        if isinstance(inputs, Tensor | np.ndarray):
+            return inputs.ndim in (1, 3)
+        return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not Path(inputs).is_dir())
+
+    def as_list(self, inputs: Any, one: bool = False) -> list[Any]:
+        """Inputs as a list; ``one`` demands a single input."""
+        found = [inputs] if self.is_one(inputs) else list(self._iterate(inputs))
+        if one and len(found) != 1:
+            raise ValueError(f"Expected one input, got {len(found)}.")
+        return found
+
+    def _iterate(self, inputs: Any) -> Iterator[Any]:
+        if self.is_one(inputs):
+            inputs = [inputs]
+        elif isinstance(inputs, str | Path):
+            inputs = image_files(Path(inputs))
+        elif not isinstance(inputs, Iterable):
+            raise TypeError(f"Inputs must be pictures, tensors or an iterable of those. Got {type(inputs).__name__}.")
+        return iter(inputs)
+
+    def prepare(self, one: Any) -> Any:
+        """One input as the tensor ``[C, H, W]`` that the module takes; tensors and float arrays are taken as they are."""
+        if isinstance(one, Explicand):
+            return one.tensor
+        if isinstance(one, Tensor) or (isinstance(one, np.ndarray) and one.dtype != np.uint8):
+            return self._check_tensor(torch.as_tensor(one))
+        return self._preprocessed(open_image(self._check_picture(one)))
+
+    def explicand(self, one: Any) -> Explicand:
+        """One input made ready to be explained."""
+        if isinstance(one, Explicand):
+            return one
+        if isinstance(one, Tensor) or (isinstance(one, np.ndarray) and one.dtype != np.uint8):
+            tensor = self._check_tensor(torch.as_tensor(one))
+            image = None
+        else:
+            image = open_image(self._check_picture(one))
+            tensor = self._preprocessed(image)
+        if tensor.ndim != 3:
+            raise ValueError(f"An explicand must be one image [C, H, W]. Got shape {list(tensor.shape)} instead.")
+        if tensor.shape[1] * tensor.shape[2] < 2:
+            raise ValueError("The explicand has a single pixel; there is nothing to compare. Pass a larger image.")
+        tensor = tensor.detach().to("cpu", torch.float32)
+        box_of = (lambda _size: WHOLE) if self.preprocess is None else getattr(self.preprocess, "box", None)
+        if image is None or box_of is None:  # which part of a picture it shows is not known
+            return Explicand(tensor, picture_of_tensor(tensor))
+        return Explicand(tensor, picture_of(image), box_of(image.size))
+
+    def _preprocessed(self, image: Image.Image) -> Tensor:
+        return to_tensor(image) if self.preprocess is None else self.preprocess(image)
+
+    @staticmethod
+    def _check_picture(one: Any) -> Any:
+        if not isinstance(one, str | Path | Image.Image | np.ndarray):
+            raise TypeError(f"An input must be a path, a PIL image, an array or a tensor. Got {type(one).__name__} instead.")
+        return one
+
+    @staticmethod
+    def _check_tensor(tensor: Tensor) -> Tensor:
+        if not tensor.is_floating_point():
+            raise TypeError(
+                f"A tensor must be a preprocessed float input [C, H, W]. Got {tensor.dtype} instead; "
+                "pass pictures as PIL images, paths or uint8 arrays [H, W, C]."
+            )
+        if tensor.numel() == 0:
+            raise ValueError(f"The input is empty: its shape is {list(tensor.shape)}.")
+        return tensor
+
+    def collate(self, prepared: Sequence[Any] | Tensor) -> Any:
+        """Prepared inputs as one batch for the module, on its device."""
+        like = self._first_parameter()
+        if isinstance(prepared, Tensor):
+            return _channels_last(prepared.to(like.device, like.dtype))
+        shapes = {tuple(tensor.shape) for tensor in prepared}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"Inputs have different shapes, {' and '.join(str(list(shape)) for shape in sorted(shapes)[:2])}, and cannot "
+                "form a batch; give the encoder a preprocess= that resizes, or pass batch_size=1."
+            )
+        return _channels_last(torch.stack([tensor.detach() for tensor in prepared]).to(like.device, like.dtype))
+
+    # --- representations ----------------------------------------------------------------------------------------------
+
+    def __call__(self, batch: Any) -> Tensor:
+        """Representations ``[n, d]`` of a collated batch, differentiable; :meth:`represent` is for everything else."""
+        size = len(batch) if isinstance(batch, Tensor) else len(next(iter(batch.values())))
+        caught: list[Any] = []
+        with evaluating(self.owner):
+            hook = None
+            if self._submodule is not None:
+                hook = self._submodule.register_forward_hook(lambda _module, _inputs, output: caught.append(output))
+            try:
+                output = self.module(batch)
+            except (RuntimeError, ValueError, TypeError, IndexError) as error:
+                if _is_out_of_memory(error):
+                    raise
+                shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} inputs"
+                raise RuntimeError(
+                    f"The encoder {self.name!r} failed on a batch {shape}: {error}. Check the number of channels and the "
+                    "size that it expects."
+                ) from error
+            finally:
+                if hook is not None:
+                    hook.remove()
+        if self.layer is not None:
+            if not caught:
+                raise RuntimeError(f"The layer {self.layer!r} did not run in the forward pass of {self.name!r}.")
+            output = caught[-1]
+        return self._one_vector_each(output, size)
+
+    def _one_vector_each(self, output: Any, size: int) -> Tensor:
+        if not isinstance(output, Tensor):
+            kind = type(output).__name__
+            if isinstance(output, tuple | list):
+                what, do = f"a {kind} of {len(output)}", "lambda x: model(x)[0]"
+            elif hasattr(output, "keys"):
+                keys = [str(key) for key in output]
+                what, do = f"a {kind} with keys {', '.join(keys)}", f"lambda x: model(x)[{keys[0]!r}]"
+            else:
+                what, do = f"a {kind}", "lambda x: ..."
+            raise TypeError(
+                f"The encoder {self.name!r} returned {what}; it must return one tensor [n, d]. Take a layer= whose output "
+                f"is a tensor, or wrap it: Encoder({do}, name=...)."
+            )
+        if output.ndim < 2 or len(output) != size:
+            raise ValueError(
+                f"The encoder {self.name!r} returned shape {list(output.shape)} for a batch of {size}; expected [{size}, d]."
+            )
+        if output.ndim > 2:
+            if self.pooling == "flatten":
+                output = output.flatten(1)
+            elif output.ndim == 3:  # [n, tokens, d]
+                output = output[:, 0] if self.pooling == "first" else output.mean(1)
+            else:  # [n, channels, positions...]
+                output = output.flatten(2)[..., 0] if self.pooling == "first" else output.flatten(2).mean(2)
+        representations: Tensor = output.float()
+        return representations
+
+    def encode(self, prepared: Sequence[Any] | Tensor) -> Tensor:
+        """Representations ``[n, d]`` of prepared inputs, as float32 on the CPU, without autograd state.
+
+        Memory running out halves the batch, now and from now on.
+        """
+        try:
+            batch = self.collate(prepared)
+            with torch.no_grad():
+                output = self(batch).to("cpu")
+        except (RuntimeError, MemoryError) as error:
+            if not _is_out_of_memory(error):
+                raise
+            if len(prepared) == 1:
+                raise MemoryError(
+                    f"The encoder {self.name!r} ran out of memory on a single input of shape "
+                    f"{list(np.shape(prepared[0]))}; use a smaller input or a smaller encoder."
+                ) from error
+            half = len(prepared) // 2
+            self._most_at_once = half
+            return torch.cat([self.encode(prepared[:half]), self.encode(prepared[half:])])
+        if not self._checked:
+            self._check_deterministic(prepared[0], output[0])
+        return output
+
+    def _check_deterministic(self, one: Any, before: Tensor) -> None:
+        """Encode one input again, alone: attribution is meaningless where that gives something else."""
+        with torch.no_grad():
+            again = self(self.collate([one])).to("cpu")[0]
+        low_precision = self._first_parameter().dtype in (torch.float16, torch.bfloat16)
+        allowed = (5e-2 if low_precision else 1e-3) * float(before.norm())
+        if float((again - before).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
+            raise ValueError(
+                f"The encoder {self.name!r} gave two representations of the same input: it is random even in eval mode "
+                "(dropout or noise that ignores it), or its output depends on the rest of the batch. Switch that off."
+            )
+        self._checked = True
+
+    def batch_size(self, one: Any, asked: int | None = None) -> int:
+        """How many inputs like this one are encoded at a time.
+
+        It depends on nothing but the input's size (and on memory having run out before), so results are repeatable.
+        """
+        if asked is not None and asked < 1:
+            raise ValueError(f"The 'batch_size' parameter must be at least 1. Got {asked} instead.")
+        if asked is None:
+            most, elements = (64, CPU_BATCH) if self.device.type == "cpu" else (512, 100 * CPU_BATCH)
+            asked = max(1, min(most, elements // one.numel()))
+        return asked if self._most_at_once is None else min(asked, self._most_at_once)
+
+    def represent(self, inputs: Any, batch_size: int | None = None, *, progress: bool | None = None) -> Tensor:
+        """Representations ``[n, d]`` of any number of inputs: a batch tensor, a list, a folder or an iterator.
+
+        A progress bar shows when it takes long; ``progress=False`` silences it.
+        """
+        parts: list[Tensor] = []
+        total = len(inputs) if hasattr(inputs, "__len__") and not self.is_one(inputs) else None
+        with bar(total, f"encoding with {self.name}", progress) as shown:
+            for indices, prepared in self._prepared_batches(enumerate(self._iterate(inputs)), batch_size):
+                output = self.encode(prepared)
+                bad = (~torch.isfinite(output).all(1)).nonzero()[:, 0].tolist()
+                if bad:
+                    raise ValueError(f"The representation of input {indices[bad[0]]} is not finite; leave it out.")
+                parts.append(output)
+                shown.update(len(indices))
+        if not parts:
+            raise ValueError("There are 0 inputs; pass at least one.")
+        return torch.cat(parts)
+
+    def _prepared_batches(
+        self, numbered: Iterator[tuple[int, Any]], batch_size: int | None
+    ) -> Iterator[tuple[list[int], list[Any]]]:
+        indices: list[int] = []
+        batch: list[Any] = []
+        for index, one in numbered:
+            batch.append(self._prepare_numbered(index, one))
+            indices.append(index)
+            if len(batch) >= self.batch_size(batch[0], batch_size):
+                yield indices, batch
+                indices, batch = [], []
+        if batch:
+            yield indices, batch
+
+    def _prepare_numbered(self, index: int, one: Any) -> Any:
+        try:
+            return self.prepare(one)
+        except (ValueError, TypeError, OSError) as error:
+            kind = next((kind for kind in (FileNotFoundError, TypeError) if isinstance(error, kind)), ValueError)
+            raise kind(f"Input {index}: {error}") from error
+
+    # --- references ---------------------------------------------------------------------------------------------------
+
+    def reference(
+        self,
+        inputs: Any,
+        *,
+        name: str | None = None,
+        keep_samples: bool = False,
+        batch_size: int | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        cache: bool = True,
+        progress: bool | None = None,
+    ) -> Reference:
+        """Encode a corpus or a foil once: one input, a list, a folder or an iterator of any length.
+
+        Args:
+            inputs: what to encode; streamed, never held in memory together.
+            name: what pictures call it; made up from the inputs if not given.
+            keep_samples: keep every representation, as kernel similarities need.
+            batch_size: inputs encoded at a time; automatic if not given.
+            on_error: ``"raise"`` names the input that failed; ``"skip"`` leaves it out, goes on and reports.
+            cache: keep what was encoded on disk, and look there first.
+            progress: show a progress bar (``None``: when it takes long).
+
+        """
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f"The 'on_error' parameter must be 'raise' or 'skip'. Got {on_error!r} instead.")
+        total = len(inputs) if hasattr(inputs, "__len__") and not self.is_one(inputs) else None
+        numbered = enumerate(self._iterate(inputs))
+        fingerprint = self.fingerprint
+        cache = cache and not self._weights().startswith("unnamed-")
+        parts: list[Reference] = []
+        skipped: list[tuple[int, str]] = []
+        labels: list[str] = []
+        with bar(total, f"encoding with {self.name}", progress) as shown:
+            while chunk := [(index, self._light(one)) for index, one in islice(numbered, CHUNK)]:
+                labels += [self._label(one) for _, one in chunk[:4]] if not labels else []
+                key = digest(fingerprint, keep_samples, *(self._digest_input(one) for _, one in chunk)) if cache else ""
+                part = cached(key) if cache else None
+                if part is None:
+                    failed: list[tuple[int, str]] | None = [] if on_error == "skip" else None
+                    representations = self._encode_chunk(chunk, batch_size, failed)
+                    if len(representations):
+                        part = Reference.from_representations(representations, keep_samples=keep_samples)
+                    skipped += failed or []
+                    if cache and part is not None and not failed:
+                        store(key, part)
+                parts += [part] if part is not None else []
+                if len(parts) == CHUNK:  # memory does not grow with the length of the stream
+                    parts = [parts[0].merge(*parts[1:])]
+                shown.update(len(chunk))
+        if skipped:
+            reasons = "; ".join(reason for _, reason in skipped[:3])
+            warnings.warn(f"{len(skipped)} inputs were skipped ({reasons}).", stacklevel=2)
+        if not parts:
+            raise ValueError("The reference has 0 inputs; pass at least one.")
+        merged = parts[0].merge(*parts[1:])
+        name = name if name is not None else self._made_up_name(labels, merged.count)
+        return replace(merged, name=name, space=self.space, skipped=tuple(skipped))
+
+    def _light(self, one: Any) -> Any:
+        """An input that is cheap to hold: a path stays one until it must be read, the rest is prepared at once."""
+        if isinstance(one, str | Path):
+            return one
+        try:
+            return self.prepare(one)
+        except (ValueError, TypeError, OSError):
+            return one  # it will fail again, and be reported, where inputs are encoded
+
+    def _encode_chunk(
+        self, chunk: list[tuple[int, Any]], batch_size: int | None, failed: list[tuple[int, str]] | None
+    ) -> Tensor:
+        """Representations of a chunk. What fails goes to ``failed`` with its reason, or is raised if that is None."""
+
+        def fail(index: int, error: Exception) -> None:
+            if failed is None:
+                raise error
+            failed.append((index, str(error)))
+
+        def readable() -> Iterator[tuple[int, Any]]:
+            for index, one in chunk:
+                try:
+                    yield index, self._prepare_numbered(index, one)
+                except (ValueError, TypeError, OSError) as error:
+                    fail(index, error)
+
+        kept: list[Tensor] = []
+        for indices, prepared in self._prepared_batches(readable(), batch_size):
+            output = self.encode(prepared)
+            finite = torch.isfinite(output).all(1)
+            good = finite & (output != 0).any(1)
+            for row in (~good).nonzero()[:, 0].tolist():
+                what = "zero, so it has no direction" if finite[row] else "not finite"
+                index = indices[row]
+                fail(index, ValueError(f"Input {index}: its representation is {what}; leave it out, or on_error='skip'."))
+            kept.append(output[good])
+        return torch.cat(kept) if kept else torch.empty(0, 0)
+
+    def _digest_input(self, one: Any) -> str:
+        """A digest of one input: the content of a file, or the prepared tensor."""
+        if isinstance(one, str | Path):
+            return file_digest(Path(one)) if Path(one).is_file() else "missing"
+        return digest(one)
+
+    def _label(self, one: Any) -> str:
+        return Path(one).stem if isinstance(one, str | Path) else "image"
+
+    def _made_up_name(self, labels: list[str], count: int) -> str:
+        if count <= 3 and len(labels) == count and "image" not in labels:
+            return ", ".join(labels)
+        return f"{count} image{'s' if count != 1 else ''}"
+
+
+@contextmanager
+def evaluating(module: nn.Module | None) -> Iterator[None]:
+    """Eval mode for a while; every submodule gets its own mode back."""
+    training = [] if module is None else [part for part in module.modules() if part.training]
+    for part in training:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+@contextmanager
+def frozen(module: nn.Module | None) -> Iterator[None]:
+    """Without gradients of the weights, which nobody asked for; every parameter is given back as it was."""
+    trained = [] if module is None else [parameter for parameter in module.parameters() if parameter.requires_grad]
+    for parameter in trained:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
+
+def _channels_last(batch: Tensor) -> Tensor:
+    """Images with the channels innermost, in which convolutions run up to twice as fast; the values are the same."""
+    return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and any(text in str(error) for text in ("can't allocate memory", "out of memory"))
+    )

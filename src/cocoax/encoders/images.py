@@ -1,0 +1,193 @@
+"""Pictures: opening them safely, and turning them into the tensor that an encoder takes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
+
+MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
+Box = tuple[float, float, float, float]
+WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
+
+
+def image_files(folder: Path) -> list[Path]:
+    """Every picture below a folder, in sorted order."""
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    if not files:
+        raise ValueError(f"No pictures below {folder}; expected files such as {', '.join(sorted(SUFFIXES)[:4])}.")
+    return files
+
+
+def open_image(source: str | Path | Image.Image | np.ndarray) -> Image.Image:
+    """A picture as upright 8-bit RGB (or L, for grey ones), from a file, a PIL image or an array.
+
+    Turned as its EXIF data says, transparency laid on white, 16-bit grey scaled down to 8 bits. An array is uint8
+    ``[H, W]`` or ``[H, W, 1, 3 or 4]``.
+    """
+    if isinstance(source, np.ndarray):
+        image = _from_array(source)
+    elif isinstance(source, Image.Image):
+        image = source
+    else:
+        return _open_file(Path(source))
+    _check_size(image, "The image")
+    return _to_rgb(image)
+
+
+def _open_file(path: Path) -> Image.Image:
+    if not path.is_file():
+        raise FileNotFoundError(f"No file at {path}; check the path.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is checked next
+            with Image.open(path) as image:
+                _check_size(image, str(path))
+                image.load()
+                return _to_rgb(image)
+    except UnidentifiedImageError as error:
+        raise ValueError(f"{path} is not an image that can be read; expected JPEG, PNG, WebP or the like.") from error
+    except Image.DecompressionBombError as error:
+        raise ValueError(f"{path} has too many pixels ({error}); make it smaller first.") from error
+    except (OSError, SyntaxError) as error:  # Pillow raises either for broken files
+        raise ValueError(f"{path} is damaged or cut off ({error}); fetch it again.") from error
+
+
+def _check_size(image: Image.Image, what: str) -> None:
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise ValueError(
+            f"{what} has {width} x {height} pixels, more than the {MAX_PIXELS:,} that are allowed; make it smaller first."
+        )
+    if min(width, height) < 2:
+        raise ValueError(f"{what} has {width} x {height} pixels; at least 2 x 2 are needed to explain anything.")
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    image = ImageOps.exif_transpose(image)
+    if image.mode in ("L", "RGB"):
+        return image
+    if image.mode.startswith("I"):  # 16-bit grey, which Pillow gives as I;16 or I
+        values = np.asarray(image).astype(np.float64)
+        return Image.fromarray(np.clip(values / 257, 0, 255).round().astype(np.uint8))
+    if image.mode == "F":
+        raise ValueError("The image has floating-point pixels (mode F); pass a tensor in the encoder's range instead.")
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("L" if image.mode == "1" else "RGB")
+
+
+def _from_array(array: np.ndarray) -> Image.Image:
+    if array.dtype != np.uint8 or array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
+        raise ValueError(
+            "An array that is a picture must be uint8 of shape [H, W] or [H, W, 1, 3 or 4]. "
+            f"Got {array.dtype} {list(array.shape)} instead; pass a preprocessed input as a float tensor [C, H, W]."
+        )
+    if 0 in array.shape:
+        raise ValueError(f"The image has no pixels: its shape is {list(array.shape)}.")
+    return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
+
+
+def to_tensor(image: Image.Image) -> Tensor:
+    """A picture as a float tensor ``[C, H, W]`` in [0, 1]."""
+    array = np.asarray(image, dtype=np.float32)
+    return torch.from_numpy(array.reshape(image.height, image.width, -1).transpose(2, 0, 1).copy() / 255)
+
+
+@dataclass(frozen=True)
+class ImagePreprocess:
+    """Resize the short side, crop the centre, scale to [0, 1] and normalise.
+
+    Attributes:
+        resize: length of the short side after resizing, or None.
+        crop: side of the square cut from the centre, or None.
+        mean, std: per channel, in units of [0, 1]; their length is the number of channels (1 or 3).
+        interpolation: ``bicubic`` or ``bilinear``.
+
+    """
+
+    resize: int | None = None
+    crop: int | None = None
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    interpolation: str = "bicubic"
+
+    def __post_init__(self) -> None:
+        if self.interpolation not in ("bicubic", "bilinear"):
+            raise ValueError(
+                f"The 'interpolation' parameter must be 'bicubic' or 'bilinear'. Got {self.interpolation!r} instead."
+            )
+        if len(self.mean) != len(self.std) or len(self.mean) not in (1, 3) or min(self.std) <= 0:
+            raise ValueError(
+                "'mean' and 'std' must both have 1 or 3 entries, and 'std' only positive ones. "
+                f"Got mean={self.mean}, std={self.std} instead."
+            )
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        """The tensor ``[C, H, W]`` of a picture."""
+        image = image.convert("RGB" if len(self.mean) == 3 else "L")
+        width, height = self._resized(image.size)
+        resample = Image.Resampling.BICUBIC if self.interpolation == "bicubic" else Image.Resampling.BILINEAR
+        image = image.resize((width, height), resample)
+        left, top, right, bottom = self._cropped((width, height))
+        pixels = to_tensor(image.crop((left, top, right, bottom)))
+        mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
+        return (pixels - mean) / std
+
+    def box(self, size: tuple[int, int]) -> Box:
+        """What the tensor shows of a picture of ``size`` (width, height): left, top, right, bottom in [0, 1]."""
+        width, height = self._resized(size)
+        left, top, right, bottom = self._cropped((width, height))
+        return left / width, top / height, right / width, bottom / height
+
+    def _resized(self, size: tuple[int, int]) -> tuple[int, int]:
+        if self.resize is None:
+            return size
+        short = min(size)
+        width, height = (max(self.resize, round(side * self.resize / short)) for side in size)
+        return width, height
+
+    def _cropped(self, size: tuple[int, int]) -> tuple[int, int, int, int]:
+        width, height = size
+        if self.crop is None:
+            return 0, 0, width, height
+        left, top = round((width - self.crop) / 2), round((height - self.crop) / 2)
+        return left, top, left + self.crop, top + self.crop
+
+
+@dataclass(frozen=True)
+class Explicand:
+    """An input, ready to be explained, and what is needed to draw a map over its picture.
+
+    Attributes:
+        tensor: the preprocessed input ``[C, H, W]``; explicands are masked after preprocessing.
+        picture: uint8 ``[h, w, 3]``, the original.
+        box: which part of the picture the tensor shows.
+
+    """
+
+    tensor: Tensor
+    picture: Tensor
+    box: Box = WHOLE
+
+
+def picture_of(image: Image.Image, longest: int = 1024) -> Tensor:
+    """A picture for display: uint8 ``[h, w, 3]``, no side longer than ``longest``."""
+    image = image.convert("RGB")
+    image.thumbnail((longest, longest), Image.Resampling.BICUBIC)
+    return torch.from_numpy(np.array(image))
+
+
+def picture_of_tensor(tensor: Tensor) -> Tensor:
+    """A preprocessed input for display: stretched to its own range, since its normalisation is not known here."""
+    pixels = tensor.detach().to("cpu", torch.float32)
+    pixels = pixels[:3] if len(pixels) >= 3 else pixels.mean(0, keepdim=True).expand(3, -1, -1)
+    low, high = pixels.min(), pixels.max()
+    return ((pixels - low) / (high - low).clamp(min=1e-12) * 255).round().to(torch.uint8).permute(1, 2, 0).contiguous()

@@ -1,0 +1,84 @@
+"""Text encoders: sentences in, representations out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.fingerprint import digest
+
+
+class TextEncoder(Encoder):
+    """An encoder of strings.
+
+    Args:
+        module: from a dict of ``input_ids`` and ``attention_mask`` (both ``[n, tokens]``) to representations ``[n, d]``.
+        tokenize: from a string to its token ids, special tokens included.
+        limit: the most tokens the module takes; a longer text is an error, never cut silently.
+        pad: the id that fills up shorter texts of a batch.
+        name: shown in pictures.
+
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        tokenize: Callable[[str], Sequence[int]],
+        *,
+        limit: int,
+        pad: int = 0,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(module, name=name)
+        self.tokenize = tokenize
+        self.limit = limit
+        self.pad = pad
+
+    def is_one(self, inputs: object) -> bool:
+        """Whether this is one text rather than many."""
+        return isinstance(inputs, str)
+
+    def _iterate(self, inputs: Any) -> Iterator[Any]:
+        return iter([inputs] if isinstance(inputs, str) else inputs)
+
+    def prepare(self, one: Any) -> Tensor:
+        """The token ids of a text."""
+        if isinstance(one, Tensor):
+            return one
+        if not isinstance(one, str):
+            raise TypeError(f"A text must be a string. Got {type(one).__name__} instead.")
+        if not one.strip():
+            raise ValueError("The text is empty; write at least one word.")
+        ids = torch.tensor(list(self.tokenize(one)))
+        if len(ids) > self.limit:
+            raise ValueError(
+                f"The text has {len(ids)} tokens but {self.name!r} takes at most {self.limit}; shorten it: {one[:60]!r}…"
+            )
+        return ids
+
+    def collate(self, prepared: Sequence[Tensor] | Tensor) -> dict[str, Tensor]:
+        """Token ids, padded to the longest, with their attention mask."""
+        ids = nn.utils.rnn.pad_sequence(list(prepared), batch_first=True, padding_value=self.pad)
+        lengths = torch.tensor([len(one) for one in prepared])
+        mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+        return {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+
+    def batch_size(self, one: Any, asked: int | None = None) -> int:
+        """64 texts at a time unless asked otherwise."""
+        return super().batch_size(one, 64 if asked is None else asked)
+
+    def _light(self, one: Any) -> Any:
+        return one
+
+    def _digest_input(self, one: Any) -> str:
+        return digest(one)
+
+    def _label(self, one: Any) -> str:
+        return str(one)
+
+    def _made_up_name(self, labels: list[str], count: int) -> str:
+        return " / ".join(labels) if count <= 3 and len(labels) == count else f"{labels[0]} and {count - 1} more"

@@ -1,0 +1,166 @@
+"""The masks of RISE, kept compactly.
+
+A mask is a small random grid G of kept (1) and removed (0) cells, upsampled bilinearly and cropped at a random shift:
+m = K_dy G K_dxᵀ, with one small matrix K per shift and direction. Sums over masks therefore need no full-size mask: add
+up the grids of equal shift, then apply two matrix products. Second moments follow the same way, since the square of a
+bilinear mask is again separable, over pairs of neighbouring cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from cocoax.features.segments import check_grid
+
+_BLOCK = 256  # masks of one block come from one random stream, so that any number of masks starts the same
+
+
+@dataclass(frozen=True)
+class MaskGeometry:
+    """The matrices that turn small grids into masks of one image size."""
+
+    height: int
+    width: int
+    rows: int
+    columns: int
+
+    @cached_property
+    def cell(self) -> tuple[int, int]:
+        """Height and width of a cell, rounded up so that the grid covers the image at every shift."""
+        return -(-self.height // self.rows), -(-self.width // self.columns)
+
+    @cached_property
+    def up(self) -> tuple[Tensor, Tensor]:
+        """K for every shift: ``[cell, H, rows]`` and ``[cell, W, columns]``."""
+        return _upsampling(self.height, self.rows, self.cell[0]), _upsampling(self.width, self.columns, self.cell[1])
+
+    @cached_property
+    def up_squared(self) -> tuple[Tensor, Tensor]:
+        """Products of K with itself for every pair of equal or neighbouring cells: ``[cell, H, 2 rows - 1]``, …"""
+        rows, columns = (torch.cat([k * k, k[..., :-1] * k[..., 1:]], dim=-1) for k in self.up)
+        return rows, columns
+
+    @cached_property
+    def second_moment(self) -> tuple[Tensor, Tensor]:
+        """E[K Kᵀ] over shifts, ``[H, H]`` and ``[W, W]``: their Kronecker product times p(1-p) is the masks' covariance."""
+        rows, columns = (torch.einsum("sha,sga->hg", k, k) / len(k) for k in self.up)
+        return rows, columns
+
+    @cached_property
+    def pool(self) -> tuple[Tensor, Tensor]:
+        """Averages over the cells of a coarse grid, ``[coarse, H]`` and ``[coarse, W]``, one cell more than the mask's."""
+        return _averaging(self.height, self.rows + 1), _averaging(self.width, self.columns + 1)
+
+    @cached_property
+    def pooled_up(self) -> tuple[Tensor, Tensor]:
+        """Pooling after upsampling, for every shift: ``[cell, coarse, rows]`` and ``[cell, coarse, columns]``."""
+        return self.pool[0] @ self.up[0], self.pool[1] @ self.up[1]
+
+
+class GridMasks:
+    """Masks of one geometry: ``bits [n, rows, columns]`` (uint8) and ``shifts [n, 2]`` (down, right)."""
+
+    def __init__(self, geometry: MaskGeometry, bits: Tensor, shifts: Tensor, keep: float) -> None:
+        self.geometry = geometry
+        self.bits = bits
+        self.shifts = shifts
+        self.keep = keep
+
+    @classmethod
+    def draw(cls, height: int, width: int, grid: int | tuple[int, int], keep: float, count: int, seed: int) -> GridMasks:
+        """``count`` random masks; a larger count begins with the same ones."""
+        rows, columns = check_grid(height, width, grid)
+        geometry = MaskGeometry(height, width, rows, columns)
+        bits, shifts = [], []
+        for block in range(-(-count // _BLOCK)):
+            random = np.random.default_rng([seed, block])
+            bits.append(random.random((_BLOCK, rows, columns)) < keep)
+            shifts.append(random.integers(0, geometry.cell, (_BLOCK, 2)))
+        return cls(
+            geometry,
+            torch.from_numpy(np.concatenate(bits)[:count].astype(np.uint8)),
+            torch.from_numpy(np.concatenate(shifts)[:count].astype(np.int16)),
+            keep,
+        )
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Grids and shifts."""
+        return {"bits": self.bits, "shifts": self.shifts}
+
+    def full(self, rows: slice) -> Tensor:
+        """Some masks at full size, ``[n, H, W]`` in [0, 1]."""
+        shifts = self.shifts[rows].long()
+        down, right = (k.float()[shifts[:, axis]] for axis, k in enumerate(self.geometry.up))
+        return down @ self.bits[rows].float() @ right.mT
+
+    def weighted_sum(self, weights: Tensor) -> Tensor:
+        """Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, H, W]``."""
+        return self._contract(weights, self.bits, self.geometry.up)
+
+    def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
+        """Σᵢ wᵢ mᵢ² for every column of ``weights [n, k]``: ``[k, H, W]``."""
+        return self._contract(weights, self._squared_bits, self.geometry.up_squared)
+
+    @cached_property
+    def _squared_bits(self) -> Tensor:
+        """Coefficients of mᵢ² on pairs of rows and pairs of columns, ``[n, 2 rows - 1, 2 columns - 1]``."""
+        bits = self.bits
+        up, down, left, right = bits[:, :-1], bits[:, 1:], bits[..., :-1], bits[..., 1:]
+        crossed = up[..., :-1] * down[..., 1:] + up[..., 1:] * down[..., :-1]
+        return torch.cat([torch.cat([bits, 2 * left * right], 2), torch.cat([2 * up * down, 2 * crossed], 2)], 1)
+
+    @cached_property
+    def _shift_index(self) -> Tensor:
+        shifts = self.shifts.long()
+        return shifts[:, 0] * self.geometry.cell[1] + shifts[:, 1]
+
+    def _contract(self, weights: Tensor, grids: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
+        cell_down, cell_right = self.geometry.cell
+        _, rows, columns = grids.shape
+        flat = grids.reshape(len(grids), -1).double()
+        down, right = matrices
+        sums = []
+        for weight in weights.double().unbind(1):
+            table = torch.zeros(cell_down * cell_right, rows * columns, dtype=torch.float64)
+            table.index_add_(0, self._shift_index, flat * weight[:, None])
+            table = table.view(cell_down, cell_right, rows, columns).transpose(1, 2)
+            partial = table.reshape(cell_down * rows, -1) @ right.mT.reshape(-1, self.geometry.width)
+            sums.append(down.transpose(0, 1).reshape(self.geometry.height, -1) @ partial)
+        return torch.stack(sums)
+
+    @cached_property
+    def coarse(self) -> Tensor:
+        """The masks pooled to a coarse grid, minus their expectation: ``[n, features]``, the control variates u."""
+        shifts = self.shifts.long()
+        down, right = (k[shifts[:, axis]] for axis, k in enumerate(self.geometry.pooled_up))
+        return (down @ self.bits.double() @ right.mT).flatten(1) - self.keep
+
+    def coarse_covariance(self, coefficients: Tensor) -> Tensor:
+        """Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, H, W]``."""
+        (moment_down, moment_right), (pool_down, pool_right) = self.geometry.second_moment, self.geometry.pool
+        b = coefficients.T.reshape(-1, len(pool_down), len(pool_right))
+        return self.keep * (1 - self.keep) * ((pool_down @ moment_down).T @ b @ (pool_right @ moment_right))
+
+
+def _upsampling(side: int, cells: int, cell: int) -> Tensor:
+    """Bilinear upsampling of ``cells`` to (cells + 1)·cell pixels, cropped to ``side`` at every shift."""
+    eye = torch.eye(cells, dtype=torch.float64)[None]
+    whole = F.interpolate(eye, size=(cells + 1) * cell, mode="linear", align_corners=False)[0].T
+    return torch.stack([whole[shift : shift + side] for shift in range(cell)])
+
+
+def _averaging(side: int, cells: int) -> Tensor:
+    """Averages over ``cells`` stretches of equal length (or ``side`` of them, if that is fewer), ``[cells, side]``."""
+    cells = min(cells, side)
+    member = (torch.arange(side) * cells // side)[None] == torch.arange(cells)[:, None]
+    return member.double() / member.sum(1, keepdim=True)

@@ -1,0 +1,37 @@
+"""Segments: which pixels are removed together, as a label map ``[H, W]`` with labels 0 to n-1."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def grid_segments(height: int, width: int, grid: int | tuple[int, int]) -> Tensor:
+    """A ``grid`` of rectangles, as equal as the size allows: ``[height, width]``, numbered row by row."""
+    rows, columns = check_grid(height, width, grid)
+    row = torch.arange(height) * rows // height
+    column = torch.arange(width) * columns // width
+    return row[:, None] * columns + column
+
+
+def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[int, int]:
+    """The grid as (rows, columns); an error if it is finer than the image."""
+    rows, columns = (grid, grid) if isinstance(grid, int) else grid
+    if rows < 1 or columns < 1:
+        raise ValueError(f"The 'grid' parameter must be at least 1. Got {grid} instead.")
+    if rows > height or columns > width:
+        raise ValueError(
+            f"A grid of {rows} x {columns} is finer than the image of {height} x {width} pixels; use a smaller grid."
+        )
+    return rows, columns
+
+
+def check_segments(segments: Tensor, height: int, width: int) -> Tensor:
+    """A user's label map, checked and renumbered 0 to n-1."""
+    if tuple(segments.shape) != (height, width) or segments.is_floating_point():
+        raise ValueError(
+            f"The 'segments' parameter must be an integer label map of shape [{height}, {width}]. "
+            f"Got {segments.dtype} {list(segments.shape)} instead."
+        )
+    numbered: Tensor = torch.unique(segments, return_inverse=True)[1]
+    return numbered

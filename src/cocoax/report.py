@@ -1,0 +1,67 @@
+"""HTML reports: one self-contained file, pictures included, that opens anywhere and loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1c1c1c }
+h1, h2 { line-height: 1.2 } img { max-width: 100%; height: auto } figure { margin: 1rem 0 }
+table { border-collapse: collapse; margin: 1rem 0 } th, td { text-align: left; padding: .3rem .9rem .3rem 0 }
+th { border-bottom: 2px solid #888 } td { border-bottom: 1px solid #ddd } td.number { font-variant-numeric: tabular-nums }
+.table { overflow-x: auto } footer { color: #666; font-size: .85rem; margin-top: 3rem }
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a paragraph, a picture and a table; each may be left out."""
+
+    heading: str
+    text: str = ""
+    figure: Figure | None = None
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+
+
+def write_report(path: str | Path, title: str, sections: Sequence[Section]) -> Path:
+    """Write the report; returns its path."""
+    import cocoax
+
+    body = "\n".join(_section(section) for section in sections)
+    page = (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
+        f"<body><h1>{html.escape(title)}</h1>\n{body}\n<footer>Cocoax {cocoax.__version__}</footer></body></html>\n"
+    )
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _section(section: Section) -> str:
+    parts = [f"<h2>{html.escape(section.heading)}</h2>"]
+    if section.text:
+        parts.append(f"<p>{html.escape(section.text)}</p>")
+    if section.figure is not None:
+        picture = io.BytesIO()
+        section.figure.savefig(picture, format="png", dpi=110)
+        data = base64.b64encode(picture.getvalue()).decode()
+        parts.append(f'<figure><img alt="{html.escape(section.heading)}" src="data:image/png;base64,{data}"></figure>')
+    if section.rows:
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in section.header)
+        rows = "".join(
+            "<tr>" + "".join(f'<td class="number">{html.escape(cell)}</td>' for cell in row) + "</tr>" for row in section.rows
+        )
+        parts.append(f'<div class="table"><table><tr>{head}</tr>{rows}</table></div>')
+    return "\n".join(parts)

@@ -1,0 +1,161 @@
+"""Similarities s between two representations.
+
+A *linear* similarity is a dot product of feature vectors: s(z, r) = φ(z)·φ(r), with φ the unit vector (cosine) or the
+identity (dot). The mean similarity to any number of references is then one dot product with their mean feature vector.
+The other kernels (RBF, Laplacian, polynomial) have no finite feature map and compare with every reference.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+class Similarity(ABC):
+    """A positive semi-definite kernel between representations."""
+
+    @property
+    def name(self) -> str:
+        """The name under which :func:`get_similarity` finds it."""
+        return type(self).__name__.lower()
+
+    @abstractmethod
+    def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
+        """Similarity of every representation ``[n, d]`` to every reference ``[m, d]``: ``[n, m]``."""
+
+
+class LinearSimilarity(Similarity):
+    """A similarity that is a dot product of feature vectors φ."""
+
+    @abstractmethod
+    def features(self, representations: Tensor) -> Tensor:
+        """The feature vectors φ(z), ``[n, d] -> [n, d]``."""
+
+    def project(self, representations: Tensor, directions: Tensor) -> Tensor:
+        """φ(z)·v for every representation ``[n, d]`` and every direction, the columns of ``[d, k]``: ``[n, k]``."""
+        return self.features(representations) @ directions
+
+    def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
+        """φ(z)·φ(r) for every pair, ``[n, m]``."""
+        return self.project(representations, self.features(references).T)
+
+
+@dataclass(frozen=True)
+class Cosine(LinearSimilarity):
+    """z·r / (‖z‖ ‖r‖)."""
+
+    def features(self, representations: Tensor) -> Tensor:
+        """Unit vectors; a zero representation has no direction and is an error."""
+        return representations / self._norms(representations)
+
+    def project(self, representations: Tensor, directions: Tensor) -> Tensor:
+        """As the definition, without a copy of all representations as unit vectors."""
+        return representations @ directions / self._norms(representations)
+
+    def _norms(self, representations: Tensor) -> Tensor:
+        norms: Tensor = torch.linalg.vector_norm(representations, dim=1, keepdim=True)
+        zero = (norms[:, 0] == 0).nonzero()[:, 0].tolist()
+        if zero:
+            raise ValueError(
+                f"Representation {_some(zero)} of {len(representations)} is zero, so its cosine similarity is undefined; "
+                "leave out the inputs that the encoder maps to zero, or use similarity='dot'."
+            )
+        return norms
+
+
+@dataclass(frozen=True)
+class Dot(LinearSimilarity):
+    """z·r."""
+
+    def features(self, representations: Tensor) -> Tensor:
+        """The representations themselves."""
+        return representations
+
+
+@dataclass(frozen=True)
+class Rbf(Similarity):
+    """exp(-γ ‖z - r‖²), with γ = 1/d unless given."""
+
+    gamma: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_gamma(self.gamma)
+
+    def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
+        """The kernel matrix ``[n, m]``."""
+        squared = (
+            representations.square().sum(1, keepdim=True) + references.square().sum(1) - 2 * representations @ references.T
+        )
+        return torch.exp(-_gamma(self.gamma, references) * squared.clamp(min=0))
+
+
+@dataclass(frozen=True)
+class Laplacian(Similarity):
+    """exp(-γ ‖z - r‖₁), with γ = 1/d unless given."""
+
+    gamma: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_gamma(self.gamma)
+
+    def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
+        """The kernel matrix ``[n, m]``."""
+        return torch.exp(-_gamma(self.gamma, references) * torch.cdist(representations, references, p=1))
+
+
+@dataclass(frozen=True)
+class Polynomial(Similarity):
+    """(γ z·r + c)^degree, with γ = 1/d unless given."""
+
+    degree: int = 3
+    gamma: float | None = None
+    constant: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_gamma(self.gamma)
+        if self.degree < 1 or self.constant < 0:
+            raise ValueError(
+                "Polynomial needs degree >= 1 and constant >= 0 to be a kernel. "
+                f"Got degree={self.degree}, constant={self.constant} instead."
+            )
+
+    def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
+        """The kernel matrix ``[n, m]``."""
+        inner = representations @ references.T
+        return (_gamma(self.gamma, references) * inner + self.constant) ** self.degree
+
+
+SIMILARITIES: dict[str, type[Similarity]] = {
+    kind.__name__.lower(): kind for kind in (Cosine, Dot, Rbf, Laplacian, Polynomial)
+}
+
+
+def get_similarity(similarity: str | Similarity) -> Similarity:
+    """A similarity from its name, with default parameters; a :class:`Similarity` is returned as it is."""
+    if isinstance(similarity, Similarity):
+        return similarity
+    try:
+        return SIMILARITIES[similarity.lower()]()
+    except (KeyError, AttributeError):
+        raise ValueError(
+            f"The 'similarity' parameter must be one of {', '.join(SIMILARITIES)}, or a Similarity. "
+            f"Got {similarity!r} instead."
+        ) from None
+
+
+def _check_gamma(gamma: float | None) -> None:
+    if gamma is not None and not gamma > 0:
+        raise ValueError(f"The 'gamma' parameter must be a number above 0, or None for 1/d. Got {gamma!r} instead.")
+
+
+def _gamma(gamma: float | None, references: Tensor) -> float:
+    return 1 / references.shape[1] if gamma is None else gamma
+
+
+def _some(indices: list[int]) -> str:
+    """The first few indices, readable: ``3, 17, 20 and 4 more``."""
+    shown = ", ".join(map(str, indices[:3]))
+    return shown if len(indices) <= 3 else f"{shown} and {len(indices) - 3} more"

@@ -1,0 +1,240 @@
+"""Targets γ: the scalar that is explained.
+
+Every target is a signed sum of mean similarities to references, so targets form an algebra::
+
+    similarity_to(cats) - similarity_to(dogs)
+    0.5 * similarity_to(a) + 0.5 * similarity_to(b) - similarity_to(foil)
+
+The four targets of the paper are such sums. One of them, the explicand's own representation (label-free importance,
+RELAX), is known only when an explicand is explained; until then it stands as a placeholder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from cocoax.references import Reference, check_same_space
+from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
+
+if TYPE_CHECKING:
+    from cocoax.encoders import Encoder
+
+_ROWS_AT_ONCE = 4096  # kernel matrices are built for this many representations at a time
+
+
+class Target:
+    """A signed, weighted sum of mean similarities to references.
+
+    ``weights`` maps each reference to its weight; the key ``None`` stands for the explicand itself.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[Reference | None, float],
+        similarity: str | Similarity = "cosine",
+        name: str | None = None,
+    ) -> None:
+        self.similarity = get_similarity(similarity)
+        self.weights: Mapping[Reference | None, float] = MappingProxyType(dict(weights))
+        self._name = name
+        check_same_space(self.references)
+        if not isinstance(self.similarity, LinearSimilarity):
+            for reference in self.references:
+                reference.points(self.similarity.name)  # fail now rather than after the encoder has run
+
+    # --- the algebra --------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Target) -> Target:
+        if not isinstance(other, Target):
+            return NotImplemented
+        if self.similarity != other.similarity:
+            raise ValueError(
+                f"Cannot add a target of {self.similarity} to one of {other.similarity}: they live in different feature "
+                "spaces and have no common direction. Use one similarity, or explain both and combine the attributions."
+            )
+        weights = dict(self.weights)
+        for reference, weight in other.weights.items():
+            weights[reference] = weights.get(reference, 0.0) + weight
+        return Target(weights, self.similarity)
+
+    def __mul__(self, factor: float) -> Target:
+        if not isinstance(factor, int | float):
+            return NotImplemented
+        return Target({reference: factor * weight for reference, weight in self.weights.items()}, self.similarity)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Target:
+        return -1.0 * self
+
+    def __sub__(self, other: Target) -> Target:
+        if not isinstance(other, Target):
+            return NotImplemented
+        return self + -other
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def references(self) -> list[Reference]:
+        """Its references, without the explicand's placeholder."""
+        return [reference for reference in self.weights if reference is not None]
+
+    @property
+    def needs_explicand(self) -> bool:
+        """Whether the explicand's own representation takes part."""
+        return None in self.weights
+
+    @property
+    def name(self) -> str:
+        """The question it asks, in words: ``a cat rather than a cup of coffee``."""
+        if self._name is not None:
+            return self._name
+        sides = [
+            " + ".join(
+                (f"{abs(weight):.3g}·" if abs(weight) != 1 else "") + ("itself" if key is None else key.name)
+                for key, weight in self.weights.items()
+                if weight * sign > 0
+            )
+            for sign in (1, -1)
+        ]
+        return f"{sides[0] or 'nothing'} rather than {sides[1]}" if sides[1] else sides[0] or "nothing"
+
+    def named(self, name: str) -> Target:
+        """The same target under another name."""
+        return Target(self.weights, self.similarity, name)
+
+    def __repr__(self) -> str:
+        return f"Target({self.name!r}, {self.similarity})"
+
+    def check_space(self, space: str | None, dimension: int | None = None) -> None:
+        """Raise if its references do not belong to this representation space."""
+        check_same_space(self.references, space)
+        for reference in self.references:
+            if dimension is not None and reference.dimension != dimension:
+                raise ValueError(
+                    f"Reference {reference.name!r} has {reference.dimension} dimensions but the encoder's "
+                    f"representations have {dimension}; encode it with the encoder you explain."
+                )
+
+    # --- scoring ------------------------------------------------------------------------------------------------------
+
+    def score(self, representations: Tensor, explicand: Tensor | None = None) -> Tensor:
+        """γ of every representation: ``[n, d] -> [n]``, differentiable.
+
+        ``explicand`` is the explicand's representation ``[d]``, needed by targets that compare with the explicand.
+        """
+        return score_all([self], representations, explicand)[:, 0]
+
+    def direction(self, explicand: Tensor | None = None) -> Tensor:
+        """The contrastive direction ``[d]``: for a linear similarity, γ(z) is φ(z) times this vector."""
+        if not isinstance(self.similarity, LinearSimilarity):
+            raise ValueError(f"A {self.similarity.name} target is a weighted set of points, not one direction.")
+        parts = [
+            weight
+            * (
+                self.similarity.features(self._own(explicand).double())[0]
+                if reference is None
+                else reference.mean_features(self.similarity)
+            )
+            for reference, weight in self.weights.items()
+        ]
+        return torch.stack(parts).sum(0)
+
+    def _own(self, explicand: Tensor | None) -> Tensor:
+        if explicand is None:
+            raise ValueError(
+                f"The target {self.name!r} compares with the explicand; pass explicand= (its representation here, the "
+                "input itself for as_module), or explain it with an attribution method, which knows its explicand."
+            )
+        return explicand.detach().reshape(1, -1)
+
+    def _kernel_score(self, representations: Tensor, explicand: Tensor | None) -> Tensor:
+        total = torch.zeros(len(representations), dtype=representations.dtype, device=representations.device)
+        for reference, weight in self.weights.items():
+            points = self._own(explicand) if reference is None else reference.points(self.similarity.name)
+            points = points.to(representations)
+            rows = [self.similarity.pairwise(part, points).mean(1) for part in torch.split(representations, _ROWS_AT_ONCE)]
+            total = total + weight * torch.cat(rows)
+        return total
+
+    def as_module(self, encoder: Encoder, explicand: object | None = None) -> nn.Module:
+        """The target as an ``nn.Module`` from prepared inputs to ``[batch]``, for Captum, Quantus, SHAP and the like.
+
+        A target that compares with the explicand needs that one ``explicand`` (an input, as for ``encoder.represent``).
+        """
+        self.check_space(encoder.space)
+        own = None
+        if self.needs_explicand and explicand is not None:
+            own = encoder.represent(encoder.as_list(explicand, one=True))[0]
+        if self.needs_explicand:
+            self._own(own)
+        return _TargetModule(self, encoder, own)
+
+
+class _TargetModule(nn.Module):
+    def __init__(self, target: Target, encoder: Encoder, explicand: Tensor | None) -> None:
+        super().__init__()
+        self.target = target
+        self.encoder = encoder
+        if isinstance(encoder.module, nn.Module):
+            self.module = encoder.module  # registered, so that methods which hook layers find them
+        self.explicand: Tensor | None
+        self.register_buffer("explicand", explicand, persistent=False)
+        self.training = False  # the flag of this wrapper alone: the encoder's own module is left as it is
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.target.score(self.encoder(inputs), self.explicand)
+
+
+def score_all(targets: Sequence[Target], representations: Tensor, explicand: Tensor | None = None) -> Tensor:
+    """Scores of many targets at once, ``[n, targets]``: one matrix product for all that share a linear similarity."""
+    if representations.ndim != 2:
+        raise ValueError(f"'representations' must have shape [n, d]. Got {list(representations.shape)} instead.")
+    columns: dict[int, Tensor] = {}
+    linear: dict[LinearSimilarity, list[int]] = {}
+    for index, target in enumerate(targets):
+        target.check_space(None, representations.shape[1])
+        if isinstance(target.similarity, LinearSimilarity):
+            linear.setdefault(target.similarity, []).append(index)
+        else:
+            columns[index] = target._kernel_score(representations, explicand)
+    for similarity, indices in linear.items():
+        directions = torch.stack([targets[index].direction(explicand) for index in indices], dim=1)
+        scores = similarity.project(representations, directions.to(representations))
+        columns.update(zip(indices, scores.unbind(1), strict=True))
+    return torch.stack([columns[index] for index in range(len(targets))], dim=1)
+
+
+def similarity_to(reference: Reference, similarity: str | Similarity = "cosine") -> Target:
+    """Mean similarity to a reference; the piece that all other targets are made of."""
+    if not isinstance(reference, Reference):
+        raise TypeError(
+            f"A target compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...). "
+            f"Got {type(reference).__name__} instead."
+        )
+    return Target({reference: 1.0}, similarity)
+
+
+def representation_similarity(similarity: str | Similarity = "cosine") -> Target:
+    """Similarity to the explicand's own representation: label-free importance (dot) and RELAX (cosine)."""
+    return Target({None: 1.0}, similarity)
+
+
+def contrastive_similarity(foil: Reference, similarity: str | Similarity = "cosine") -> Target:
+    """Similarity to the explicand minus mean similarity to the foil: contrastive label-free importance."""
+    return representation_similarity(similarity) - similarity_to(foil, similarity)
+
+
+def corpus_similarity(corpus: Reference, similarity: str | Similarity = "cosine") -> Target:
+    """Mean similarity to the corpus."""
+    return similarity_to(corpus, similarity)
+
+
+def contrastive_corpus_similarity(corpus: Reference, foil: Reference, similarity: str | Similarity = "cosine") -> Target:
+    """Mean similarity to the corpus minus mean similarity to the foil: the target of COCOA."""
+    return similarity_to(corpus, similarity) - similarity_to(foil, similarity)
