@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,10 +24,10 @@ from cocoax.encoders.images import (
     picture_of_tensor,
     to_tensor,
 )
+from cocoax.encoders.stream import stream_reference
 from cocoax.progress import bar
-from cocoax.references import Reference, cached, store
+from cocoax.references import Reference
 
-CHUNK = 256  # inputs of a reference that are encoded, and cached, together
 # Elements of a batch on a CPU: measured, larger ones leave the caches and take up to twice as long per image.
 CPU_BATCH = 640_000
 Pooling = Literal["mean", "flatten", "first"]
@@ -103,6 +101,11 @@ class Encoder:
         return digest(self._weights(), self.layer, self.pooling, describe_callable(self.preprocess))
 
     @property
+    def recognisable(self) -> bool:
+        """Whether the fingerprint means anything beyond this process; that of an unnamed callable does not."""
+        return not self._weights().startswith("unnamed-")
+
+    @property
     def space(self) -> str:
         """Identifies the representation space; the towers of one encoder share it."""
         if self._text is not None:
@@ -150,12 +153,13 @@ class Encoder:
 
     def as_list(self, inputs: Any, one: bool = False) -> list[Any]:
         """Inputs as a list; ``one`` demands a single input."""
-        found = [inputs] if self.is_one(inputs) else list(self._iterate(inputs))
+        found = [inputs] if self.is_one(inputs) else list(self.iterate(inputs))
         if one and len(found) != 1:
             raise ValueError(f"Expected one input, got {len(found)}.")
         return found
 
-    def _iterate(self, inputs: Any) -> Iterator[Any]:
+    def iterate(self, inputs: Any) -> Iterator[Any]:
+        """Inputs one by one: a single one, those of a folder, or whatever an iterable gives."""
         if self.is_one(inputs):
             inputs = [inputs]
         elif isinstance(inputs, str | Path):
@@ -339,7 +343,7 @@ class Encoder:
         parts: list[Tensor] = []
         total = len(inputs) if hasattr(inputs, "__len__") and not self.is_one(inputs) else None
         with bar(total, f"encoding with {self.name}", progress) as shown:
-            for indices, prepared in self._prepared_batches(enumerate(self._iterate(inputs)), batch_size):
+            for indices, prepared in self.prepared_batches(enumerate(self.iterate(inputs)), batch_size):
                 output = self.encode(prepared)
                 bad = (~torch.isfinite(output).all(1)).nonzero()[:, 0].tolist()
                 if bad:
@@ -350,13 +354,14 @@ class Encoder:
             raise ValueError("There are 0 inputs; pass at least one.")
         return torch.cat(parts)
 
-    def _prepared_batches(
+    def prepared_batches(
         self, numbered: Iterator[tuple[int, Any]], batch_size: int | None
     ) -> Iterator[tuple[list[int], list[Any]]]:
+        """Prepared inputs in batches, with their numbers."""
         indices: list[int] = []
         batch: list[Any] = []
         for index, one in numbered:
-            batch.append(self._prepare_numbered(index, one))
+            batch.append(self.prepare_numbered(index, one))
             indices.append(index)
             if len(batch) >= self.batch_size(batch[0], batch_size):
                 yield indices, batch
@@ -364,7 +369,8 @@ class Encoder:
         if batch:
             yield indices, batch
 
-    def _prepare_numbered(self, index: int, one: Any) -> Any:
+    def prepare_numbered(self, index: int, one: Any) -> Any:
+        """As :meth:`prepare`; an error says which input it was."""
         try:
             return self.prepare(one)
         except (ValueError, TypeError, OSError) as error:
@@ -398,87 +404,20 @@ class Encoder:
         """
         if on_error not in ("raise", "skip"):
             raise ValueError(f"The 'on_error' parameter must be 'raise' or 'skip'. Got {on_error!r} instead.")
-        total = len(inputs) if hasattr(inputs, "__len__") and not self.is_one(inputs) else None
-        numbered = enumerate(self._iterate(inputs))
-        fingerprint = self.fingerprint
-        cache = cache and not self._weights().startswith("unnamed-")
-        parts: list[Reference] = []
-        skipped: list[tuple[int, str]] = []
-        labels: list[str] = []
-        with bar(total, f"encoding with {self.name}", progress) as shown:
-            while chunk := [(index, self._light(one)) for index, one in islice(numbered, CHUNK)]:
-                labels += [self._label(one) for _, one in chunk[:4]] if not labels else []
-                key = digest(fingerprint, keep_samples, *(self._digest_input(one) for _, one in chunk)) if cache else ""
-                part = cached(key) if cache else None
-                if part is None:
-                    failed: list[tuple[int, str]] | None = [] if on_error == "skip" else None
-                    representations = self._encode_chunk(chunk, batch_size, failed)
-                    if len(representations):
-                        part = Reference.from_representations(representations, keep_samples=keep_samples)
-                    skipped += failed or []
-                    if cache and part is not None and not failed:
-                        store(key, part)
-                parts += [part] if part is not None else []
-                if len(parts) == CHUNK:  # memory does not grow with the length of the stream
-                    parts = [parts[0].merge(*parts[1:])]
-                shown.update(len(chunk))
-        if skipped:
-            reasons = "; ".join(reason for _, reason in skipped[:3])
-            warnings.warn(f"{len(skipped)} inputs were skipped ({reasons}).", stacklevel=2)
-        if not parts:
-            raise ValueError("The reference has 0 inputs; pass at least one.")
-        merged = parts[0].merge(*parts[1:])
-        name = name if name is not None else self._made_up_name(labels, merged.count)
-        return replace(merged, name=name, space=self.space, skipped=tuple(skipped))
+        return stream_reference(self, inputs, name, keep_samples, batch_size, on_error == "skip", cache, progress)
 
-    def _light(self, one: Any) -> Any:
-        """An input that is cheap to hold: a path stays one until it must be read, the rest is prepared at once."""
-        if isinstance(one, str | Path):
-            return one
-        try:
-            return self.prepare(one)
-        except (ValueError, TypeError, OSError):
-            return one  # it will fail again, and be reported, where inputs are encoded
-
-    def _encode_chunk(
-        self, chunk: list[tuple[int, Any]], batch_size: int | None, failed: list[tuple[int, str]] | None
-    ) -> Tensor:
-        """Representations of a chunk. What fails goes to ``failed`` with its reason, or is raised if that is None."""
-
-        def fail(index: int, error: Exception) -> None:
-            if failed is None:
-                raise error
-            failed.append((index, str(error)))
-
-        def readable() -> Iterator[tuple[int, Any]]:
-            for index, one in chunk:
-                try:
-                    yield index, self._prepare_numbered(index, one)
-                except (ValueError, TypeError, OSError) as error:
-                    fail(index, error)
-
-        kept: list[Tensor] = []
-        for indices, prepared in self._prepared_batches(readable(), batch_size):
-            output = self.encode(prepared)
-            finite = torch.isfinite(output).all(1)
-            good = finite & (output != 0).any(1)
-            for row in (~good).nonzero()[:, 0].tolist():
-                what = "zero, so it has no direction" if finite[row] else "not finite"
-                index = indices[row]
-                fail(index, ValueError(f"Input {index}: its representation is {what}; leave it out, or on_error='skip'."))
-            kept.append(output[good])
-        return torch.cat(kept) if kept else torch.empty(0, 0)
-
-    def _digest_input(self, one: Any) -> str:
+    def digest_input(self, one: Any) -> str:
         """A digest of one input: the content of a file, or the prepared tensor."""
         if isinstance(one, str | Path):
             return file_digest(Path(one)) if Path(one).is_file() else "missing"
         return digest(one)
 
-    def _label(self, one: Any) -> str:
+    def label(self, one: Any) -> str:
+        """What to call one input."""
         return Path(one).stem if isinstance(one, str | Path) else "image"
 
-    def _made_up_name(self, labels: list[str], count: int) -> str:
+    def made_up_name(self, labels: list[str], count: int) -> str:
+        """What to call a reference of ``count`` inputs that has no name; ``labels`` are those of the first few."""
         if count <= 3 and len(labels) == count and "image" not in labels:
             return ", ".join(labels)
         return f"{count} image{'s' if count != 1 else ''}"

@@ -42,7 +42,8 @@ class TextEncoder(Encoder):
         """Whether this is one text rather than many."""
         return isinstance(inputs, str)
 
-    def _iterate(self, inputs: Any) -> Iterator[Any]:
+    def iterate(self, inputs: Any) -> Iterator[Any]:
+        """Texts one by one; a single string is one text."""
         return iter([inputs] if isinstance(inputs, str) else inputs)
 
     def prepare(self, one: Any) -> Tensor:
@@ -71,14 +72,14 @@ class TextEncoder(Encoder):
         """64 texts at a time unless asked otherwise."""
         return super().batch_size(one, 64 if asked is None else asked)
 
-    def _light(self, one: Any) -> Any:
-        return one
-
-    def _digest_input(self, one: Any) -> str:
+    def digest_input(self, one: Any) -> str:
+        """A digest of the text."""
         return digest(one)
 
-    def _label(self, one: Any) -> str:
+    def label(self, one: Any) -> str:
+        """The text itself."""
         return str(one)
 
-    def _made_up_name(self, labels: list[str], count: int) -> str:
+    def made_up_name(self, labels: list[str], count: int) -> str:
+        """Up to three texts, or the first and how many more."""
         return " / ".join(labels) if count <= 3 and len(labels) == count else f"{labels[0]} and {count - 1} more"

@@ -1,0 +1,115 @@
+"""Streaming a corpus or a foil through an encoder, once, into a reference."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from cocoax.encoders.fingerprint import digest
+from cocoax.progress import bar
+from cocoax.references import Reference, cached, store
+
+if TYPE_CHECKING:
+    from cocoax.encoders.encoder import Encoder
+
+CHUNK = 256  # inputs that are encoded, and cached, together
+
+
+def stream_reference(
+    encoder: Encoder,
+    inputs: Any,
+    name: str | None,
+    keep_samples: bool,
+    batch_size: int | None,
+    skip: bool,
+    cache: bool,
+    progress: bool | None,
+) -> Reference:
+    """What ``encoder.reference`` does; ``skip`` leaves out inputs that fail."""
+    total = len(inputs) if hasattr(inputs, "__len__") and not encoder.is_one(inputs) else None
+    numbered = enumerate(encoder.iterate(inputs))
+    fingerprint = encoder.fingerprint
+    cache = cache and encoder.recognisable
+    parts: list[Reference] = []
+    skipped: list[tuple[int, str]] = []
+    labels: list[str] = []
+    with bar(total, f"encoding with {encoder.name}", progress) as shown:
+        while chunk := [(index, _light(encoder, one)) for index, one in islice(numbered, CHUNK)]:
+            labels += [encoder.label(one) for _, one in chunk[:4]] if not labels else []
+            key = digest(fingerprint, keep_samples, *(encoder.digest_input(one) for _, one in chunk)) if cache else ""
+            part = cached(key) if cache else None
+            if part is None:
+                failed: list[tuple[int, str]] | None = [] if skip else None
+                representations = _encode_chunk(encoder, chunk, batch_size, failed)
+                if len(representations):
+                    part = Reference.from_representations(representations, keep_samples=keep_samples)
+                skipped += failed or []
+                if cache and part is not None and not failed:
+                    store(key, part)
+            parts += [part] if part is not None else []
+            if len(parts) == CHUNK:  # memory does not grow with the length of the stream
+                parts = [parts[0].merge(*parts[1:])]
+            shown.update(len(chunk))
+    if skipped:
+        reasons = "; ".join(reason for _, reason in skipped[:3])
+        warnings.warn(f"{len(skipped)} inputs were skipped ({reasons}).", stacklevel=3)
+    if not parts:
+        raise ValueError("The reference has 0 inputs; pass at least one.")
+    merged = parts[0].merge(*parts[1:])
+    name = name if name is not None else encoder.made_up_name(labels, merged.count)
+    return replace(merged, name=name, space=encoder.space, skipped=tuple(skipped))
+
+
+def _light(encoder: Encoder, one: Any) -> Any:
+    """An input that is cheap to hold: a path stays one until it must be read, the rest is prepared at once."""
+    if isinstance(one, str | Path):
+        return one
+    try:
+        return encoder.prepare(one)
+    except (ValueError, TypeError, OSError):
+        return one  # it will fail again, and be reported, where inputs are encoded
+
+
+def _encode_chunk(
+    encoder: Encoder, chunk: list[tuple[int, Any]], batch_size: int | None, failed: list[tuple[int, str]] | None
+) -> Tensor:
+    """Representations of a chunk. What fails goes to ``failed`` with its reason, or is raised if that is None."""
+
+    def fail(index: int, error: Exception) -> None:
+        if failed is None:
+            raise error
+        failed.append((index, str(error)))
+
+    def readable() -> Iterator[tuple[int, Any]]:
+        for index, one in chunk:
+            try:
+                yield index, encoder.prepare_numbered(index, one)
+            except (ValueError, TypeError, OSError) as error:
+                fail(index, error)
+
+    kept: list[Tensor] = []
+    for indices, prepared in encoder.prepared_batches(readable(), batch_size):
+        try:
+            output = encoder.encode(prepared)
+        except (ValueError, TypeError, RuntimeError) as error:
+            if failed is None or len(prepared) == 1:
+                fail(indices[0], error)
+            else:  # one of them is to blame: find it
+                kept += [_encode_chunk(encoder, [item], 1, failed) for item in zip(indices, prepared, strict=True)]
+            continue
+        finite = torch.isfinite(output).all(1)
+        good = finite & (output != 0).any(1)
+        for row in (~good).nonzero()[:, 0].tolist():
+            what = "zero, so it has no direction" if finite[row] else "not finite"
+            index = indices[row]
+            fail(index, ValueError(f"Input {index}: its representation is {what}; leave it out, or on_error='skip'."))
+        kept.append(output[good])
+    kept = [part for part in kept if len(part)]
+    return torch.cat(kept) if kept else torch.empty(0, 0)
