@@ -31,10 +31,11 @@ class SmallNet(nn.Module):
 
     def __init__(self, channels: int = 3, dimension: int = 8, seed: int = 0) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(channels, 6, 3, padding=1)
-        self.act = nn.Tanh()
-        self.pool = nn.AdaptiveAvgPool2d(2)
-        self.fc = nn.Linear(24, dimension)
+        with torch.random.fork_rng():  # modules initialise themselves from the global random state
+            self.conv = nn.Conv2d(channels, 6, 3, padding=1)
+            self.act = nn.Tanh()
+            self.pool = nn.AdaptiveAvgPool2d(2)
+            self.fc = nn.Linear(24, dimension)
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             for parameter in self.parameters():

@@ -29,6 +29,7 @@ from cocoax.attribution import (
     VanillaGradients,
 )
 from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TextEncoder, load
+from cocoax.evaluation import Curve, curves, deletion, insertion
 from cocoax.features import Baseline, Blur, Constant, Fixed, Mean, Noise
 from cocoax.references import Reference, cache_info, clear_cache, foil_size
 from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
@@ -88,6 +89,11 @@ __all__ = [
     "Run",
     "SmoothGrad",
     "VanillaGradients",
+    # evaluation η
+    "Curve",
+    "curves",
+    "deletion",
+    "insertion",
     # pictures
     "plots",
 ]

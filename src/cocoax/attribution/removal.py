@@ -8,13 +8,14 @@ without the encoder.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from cocoax.attribution.method import Method, check_targets, from_plain, resolve_baseline, results, to_plain
 from cocoax.attribution.result import Attribution
@@ -161,24 +162,11 @@ class Run:
         return self.method.draw(height, width, count)
 
     def _encode(self, encoder: Encoder, masks: Masks, progress: bool | None) -> None:
-        device = encoder.device
-        baseline = self.baseline.to(device)
-        difference = self.explicand.tensor.to(device) - baseline
-        size = encoder.batch_size(baseline, self.method.batch_size)
         parts = [self.representations]
         with bar(len(masks) - len(self), f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
-            for start in range(len(self), len(masks), size):
-                rows = slice(start, min(start + size, len(masks)))
-                kept = masks.full(rows).to(device).unsqueeze(1)
-                output = encoder.encode(torch.addcmul(baseline, kept, difference))
-                bad = (~torch.isfinite(output).all(1)).nonzero()[:, 0].tolist()
-                if bad:
-                    raise ValueError(
-                        f"The representation of masked input {start + bad[0]} is not finite; the encoder cannot cope with "
-                        "this baseline. Try another one, such as baseline=cocoax.Mean()."
-                    )
-                parts.append(output)
-                shown.update(len(output))
+            parts += encode_masked(
+                encoder, self.explicand.tensor, self.baseline, masks, len(self), self.method.batch_size, shown
+            )
         self.representations = torch.cat(parts)
         self.masks = masks
 
@@ -244,3 +232,26 @@ class Run:
             encoder=str(header["encoder"]),
             space=str(header["space"]),
         )
+
+
+def encode_masked(
+    encoder: Encoder, explicand: Tensor, baseline: Tensor, masks: Masks, start: int, batch_size: int | None, shown: tqdm
+) -> Iterator[Tensor]:
+    """Representations of the masked explicand, a batch at a time, for the masks from ``start`` on."""
+    device = encoder.device
+    baseline = baseline.to(device)
+    difference = explicand.to(device) - baseline
+    while start < len(masks):
+        size = encoder.batch_size(baseline, batch_size)
+        rows = slice(start, min(start + size, len(masks)))
+        kept = masks.full(rows).to(device).unsqueeze(1)
+        output = encoder.encode(torch.addcmul(baseline, kept, difference))
+        bad = (~torch.isfinite(output).all(1)).nonzero()[:, 0].tolist()
+        if bad:
+            raise ValueError(
+                f"The representation of masked input {start + bad[0]} is not finite; the encoder cannot cope with "
+                "this baseline. Try another one, such as baseline=cocoax.Mean()."
+            )
+        yield output
+        shown.update(len(output))
+        start = rows.stop

@@ -1,0 +1,216 @@
+"""Insertion and deletion curves (Petsiuk et al. 2018).
+
+Pixels are inserted into the baseline, or deleted from the explicand, in the order of their attribution. A good
+attribution makes the measure rise early when inserting and fall early when deleting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.attribution.method import check_at_least, resolve_baseline
+from cocoax.attribution.removal import encode_masked
+from cocoax.attribution.result import Attribution
+from cocoax.encoders import Encoder
+from cocoax.features import Blur
+from cocoax.progress import bar
+from cocoax.targets import Target
+
+Measure = Target | Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A measure ``y`` against the fraction ``x`` of pixels inserted or deleted, both ends included."""
+
+    x: Tensor
+    y: Tensor
+    name: str = ""
+
+    @property
+    def auc(self) -> float:
+        """The area under the curve, by the trapezoid rule."""
+        return float(torch.trapezoid(self.y.double(), self.x.double()))
+
+
+def insertion(
+    encoder: Encoder,
+    explicand: Any,
+    attribution: Attribution | Tensor,
+    measures: Measure | Sequence[Measure],
+    steps: int = 50,
+    baseline: Any = None,
+    *,
+    batch_size: int | None = None,
+    progress: bool | None = None,
+) -> Any:
+    """The measure while pixels are inserted into the baseline, those of the highest attribution first.
+
+    Args:
+        encoder: what turns images into representations; evaluation may use another one than the attribution did.
+        explicand: one input.
+        attribution: an :class:`Attribution`, or a map ``[H, W]`` of the explicand's size.
+        measures: a target, a callable from representations ``[n, d]`` to ``[n]``, or a list of those, which gives a list of
+            curves from one encoding.
+        steps: equal steps from none to all of the pixels.
+        baseline: the image without pixels; the explicand's blur by default.
+        batch_size: images encoded at a time; automatic if not given.
+        progress: show a progress bar (``None``: when it takes long).
+
+    """
+    found = curves(
+        encoder,
+        explicand,
+        [attribution],
+        measures,
+        steps,
+        baseline,
+        kinds=("insertion",),
+        batch_size=batch_size,
+        progress=progress,
+    )
+    return found[0]["insertion"]
+
+
+def deletion(
+    encoder: Encoder,
+    explicand: Any,
+    attribution: Attribution | Tensor,
+    measures: Measure | Sequence[Measure],
+    steps: int = 50,
+    baseline: Any = None,
+    *,
+    batch_size: int | None = None,
+    progress: bool | None = None,
+) -> Any:
+    """The measure while pixels are replaced by the baseline, those of the highest attribution first; as :func:`insertion`."""
+    found = curves(
+        encoder,
+        explicand,
+        [attribution],
+        measures,
+        steps,
+        baseline,
+        kinds=("deletion",),
+        batch_size=batch_size,
+        progress=progress,
+    )
+    return found[0]["deletion"]
+
+
+def curves(
+    encoder: Encoder,
+    explicand: Any,
+    attributions: Sequence[Attribution | Tensor],
+    measures: Measure | Sequence[Measure],
+    steps: int = 50,
+    baseline: Any = None,
+    *,
+    kinds: Sequence[str] = ("insertion", "deletion"),
+    batch_size: int | None = None,
+    progress: bool | None = None,
+) -> list[dict[str, Any]]:
+    """Insertion and deletion curves of many attributions of one explicand, encoding each distinct image once.
+
+    All curves share the explicand and the baseline as their ends. Returns, for each attribution, a dict from kind to a
+    curve, or to a list of curves if ``measures`` is a list.
+    """
+    check_at_least("steps", steps, 1)
+    if not attributions:
+        raise ValueError("There are 0 attributions to evaluate; pass at least one.")
+    one = encoder.explicand(explicand)
+    height, width = one.tensor.shape[1:]
+    alone = isinstance(measures, Target) or callable(measures)
+    asked: list[Measure] = [measures] if alone else list(measures)  # type: ignore[arg-type, list-item]
+    for measure in asked:
+        if isinstance(measure, Target):
+            measure.check_space(encoder.space)
+    base = resolve_baseline(Blur() if baseline is None else baseline, encoder)(one.tensor)
+    ranks = torch.stack([_ranks(attribution, height, width) for attribution in attributions])
+    sizes = [round(step * height * width / steps) for step in range(steps + 1)]
+    masks = _RankMasks(ranks, sizes[1:-1], list(kinds))
+    with bar(len(masks) + 2, f"curves on {encoder.name}", progress) as shown:
+        ends = encoder.represent(torch.stack([one.tensor, base]), batch_size, progress=False)
+        inner = list(encode_masked(encoder, one.tensor, base, masks, 0, batch_size, shown))
+    representations = torch.cat([ends, *inner])
+    scores = torch.stack([_measured(measure, representations, ends[0]) for measure in asked])
+    x = torch.arange(steps + 1) / steps
+    answers = []
+    for number in range(len(attributions)):
+        answer: dict[str, Any] = {}
+        for kind in kinds:
+            first, last = (1, 0) if kind == "insertion" else (0, 1)
+            rows = [first, *(2 + masks.index(number, kind, step) for step in range(steps - 1)), last]
+            found = [Curve(x, score[rows], _name(measure)) for measure, score in zip(asked, scores, strict=True)]
+            answer[kind] = found[0] if alone else found
+        answers.append(answer)
+    return answers
+
+
+@dataclass(frozen=True, eq=False)
+class _RankMasks:
+    """Masks that keep (insertion) or remove (deletion) the pixels of the first ranks."""
+
+    ranks: Tensor  # [attributions, H, W]
+    sizes: list[int]
+    kinds: list[str]
+
+    def __len__(self) -> int:
+        return len(self.ranks) * len(self.kinds) * len(self.sizes)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        return {"ranks": self.ranks}
+
+    def index(self, attribution: int, kind: str, step: int) -> int:
+        return (attribution * len(self.kinds) + self.kinds.index(kind)) * len(self.sizes) + step
+
+    def full(self, rows: slice) -> Tensor:
+        masks = []
+        for row in range(rows.start, rows.stop):
+            which, step = divmod(row, len(self.sizes))
+            attribution, kind = divmod(which, len(self.kinds))
+            chosen = self.ranks[attribution] < self.sizes[step]
+            masks.append(chosen if self.kinds[kind] == "insertion" else ~chosen)
+        return torch.stack(masks).float()
+
+
+def _ranks(attribution: Attribution | Tensor, height: int, width: int) -> Tensor:
+    """The place of each pixel in the order of descending attribution, ``[H, W]``; equal ones keep their order."""
+    values = torch.as_tensor(attribution.values if isinstance(attribution, Attribution) else attribution)
+    if tuple(values.shape) != (height, width):
+        raise ValueError(
+            f"The attribution has shape {list(values.shape)} but the explicand has {height} x {width} pixels; "
+            "they must be of the same input, preprocessed alike."
+        )
+    if not bool(torch.isfinite(values).all()):
+        raise ValueError("The attribution has values that are not finite, so its pixels have no order.")
+    order = torch.argsort(values.detach().reshape(-1), descending=True, stable=True)
+    ranks = torch.empty_like(order)
+    ranks[order] = torch.arange(len(order))
+    return ranks.reshape(height, width)
+
+
+def _measured(measure: Measure, representations: Tensor, own: Tensor) -> Tensor:
+    if isinstance(measure, Target):
+        return measure.score(representations, own)
+    if not callable(measure):
+        raise TypeError(f"A measure must be a Target or a callable on representations. Got {type(measure).__name__} instead.")
+    with torch.no_grad():
+        values = torch.as_tensor(measure(representations))
+    if np.shape(values) != (len(representations),):
+        raise ValueError(
+            f"A measure must give one value for each of the {len(representations)} representations. "
+            f"Got shape {list(values.shape)} instead."
+        )
+    return values.detach().to("cpu", torch.float32)
+
+
+def _name(measure: Measure) -> str:
+    return measure.name if isinstance(measure, Target) else getattr(measure, "__name__", type(measure).__name__)

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import cocoax
+from cocoax.evaluation import curves
+from tests.conftest import SmallNet, images
+
+
+def cocoa(encoder: cocoax.Encoder) -> cocoax.Target:
+    corpus, foil = encoder.reference(images(5, seed=1)), encoder.reference(images(7, seed=2))
+    return cocoax.contrastive_corpus_similarity(corpus, foil)
+
+
+def slow_curve(
+    encoder: cocoax.Encoder, x: Tensor, values: Tensor, target: cocoax.Target, steps: int, kind: str
+) -> np.ndarray:
+    """Pixel by pixel, as the definition says."""
+    blur = cocoax.Blur()(x)
+    start, end = (blur, x) if kind == "insertion" else (x, blur)
+    order = sorted(range(values.numel()), key=lambda i: -float(values.reshape(-1)[i]))
+    scores = []
+    for step in range(steps + 1):
+        image = start.clone().reshape(len(x), -1)
+        for pixel in order[: round(step * values.numel() / steps)]:
+            image[:, pixel] = end.reshape(len(x), -1)[:, pixel]
+        scores.append(float(target.score(encoder.represent([image.reshape(x.shape)]))[0]))
+    return np.array(scores)
+
+
+@pytest.mark.parametrize("kind", ["insertion", "deletion"])
+def test_curve__equals_slow_version(encoder: cocoax.Encoder, kind: str) -> None:
+    x = images(1, height=11, width=9)[0]
+    values = images(1, height=11, width=9, channels=1, seed=5)[0, 0]
+    target = cocoa(encoder)
+    curve = getattr(cocoax, kind)(encoder, x, values, target, steps=20)
+    expected = slow_curve(encoder, x, values, target, 20, kind)
+    np.testing.assert_allclose(curve.y.numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose(curve.x.numpy(), np.linspace(0, 1, 21), atol=1e-6)
+    assert curve.auc == pytest.approx(float(((expected[1:] + expected[:-1]) / 2).mean()), abs=1e-5)
+
+
+def test_curve__has_51_points_by_default_and_takes_an_attribution(encoder: cocoax.Encoder) -> None:
+    x = images(1)[0]
+    target = cocoa(encoder)
+    result = cocoax.Rise(samples=40, grid=4).explain(encoder, x, target)
+    curve = cocoax.insertion(encoder, x, result, target)
+    assert len(curve.x) == len(curve.y) == 51
+    assert curve.y[-1] == pytest.approx(result.score, abs=1e-5)
+    assert curve.y[0] == pytest.approx(result.baseline_score, abs=1e-5)
+
+
+def test_curves__encode_each_distinct_image_once(encoder: cocoax.Encoder, net: SmallNet) -> None:
+    x = images(1)[0]
+    maps = [images(1, channels=1, seed=seed)[0, 0] for seed in range(3)]
+    target = cocoa(encoder)
+    measures = [target, cocoax.representation_similarity(), lambda z: z[:, 0]]
+    before = net.inputs
+    answers = curves(encoder, x, maps, measures, steps=10)
+    assert net.inputs - before == 2 + 3 * 2 * 9
+    assert [len(answer["insertion"]) for answer in answers] == [3, 3, 3]
+    for values, answer in zip(maps, answers, strict=True):
+        alone = cocoax.deletion(encoder, x, values, target, steps=10)
+        torch.testing.assert_close(answer["deletion"][0].y, alone.y, atol=1e-5, rtol=0)
+        torch.testing.assert_close(answer["deletion"][0].y[-1], answer["insertion"][0].y[0])
+
+
+def test_curve__label_free_measure_compares_with_the_explicand(encoder: cocoax.Encoder) -> None:
+    x = images(1)[0]
+    curve = cocoax.insertion(encoder, x, torch.zeros(16, 16), cocoax.representation_similarity(), steps=4)
+    assert curve.y[-1] == pytest.approx(1, abs=1e-5)
+
+
+def test_curve__good_order_beats_its_opposite() -> None:
+    # The score is the mean of the left half, so the left half should come first.
+    encoder = cocoax.Encoder(lambda batch: batch[..., :4].mean((1, 2, 3))[:, None].expand(-1, 2), name="left half")
+    x = torch.ones(1, 8, 8)
+    left = torch.zeros(8, 8)
+    left[:, :4] = 1
+
+    def measure(z: Tensor) -> Tensor:
+        return z[:, 0]
+
+    good = cocoax.insertion(encoder, x, left, measure, baseline=cocoax.Constant(0.0))
+    bad = cocoax.insertion(encoder, x, -left, measure, baseline=cocoax.Constant(0.0))
+    assert good.auc == pytest.approx(0.75, abs=0.01)
+    assert bad.auc == pytest.approx(0.25, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"attribution": torch.zeros(4, 4)}, "16 x 16"),
+        ({"attribution": torch.full((16, 16), float("nan"))}, "not finite"),
+        ({"steps": 0}, "at least 1"),
+        ({"measures": lambda z: z}, "one value"),
+        ({"measures": ["cosine"]}, "Target or a callable"),
+    ],
+)
+def test_curve__bad_input(encoder: cocoax.Encoder, change: dict[str, object], message: str) -> None:
+    arguments = {"attribution": torch.zeros(16, 16), "measures": cocoax.representation_similarity(), "steps": 5} | change
+    with pytest.raises((ValueError, TypeError), match=message):
+        cocoax.insertion(encoder, images(1)[0], **arguments)  # type: ignore[arg-type]
+
+
+def test_curve__target_of_another_encoder_is_an_error(encoder: cocoax.Encoder) -> None:
+    other = cocoax.Encoder(SmallNet(seed=3))
+    with pytest.raises(ValueError, match="another representation space"):
+        cocoax.insertion(encoder, images(1)[0], torch.zeros(16, 16), cocoa(other))
