@@ -8,7 +8,7 @@ from cocoax.attribution.kernel_shap import KernelShap
 from cocoax.attribution.method import Method
 from cocoax.attribution.occlusion import Occlusion
 from cocoax.attribution.random import RandomAttribution
-from cocoax.attribution.removal import Run
+from cocoax.attribution.removal import Interrupted, Run
 from cocoax.attribution.result import Attribution
 from cocoax.attribution.rise import Rise
 from cocoax.attribution.smoothgrad import SmoothGrad
@@ -20,6 +20,7 @@ __all__ = [
     "ExpectedGradients",
     "GradientShap",
     "IntegratedGradients",
+    "Interrupted",
     "KernelShap",
     "Method",
     "Occlusion",

@@ -30,6 +30,14 @@ _KNOWN: dict[str, type] = {
 }
 
 
+class Interrupted(KeyboardInterrupt):
+    """A run was interrupted (Ctrl-C). What it had sampled is in ``run``, which answers targets and can be extended."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(f"interrupted after {len(run)} samples; they are kept in this exception's .run")
+        self.run = run
+
+
 class Masks(Protocol):
     """Perturbations of an image: which pixels are kept, and how much."""
 
@@ -85,19 +93,30 @@ class RemovalMethod(Method):
     def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
         """Maps from the scores of the masked inputs ``[n, k]`` and of explicand and baseline ``[2, k]``."""
 
-    def run(self, encoder: Encoder, explicand: Any, *, progress: bool | None = None) -> Any:
-        """All encoder work for one explicand (a :class:`Run`) or many (a list of them)."""
+    def more(self, run: Run, targets: Sequence[Target]) -> int:
+        """How many more perturbations a run needs for these targets; 0 ends it. By default what was asked for is enough."""
+        return 0
+
+    def run(
+        self, encoder: Encoder, explicand: Any, targets: Target | Sequence[Target] = (), *, progress: bool | None = None
+    ) -> Any:
+        """All encoder work for one explicand (a :class:`Run`) or many (a list of them).
+
+        A run answers any target. Methods that stop by themselves (``tolerance=``) look at the error of ``targets``, or of
+        the similarity to the explicand itself if there are none.
+        """
+        asked = check_targets(targets) if targets else []
         explicands = [encoder.explicand(one) for one in encoder.as_list(explicand)]
         if not explicands:
             raise ValueError("There are 0 explicands; pass at least one.")
-        runs = [Run.start(self, encoder, one, progress) for one in explicands]
+        runs = [Run.start(self, encoder, one, asked, progress) for one in explicands]
         return runs[0] if encoder.is_one(explicand) else runs
 
     def _explain(
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
         # One run at a time: its representations are not needed any more once it has answered.
-        return [Run.start(self, encoder, one, progress).explain(targets) for one in explicands]
+        return [Run.start(self, encoder, one, targets, progress).explain(targets) for one in explicands]
 
 
 @dataclass(eq=False)
@@ -113,6 +132,7 @@ class Run:
         ends: representations of the explicand and of the baseline, ``[2, d]``.
         encoder: name of the encoder.
         space: the space its targets must live in.
+        stopped: why sampling ended, where the method decides that by itself.
 
     """
 
@@ -124,9 +144,17 @@ class Run:
     ends: Tensor
     encoder: str
     space: str
+    stopped: str = ""
 
     @classmethod
-    def start(cls, method: RemovalMethod, encoder: Encoder, explicand: Explicand, progress: bool | None) -> Self:
+    def start(
+        cls,
+        method: RemovalMethod,
+        encoder: Encoder,
+        explicand: Explicand,
+        targets: Sequence[Target],
+        progress: bool | None,
+    ) -> Self:
         """Encode everything that ``method`` asks for."""
         method = replace(method, baseline=resolve_baseline(method.baseline, encoder))
         tensor = explicand.tensor
@@ -135,7 +163,12 @@ class Run:
         ends = encoder.represent(torch.stack([tensor, baseline]), progress=False)
         nothing = ends.new_empty(0, ends.shape[1])
         run = cls(method, explicand, baseline, masks, nothing, ends, encoder.name, encoder.space)
-        run._encode(encoder, masks, progress)
+        with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
+            run._encode(encoder, masks, shown)
+            while more := method.more(run, targets):
+                shown.total = len(run) + more
+                shown.set_postfix_str(run.stopped)
+                run._encode(encoder, run._draw(len(run) + more), shown)
         return run
 
     def __len__(self) -> int:
@@ -154,21 +187,29 @@ class Run:
         before = self.masks.full(slice(0, len(self)))[-1:]
         if not torch.equal(before, masks.full(slice(len(self) - 1, len(self)))):
             raise ValueError("The run's masks cannot be drawn again (another version of NumPy?). Start a new run.")
-        self._encode(encoder, masks, progress)
+        with bar(samples, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
+            self._encode(encoder, masks, shown)
         return self
 
     def _draw(self, count: int) -> Masks:
         _, height, width = self.explicand.tensor.shape
         return self.method.draw(height, width, count)
 
-    def _encode(self, encoder: Encoder, masks: Masks, progress: bool | None) -> None:
-        parts = [self.representations]
-        with bar(len(masks) - len(self), f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
-            parts += encode_masked(
-                encoder, self.explicand.tensor, self.baseline, masks, len(self), self.method.batch_size, shown
-            )
-        self.representations = torch.cat(parts)
-        self.masks = masks
+    def _encode(self, encoder: Encoder, masks: Masks, shown: tqdm) -> None:
+        """Encode the masks that are new, and keep them all; an interruption keeps those that were done."""
+        done = len(self)
+        representations = self.ends.new_empty(len(masks), self.ends.shape[1])
+        representations[:done] = self.representations
+        parts = encode_masked(encoder, self.explicand.tensor, self.baseline, masks, done, self.method.batch_size, shown)
+        try:
+            for part in parts:
+                representations[done : done + len(part)] = part
+                done += len(part)
+        except KeyboardInterrupt:
+            self.representations, self.masks = representations[:done].clone(), self._draw(done)
+            self.stopped = "interrupted"
+            raise Interrupted(self) from None
+        self.representations, self.masks = representations, masks
 
     def explain(self, targets: Target | Sequence[Target]) -> Any:
         """The attribution of a target, or a list of them for a list; the encoder is not touched."""
@@ -201,6 +242,7 @@ class Run:
             "box": self.explicand.box,
             "encoder": self.encoder,
             "space": self.space,
+            "stopped": self.stopped,
         }
         tensors = {
             **options,
@@ -231,6 +273,7 @@ class Run:
             ends=tensors["ends"],
             encoder=str(header["encoder"]),
             space=str(header["space"]),
+            stopped=str(header["stopped"]),
         )
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_at_least
-from cocoax.attribution.removal import Estimate, RemovalMethod
+from cocoax.attribution.method import check_at_least, check_positive
+from cocoax.attribution.removal import Estimate, RemovalMethod, Run
+from cocoax.attribution.result import Attribution
 from cocoax.features import GridMasks
+from cocoax.features.controls import FOLDS
 from cocoax.features.masks import MaskGeometry
 from cocoax.features.segments import check_grid
+from cocoax.targets import Target, representation_similarity
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,9 @@ class Rise(RemovalMethod):
         estimator: ``"efficient"`` or ``"paper"``.
         baseline: what replaces removed pixels.
         seed: of the masks.
+        tolerance: keep sampling until the error of the map is at most this fraction of the map: root mean square of the
+            standard errors against that of the values, both relative to ``neutral``. ``samples`` is then the least number.
+        max_samples: where that stops in any case.
         batch_size: masked inputs encoded at a time; automatic if not given.
 
     """
@@ -45,11 +53,19 @@ class Rise(RemovalMethod):
     keep: float = 0.5
     estimator: Literal["efficient", "paper"] = "efficient"
     seed: int = 0
+    tolerance: float | None = None
+    max_samples: int = 20_000
 
     def __post_init__(self) -> None:
         if self.estimator not in ("efficient", "paper"):
             raise ValueError(f"The 'estimator' parameter must be 'efficient' or 'paper'. Got {self.estimator!r} instead.")
         check_at_least("samples", self.samples, 2 * FOLDS if self.estimator == "efficient" else 2)
+        if self.tolerance is not None:
+            check_positive("tolerance", self.tolerance)
+            if self.max_samples < self.samples:
+                raise ValueError(
+                    f"The 'max_samples' parameter must be at least 'samples', {self.samples}. Got {self.max_samples} instead."
+                )
         if not 0 < self.keep < 1:
             raise ValueError(f"The 'keep' parameter must lie between 0 and 1. Got {self.keep!r} instead.")
 
@@ -61,6 +77,23 @@ class Rise(RemovalMethod):
         """Grids and shifts as saved."""
         geometry = MaskGeometry(height, width, *check_grid(height, width, self.grid))
         return GridMasks(geometry, tensors["bits"], tensors["shifts"], self.keep)
+
+    def more(self, run: Run, targets: Sequence[Target]) -> int:
+        """Enough, by the error so far, to come within the tolerance; the run says why it stopped."""
+        if self.tolerance is None:
+            return 0
+        answers = run.explain(targets or [representation_similarity()])
+        error = max(relative_error(answer) for answer in answers)
+        run.stopped = f"relative error {error:.3f} after {len(run)} samples"
+        if error <= self.tolerance:
+            run.stopped += f", within the tolerance of {self.tolerance:g}"
+            return 0
+        if len(run) >= self.max_samples:
+            run.stopped += f", the maximum; the tolerance of {self.tolerance:g} was not reached"
+            return 0
+        # Errors fall with the root of the number of samples; a little at a time, since this one is itself uncertain.
+        wanted = min(len(run) * (error / self.tolerance) ** 2, 2 * len(run))
+        return min(max(int(wanted), len(run) + self.samples // 4 + 1), self.max_samples) - len(run)
 
     def estimate(self, masks: GridMasks, scores: Tensor, ends: Tensor) -> Estimate:
         """The map, its standard error, and the mean score, which is the value of a pixel that makes no difference."""
@@ -76,51 +109,28 @@ def paper_estimate(masks: GridMasks, y: Tensor) -> Estimate:
     return Estimate(values, _standard_error(squares - n * values.square(), n), y.mean(0))
 
 
-FOLDS = 5
-RIDGE = 0.3
-
-
 def efficient_estimate(masks: GridMasks, y: Tensor) -> Estimate:
     """The paper's estimate of what a linear model leaves unexplained, plus the exact map of the model, for ``y [n, k]``."""
     n, p = len(y), masks.keep
-    fold = torch.arange(n) % FOLDS
-    intercepts, coefficients, residuals = cross_fit(masks.coarse, y, fold)
-    s = residuals / p
-    total = torch.zeros(y.shape[1], masks.geometry.height, masks.geometry.width, dtype=torch.float64)
-    squares = masks.weighted_sum_of_squares(s.square())
-    parts = []
-    for f, (intercept, b) in enumerate(zip(intercepts, coefficients, strict=True)):
-        # Sample i of fold f contributes model + s_i m_i, where the model's map is the same for the whole fold.
-        model = intercept[:, None, None] + masks.coarse_covariance(b) / p
-        member = fold == f
-        rest = masks.weighted_sum(s * member[:, None])
-        parts.append((int(member.sum()), model, rest))
-        total = total + rest + int(member.sum()) * model
-    values = total / n
-    for count, model, rest in parts:
-        squares = squares + 2 * (model - values) * rest + count * (model - values).square()
-    return Estimate(values, _standard_error(squares, n), torch.stack(intercepts).mean(0))
+    fit = masks.controls.fit(y)
+    # Sample i of fold f contributes model_f + s_i m_i, where the model's map is the same for the whole fold.
+    s = fit.residuals / p
+    counts = torch.bincount(fit.fold).double()[:, None, None, None]
+    models = torch.stack([masks.coarse_covariance(b) for b in fit.coefficients]) / p + fit.intercepts[:, :, None, None]
+    rests = masks.weighted_sum(s, fit.fold)
+    values = (counts * models + rests).sum(0) / n
+    apart = models - values
+    squares = masks.weighted_sum_of_squares(s.square()) + (2 * apart * rests + counts * apart.square()).sum(0)
+    return Estimate(values, _standard_error(squares, n), fit.intercepts.mean(0))
 
 
-def cross_fit(u: Tensor, y: Tensor, fold: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
-    """Ridge regression of y on u for every fold, from the other folds: intercepts, coefficients, residuals ``[n, k]``."""
-    folds = int(fold.max()) + 1
-    ones = torch.cat([torch.ones(len(u), 1, dtype=u.dtype), u], dim=1)
-    grams = [ones[fold == f].T @ ones[fold == f] for f in range(folds)]
-    moments = [ones[fold == f].T @ y[fold == f] for f in range(folds)]
-    gram_total, moment_total = torch.stack(grams).sum(0), torch.stack(moments).sum(0)
-    # A fixed penalty, as if the linear part explained RIDGE^-1 times what it leaves: small against many samples.
-    penalty = RIDGE * u.square().mean() * u.shape[1] * torch.ones(ones.shape[1], dtype=u.dtype)
-    penalty[0] = 0
-    residuals = torch.empty_like(y)
-    intercepts, coefficients = [], []
-    for f in range(folds):
-        solution = torch.linalg.solve(gram_total - grams[f] + penalty.diag(), moment_total - moments[f])
-        member = fold == f
-        residuals[member] = y[member] - ones[member] @ solution
-        intercepts.append(solution[0])
-        coefficients.append(solution[1:])
-    return intercepts, coefficients, residuals
+def relative_error(attribution: Attribution) -> float:
+    """Root mean square of the standard errors, as a fraction of that of the map (relative to its neutral value)."""
+    if attribution.standard_error is None:
+        raise ValueError("The attribution has no standard error.")
+    size = float((attribution.values - attribution.neutral).double().square().mean())
+    error = float(attribution.standard_error.double().square().mean())
+    return 0.0 if error == 0 else math.sqrt(error / size) if size > 0 else math.inf
 
 
 def _standard_error(squared_deviations: Tensor, n: int) -> Tensor:

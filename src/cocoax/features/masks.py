@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from cocoax.features.controls import Controls
 from cocoax.features.segments import check_grid
 
 _BLOCK = 256  # masks of one block come from one random stream, so that any number of masks starts the same
@@ -51,6 +52,11 @@ class MaskGeometry:
         """E[K Kᵀ] over shifts, ``[H, H]`` and ``[W, W]``: their Kronecker product times p(1-p) is the masks' covariance."""
         rows, columns = (torch.einsum("sha,sga->hg", k, k) / len(k) for k in self.up)
         return rows, columns
+
+    @cached_property
+    def pooled_moment(self) -> tuple[Tensor, Tensor]:
+        """Pooling after E[K Kᵀ], ``[coarse, H]`` and ``[coarse, W]``: the covariance of the coarse mask with the mask."""
+        return self.pool[0] @ self.second_moment[0], self.pool[1] @ self.second_moment[1]
 
     @cached_property
     def pool(self) -> tuple[Tensor, Tensor]:
@@ -103,9 +109,12 @@ class GridMasks:
         down, right = (k.float()[shifts[:, axis]] for axis, k in enumerate(self.geometry.up))
         return down @ self.bits[rows].float() @ right.mT
 
-    def weighted_sum(self, weights: Tensor) -> Tensor:
-        """Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, H, W]``."""
-        return self._contract(weights, self.bits, self.geometry.up)
+    def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
+        """Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, H, W]``.
+
+        With ``groups [n]`` (numbered from 0) the masks of each group are summed apart: ``[groups, k, H, W]``.
+        """
+        return self._contract(weights, self.bits, self.geometry.up, groups)
 
     def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
         """Σᵢ wᵢ mᵢ² for every column of ``weights [n, k]``: ``[k, H, W]``."""
@@ -124,19 +133,27 @@ class GridMasks:
         shifts = self.shifts.long()
         return shifts[:, 0] * self.geometry.cell[1] + shifts[:, 1]
 
-    def _contract(self, weights: Tensor, grids: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
-        cell_down, cell_right = self.geometry.cell
+    def _contract(
+        self, weights: Tensor, grids: Tensor, matrices: tuple[Tensor, Tensor], groups: Tensor | None = None
+    ) -> Tensor:
+        """Add up the weighted grids of equal shift, then upsample the sums: a few small matrix products."""
+        (cell_down, cell_right), (down, right) = self.geometry.cell, matrices
         _, rows, columns = grids.shape
-        flat = grids.reshape(len(grids), -1).double()
-        down, right = matrices
+        index, number = self._shift_index, 1
+        if groups is not None:
+            number = int(groups.max()) + 1
+            index = index + groups * (cell_down * cell_right)
+        flat = grids.reshape(len(grids), -1).float()
+        down_flat, right_flat = down.transpose(0, 1).flatten(1), right.mT.flatten(0, 1)
         sums = []
-        for weight in weights.double().unbind(1):
-            table = torch.zeros(cell_down * cell_right, rows * columns, dtype=torch.float64)
-            table.index_add_(0, self._shift_index, flat * weight[:, None])
-            table = table.view(cell_down, cell_right, rows, columns).transpose(1, 2)
-            partial = table.reshape(cell_down * rows, -1) @ right.mT.reshape(-1, self.geometry.width)
-            sums.append(down.transpose(0, 1).reshape(self.geometry.height, -1) @ partial)
-        return torch.stack(sums)
+        for weight in weights.float().unbind(1):
+            # Few terms go into each entry of the table, so single precision loses nothing; the rest is in double.
+            table = torch.zeros(number * cell_down * cell_right, rows * columns)
+            table.index_add_(0, index, flat * weight[:, None])
+            table = table.double().view(number, cell_down, cell_right, rows, columns).transpose(2, 3)
+            sums.append(down_flat @ (table.reshape(number, cell_down * rows, -1) @ right_flat))
+        total = torch.stack(sums, dim=1)
+        return total if groups is not None else total[0]
 
     @cached_property
     def coarse(self) -> Tensor:
@@ -145,11 +162,16 @@ class GridMasks:
         down, right = (k[shifts[:, axis]] for axis, k in enumerate(self.geometry.pooled_up))
         return (down @ self.bits.double() @ right.mT).flatten(1) - self.keep
 
+    @cached_property
+    def controls(self) -> Controls:
+        """Linear models of scores on the coarse masks."""
+        return Controls(self.coarse)
+
     def coarse_covariance(self, coefficients: Tensor) -> Tensor:
         """Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, H, W]``."""
-        (moment_down, moment_right), (pool_down, pool_right) = self.geometry.second_moment, self.geometry.pool
-        b = coefficients.T.reshape(-1, len(pool_down), len(pool_right))
-        return self.keep * (1 - self.keep) * ((pool_down @ moment_down).T @ b @ (pool_right @ moment_right))
+        down, right = self.geometry.pooled_moment
+        b = coefficients.T.reshape(-1, len(down), len(right))
+        return self.keep * (1 - self.keep) * (down.T @ b @ right)
 
 
 def _upsampling(side: int, cells: int, cell: int) -> Tensor:
