@@ -49,6 +49,27 @@ def demo(
 
 
 @app.command()
+def bench(
+    quick: Annotated[bool, typer.Option("--quick/--full", help="A few minutes, or all of it.")] = True,
+    repeats: Annotated[int | None, typer.Option(help="Repetitions of each timing.", min=1)] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the JSON.")] = Path("bench.json"),
+) -> None:
+    """Measure speed and accuracy against the bare encoder, Captum and the published call pattern."""
+    import torch
+
+    from cocoax.bench import run_bench, write_json
+
+    figures = run_bench(quick, repeats, lambda text: console.print(f"[dim]{text}[/]", highlight=False))
+    table = Table("figure", "subject", "median", "spread", "goal", "", title=f"{torch.get_num_threads()} threads")
+    for figure in figures:
+        spread = f"{min(figure.values):.3g} to {max(figure.values):.3g}"
+        mark = "[green]reached[/]" if figure.reached else "[red]not reached[/]"
+        table.add_row(figure.name, figure.subject, f"{figure.median:.3g}", spread, figure.goal, mark)
+    console.print(table)
+    console.print(f"wrote {write_json(out, figures)}", highlight=False, soft_wrap=True)
+
+
+@app.command()
 def cache(clear: Annotated[bool, typer.Option("--clear", help="Delete everything in it.")] = False) -> None:
     """Look at the cache of encoded references, or clear it."""
     info = cocoax.clear_cache() if clear else cocoax.cache_info()

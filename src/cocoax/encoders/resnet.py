@@ -1,0 +1,57 @@
+"""ResNets for small images (He et al. 2016, in the form used for CIFAR-10: a 3x3 stem, no first pooling)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions and a shortcut, which is a 1x1 convolution where shapes change."""
+
+    def __init__(self, channels_in: int, channels: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or channels_in != channels:
+            self.shortcut = nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[n, channels_in, H, W] -> [n, channels, H / stride, W / stride]``."""
+        out = torch.relu(self.bn1(self.conv1(x)))
+        return torch.relu(self.bn2(self.conv2(out)) + self.shortcut(x))
+
+
+class CifarResNet(nn.Module):
+    """A ResNet for images of about 32x32 pixels; its output is the pooled last stage."""
+
+    def __init__(self, blocks: Sequence[int] = (2, 2, 2, 2), widths: Sequence[int] = (64, 128, 256, 512)) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(widths[0])
+        stages: list[nn.Module] = []
+        channels = widths[0]
+        for stage, (number, width) in enumerate(zip(blocks, widths, strict=True)):
+            strides = [1 if stage == 0 else 2] + [1] * (number - 1)
+            layers = []
+            for stride in strides:
+                layers.append(BasicBlock(channels, width, stride))
+                channels = width
+            stages.append(nn.Sequential(*layers))
+        self.stages = nn.Sequential(*stages)
+        self.pool = nn.AdaptiveAvgPool2d(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[n, 3, H, W] -> [n, widths[-1]]``."""
+        pooled: Tensor = self.pool(self.stages(torch.relu(self.bn1(self.conv1(x)))))
+        return pooled.flatten(1)
+
+
+def cifar_resnet18() -> CifarResNet:
+    """ResNet-18 with 512 pooled features, as SimSiam and SimCLR use it on CIFAR-10."""
+    return CifarResNet()
