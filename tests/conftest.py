@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 import cocoax
 
+torch.set_num_threads(1)  # the networks here are so small that threads only wait for each other
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +48,8 @@ class SmallNet(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         self.inputs += len(images)
         self.batches += 1
-        return self.fc(self.pool(self.act(self.conv(images))).flatten(1))
+        representations: Tensor = self.fc(self.pool(self.act(self.conv(images))).flatten(1))
+        return representations
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import cocoax
@@ -42,10 +43,10 @@ def demo(
     table = Table("What makes the collage similar to …", "score", "hottest quadrant", "")
     for answer in answers:
         mark = "[green]right[/]" if answer.found == answer.expected else f"[red]expected {answer.expected}[/]"
-        table.add_row(answer.attribution.name, f"{answer.attribution.score:+.3f}", answer.found, mark)
+        table.add_row(escape(answer.attribution.name), f"{answer.attribution.score:+.3f}", answer.found, mark)
     console.print(table)
     for file in files:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -66,7 +67,7 @@ def bench(
         mark = "[green]reached[/]" if figure.reached else "[red]not reached[/]"
         table.add_row(figure.name, figure.subject, f"{figure.median:.3g}", spread, figure.goal, mark)
     console.print(table)
-    console.print(f"wrote {write_json(out, figures)}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {write_json(out, figures)}", highlight=False, soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -74,15 +75,17 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Delete everything
     """Look at the cache of encoded references, or clear it."""
     info = cocoax.clear_cache() if clear else cocoax.cache_info()
     what = "deleted" if clear else "holds"
-    console.print(f"{info.folder}: {what} {info.files} chunks, {info.bytes / 1e6:.1f} MB", highlight=False, soft_wrap=True)
+    console.print(
+        f"{info.folder}: {what} {info.files} chunks, {info.bytes / 1e6:.1f} MB", highlight=False, soft_wrap=True, markup=False
+    )
 
 
 def main() -> None:
     """Run the command line; what a user did wrong is told in a sentence, not in a traceback."""
     try:
         app()
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+    except (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError) as error:
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise SystemExit(1) from error
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
+import matplotlib.pyplot as plt
 from torch import Tensor
 
 from cocoax.attribution import Attribution, Rise
@@ -79,10 +80,10 @@ def run_demo(
 ) -> tuple[list[Answer], list[Path]]:
     """Answer everything, write two pictures and a report; returns the answers and the files."""
     matplotlib.use("Agg")
+    folder.mkdir(parents=True, exist_ok=True)  # now rather than after all the work
     encoder = load("starter")
     answers = answer_collage(encoder, samples, seed, progress)
     astronaut = explain_astronaut(encoder, samples, seed, progress)
-    folder.mkdir(parents=True, exist_ok=True)
     collage_panel = panel([answer.attribution for answer in answers], columns=5)
     astronaut_panel = panel(astronaut, columns=5)
     files = [folder / "collage.png", folder / "astronaut.png", folder / "report.html"]
@@ -95,4 +96,6 @@ def run_demo(
         Section("An astronaut", how, astronaut_panel),
     ]
     write_report(files[2], "Cocoax demo: what makes this picture similar to that?", sections)
+    for figure in (collage_panel, astronaut_panel):
+        plt.close(figure)
     return answers, files

@@ -52,6 +52,8 @@ def overlay(
     if ax is None:
         ax = plt.subplots(figsize=(5, 4.4), layout="constrained")[1]
     shown = attribution.values.numpy() - attribution.neutral
+    if limit is not None and not limit > 0:
+        raise ValueError(f"The 'limit' parameter must be above 0. Got {limit!r} instead.")
     if limit is None:
         limit = float(np.abs(shown).max()) or 1.0
     height, width = shown.shape
@@ -78,7 +80,8 @@ def overlay(
     ax.set_xlim(-0.5, width - 0.5)
     ax.set_ylim(height - 0.5, -0.5)
     ax.set_axis_off()
-    ax.set_title(question(attribution) if title is None else title, fontsize=10)
+    # Dollars are dollars, not the beginning of a formula.
+    ax.set_title(question(attribution) if title is None else title, fontsize=10, parse_math=False)
     if colour_bar and ax.figure is not None:
         bar = ax.figure.colorbar(drawn, ax=ax, fraction=0.046, pad=0.03)
         bar.ax.tick_params(labelsize=8)
@@ -114,6 +117,8 @@ def panel(
         raise ValueError("There are 0 attributions to draw; pass at least one.")
     if titles is not None and len(titles) != len(attributions):
         raise ValueError(f"Got {len(titles)} titles for {len(attributions)} attributions; pass one for each.")
+    if columns is not None and columns < 1:
+        raise ValueError(f"The 'columns' parameter must be at least 1. Got {columns} instead.")
     number = len(attributions) + 1
     columns = min(number, 5) if columns is None else columns
     rows = -(-number // columns)

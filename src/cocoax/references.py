@@ -61,9 +61,12 @@ class Reference:
             raise ValueError(
                 f"'representations' must have shape [n, d] with n >= 1. Got {list(representations.shape)} instead."
             )
-        samples = representations.detach().to("cpu", torch.float32)
+        samples = representations.detach().to("cpu", torch.float32, copy=True)
         if not bool(torch.isfinite(samples).all()):
             raise ValueError("'representations' must be finite; some are NaN or infinite. Leave those rows out.")
+        zero = (samples == 0).all(1).nonzero()[:, 0].tolist()
+        if zero:
+            raise ValueError(f"Representation {zero[0]} of {len(samples)} is zero, so it has no direction; leave it out.")
         wide = samples.double()
         return cls(
             count=len(samples),
@@ -180,12 +183,26 @@ def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], kind: str
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     os.close(handle)
     try:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, metadata=metadata)
+        try:
+            save_file(_apart(tensors), temporary, metadata=metadata)
+        except SafetensorError as error:
+            raise OSError(f"{path} cannot be written: {error}") from error
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     finally:
         Path(temporary).unlink(missing_ok=True)
     return path
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors, contiguous, with a copy of each that shares memory with another."""
+    seen: set[int] = set()
+    apart = {}
+    for name, tensor in tensors.items():
+        place = tensor.untyped_storage().data_ptr()
+        apart[name] = tensor.clone(memory_format=torch.contiguous_format) if place in seen else tensor.contiguous()
+        seen.add(place)
+    return apart
 
 
 def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -196,7 +213,8 @@ def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {}).get("cocoax", "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            # Copied to memory of their own, since sums come out differently, in the last bit, where memory is not aligned.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is not a readable safetensors file ({error}); it may be truncated.") from error
     found = header.pop("kind", None)

@@ -63,5 +63,6 @@ def _section(section: Section) -> str:
         rows = "".join(
             "<tr>" + "".join(f'<td class="number">{html.escape(cell)}</td>' for cell in row) + "</tr>" for row in section.rows
         )
-        parts.append(f'<div class="table"><table><tr>{head}</tr>{rows}</table></div>')
+        head = f"<tr>{head}</tr>" if head else ""
+        parts.append(f'<div class="table"><table>{head}{rows}</table></div>')
     return "\n".join(parts)

@@ -86,6 +86,8 @@ class Rbf(Similarity):
 
     def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
         """The kernel matrix ``[n, m]``."""
+        centre = references.mean(0)
+        representations, references = representations - centre, references - centre
         squared = (
             representations.square().sum(1, keepdim=True) + references.square().sum(1) - 2 * representations @ references.T
         )
@@ -116,7 +118,7 @@ class Polynomial(Similarity):
 
     def __post_init__(self) -> None:
         _check_gamma(self.gamma)
-        if self.degree < 1 or self.constant < 0:
+        if self.degree < 1 or self.degree != int(self.degree) or not self.constant >= 0:
             raise ValueError(
                 "Polynomial needs degree >= 1 and constant >= 0 to be a kernel. "
                 f"Got degree={self.degree}, constant={self.constant} instead."

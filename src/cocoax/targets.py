@@ -195,6 +195,10 @@ def score_all(targets: Sequence[Target], representations: Tensor, explicand: Ten
     """Scores of many targets at once, ``[n, targets]``: one matrix product for all that share a linear similarity."""
     if representations.ndim != 2:
         raise ValueError(f"'representations' must have shape [n, d]. Got {list(representations.shape)} instead.")
+    if explicand is not None and explicand.numel() != representations.shape[1]:
+        raise ValueError(
+            f"The explicand has {explicand.numel()} dimensions but the representations {representations.shape[1]}."
+        )
     columns: dict[int, Tensor] = {}
     linear: dict[LinearSimilarity, list[int]] = {}
     for index, target in enumerate(targets):

@@ -18,8 +18,8 @@ def data() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_fit__equals_sklearn_ridge_on_the_other_folds(data: tuple[torch.Tensor, torch.Tensor]) -> None:
     u, y = data
-    fit = Controls(u).fit(y)
-    penalty = RIDGE * float(u.square().mean()) * u.shape[1]
+    fit = Controls(u, 1.0).fit(y)
+    penalty = RIDGE * 1.0 * u.shape[1]
     for fold in range(FOLDS):
         outside = np.arange(len(u)) % FOLDS != fold
         ridge = Ridge(alpha=penalty).fit(u.numpy()[outside], y.numpy()[outside])
@@ -31,7 +31,7 @@ def test_fit__equals_sklearn_ridge_on_the_other_folds(data: tuple[torch.Tensor, 
 
 def test_fit__is_linear_in_the_scores(data: tuple[torch.Tensor, torch.Tensor]) -> None:
     u, y = data
-    controls = Controls(u)
+    controls = Controls(u, 1.0)
     mixed = controls.fit(2 * y[:, :1] - 3 * y[:, 1:])
     fit = controls.fit(y)
     torch.testing.assert_close(mixed.residuals, 2 * fit.residuals[:, :1] - 3 * fit.residuals[:, 1:])
@@ -41,5 +41,5 @@ def test_fit__does_not_see_the_sample_it_corrects(data: tuple[torch.Tensor, torc
     u, y = data
     changed = y.clone()
     changed[7] += 100
-    before, after = Controls(u).fit(y), Controls(u).fit(changed)
+    before, after = Controls(u, 1.0).fit(y), Controls(u, 1.0).fit(changed)
     torch.testing.assert_close(after.residuals[7] - before.residuals[7], torch.full((2,), 100.0, dtype=torch.float64))

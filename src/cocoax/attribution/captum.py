@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
 from cocoax.encoders.encoder import frozen
 from cocoax.features import Blur, grid_segments
+from cocoax.seeding import check_seed
 from cocoax.targets import Target, score_all
 
 
@@ -41,6 +42,7 @@ class Captum(Method):
     def __init__(
         self,
         method: str | type,
+        /,
         *,
         baseline: Any = None,
         grid: int | tuple[int, int] = 7,
@@ -52,7 +54,14 @@ class Captum(Method):
         self.grid = grid
         self.seed = seed
         self.options = options
+        check_seed(seed)
         known = _parameters(self.method.__init__) | _parameters(self.method.attribute)
+        if "attribution_method" in known:  # NoiseTunnel and the like wrap another method, and pass options on to it
+            if "attribution_method" not in options:
+                raise ValueError(
+                    f"Captum's {self.method.__name__} wraps another method; name it with attribution_method='Saliency'."
+                )
+            known |= _parameters(_find(options["attribution_method"]).attribute)
         unknown = sorted(set(options) - known)
         if unknown:
             raise ValueError(
@@ -102,7 +111,7 @@ class Captum(Method):
         takes = _parameters(self.method.attribute)
         inner = constructor.pop("attribution_method", None)
         try:
-            if inner is not None:  # NoiseTunnel and the like wrap another method
+            if inner is not None:
                 made = self.method(_find(inner)(module), **constructor)
                 takes = takes | _parameters(_find(inner).attribute)
             else:
@@ -110,7 +119,7 @@ class Captum(Method):
             inputs = explicand[None].to(encoder.device)
             for name, value in self._expected(inputs, baseline[None].to(encoder.device)).items():
                 if name in takes and name not in self.options:
-                    call[name] = value
+                    call[name] = value()
             output = made.attribute(inputs, **call)
         except (RuntimeError, AssertionError, ValueError, TypeError, NotImplementedError) as error:
             raise RuntimeError(f"Captum's {self.method.__name__} cannot explain {encoder.name!r}: {error}") from error
@@ -118,24 +127,24 @@ class Captum(Method):
         values: Tensor = output[0].detach().to("cpu", torch.float32)
         return values
 
-    def _expected(self, inputs: Tensor, baseline: Tensor) -> dict[str, Any]:
+    def _expected(self, inputs: Tensor, baseline: Tensor) -> dict[str, Callable[[], Any]]:
+        """What is filled in for parameters that the method has and the user has not given."""
         _, channels, height, width = inputs.shape
+        rows, columns = (self.grid, self.grid) if isinstance(self.grid, int) else self.grid
         distribution = self.method.__name__ in ("DeepLiftShap", "GradientShap")  # these take a set of baselines
         return {
-            "baselines": baseline.repeat(2, 1, 1, 1) if distribution else baseline,
-            "feature_mask": grid_segments(height, width, self.grid)[None, None].to(inputs.device),
-            "sliding_window_shapes": (channels, -(-height // 7), -(-width // 7)),
-            "strides": (channels, -(-height // 14), -(-width // 14)),
-            "abs": False,
+            "baselines": lambda: baseline.repeat(2, 1, 1, 1) if distribution else baseline,
+            "feature_mask": lambda: grid_segments(height, width, self.grid)[None, None].to(inputs.device),
+            "sliding_window_shapes": lambda: (channels, -(-height // rows), -(-width // columns)),
+            "strides": lambda: (channels, -(-height // (2 * rows)), -(-width // (2 * columns))),
+            "abs": lambda: False,
         }
 
 
 def _find(method: str | type) -> Any:
     import captum.attr
 
-    if inspect.isclass(method):
-        return method
-    found = getattr(captum.attr, str(method), None)
+    found = method if inspect.isclass(method) else getattr(captum.attr, str(method), None)
     if not inspect.isclass(found) or not hasattr(found, "attribute"):
         names = sorted(name for name in dir(captum.attr) if hasattr(getattr(captum.attr, name), "attribute"))
         raise ValueError(f"Captum has no attribution {method!r}; it has {', '.join(names)}.")
@@ -158,6 +167,7 @@ def _resized(values: Tensor, height: int, width: int) -> Tensor:
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seed every global random generator for a while; afterwards they are as they were."""
+    check_seed(seed)
     python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():
         torch.manual_seed(seed)

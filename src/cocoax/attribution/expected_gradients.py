@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from cocoax.attribution.gradient import GradientMethod, Points
-from cocoax.attribution.method import check_at_least
+from cocoax.attribution.method import check_count
 from cocoax.encoders import Encoder
-from cocoax.features import Fixed
+from cocoax.features import Baseline
+from cocoax.seeding import stream
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +32,11 @@ class ExpectedGradients(GradientMethod):
     background: Any
     samples: int = 200
     seed: int = 0
+    baseline: Any = field(default=None, init=False)  # the background takes its place
     random = True
 
     def __post_init__(self) -> None:
-        check_at_least("samples", self.samples, 2)
+        check_count("samples", self.samples, 2)
 
     def weights(self) -> Tensor:
         """Equal weights."""
@@ -49,13 +50,15 @@ class ExpectedGradients(GradientMethod):
         if len({one.shape for one in inputs}) > 1:
             raise ValueError("The background inputs have different shapes; they must be preprocessed alike.")
         background = torch.stack(inputs)
-        return replace(self, background=background, baseline=Fixed(background.mean(0)))
+        ready = replace(self, background=background)
+        object.__setattr__(ready, "baseline", _BackgroundMean(background.mean(0)))
+        return ready
 
     def draws(self) -> tuple[Tensor, Tensor]:
         """Which background input, and which α, each sample has."""
-        random = np.random.default_rng(self.seed)
+        random = stream(self.seed)
         which = random.integers(0, len(self.background), self.samples)
-        return torch.from_numpy(which), torch.from_numpy(random.random(self.samples, dtype=np.float32))
+        return torch.from_numpy(which), torch.from_numpy(random.random(self.samples, dtype="float32"))
 
     def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
         """Points between background inputs and the explicand."""
@@ -63,3 +66,16 @@ class ExpectedGradients(GradientMethod):
         chosen = self.background[which[rows]]
         difference = explicand - chosen
         return Points(chosen + along[rows].view(-1, 1, 1, 1) * difference, difference)
+
+
+@dataclass(frozen=True, eq=False)
+class _BackgroundMean(Baseline):
+    image: Tensor
+
+    def __call__(self, explicand: Tensor) -> Tensor:
+        if self.image.shape != explicand.shape:
+            raise ValueError(
+                f"The background inputs have shape {list(self.image.shape)} but the explicand has {list(explicand.shape)}; "
+                "they must be preprocessed alike."
+            )
+        return self.image

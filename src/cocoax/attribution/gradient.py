@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,6 +24,7 @@ from cocoax.encoders import Encoder, Explicand
 from cocoax.encoders.encoder import frozen
 from cocoax.features import Blur
 from cocoax.progress import bar
+from cocoax.seeding import stream
 from cocoax.targets import Target, score_all
 
 
@@ -170,6 +170,8 @@ def _gradients(encoder: Encoder, at: Tensor, lengths: list[int], own: list[Tenso
     inputs = encoder.collate(at).detach().requires_grad_()
     with torch.enable_grad(), frozen(encoder.owner):
         representations = encoder(inputs)
+        if not representations.requires_grad:
+            raise RuntimeError(_no_gradient(encoder))
         # The score's own derivative is cheap and taken on a copy; only its product with the encoder's Jacobian is not.
         leaf = representations.detach().requires_grad_()
         rows = torch.split(leaf, lengths)
@@ -181,14 +183,23 @@ def _gradients(encoder: Encoder, at: Tensor, lengths: list[int], own: list[Tenso
                 representations, inputs, cotangent, retain_graph=number < len(parts) - 1, allow_unused=True
             )
             if gradient is None:
-                raise RuntimeError(
-                    f"The encoder {encoder.name!r} is not differentiable: no gradient reaches its input. Use a method that "
-                    "removes parts, such as cocoax.Rise."
+                raise RuntimeError(_no_gradient(encoder))
+            if not bool(torch.isfinite(gradient).all()):
+                raise ValueError(
+                    f"The gradient of the encoder {encoder.name!r} is not finite at some points of this input; use a method "
+                    "that removes parts, such as cocoax.Rise."
                 )
             gradients.append(gradient.to("cpu", torch.float32))
     return torch.stack(gradients)
 
 
+def _no_gradient(encoder: Encoder) -> str:
+    return (
+        f"The encoder {encoder.name!r} is not differentiable: no gradient reaches its input. Use a method that removes "
+        "parts, such as cocoax.Rise."
+    )
+
+
 def normal(seed: int, row: int, shape: tuple[int, ...]) -> Tensor:
     """Standard normal noise number ``row`` of a seed; the same whatever else is drawn."""
-    return torch.from_numpy(np.random.default_rng([seed, row]).standard_normal(shape, dtype=np.float32))
+    return torch.from_numpy(stream(seed, row).standard_normal(shape, dtype="float32"))

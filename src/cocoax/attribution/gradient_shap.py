@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from cocoax.attribution.gradient import GradientMethod, Points, normal
-from cocoax.attribution.method import check_at_least
+from cocoax.attribution.method import check_at_least, check_count
+from cocoax.seeding import stream
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class GradientShap(GradientMethod):
     random = True
 
     def __post_init__(self) -> None:
-        check_at_least("samples", self.samples, 2)
+        check_count("samples", self.samples, 2)
         check_at_least("noise", self.noise, 0)
 
     def weights(self) -> Tensor:
@@ -41,7 +41,7 @@ class GradientShap(GradientMethod):
     def draws(self, shape: tuple[int, ...], rows: slice) -> tuple[Tensor, Tensor]:
         """The noise ε ``[n, C, H, W]`` and the positions α ``[n]`` of some samples."""
         noise = torch.stack([normal(self.seed, row, shape) for row in range(rows.start, rows.stop)])
-        alphas = np.random.default_rng(self.seed).random(self.samples, dtype=np.float32)
+        alphas = stream(self.seed).random(self.samples, dtype="float32")
         return self.noise * noise, torch.from_numpy(alphas[rows])
 
     def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:

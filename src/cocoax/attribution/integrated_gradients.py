@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution.gradient import GradientMethod, Points
-from cocoax.attribution.method import check_at_least
+from cocoax.attribution.method import check_count
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class IntegratedGradients(GradientMethod):
     steps: int = 50
 
     def __post_init__(self) -> None:
-        check_at_least("steps", self.steps, 1)
+        check_count("steps", self.steps, 1)
 
     def weights(self) -> Tensor:
         """Weights of the quadrature on [0, 1]."""

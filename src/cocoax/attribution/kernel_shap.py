@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_at_least
+from cocoax.attribution.method import check_count
 from cocoax.attribution.removal import Estimate, RemovalMethod
 from cocoax.features import grid_segments
 from cocoax.features.segments import check_segments
+from cocoax.seeding import stream
 
 _BLOCK = 256  # draws of one block come from one random stream, so that any number of coalitions starts the same
 
@@ -43,7 +44,7 @@ class KernelShap(RemovalMethod):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_at_least("samples", self.samples, 2)
+        check_count("samples", self.samples, 2)
 
     def draw(self, height: int, width: int, count: int | None = None) -> Coalitions:
         """Enumerated and drawn coalitions."""
@@ -55,23 +56,25 @@ class KernelShap(RemovalMethod):
             raise ValueError("KernelShap needs at least two segments; use a finer grid.")
         everything = 2**players - 2
         wanted = min(self.samples, everything) if count is None else count
-        if count is None and wanted < min(players, everything):
+        if count is None and wanted < min(_fewest(players), everything):
             raise ValueError(
-                f"KernelShap needs at least as many samples as segments, {players}. Got samples={self.samples} instead."
+                f"KernelShap needs at least {_fewest(players)} samples for {players} segments. "
+                f"Got samples={self.samples} instead."
             )
         if wanted > everything:
             raise ValueError(f"All {everything} coalitions are there already; the values are exact.")
         bits, weights, rest = _enumerated(players, self.samples)
-        if len(bits) == wanted:
-            counts = torch.zeros(len(bits), dtype=torch.int64)
-            return Coalitions(segments, bits, weights / weights.sum(), counts)
-        drawn, counts = _drawn(players, len(bits), wanted - len(bits), self.seed)
-        return Coalitions(
-            segments,
-            torch.cat([bits, drawn]),
-            torch.cat([weights, rest * counts / counts.sum()]),
-            torch.cat([torch.zeros(len(bits), dtype=torch.int64), counts]),
-        )
+        counts = torch.zeros(len(bits), dtype=torch.int64)
+        if wanted > len(bits):
+            drawn, often = _drawn(players, len(bits), wanted - len(bits), self.seed)
+            bits, counts = torch.cat([bits, drawn]), torch.cat([counts, often])
+            weights = torch.cat([weights, rest * often.double() / often.sum()])
+        if wanted == everything:  # nothing is left to chance
+            masses = torch.tensor(_masses(players), dtype=torch.float64)
+            sizes = torch.minimum(bits.sum(1), players - bits.sum(1)) - 1
+            weights = masses[sizes] / torch.bincount(sizes)[sizes]
+            counts = torch.zeros_like(counts)
+        return Coalitions(segments, bits[:wanted], weights[:wanted] / weights[:wanted].sum(), counts[:wanted])
 
     def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Coalitions:
         """Coalitions as saved."""
@@ -79,6 +82,9 @@ class KernelShap(RemovalMethod):
 
     def estimate(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> Estimate:
         """Weighted least squares, constrained to sum to the difference of the ends."""
+        players = masks.bits.shape[1]
+        if len(masks) < min(_fewest(players), 2**players - 2):
+            raise ValueError(f"The run has {len(masks)} coalitions, too few; extend it to at least {_fewest(players)}.")
         z = masks.bits.double()
         weights = masks.weights[:, None]
         gain = scores.double() - ends[1].double()
@@ -89,14 +95,16 @@ class KernelShap(RemovalMethod):
         project = torch.eye(len(inverse), dtype=torch.float64) - ones @ torch.ones(1, len(inverse)).double() / ones.sum()
         values = project @ inverse @ (z.T @ (weights * gain)) + ones / ones.sum() * total
         error = self._standard_error(masks, project @ inverse, gain - z @ values)
-        return Estimate(values.T[:, masks.segments], error.T[:, masks.segments], features=values.T)
+        return Estimate(values.T[:, masks.segments], None if error is None else error.T[:, masks.segments], features=values.T)
 
-    def _standard_error(self, masks: Coalitions, solve: Tensor, residuals: Tensor) -> Tensor:
-        """The sandwich estimate, over the pairs that were drawn at random; ``[segments, k]``."""
+    def _standard_error(self, masks: Coalitions, solve: Tensor, residuals: Tensor) -> Tensor | None:
+        """The sandwich estimate, over the pairs that were drawn at random; ``[segments, k]``. None if those are too few."""
         drawn = masks.counts > 0
         draws = masks.counts[drawn][::2].double()
-        if len(draws) < 2:
+        if len(masks) == 2 ** len(solve) - 2:
             return torch.zeros(len(solve), residuals.shape[1], dtype=torch.float64)
+        if len(draws) < 2:
+            return None
         z, residuals = masks.bits[drawn].double(), residuals[drawn]
         if len(z) % 2:  # the complement of the last one was not encoded
             z, residuals = (torch.cat([part, torch.zeros_like(part[:1])]) for part in (z, residuals))
@@ -131,6 +139,11 @@ class Coalitions:
         return self.bits[rows].float()[:, self.segments]
 
 
+def _fewest(players: int) -> int:
+    """Coalitions of one segment and of all but one; fewer do not determine the values."""
+    return 2 * players
+
+
 def _masses(players: int) -> list[float]:
     """The kernel weight of all coalitions of size s and of size m - s together, for s = 1 … m/2; they sum to one."""
     masses = [
@@ -147,9 +160,9 @@ def _enumerated(players: int, budget: int) -> tuple[Tensor, Tensor, float]:
     for size, mass in enumerate(_masses(players), start=1):
         both = 2 * size != players
         number = comb(players, size) * (2 if both else 1)
-        if number > (budget - len(rows)) * mass / left * (1 + 1e-9) and len(rows) + number < 2**players - 2:
-            break
-        if len(rows) + number > budget:
+        share = (budget - len(rows)) * mass / left  # what drawing at random would spend on this size
+        last = len(rows) + number == 2**players - 2
+        if len(rows) + number > budget or (size > 1 and number > share * (1 + 1e-9) and not last):
             break
         for members in combinations(range(players), size):
             row = np.zeros(players, dtype=np.uint8)
@@ -174,7 +187,7 @@ def _drawn(players: int, enumerated: int, wanted: int, seed: int) -> tuple[Tenso
     pairs = -(-wanted // 2)
     block = 0
     while len(found) < pairs:
-        random = np.random.default_rng([seed, block])
+        random = stream(seed, block)
         for size, order in zip(random.choice(sizes, _BLOCK, p=chances), random.random((_BLOCK, players)), strict=True):
             row = np.zeros(players, dtype=np.uint8)
             row[np.argsort(order)[:size]] = 1

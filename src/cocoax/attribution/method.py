@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,13 +32,14 @@ class Method(ABC):
         order, of what each alone would give.
         """
         asked = check_targets(targets)
-        explicands = [encoder.explicand(one) for one in encoder.as_list(explicand)]
-        if not explicands:
-            raise ValueError("There are 0 explicands; pass at least one.")
-        space = encoder.space
-        for target in asked:
-            target.check_space(space)
-        results = self._explain(encoder, explicands, asked, progress)
+        with torch.inference_mode(False):  # inside it nothing has gradients
+            explicands = [encoder.explicand(one) for one in encoder.as_list(explicand)]
+            if not explicands:
+                raise ValueError("There are 0 explicands; pass at least one.")
+            space = encoder.space
+            for target in asked:
+                target.check_space(space)
+            results = self._explain(encoder, explicands, asked, progress)
         answers = [one[0] if isinstance(targets, Target) else one for one in results]
         return answers[0] if encoder.is_one(explicand) else answers
 
@@ -55,7 +57,7 @@ class Method(ABC):
 
 def check_targets(targets: Target | Sequence[Target]) -> list[Target]:
     """Targets as a list; an error for anything else."""
-    asked = [targets] if isinstance(targets, Target) else list(targets)
+    asked = list(targets) if isinstance(targets, Iterable) and not isinstance(targets, str) else [targets]
     wrong = [target for target in asked if not isinstance(target, Target)]
     if wrong:
         raise TypeError(
@@ -80,6 +82,13 @@ def check_at_least(name: str, value: float, least: float) -> None:
         raise ValueError(f"The '{name}' parameter must be at least {least}. Got {value!r} instead.")
 
 
+def check_count(name: str, value: int, least: int) -> None:
+    """Raise unless it is an integer, ``>= least``."""
+    if not isinstance(value, int):
+        raise TypeError(f"The '{name}' parameter must be an integer of at least {least}. Got {value!r} instead.")
+    check_at_least(name, value, least)
+
+
 def check_positive(name: str, value: float) -> None:
     """Raise unless ``value > 0``."""
     if not value > 0:
@@ -94,7 +103,8 @@ def to_plain(value: Any, tensors: dict[str, Tensor] | None = None) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         options = {item.name: to_plain(getattr(value, item.name), tensors) for item in fields(value)}
         return {"type": type(value).__name__, **options}
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor | np.ndarray):
+        value = torch.as_tensor(value)
         if tensors is None:
             return {"type": "Tensor", "shape": list(value.shape)}
         key = f"option_{len(tensors)}"

@@ -27,8 +27,8 @@ class Occlusion(RemovalMethod):
 
     def draw(self, height: int, width: int, count: int | None = None) -> Windows:
         """Every window, row by row; the last ones are cut off by the border."""
-        window = _pair(self.window, (-(-height // 7), -(-width // 7)))
-        stride = _pair(self.stride, (-(-window[0] // 2), -(-window[1] // 2)))
+        window = _pair("window", self.window, (-(-height // 7), -(-width // 7)))
+        stride = _pair("stride", self.stride, (-(-window[0] // 2), -(-window[1] // 2)))
         for name, pair in (("window", window), ("stride", stride)):
             if min(pair) < 1:
                 raise ValueError(f"The '{name}' parameter must be at least 1. Got {pair} instead.")
@@ -45,7 +45,7 @@ class Occlusion(RemovalMethod):
         corners = torch.cartesian_prod(tops, lefts).reshape(-1, 2)
         if count is not None and count > len(corners):
             raise ValueError(f"Occlusion has {len(corners)} windows and all of them are there; it cannot be extended.")
-        return Windows(height, width, corners, torch.tensor(window))
+        return Windows(height, width, corners[:count], torch.tensor(window))
 
     def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Windows:
         """Windows as saved."""
@@ -60,6 +60,8 @@ class Occlusion(RemovalMethod):
             area = (slice(top, top + int(masks.size[0])), slice(left, left + int(masks.size[1])))
             total[:, *area] += drop[:, None, None]
             covered[area] += 1
+        if not bool(covered.all()):
+            raise ValueError(f"The run has only {len(masks)} windows, which do not cover the image; extend it by the rest.")
         return Estimate(total / covered, features=drops.T)
 
 
@@ -90,7 +92,8 @@ class Windows:
         return (~(inside_rows[:, :, None] & inside_columns[:, None, :])).float()
 
 
-def _pair(value: int | tuple[int, int] | None, default: tuple[int, int]) -> tuple[int, int]:
-    if value is None:
-        return default
-    return (value, value) if isinstance(value, int) else (value[0], value[1])
+def _pair(name: str, value: int | tuple[int, int] | None, default: tuple[int, int]) -> tuple[int, int]:
+    pair = default if value is None else (value, value) if isinstance(value, int) else value
+    if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(side, int) for side in pair)):
+        raise ValueError(f"The '{name}' parameter must be an integer, or two: (height, width). Got {value!r} instead.")
+    return pair[0], pair[1]

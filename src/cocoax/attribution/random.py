@@ -32,6 +32,6 @@ class RandomAttribution(Method):
         for one in explicands:
             ends = encoder.represent(torch.stack([one.tensor, Blur()(one.tensor)]), progress=False)
             scores = score_all(targets, ends, ends[0])
-            raw = normal(self.seed, 0, tuple(one.tensor.shape)).expand(len(targets), *one.tensor.shape)
+            raw = torch.stack([normal(self.seed, 0, tuple(one.tensor.shape))] * len(targets))
             answers.append(results(self.describe(), encoder.name, encoder.space, one, targets, scores, raw=raw))
         return answers

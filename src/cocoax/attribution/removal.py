@@ -23,6 +23,7 @@ from cocoax.encoders import Encoder, Explicand
 from cocoax.features import baselines
 from cocoax.progress import bar
 from cocoax.references import read_safetensors, write_safetensors
+from cocoax.similarity import Cosine
 from cocoax.targets import Target, score_all
 
 _KNOWN: dict[str, type] = {
@@ -106,6 +107,8 @@ class RemovalMethod(Method):
         the similarity to the explicand itself if there are none.
         """
         asked = check_targets(targets) if targets else []
+        for target in asked:
+            target.check_space(encoder.space)
         explicands = [encoder.explicand(one) for one in encoder.as_list(explicand)]
         if not explicands:
             raise ValueError("There are 0 explicands; pass at least one.")
@@ -160,7 +163,7 @@ class Run:
         tensor = explicand.tensor
         baseline = method.baseline(tensor)
         masks = method.draw(*tensor.shape[1:])
-        ends = encoder.represent(torch.stack([tensor, baseline]), progress=False)
+        ends = encode_ends(encoder, tensor, baseline)
         nothing = ends.new_empty(0, ends.shape[1])
         run = cls(method, explicand, baseline, masks, nothing, ends, encoder.name, encoder.space)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
@@ -184,8 +187,8 @@ class Run:
                 "weights or preprocessing have changed. Start a new run."
             )
         masks = self._draw(len(self) + samples)
-        before = self.masks.full(slice(0, len(self)))[-1:]
-        if not torch.equal(before, masks.full(slice(len(self) - 1, len(self)))):
+        last = slice(len(self) - 1, len(self))
+        if len(self) and not torch.equal(self.masks.full(last), masks.full(last)):
             raise ValueError("The run's masks cannot be drawn again (another version of NumPy?). Start a new run.")
         with bar(samples, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
             self._encode(encoder, masks, shown)
@@ -217,6 +220,12 @@ class Run:
         for target in asked:
             target.check_space(self.space)
         own = self.ends[0]
+        for name, end in zip(("explicand", "baseline"), self.ends, strict=True):
+            if not bool(end.any()) and any(isinstance(target.similarity, Cosine) for target in asked):
+                raise ValueError(
+                    f"The representation of the {name} is zero, so its cosine similarity is undefined; use another {name}, "
+                    "or similarity='dot'."
+                )
         ends = score_all(asked, self.ends, own)
         estimate = self.method.estimate(self.masks, score_all(asked, self.representations, own), ends)
         answers = results(
@@ -259,7 +268,10 @@ class Run:
     def load(cls, path: str | Path) -> Self:
         """Read a run written by :meth:`save`; it answers targets and can be extended."""
         tensors, header = read_safetensors(path, "run")
-        method = from_plain(header["method"], tensors, _KNOWN)
+        plain = dict(header["method"])
+        if plain["baseline"]["type"] not in _KNOWN:  # a class of the user's own: its pixels are all that is needed
+            plain["baseline"] = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
+        method = from_plain(plain, tensors, _KNOWN)
         left, top, right, bottom = header["box"]
         explicand = Explicand(tensors["explicand"], tensors["picture"], (left, top, right, bottom))
         compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
@@ -275,6 +287,15 @@ class Run:
             space=str(header["space"]),
             stopped=str(header["stopped"]),
         )
+
+
+def encode_ends(encoder: Encoder, explicand: Tensor, baseline: Tensor) -> Tensor:
+    """Representations of the explicand and of the baseline, ``[2, d]``; errors say which of the two is at fault."""
+    ends = encoder.encode(torch.stack([explicand, baseline]))
+    for name, end in zip(("explicand", "baseline"), ends, strict=True):
+        if not bool(torch.isfinite(end).all()):
+            raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
+    return ends
 
 
 def encode_masked(

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_at_least, check_positive
+from cocoax.attribution.method import check_count, check_positive
 from cocoax.attribution.removal import Estimate, RemovalMethod, Run
 from cocoax.attribution.result import Attribution
 from cocoax.features import GridMasks
@@ -59,7 +59,7 @@ class Rise(RemovalMethod):
     def __post_init__(self) -> None:
         if self.estimator not in ("efficient", "paper"):
             raise ValueError(f"The 'estimator' parameter must be 'efficient' or 'paper'. Got {self.estimator!r} instead.")
-        check_at_least("samples", self.samples, 2 * FOLDS if self.estimator == "efficient" else 2)
+        check_count("samples", self.samples, 2 * FOLDS if self.estimator == "efficient" else 2)
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)
             if self.max_samples < self.samples:
@@ -97,6 +97,9 @@ class Rise(RemovalMethod):
 
     def estimate(self, masks: GridMasks, scores: Tensor, ends: Tensor) -> Estimate:
         """The map, its standard error, and the mean score, which is the value of a pixel that makes no difference."""
+        least = 2 * FOLDS if self.estimator == "efficient" else 2
+        if len(scores) < least:
+            raise ValueError(f"The run has {len(scores)} samples, too few for a map; extend it to at least {least} samples.")
         y = scores.double()
         return paper_estimate(masks, y) if self.estimator == "paper" else efficient_estimate(masks, y)
 
@@ -128,9 +131,10 @@ def relative_error(attribution: Attribution) -> float:
     """Root mean square of the standard errors, as a fraction of that of the map (relative to its neutral value)."""
     if attribution.standard_error is None:
         raise ValueError("The attribution has no standard error.")
-    size = float((attribution.values - attribution.neutral).double().square().mean())
-    error = float(attribution.standard_error.double().square().mean())
-    return 0.0 if error == 0 else math.sqrt(error / size) if size > 0 else math.inf
+    size = float((attribution.values - attribution.neutral).double().square().mean()) ** 0.5
+    error = float(attribution.standard_error.double().square().mean()) ** 0.5
+    rounding = 1e-6 * max(abs(attribution.score), abs(attribution.neutral))  # more samples do not help below this
+    return 0.0 if error <= rounding else error / size if size > 0 else math.inf
 
 
 def _standard_error(squared_deviations: Tensor, n: int) -> Tensor:

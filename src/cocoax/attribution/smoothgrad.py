@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution.gradient import GradientMethod, Points, normal
-from cocoax.attribution.method import check_at_least, check_positive
+from cocoax.attribution.method import check_count, check_positive
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SmoothGrad(GradientMethod):
     random = True
 
     def __post_init__(self) -> None:
-        check_at_least("samples", self.samples, 2)
+        check_count("samples", self.samples, 2)
         check_positive("noise", self.noise)
 
     def weights(self) -> Tensor:

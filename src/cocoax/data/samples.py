@@ -34,6 +34,8 @@ def photo(name: str) -> Image.Image:
 
 def collage(side: int = 512) -> Image.Image:
     """Four photos in one, a quadrant each: cat and coffee above, rocket and motorbike below."""
+    if side < 2:
+        raise ValueError(f"The 'side' parameter must be at least 2. Got {side} instead.")
     half = side // 2
     canvas = Image.new("RGB", (2 * half, 2 * half))
     for index, name in enumerate(COLLAGE):

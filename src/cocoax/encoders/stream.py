@@ -33,8 +33,8 @@ def stream_reference(
     progress: bool | None,
 ) -> Reference:
     """What ``encoder.reference`` does; ``skip`` leaves out inputs that fail."""
-    total = len(inputs) if hasattr(inputs, "__len__") and not encoder.is_one(inputs) else None
-    numbered = enumerate(encoder.iterate(inputs))
+    several, total = encoder.several(inputs)
+    numbered = enumerate(several)
     fingerprint = encoder.fingerprint
     cache = cache and encoder.recognisable
     parts: list[Reference] = []
@@ -42,7 +42,6 @@ def stream_reference(
     labels: list[str] = []
     with bar(total, f"encoding with {encoder.name}", progress) as shown:
         while chunk := [(index, _light(encoder, one)) for index, one in islice(numbered, CHUNK)]:
-            labels += [encoder.label(one) for _, one in chunk[:4]] if not labels else []
             key = digest(fingerprint, keep_samples, *(encoder.digest_input(one) for _, one in chunk)) if cache else ""
             part = cached(key) if cache else None
             if part is None:
@@ -53,17 +52,21 @@ def stream_reference(
                 skipped += failed or []
                 if cache and part is not None and not failed:
                     store(key, part)
+            left_out = {index for index, _ in skipped}
+            if part is not None and len(labels) < 4:
+                labels += [encoder.label(one) for index, one in chunk[:8] if index not in left_out]
             parts += [part] if part is not None else []
             if len(parts) == CHUNK:  # memory does not grow with the length of the stream
                 parts = [parts[0].merge(*parts[1:])]
             shown.update(len(chunk))
     if skipped:
         reasons = "; ".join(reason for _, reason in skipped[:3])
-        warnings.warn(f"{len(skipped)} inputs were skipped ({reasons}).", stacklevel=3)
+        noun = "input was" if len(skipped) == 1 else "inputs were"
+        warnings.warn(f"{len(skipped)} {noun} skipped ({reasons}).", stacklevel=3)
     if not parts:
         raise ValueError("The reference has 0 inputs; pass at least one.")
     merged = parts[0].merge(*parts[1:])
-    name = name if name is not None else encoder.made_up_name(labels, merged.count)
+    name = name if name is not None else encoder.made_up_name(labels[:4], merged.count)
     return replace(merged, name=name, space=encoder.space, skipped=tuple(skipped))
 
 
@@ -73,7 +76,7 @@ def _light(encoder: Encoder, one: Any) -> Any:
         return one
     try:
         return encoder.prepare(one)
-    except (ValueError, TypeError, OSError):
+    except (ValueError, TypeError, OSError, RuntimeError):
         return one  # it will fail again, and be reported, where inputs are encoded
 
 
@@ -82,16 +85,16 @@ def _encode_chunk(
 ) -> Tensor:
     """Representations of a chunk. What fails goes to ``failed`` with its reason, or is raised if that is None."""
 
-    def fail(index: int, error: Exception) -> None:
+    def fail(index: int, error: Exception, cause: Exception | None = None) -> None:
         if failed is None:
-            raise error
+            raise error from cause
         failed.append((index, str(error)))
 
     def readable() -> Iterator[tuple[int, Any]]:
         for index, one in chunk:
             try:
                 yield index, encoder.prepare_numbered(index, one)
-            except (ValueError, TypeError, OSError) as error:
+            except (ValueError, TypeError, OSError, RuntimeError) as error:
                 fail(index, error)
 
     kept: list[Tensor] = []
@@ -100,7 +103,9 @@ def _encode_chunk(
             output = encoder.encode(prepared)
         except (ValueError, TypeError, RuntimeError) as error:
             if failed is None or len(prepared) == 1:
-                fail(indices[0], error)
+                which = f"Input {indices[0]}" if len(indices) == 1 else f"Inputs {indices[0]} to {indices[-1]}"
+                kind = next(kind for kind in (ValueError, TypeError, RuntimeError) if isinstance(error, kind))
+                fail(indices[0], kind(f"{which}: {error}"), error)
             else:  # one of them is to blame: find it
                 kept += [_encode_chunk(encoder, [item], 1, failed) for item in zip(indices, prepared, strict=True)]
             continue

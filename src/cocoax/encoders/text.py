@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.fingerprint import digest
+from cocoax.encoders.fingerprint import describe, digest
 
 
 class TextEncoder(Encoder):
@@ -23,6 +23,8 @@ class TextEncoder(Encoder):
         name: shown in pictures.
 
     """
+
+    hint = "Check that the tokenizer is the one the module was trained with."
 
     def __init__(
         self,
@@ -42,9 +44,18 @@ class TextEncoder(Encoder):
         """Whether this is one text rather than many."""
         return isinstance(inputs, str)
 
-    def iterate(self, inputs: Any) -> Iterator[Any]:
-        """Texts one by one; a single string is one text."""
-        return iter([inputs] if isinstance(inputs, str) else inputs)
+    def several(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
+        """Texts one by one, and how many if that is known; a single string is one text."""
+        if isinstance(inputs, str):
+            return iter([inputs]), 1
+        if not isinstance(inputs, Iterable):
+            raise TypeError(f"Inputs must be a string or an iterable of strings. Got {type(inputs).__name__} instead.")
+        return iter(inputs), len(inputs) if isinstance(inputs, Sized) else None
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies weights and tokenizer."""
+        return digest(super().fingerprint, describe(self.tokenize), self.pad)
 
     def prepare(self, one: Any) -> Tensor:
         """The token ids of a text."""
@@ -54,7 +65,9 @@ class TextEncoder(Encoder):
             raise TypeError(f"A text must be a string. Got {type(one).__name__} instead.")
         if not one.strip():
             raise ValueError("The text is empty; write at least one word.")
-        ids = torch.tensor(list(self.tokenize(one)))
+        ids = torch.tensor(list(self.tokenize(one)), dtype=torch.long)
+        if len(ids) == 0:
+            raise ValueError(f"The text has no tokens that {self.name!r} knows; write other words: {one[:60]!r}.")
         if len(ids) > self.limit:
             raise ValueError(
                 f"The text has {len(ids)} tokens but {self.name!r} takes at most {self.limit}; shorten it: {one[:60]!r}…"

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_at_least, resolve_baseline
+from cocoax.attribution.method import check_count, resolve_baseline
 from cocoax.attribution.removal import encode_masked
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder
@@ -121,7 +121,7 @@ def curves(
     All curves share the explicand and the baseline as their ends. Returns, for each attribution, a dict from kind to a
     curve, or to a list of curves if ``measures`` is a list.
     """
-    check_at_least("steps", steps, 1)
+    check_count("steps", steps, 1)
     if not attributions:
         raise ValueError("There are 0 attributions to evaluate; pass at least one.")
     one = encoder.explicand(explicand)

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.seeding import stream
+
 
 class Baseline(ABC):
     """Gives the image whose pixels stand for "nothing here"."""
@@ -82,7 +84,7 @@ class Noise(Baseline):
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """The noise image; the same for the same seed."""
-        noise = np.random.default_rng(self.seed).standard_normal(tuple(explicand.shape), dtype=np.float32)
+        noise = stream(self.seed).standard_normal(tuple(explicand.shape), dtype=np.float32)
         std = explicand.std((1, 2), keepdim=True) if self.std is None else self.std
         return explicand.mean((1, 2), keepdim=True) + torch.from_numpy(noise).to(explicand) * std
 

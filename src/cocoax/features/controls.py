@@ -30,16 +30,18 @@ class Fit:
 
 
 class Controls:
-    """Ridge regressions on control variates ``u [n, features]``; what does not depend on the scores is computed once.
+    """Ridge regressions on control variates ``u [n, features]`` with a known mean ``variance``.
+
+    What does not depend on the scores is computed once.
 
     The penalty is fixed, so fits are linear in the scores. It is that of a prior under which the linear part has 1/RIDGE
     times the variance of the rest, and matters less the more samples there are.
     """
 
-    def __init__(self, u: Tensor) -> None:
+    def __init__(self, u: Tensor, variance: float) -> None:
         self._design = torch.cat([torch.ones(len(u), 1, dtype=u.dtype), u], dim=1)
         grams = torch.stack([part.T @ part for part in self._folds(self._design)])
-        penalty = torch.full((self._design.shape[1],), float(RIDGE * u.square().mean() * u.shape[1]), dtype=u.dtype)
+        penalty = torch.full((self._design.shape[1],), RIDGE * variance * u.shape[1], dtype=u.dtype)
         penalty[0] = 0  # the intercept is free
         self._inverses = torch.linalg.inv(grams.sum(0) - grams + penalty.diag())
 

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from cocoax.features.controls import Controls
 from cocoax.features.segments import check_grid
+from cocoax.seeding import stream
 
 _BLOCK = 256  # masks of one block come from one random stream, so that any number of masks starts the same
 
@@ -83,9 +84,9 @@ class GridMasks:
         """``count`` random masks; a larger count begins with the same ones."""
         rows, columns = check_grid(height, width, grid)
         geometry = MaskGeometry(height, width, rows, columns)
-        bits, shifts = [], []
+        bits, shifts = [np.zeros((0, rows, columns), bool)], [np.zeros((0, 2), int)]
         for block in range(-(-count // _BLOCK)):
-            random = np.random.default_rng([seed, block])
+            random = stream(seed, block)
             bits.append(random.random((_BLOCK, rows, columns)) < keep)
             shifts.append(random.integers(0, geometry.cell, (_BLOCK, 2)))
         return cls(
@@ -165,7 +166,12 @@ class GridMasks:
     @cached_property
     def controls(self) -> Controls:
         """Linear models of scores on the coarse masks."""
-        return Controls(self.coarse)
+        # Their variance is known, so that no fold's penalty depends on samples outside of it.
+        down, right = (
+            float((pooled @ pool.T).diagonal().mean())
+            for pooled, pool in zip(self.geometry.pooled_moment, self.geometry.pool, strict=True)
+        )
+        return Controls(self.coarse, self.keep * (1 - self.keep) * down * right)
 
     def coarse_covariance(self, coefficients: Tensor) -> Tensor:
         """Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, H, W]``."""

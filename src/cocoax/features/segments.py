@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,7 +17,10 @@ def grid_segments(height: int, width: int, grid: int | tuple[int, int]) -> Tenso
 
 def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[int, int]:
     """The grid as (rows, columns); an error if it is finer than the image."""
-    rows, columns = (grid, grid) if isinstance(grid, int) else grid
+    sides = (grid, grid) if isinstance(grid, int) else grid
+    if not (isinstance(sides, tuple | list) and len(sides) == 2 and all(isinstance(side, int) for side in sides)):
+        raise ValueError(f"The 'grid' parameter must be an integer, or two: (rows, columns). Got {grid!r} instead.")
+    rows, columns = sides
     if rows < 1 or columns < 1:
         raise ValueError(f"The 'grid' parameter must be at least 1. Got {grid} instead.")
     if rows > height or columns > width:
@@ -26,8 +30,9 @@ def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[in
     return rows, columns
 
 
-def check_segments(segments: Tensor, height: int, width: int) -> Tensor:
+def check_segments(segments: Tensor | np.ndarray, height: int, width: int) -> Tensor:
     """A user's label map, checked and renumbered 0 to n-1."""
+    segments = torch.as_tensor(segments)
     if tuple(segments.shape) != (height, width) or segments.is_floating_point():
         raise ValueError(
             f"The 'segments' parameter must be an integer label map of shape [{height}, {width}]. "

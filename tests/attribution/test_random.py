@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+import cocoax
+from tests.conftest import SmallNet, images
+
+
+def test_random__standard_normal_per_channel(encoder: cocoax.Encoder) -> None:
+    result = cocoax.RandomAttribution().explain(encoder, images(1, 100, 120)[0], cocoax.representation_similarity())
+    raw = result.raw.double()
+    assert raw.shape == (3, 100, 120)
+    for channel in raw:
+        assert float(channel.mean()) == pytest.approx(0, abs=0.03)
+        assert float(channel.std()) == pytest.approx(1, abs=0.03)
+    assert float((raw**3).mean()) == pytest.approx(0, abs=0.1)
+    assert float((raw**4).mean()) == pytest.approx(3, abs=0.2)
+    between_channels = torch.corrcoef(raw.flatten(1))
+    assert float((between_channels - torch.eye(3)).abs().max()) < 0.04
+
+
+def test_random__values_are_the_channel_mean(encoder: cocoax.Encoder) -> None:
+    result = cocoax.RandomAttribution().explain(encoder, images(1, 100, 120)[0], cocoax.representation_similarity())
+    torch.testing.assert_close(result.values, result.raw.mean(0))
+    assert float(result.values.std()) == pytest.approx(3**-0.5, abs=0.02)
+    assert result.standard_error is None
+
+
+def test_random__seeded(encoder: cocoax.Encoder) -> None:
+    explicand, target = images(1)[0], cocoax.representation_similarity()
+    one, same, other = (cocoax.RandomAttribution(seed=seed).explain(encoder, explicand, target) for seed in (1, 1, 2))
+    assert torch.equal(one.raw, same.raw)
+    assert float(torch.corrcoef(torch.stack([one.raw.flatten(), other.raw.flatten()]))[0, 1]) == pytest.approx(0, abs=0.15)
+
+
+def test_random__same_for_every_target(encoder: cocoax.Encoder) -> None:
+    targets = [cocoax.representation_similarity(), cocoax.representation_similarity("dot")]
+    first, second = cocoax.RandomAttribution().explain(encoder, images(1)[0], targets)
+    assert torch.equal(first.values, second.values)
+    assert first.score != second.score
+
+
+def test_random__depends_on_nothing_but_the_shape() -> None:
+    results = [
+        cocoax.RandomAttribution(seed=4).explain(
+            cocoax.Encoder(SmallNet(seed=seed).eval()), images(1, seed=seed)[0], cocoax.representation_similarity()
+        )
+        for seed in (0, 1)
+    ]
+    assert torch.equal(results[0].values, results[1].values)
+
+
+def test_random__results_are_separate_in_memory(encoder: cocoax.Encoder) -> None:
+    """Writing into one result must not change another."""
+    targets = [cocoax.representation_similarity(), cocoax.representation_similarity("dot")]
+    first, second = cocoax.RandomAttribution().explain(encoder, images(1)[0], targets)
+    before = second.raw.clone()
+    first.raw[0, 0, 0] = 77.0
+    assert torch.equal(second.raw, before)
+
+
+def test_random__grey_images() -> None:
+    encoder = cocoax.Encoder(SmallNet(channels=1).eval())
+    result = cocoax.RandomAttribution().explain(encoder, images(1, channels=1)[0], cocoax.representation_similarity())
+    assert result.raw.shape == (1, 16, 16)
+    assert torch.equal(result.values, result.raw[0])
+
+
+def test_random__ranks_every_pixel_alike_on_average(encoder: cocoax.Encoder) -> None:
+    """As the reference line of an evaluation, no pixel may be preferred."""
+    explicand, target = images(1, 8, 8)[0], cocoax.representation_similarity()
+    maps = [cocoax.RandomAttribution(seed=seed).explain(encoder, explicand, target).values for seed in range(300)]
+    ranks = torch.stack([one.flatten().argsort().argsort() for one in maps]).double().mean(0)
+    assert float(ranks.mean()) == pytest.approx(31.5)
+    assert float((ranks - 31.5).abs().max()) < 4.5 * (64**2 / 12 / 300) ** 0.5

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+import cocoax
+from cocoax.encoders.images import WHOLE
+from tests.conftest import images
+
+
+def full_attribution() -> cocoax.Attribution:
+    """One with every field set to something that is not the default."""
+    raw = images(1, 6, 8)[0]
+    return cocoax.Attribution(
+        values=raw.mean(0),
+        score=0.1 + 0.2,  # not a short decimal
+        baseline_score=-1e-9,
+        standard_error=images(1, 6, 8, channels=1, seed=1)[0, 0].abs(),
+        raw=raw,
+        features=torch.arange(4.0),
+        neutral=1 / 3,
+        metadata={"target": "a “cat” rather than <dogs>", "options": {"seed": 3, "grid": [2, 3], "baseline": None}},
+        picture=torch.arange(5 * 7 * 3, dtype=torch.uint8).reshape(5, 7, 3),
+        box=(0.1, 1 / 3, 0.9, 2 / 3),
+    )
+
+
+def assert_equal(one: cocoax.Attribution, other: cocoax.Attribution) -> None:
+    for field in fields(cocoax.Attribution):
+        mine, theirs = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(mine, Tensor):
+            assert mine.dtype == theirs.dtype, field.name
+            assert torch.equal(mine, theirs), field.name
+        else:
+            assert mine == theirs, field.name
+            assert type(mine) is type(theirs), field.name
+
+
+def test_save__round_trip_of_every_field(tmp_path: Path) -> None:
+    attribution = full_attribution()
+    assert all(getattr(attribution, field.name) is not None for field in fields(attribution))
+    path = attribution.save(tmp_path / "deep" / "er" / "cat.safetensors")
+    assert path == tmp_path / "deep" / "er" / "cat.safetensors"
+    assert_equal(cocoax.Attribution.load(path), attribution)
+
+
+def test_save__round_trip_of_the_fewest_fields(tmp_path: Path) -> None:
+    attribution = cocoax.Attribution(values=torch.zeros(2, 3), score=0.0, baseline_score=0.0)
+    loaded = cocoax.Attribution.load(str(attribution.save(str(tmp_path / "one.safetensors"))))
+    assert_equal(loaded, attribution)
+    assert loaded.raw is None
+    assert loaded.box == WHOLE
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        cocoax.Rise(samples=20, grid=3),
+        cocoax.KernelShap(samples=20, grid=3),
+        cocoax.Occlusion(),
+        cocoax.VanillaGradients(),
+        cocoax.SmoothGrad(samples=3),
+        cocoax.IntegratedGradients(steps=3),
+        cocoax.GradientShap(samples=3),
+        cocoax.ExpectedGradients(images(3), samples=3),
+        cocoax.RandomAttribution(),
+        cocoax.Captum("Saliency"),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_save__what_every_method_gives(method: cocoax.Method, encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    targets = [cocoax.representation_similarity(), cocoax.representation_similarity("dot")]
+    for index, attribution in enumerate(method.explain(encoder, images(1)[0], targets)):
+        path = attribution.save(tmp_path / f"{index}.safetensors")
+        assert_equal(cocoax.Attribution.load(path), attribution)
+        assert path.stat().st_size < 16 * 16 * 4 * 7 + 4000  # one target's maps, not those of all
+
+
+def test_save__replaces_an_older_file(tmp_path: Path) -> None:
+    path = tmp_path / "one.safetensors"
+    cocoax.Attribution(torch.ones(2, 2), 1.0, 0.0).save(path)
+    cocoax.Attribution(torch.zeros(2, 2), 2.0, 0.0).save(path)
+    assert cocoax.Attribution.load(path).score == 2
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["one.safetensors"]
+
+
+def test_load__no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"No file at .*missing\.safetensors; check the path"):
+        cocoax.Attribution.load(tmp_path / "missing.safetensors")
+
+
+def test_load__not_safetensors(tmp_path: Path) -> None:
+    path = tmp_path / "text.safetensors"
+    path.write_text("this is not a tensor, it is a sentence that goes on")
+    with pytest.raises(ValueError, match=r"text\.safetensors is not a readable safetensors file"):
+        cocoax.Attribution.load(path)
+
+
+def test_load__cut_off(tmp_path: Path) -> None:
+    path = full_attribution().save(tmp_path / "one.safetensors")
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"one\.safetensors is not a readable safetensors file .*may be truncated"):
+        cocoax.Attribution.load(path)
+
+
+def test_load__somebody_elses_tensors(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    save_file({"weight": torch.ones(3)}, path)
+    with pytest.raises(ValueError, match="does not hold a Cocoax attribution: it holds something else"):
+        cocoax.Attribution.load(path)
+
+
+def test_load__reference_instead(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    path = encoder.reference(images(2)).save(tmp_path / "corpus.safetensors")
+    with pytest.raises(ValueError, match="does not hold a Cocoax attribution: it holds reference"):
+        cocoax.Attribution.load(path)
+
+
+def test_load__run_instead(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    path = cocoax.Rise(samples=10, grid=2).run(encoder, images(1)[0]).save(tmp_path / "run.safetensors")
+    with pytest.raises(ValueError, match="does not hold a Cocoax attribution: it holds run"):
+        cocoax.Attribution.load(path)
+
+
+def test_name__is_the_question() -> None:
+    assert full_attribution().name == "a “cat” rather than <dogs>"
+    assert cocoax.Attribution(torch.zeros(2, 2), 0.0, 0.0).name == "attribution"
+
+
+def test_attribution__cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        full_attribution().score = 1.0  # type: ignore[misc]

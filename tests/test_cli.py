@@ -1,0 +1,230 @@
+"""The command line: a thin layer, and errors in a sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+from typer.testing import CliRunner
+
+import cocoax
+from cocoax import cli, demo
+from tests.conftest import images
+from tests.test_demo import load_starter
+
+
+@pytest.fixture(autouse=True)
+def closed_figures() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(autouse=True)
+def plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(cli.app, arguments)
+
+
+def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """As the ``cocoax`` script does; returns its exit code."""
+    monkeypatch.setattr(sys, "argv", ["cocoax", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    return int(stopped.value.code or 0)
+
+
+# --- help and version -------------------------------------------------------------------------------------------------
+
+
+def test_version__is_printed() -> None:
+    result = invoke("--version")
+    assert result.exit_code == 0
+    assert result.output.strip() == cocoax.__version__
+
+
+def test_version__of_the_installed_command() -> None:
+    command = Path(sys.executable).parent / "cocoax"
+    found = subprocess.run([command, "--version"], capture_output=True, text=True, timeout=120, check=False)
+    assert (found.returncode, found.stdout.strip(), found.stderr) == (0, cocoax.__version__, "")
+
+
+def test_help__lists_the_commands() -> None:
+    result = invoke("--help")
+    assert result.exit_code == 0
+    assert "What in an input makes its representation similar" in result.output
+    for command in ("demo", "cache", "--version"):
+        assert command in result.output
+
+
+def test_help__without_arguments() -> None:
+    assert "Usage" in invoke().output
+
+
+@pytest.mark.parametrize(("command", "options"), [("demo", ["--out", "--samples", "--seed"]), ("cache", ["--clear"])])
+def test_help__of_a_command(command: str, options: list[str]) -> None:
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert all(option in result.output for option in options)
+
+
+# --- cache ------------------------------------------------------------------------------------------------------------
+
+
+def test_cache__empty(tmp_path: Path) -> None:
+    result = invoke("cache")
+    assert result.exit_code == 0
+    assert result.output.strip() == f"{tmp_path / 'cache'}: holds 0 chunks, 0.0 MB"
+
+
+def test_cache__filled_and_cleared(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    encoder.reference(images(3))
+    encoder.reference(images(2, seed=1))
+    assert "holds 2 chunks" in invoke("cache").output
+    assert invoke("cache", "--clear").output.startswith(f"{tmp_path / 'cache'}: deleted 2 chunks")
+    assert "holds 0 chunks" in invoke("cache").output
+    assert cocoax.cache_info().files == 0
+
+
+def test_cache__folder_with_brackets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rich takes what is in brackets for a style, unless it is told not to."""
+    monkeypatch.setenv("COCOAX_CACHE", str(tmp_path / "cache [mine]"))
+    assert f"{tmp_path / 'cache [mine]'}: holds" in invoke("cache").output
+
+
+# --- demo -------------------------------------------------------------------------------------------------------------
+
+
+def test_demo__prints_quadrants_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starter = load_starter()
+    monkeypatch.setattr(demo, "load", lambda _name: starter)
+    result = invoke("demo", "--samples", "20", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert "Encoding 20 masked copies" in result.output
+    rows = [line for line in result.output.splitlines() if " rather than the other " in line]
+    assert len(rows) == 8
+    assert all(any(quadrant in row for quadrant in demo.QUADRANTS) for row in rows)
+    assert all(("right" in row) or ("expected" in row) for row in rows)
+    for name in ("collage.png", "astronaut.png", "report.html"):
+        assert f"wrote {tmp_path / 'out' / name}" in result.output
+        assert (tmp_path / "out" / name).stat().st_size > 1000
+
+
+def test_demo__options_are_passed_on_and_answers_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    attribution = cocoax.Attribution(images(1)[0, 0], 0.25, 0.0, metadata={"target": "a cat rather than [dogs]"})
+
+    def run_demo(folder: Path, samples: int, seed: int) -> tuple[list[demo.Answer], list[Path]]:
+        asked.append((folder, samples, seed))
+        answers = [demo.Answer(attribution, "top left", found) for found in ("top left", "bottom right")]
+        return answers, [folder / "report.html"]
+
+    monkeypatch.setattr(demo, "run_demo", run_demo)
+    folder = tmp_path / "out [new]"
+    result = invoke("demo", "--out", str(folder), "--samples", "10", "--seed", "7")
+    assert result.exit_code == 0, result.output
+    assert asked == [(folder, 10, 7)]
+    right, wrong = [line for line in result.output.splitlines() if "a cat" in line]
+    assert "+0.250" in right
+    assert "right" in right.replace("bottom right", "")
+    assert "bottom right" in wrong
+    assert "expected top left" in wrong
+    assert "a cat rather than [dogs]" in right
+    assert f"wrote {folder / 'report.html'}" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["demo", "--samples", "5"], "Invalid value for '--samples'"),
+        (["demo", "--samples", "many"], "Invalid value for '--samples'"),
+        (["demo", "--sample", "20"], "No such option: --sample"),
+        (["cache", "--all"], "No such option: --all"),
+        (["dance"], "No such command 'dance'"),
+    ],
+)
+def test_wrong_usage__is_told(
+    arguments: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_main(monkeypatch, *arguments) == 2
+    shown = capsys.readouterr()
+    assert complaint in shown.err
+    assert "Traceback" not in shown.err
+    assert shown.out == ""
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [ValueError, TypeError, OSError, FileNotFoundError, ImportError, MemoryError])
+def test_main__errors_are_one_sentence(
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = "corpus has 0 inputs; pass at least one, " + "and so on, " * 30 + "until it is long."
+
+    def fail() -> None:
+        raise kind(sentence)
+
+    monkeypatch.setattr(cocoax, "cache_info", fail)
+    assert run_main(monkeypatch, "cache") == 1
+    shown = capsys.readouterr()
+    assert shown.err == f"error: {sentence}\n"
+    assert shown.out == ""
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "'representations' must have shape [n, d] with n >= 1. Got [8] instead.",
+        "install it with: pip install 'cocoax[starter]'.",
+        "No file at /tmp/[/bold]/x.png; check the path.",
+    ],
+)
+def test_main__brackets_in_errors_are_kept(
+    sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise ValueError(sentence)
+
+    monkeypatch.setattr(cocoax, "cache_info", fail)
+    assert run_main(monkeypatch, "cache") == 1
+    assert capsys.readouterr().err == f"error: {sentence}\n"
+
+
+def test_main__runtime_errors_of_an_encoder_are_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("The encoder 'mine' failed on a batch of 3 inputs: wrong size.")
+
+    monkeypatch.setattr(cocoax, "cache_info", fail)
+    assert run_main(monkeypatch, "cache") == 1
+    assert capsys.readouterr().err == "error: The encoder 'mine' failed on a batch of 3 inputs: wrong size.\n"
+
+
+def test_main__bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(cocoax, "cache_info", fail)
+    monkeypatch.setattr(sys, "argv", ["cocoax", "cache"])
+    hook = sys.excepthook
+    try:
+        with pytest.raises(ZeroDivisionError, match="a bug"):
+            cli.main()
+    finally:
+        sys.excepthook = hook  # typer puts its own in place
+
+
+def test_main__good_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(monkeypatch, "cache") == 0
+    assert "holds 0 chunks" in capsys.readouterr().out
