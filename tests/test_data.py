@@ -72,6 +72,5 @@ def test_collage__a_quadrant_each(side: int) -> None:
 
 @pytest.mark.parametrize("side", [0, 1, -4])
 def test_collage__too_small(side: int) -> None:
-    # UNHELPFUL: "height and width must be > 0". Fix: "The 'side' parameter must be at least 2. Got 1 instead."
     with pytest.raises(ValueError, match=rf"'side' parameter must be .*Got {side} instead"):
         collage(side)

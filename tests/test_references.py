@@ -113,8 +113,6 @@ def test_from_representations__zero_row_names_the_index() -> None:
         Reference.from_representations(representations)
 
 
-# BUG (src/cocoax/references.py, from_representations): the error comes from Cosine and says "or use similarity='dot'", but
-# no similarity can be passed here: a reference always computes the mean of unit vectors. The advice cannot be followed.
 def test_from_representations__zero_row_advises_what_can_be_done() -> None:
     with pytest.raises(ValueError, match="is zero") as caught:
         Reference.from_representations(torch.zeros(1, 2))
@@ -127,8 +125,6 @@ def test_from_representations__does_not_carry_gradients() -> None:
     assert not any(tensor.requires_grad for tensor in (reference.mean, reference.mean_unit, reference.samples))
 
 
-# BUG (src/cocoax/references.py, from_representations): float32 representations on the CPU are kept without a copy, so
-# changing them afterwards (say, normalising an index in place) changes the samples but not the means.
 def test_from_representations__later_changes_of_the_tensor_do_not_matter() -> None:
     representations = draw(0, 4, 3)
     reference = Reference.from_representations(representations)
@@ -406,8 +402,6 @@ def test_reference__towers_share_a_space(net: SmallNet) -> None:
         pictures.merge(cocoax.Encoder(net).reference(images(2)))  # without the tower it is another encoder
 
 
-# BUG (src/cocoax/encoders/encoder.py, Encoder.__init__): `text._image_tower = self` is overwritten when a second encoder is
-# given the same text tower (another layer or preprocessing of one model); the first encoder's texts then no longer fit it.
 def test_reference__text_tower_of_two_encoders(net: SmallNet) -> None:
     tower = text_tower()
     first = cocoax.Encoder(net, text=tower)
@@ -489,8 +483,6 @@ def test_on_error_skip__input_that_the_encoder_refuses(encoder: cocoax.Encoder) 
     torch.testing.assert_close(reference.samples, encoder.represent(good), rtol=1e-5, atol=1e-5)
 
 
-# BUG (src/cocoax/encoders/stream.py, _encode_chunk): an error of the encoder itself is passed on without the index, though
-# `on_error: "raise" names the input that failed`. Nor does the warning of on_error="skip" say which input it was.
 def test_on_error_raise__input_that_the_encoder_refuses_is_named(encoder: cocoax.Encoder) -> None:
     inputs = [*images(2), images(1, channels=1)[0]]
     with pytest.raises(RuntimeError, match="Input 2"):
@@ -499,9 +491,6 @@ def test_on_error_raise__input_that_the_encoder_refuses_is_named(encoder: cocoax
         encoder.reference(inputs, on_error="skip")
 
 
-# BUG (src/cocoax/encoders/encoder.py, prepare_numbered, and stream.py, _light and _encode_chunk): only ValueError, TypeError
-# and OSError of preprocess= are caught. A RuntimeError, which is what torch operations raise (a torchvision Normalize on a
-# grey picture, say), is neither named nor skipped.
 @pytest.mark.parametrize("kind", ["picture", "path"])
 def test_on_error__preprocess_that_raises_as_torch_does(net: SmallNet, tmp_path: Path, kind: str) -> None:
     def preprocess(image: Image.Image) -> Tensor:
@@ -725,9 +714,6 @@ def by_image_preprocess(factor: float) -> Callable[[Image.Image], Tensor]:
     return cocoax.ImagePreprocess(std=(1 / factor,) * 3)
 
 
-# BUG (src/cocoax/encoders/fingerprint.py, describe_callable): for the last three, the text that describes the preprocessing
-# does not contain its factor (default repr of an object, the object behind a bound method, keyword-only defaults), so
-# references made with another preprocessing are taken from the cache, silently, and their spaces are called equal.
 @pytest.mark.parametrize(
     "preprocess",
     [
@@ -885,8 +871,6 @@ def test_cache__that_cannot_be_written_only_warns(
     assert_same(reference, encoder.reference(images(3), cache=False))
 
 
-# BUG (src/cocoax/references.py, store): a full disk makes safetensors raise SafetensorError, which is no OSError, so the
-# work ends instead of going on with a warning.
 def test_cache__full_disk_only_warns(encoder: cocoax.Encoder) -> None:
     resource = pytest.importorskip("resource", reason="the size of files can be limited on Unix only")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

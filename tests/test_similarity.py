@@ -137,8 +137,6 @@ def test_pairwise__never_exceeds_one(similarity: Similarity) -> None:
     assert similarity.pairwise(z, z).max() <= 1
 
 
-# BUG (src/cocoax/similarity.py, Rbf.pairwise): ‖z‖² + ‖r‖² - 2 z·r cancels in float32 when representations share a large
-# common part (as those after a ReLU do). Here the kernel is off by 0.1 of values around 0.5.
 def test_rbf__float32_with_a_large_common_part() -> None:
     z = draw(0, 4, 64).float() + 100
     r = z[:1] + 0.1 * draw(1, 5, 64).float()
@@ -276,8 +274,6 @@ def test_polynomial__parameters_that_give_no_kernel(wrong: dict[str, float]) -> 
         Polynomial(**wrong)  # type: ignore[arg-type]
 
 
-# BUG (src/cocoax/similarity.py, Polynomial.__post_init__): a fractional degree, or a NaN constant, passes the check and
-# gives NaN similarities (a negative base to a fractional power).
 @pytest.mark.parametrize("wrong", [{"degree": 2.5}, {"constant": math.nan}], ids=str)
 def test_polynomial__parameters_that_give_nan(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="Polynomial needs"):

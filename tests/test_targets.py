@@ -441,8 +441,6 @@ def test_space__representations_of_another_dimension_are_an_error(similarity: Si
         target.score(draw(1, 2, 5))
 
 
-# BUG (src/cocoax/targets.py, score_all): the dimension of the explicand is never compared with that of the representations;
-# torch complains about the shapes of matrices instead ("mat1 and mat2 shapes cannot be multiplied (2x3 and 5x1)").
 @pytest.mark.parametrize("similarity", ["cosine", "rbf"])
 def test_space__explicand_of_another_dimension_is_an_error(similarity: str) -> None:
     with pytest.raises(ValueError, match="explicand") as caught:

@@ -36,7 +36,11 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the masks.")] = 0,
 ) -> None:
     """Ask the starter encoder about a collage and a portrait, in words and with pictures."""
+    import matplotlib
+
     from cocoax.demo import run_demo
+
+    matplotlib.use("Agg")
 
     console.print(f"Encoding {samples} masked copies of each of two photos; every question is answered from those.")
     answers, files = run_demo(out, samples, seed)
@@ -53,13 +57,15 @@ def demo(
 def bench(
     quick: Annotated[bool, typer.Option("--quick/--full", help="A few minutes, or all of it.")] = True,
     repeats: Annotated[int | None, typer.Option(help="Repetitions of each timing.", min=1)] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the JSON.")] = Path("bench.json"),
+    out: Annotated[Path, typer.Option(help="Where to write the JSON; a plot goes beside it.")] = Path("bench.json"),
 ) -> None:
     """Measure speed and accuracy against the bare encoder, Captum and the published call pattern."""
+    import matplotlib
     import torch
 
-    from cocoax.bench import run_bench, write_json
+    from cocoax.bench import plot_errors, run_bench, write_json
 
+    matplotlib.use("Agg")
     figures = run_bench(quick, repeats, lambda text: console.print(f"[dim]{text}[/]", highlight=False))
     table = Table("figure", "subject", "median", "spread", "goal", "", title=f"{torch.get_num_threads()} threads")
     for figure in figures:
@@ -67,7 +73,8 @@ def bench(
         mark = "[green]reached[/]" if figure.reached else "[red]not reached[/]"
         table.add_row(figure.name, figure.subject, f"{figure.median:.3g}", spread, figure.goal, mark)
     console.print(table)
-    console.print(f"wrote {write_json(out, figures)}", highlight=False, soft_wrap=True, markup=False)
+    for path in (write_json(out, figures), plot_errors(figures, out.with_suffix(".png"))):
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
 
 
 @app.command()

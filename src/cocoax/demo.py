@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
 import matplotlib.pyplot as plt
 from torch import Tensor
 
@@ -79,7 +78,6 @@ def run_demo(
     folder: Path, samples: int = 1000, seed: int = 0, progress: bool | None = None
 ) -> tuple[list[Answer], list[Path]]:
     """Answer everything, write two pictures and a report; returns the answers and the files."""
-    matplotlib.use("Agg")
     folder.mkdir(parents=True, exist_ok=True)  # now rather than after all the work
     encoder = load("starter")
     answers = answer_collage(encoder, samples, seed, progress)

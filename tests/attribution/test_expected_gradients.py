@@ -24,10 +24,10 @@ def test_expected_gradients__same_as_one_draw_at_a_time(similarity: str, encoder
     corpus = encoder.reference(images(4, seed=1))
     target = cocoax.representation_similarity(similarity) - cocoax.similarity_to(corpus, similarity)
     explicand = images(1)[0]
-    result = cocoax.ExpectedGradients(BACKGROUND, samples=9, seed=3).explain(encoder, explicand, target)
-    random = np.random.default_rng(3)
-    which, alphas = random.integers(0, 6, 9), random.random(9, dtype=np.float32)
-    assert len(set(which)) > 2
+    method = cocoax.ExpectedGradients(BACKGROUND, samples=9, seed=3)
+    result = method.explain(encoder, explicand, target)
+    which, alphas = method.draws()
+    assert len(set(which.tolist())) > 2
     module = target.as_module(encoder, explicand)
     parts = []
     for index, alpha in zip(which, alphas, strict=True):
@@ -37,6 +37,16 @@ def test_expected_gradients__same_as_one_draw_at_a_time(similarity: str, encoder
     stacked = torch.stack(parts)
     torch.testing.assert_close(result.raw, stacked.mean(0), rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(result.standard_error, stacked.mean(1).std(0) / 3, rtol=1e-4, atol=1e-7)
+
+
+def test_expected_gradients__draws_are_uniform() -> None:
+    which, alphas = cocoax.ExpectedGradients(BACKGROUND, samples=6000).draws()
+    counts = torch.bincount(which, minlength=6)
+    assert len(counts) == 6
+    assert float((counts - 1000).abs().max()) < 4 * (6000 * 5 / 36) ** 0.5
+    assert float(alphas.mean()) == pytest.approx(0.5, abs=0.02)
+    assert float(alphas.std()) == pytest.approx(12**-0.5, rel=0.05)
+    assert abs(float(torch.corrcoef(torch.stack([which.double(), alphas.double()]))[0, 1])) < 0.05
 
 
 def test_expected_gradients__is_the_mean_of_integrated_gradients(encoder: cocoax.Encoder, target: cocoax.Target) -> None:

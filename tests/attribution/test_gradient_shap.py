@@ -122,7 +122,7 @@ def test_gradient_shap__draws_are_distributed_as_documented() -> None:
 
 
 def test_gradient_shap__noise_and_alphas_are_independent() -> None:
-    """Numpy's default_rng(seed) and default_rng([seed, 0]) are the same generator: α and the first noise must not share it."""
+    """Numpy's default_rng(seed) and default_rng([seed, 0]) are one generator, which α and the first noise must not share."""
     correlations = []
     for seed in range(30):
         noise, alphas = cocoax.GradientShap(samples=50, seed=seed).draws((3, 8, 8), slice(0, 50))

@@ -159,7 +159,6 @@ def test_extend__all_windows_are_there(net: SmallNet, encoder: cocoax.Encoder) -
         ({"window": (2, 20)}, "A window of 2 x 20 is larger than the image of 16 x 16 pixels"),
         ({"window": 3, "stride": 4}, r"A stride of \(4, 4\) leaves gaps between windows of \(3, 3\)"),
         ({"window": (3, 5), "stride": (1, 6)}, r"A stride of \(1, 6\) leaves gaps between windows of \(3, 5\)"),
-        # The next four fail as long as whatever is no int is indexed.
         ({"window": 3.0}, "'window' parameter"),
         ({"window": (3,)}, "'window' parameter"),
         ({"window": (3, 3, 3)}, "'window' parameter"),

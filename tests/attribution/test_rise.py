@@ -394,7 +394,6 @@ def test_tolerance__stops_at_the_maximum(encoder: cocoax.Encoder) -> None:
 
 def test_tolerance__nothing_to_find(encoder: cocoax.Encoder) -> None:
     """A blank image is its own blur: all masked inputs are the same, and more of them tell nothing new."""
-    # Fails as long as relative_error compares rounding errors (1e-8) with rounding errors.
     run = cocoax.Rise(samples=20, grid=4, tolerance=0.1, max_samples=2000).run(encoder, torch.ones(3, 16, 16))
 
     assert len(run) == 20

@@ -96,7 +96,6 @@ def test_represent__folder_is_searched_in_depth_and_sorted(encoder: Encoder, tmp
 
 
 def test_represent__folder_with_a_subfolder_named_like_a_picture(encoder: Encoder, tmp_path: Path) -> None:
-    # BUG: image_files lists folders too ("Input 0: No file at …/album.jpg"). Fix: `and path.is_file()` in image_files.
     (tmp_path / "album.jpg").mkdir()
     Image.fromarray(pixels(1)[0]).save(tmp_path / "album.jpg" / "1.png")
     assert encoder.represent(tmp_path).shape == (1, 8)
@@ -110,7 +109,6 @@ def test_represent__folder_without_pictures_says_what_was_expected(encoder: Enco
 
 
 def test_represent__arrays_that_share_or_reverse_their_memory(encoder: Encoder) -> None:
-    # BUG: flipped views and read-only arrays (memory-mapped files) fail in torch.as_tensor. Fix: np.array(one) first.
     array = images(1)[0].numpy()
     close(encoder.represent(array[:, ::-1]), encoder.represent(array[:, ::-1].copy()))
     read_only = array.copy()
@@ -200,7 +198,6 @@ def test_represent__batch_size_below_one(encoder: Encoder, batch_size: int) -> N
 
 @pytest.mark.parametrize("batch_size", ["3", 2.5])
 def test_represent__batch_size_that_is_no_integer(encoder: Encoder, batch_size: Any) -> None:
-    # BUG: "3" gives "'<' not supported between instances of 'str' and 'int'", 2.5 is taken. Fix: check for int.
     with pytest.raises((TypeError, ValueError), match=rf"'batch_size' parameter must be .*Got {batch_size!r} instead"):
         encoder.represent(images(2), batch_size=batch_size)
 
@@ -243,7 +240,6 @@ OUT_OF_MEMORY: dict[str, Callable[[], object]] = {
     "cuda": raising(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")),
     "cpu": raising(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes")),
     "mps": raising(RuntimeError("MPS backend out of memory (MPS allocated: 8.00 GB)")),
-    # BUG: what the CPU allocator says on Windows is not recognised. Fix: "not enough memory" in _is_out_of_memory.
     "windows": raising(RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 64 bytes.")),
     "python": raising(MemoryError()),
     "real": lambda: torch.empty(10**15),
@@ -428,8 +424,6 @@ def test_layer__nested_name(net: SmallNet) -> None:
 
 
 def test_layer__followed_by_an_in_place_layer() -> None:
-    # BUG: the hook keeps the tensor that nn.ReLU(inplace=True) then overwrites, so layer="0" gives what layer="1" gives
-    # (in every torchvision ResNet). Fix: `caught.append(output.clone() if isinstance(output, Tensor) else output)`.
     net = nn.Sequential(SmallNet().conv, nn.ReLU(inplace=True))
     batch = images(3)
     close(Encoder(net, layer="0").represent(batch), net[0](batch).mean((2, 3)).detach())
@@ -596,8 +590,6 @@ def test_output__something_else(output: object) -> None:
 
 
 def test_output__wrong_batch_size() -> None:
-    # UNHELPFUL: the message does not say what to do. Proposed end: "…; expected [4, d]. Return one row per input: take a
-    # layer= that does, or wrap the model." (the same message as for one dimension)
     with pytest.raises(ValueError, match=r"'halves' returned shape \[2, 768\] for a batch of 4; expected \[4, d\]") as caught:
         Encoder(lambda batch: batch.flatten(1)[::2], name="halves").represent(images(4))
     assert re.search(r"layer=|wrap|row per input", str(caught.value)), str(caught.value)
@@ -638,8 +630,6 @@ def test_output__depends_on_the_rest_of_the_batch() -> None:
 
 
 def test_output__depends_on_the_batch_after_a_first_batch_of_one() -> None:
-    # BUG: the check passes on a batch of one, where it cannot fail, and is then never made again. Fix: in encode, mark as
-    # checked only what was checked: again when the first batch of more than one comes.
     encoder = Encoder(batch_normalised)
     encoder.represent(images(1))
     with pytest.raises(ValueError, match="depends on the rest of the batch"):
@@ -669,7 +659,6 @@ def test_input__none_at_all(encoder: Encoder) -> None:
 
 @pytest.mark.parametrize("inputs", [5, None, 2.5, torch.tensor(1.0)])
 def test_input__not_iterable(encoder: Encoder, inputs: object) -> None:
-    # BUG: a tensor without dimensions gives "len() of a 0-d tensor". Fix: handle ndim == 0 in iterate, and call it first.
     with pytest.raises(TypeError, match=r"Inputs must be pictures, tensors or an iterable of those\. Got \w+"):
         encoder.represent(inputs)
 
@@ -701,8 +690,6 @@ def test_input__integer_tensor(encoder: Encoder) -> None:
 
 
 def test_input__tensor_without_elements(encoder: Encoder) -> None:
-    # UNHELPFUL: neither what was expected nor what to do. Proposed: "The input has no elements: its shape is [3, 0, 8];
-    # pass a float tensor [C, H, W] with at least one pixel."
     with pytest.raises(ValueError, match=r"Input 0: .*\[3, 0, 8\].*pass"):
         encoder.represent(torch.zeros(3, 0, 8))
 
@@ -716,7 +703,6 @@ def test_input__wrong_type_in_a_list(encoder: Encoder) -> None:
 
 @pytest.mark.parametrize("ready", [False, True])
 def test_input__preprocess_that_gives_no_tensor(net: SmallNet, ready: bool) -> None:
-    # BUG: "'numpy.ndarray' object has no attribute 'numel'". Fix: check in _preprocessed that it is a float tensor [C, H, W].
     encoder = Encoder(net, preprocess=np.asarray)
     picture = Image.new("RGB", (8, 8))
     with pytest.raises(TypeError, match=r"preprocess.*tensor \[C, H, W\].*Got ndarray"):
@@ -773,8 +759,6 @@ def test_progress__total_of_a_stream_and_of_a_folder(
     encoder.represent(iter(images(3)), progress=True)
     assert re.search(r"\b0it", capsys.readouterr().err)  # the length of a stream is not known
     saved(tmp_path / "pictures", pixels(3))
-    # BUG: for a folder given as a string the total is the length of that string. Fix: take len() of what iterate works on
-    # (represent, and stream_reference in the same way).
     encoder.represent(str(tmp_path / "pictures"), progress=True)
     totals = set(re.findall(r"\d+/(\d+)", capsys.readouterr().err))
     assert totals <= {"3"}

@@ -193,9 +193,6 @@ def test_fingerprint__changes_and_comes_back(encoder: Encoder, net: SmallNet) ->
 
 
 def test_fingerprint__changes_with_a_single_element_through_data(encoder: Encoder, net: SmallNet) -> None:
-    # BUG: writes through .data do not count as a new version, and only some 32 elements of a tensor are looked at, so a
-    # change to others goes unseen and the cache gives old representations (pruning, clamping, EMA of a few weights).
-    # Fix: let _probe include a sum over all bits, e.g. flat.view(torch.int32).sum() (a few ms for 20 million weights).
     for index in range(net.conv.weight.numel()):
         before = encoder.fingerprint
         net.conv.weight.data.view(-1)[index] += 0.5
@@ -224,8 +221,6 @@ class WithBuffers(nn.Module):
 
 @pytest.mark.parametrize("name", ["kept", "unsaved"])
 def test_fingerprint__changes_with_a_buffer(name: str) -> None:
-    # BUG: "unsaved" fails: buffers with persistent=False are not in state_dict(), but they do change representations.
-    # Fix: WeightsDigest takes chain(module.named_parameters(), module.named_buffers()).
     module = WithBuffers()
     encoder = Encoder(module)
     before = encoder.fingerprint
@@ -341,9 +336,6 @@ PREPROCESSES: dict[str, Callable[[float], Callable[..., Any]]] = {
     "closure": scaled,
     "default": with_default,
     "partial": lambda factor: functools.partial(with_default(1.0), factor=factor),
-    # BUG: those below are told apart by nothing. A cached reference is then given for another preprocessing. Fix: a
-    # recursive describe_callable: kwdefaults, __self__, vars() of objects with the repr of `object`, code
-    # constants of nested functions, digests of tensors.
     "keyword default": with_keyword_default,
     "object without repr": Scale,
     "bound method": lambda factor: Scale(factor).method,
@@ -475,8 +467,6 @@ def test_space__changes_with_the_weights_of_either_tower(net: SmallNet) -> None:
 
 
 def test_space__one_text_tower_for_two_image_encoders(net: SmallNet) -> None:
-    # BUG: the second encoder takes the text tower over, and the first no longer shares a space with its own `.text`.
-    # Fix: `self._text = copy.copy(text)` in Encoder.__init__, and tell that copy whose tower it is.
     text = text_tower()
     first, second = Encoder(net, text=text), Encoder(SmallNet(seed=1), text=text)
     assert first.space == first.text.space
@@ -533,5 +523,4 @@ def test_fingerprint__same_in_another_process(elsewhere: dict[str, str], name: s
 
 
 def test_fingerprint__same_in_another_process_for_code_with_a_set(elsewhere: dict[str, str]) -> None:
-    # BUG: the constants of the code hold a frozenset, whose repr follows the hash seed. Fix: describe sets sorted.
     assert elsewhere["set"] == stable()["set"]

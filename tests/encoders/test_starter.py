@@ -90,10 +90,6 @@ def test_load__no_torchvision(loaded: Loaded) -> None:
 
 
 def test_load__torchvision_that_cannot_be_imported(tmp_path: Path) -> None:
-    # UNHELPFUL: where a torchvision is installed that does not fit torch (DESIGN: "torchvision cannot be imported beside the
-    # CPU build of torch"), transformers imports it, and the user reads "Could not import module 'BertModel'. Are this
-    # object's requirements defined correctly?". Fix: in load_minilm, catch (ImportError, RuntimeError) around the access to
-    # transformers.BertModel and raise an ImportError that names torchvision: "uninstall it, or install the build for …".
     (tmp_path / "torchvision").mkdir()
     (tmp_path / "torchvision" / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
     (tmp_path / "torchvision-0.99.0.dist-info").mkdir()
@@ -149,8 +145,6 @@ def test_load__missing_package_names_the_pip_command(
 
 
 def test_check_sha256__changed_file(tmp_path: Path) -> None:
-    # BUG: check_sha256 is cached by path, so a file that changes after its first check passes for good. Fix: no @cache (it
-    # takes 0.1 s), or a cache by path, size and modification time.
     path = tmp_path / "weights.bin"
     path.write_bytes(b"weights")
     expected = file_digest(path)

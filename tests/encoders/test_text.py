@@ -126,8 +126,6 @@ def test_represent__not_a_string(text: TextEncoder, wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [3, None])
 def test_represent__not_even_a_list(text: TextEncoder, wrong: Any) -> None:
-    # UNHELPFUL: "'int' object is not iterable". Fix: in TextEncoder.iterate, "Inputs must be a string or an iterable of
-    # strings. Got int instead."
     with pytest.raises(TypeError, match=rf"string.*Got {type(wrong).__name__}"):
         text.represent(wrong)
 
@@ -140,16 +138,12 @@ def test_represent__too_long_says_how_many_tokens(text: TextEncoder) -> None:
 
 
 def test_represent__text_without_any_token(words: Words) -> None:
-    # BUG: torch.tensor([]) is a float tensor, and the module fails on it with advice about channels. Fix: in prepare, "The
-    # text has no tokens; write other words: 'zebra'." (and dtype=torch.long).
     encoder = TextEncoder(words, lambda text: tokenize(text)[1:], limit=8)
     with pytest.raises(ValueError, match=r"Input 0: .*no tokens.*'zebra'"):
         encoder.represent("zebra")
 
 
 def test_represent__advice_of_a_failing_module_is_about_texts(words: Words) -> None:
-    # UNHELPFUL: "Check the number of channels and the size that it expects", of a text encoder. Fix: let the hint be a class
-    # attribute, for texts "Check that the tokenizer belongs to the module."
     encoder = TextEncoder(words, lambda text: [1, 999], limit=8, name="mismatched")
     with pytest.raises(RuntimeError, match=r"'mismatched' failed on a batch of 1 inputs: .*tokenize"):
         encoder.represent("a cat")
@@ -182,8 +176,6 @@ def test_reference__name_is_made_up_of_the_texts(text: TextEncoder, texts: Any, 
 
 
 def test_reference__name_without_the_texts_that_were_skipped(text: TextEncoder) -> None:
-    # BUG: " and 0 more": labels are those of the first inputs, failed ones included. Fix: in stream_reference, take the
-    # labels after the chunk was encoded, without those whose index is in `failed`.
     with pytest.warns(UserWarning, match=r"skipped \(Input 0: The text is empty"):
         reference = text.reference(["", "a cat"], on_error="skip")
     assert reference.name == "a cat"
@@ -200,8 +192,6 @@ def test_fingerprint__same_and_different(words: Words) -> None:
 
 
 def test_fingerprint__changes_with_the_tokenizer(words: Words) -> None:
-    # BUG: the tokenizer is no part of the fingerprint, so the cache gives one tokenizer's representations for another's.
-    # Fix: TextEncoder.fingerprint = digest(super().fingerprint, describe_callable(self.tokenize)).
     first = TextEncoder(words, tokenize, limit=8)
     second = TextEncoder(words, lambda text: tokenize(text)[::-1], limit=8)
     assert first.fingerprint != second.fingerprint

@@ -170,10 +170,10 @@ def seeded(seed: int) -> Iterator[None]:
     check_seed(seed)
     python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed)
         try:
+            torch.manual_seed(seed)
+            random.seed(seed)
+            np.random.seed(seed % 2**32)  # NumPy's old generator takes no more
             yield
         finally:
             random.setstate(python)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def check_at_least(name: str, value: float, least: float) -> None:
 
 def check_count(name: str, value: int, least: int) -> None:
     """Raise unless it is an integer, ``>= least``."""
-    if not isinstance(value, int):
+    if not isinstance(value, Integral):
         raise TypeError(f"The '{name}' parameter must be an integer of at least {least}. Got {value!r} instead.")
     check_at_least(name, value, least)
 
@@ -114,6 +115,8 @@ def to_plain(value: Any, tensors: dict[str, Tensor] | None = None) -> Any:
         return [to_plain(item, tensors) for item in value]
     if value is None or isinstance(value, str | int | float | bool):
         return value
+    if isinstance(value, Integral):
+        return int(value)
     return str(value)
 
 

@@ -32,7 +32,10 @@ _KNOWN: dict[str, type] = {
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was interrupted (Ctrl-C). What it had sampled is in ``run``, which answers targets and can be extended."""
+    """A run was interrupted (Ctrl-C). What it had sampled is in ``run``, which can be extended.
+
+    It answers targets too, if what there is says something about every part of the input.
+    """
 
     def __init__(self, run: Run) -> None:
         super().__init__(f"interrupted after {len(run)} samples; they are kept in this exception's .run")
@@ -178,7 +181,10 @@ class Run:
         return len(self.representations)
 
     def extend(self, encoder: Encoder, samples: int, *, progress: bool | None = None) -> Self:
-        """Encode ``samples`` more perturbations; the run is then what a longer one would have been. Returns itself."""
+        """Encode ``samples`` more perturbations, and only those. Returns itself.
+
+        A Rise run is then what a longer one would have been; a KernelShap run keeps enumerating as much as it did.
+        """
         if samples < 1:
             raise ValueError(f"The 'samples' parameter must be at least 1. Got {samples} instead.")
         if encoder.space != self.space:
@@ -192,6 +198,7 @@ class Run:
             raise ValueError("The run's masks cannot be drawn again (another version of NumPy?). Start a new run.")
         with bar(samples, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
             self._encode(encoder, masks, shown)
+        self.stopped = ""
         return self
 
     def _draw(self, count: int) -> Masks:
@@ -269,7 +276,8 @@ class Run:
         """Read a run written by :meth:`save`; it answers targets and can be extended."""
         tensors, header = read_safetensors(path, "run")
         plain = dict(header["method"])
-        if plain["baseline"]["type"] not in _KNOWN:  # a class of the user's own: its pixels are all that is needed
+        known = isinstance(plain["baseline"], dict) and plain["baseline"]["type"] in _KNOWN
+        if not known:  # a class of the user's own: its pixels are all that is needed
             plain["baseline"] = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
         method = from_plain(plain, tensors, _KNOWN)
         left, top, right, bottom = header["box"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,8 +19,8 @@ def grid_segments(height: int, width: int, grid: int | tuple[int, int]) -> Tenso
 
 def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[int, int]:
     """The grid as (rows, columns); an error if it is finer than the image."""
-    sides = (grid, grid) if isinstance(grid, int) else grid
-    if not (isinstance(sides, tuple | list) and len(sides) == 2 and all(isinstance(side, int) for side in sides)):
+    sides = (grid, grid) if isinstance(grid, Integral) else grid
+    if not (isinstance(sides, tuple | list) and len(sides) == 2 and all(isinstance(side, Integral) for side in sides)):
         raise ValueError(f"The 'grid' parameter must be an integer, or two: (rows, columns). Got {grid!r} instead.")
     rows, columns = sides
     if rows < 1 or columns < 1:
