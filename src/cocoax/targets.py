@@ -40,7 +40,9 @@ class Target:
         name: str | None = None,
     ) -> None:
         self.similarity = get_similarity(similarity)
-        self.weights: Mapping[Reference | None, float] = MappingProxyType(dict(weights))
+        # What cancels is left out: it would cost a comparison and say nothing.
+        kept = {reference: float(weight) for reference, weight in weights.items() if weight != 0}
+        self.weights: Mapping[Reference | None, float] = MappingProxyType(kept or dict(weights))
         self._name = name
         check_same_space(self.references)
         if not isinstance(self.similarity, LinearSimilarity):

@@ -487,3 +487,14 @@ def test_segments__as_numpy_array(encoder: cocoax.Encoder, tmp_path: Path) -> No
 def test_grid__finer_than_the_image(encoder: cocoax.Encoder) -> None:
     with pytest.raises(ValueError, match="A grid of 17 x 2 is finer than the image of 16 x 16 pixels"):
         cocoax.KernelShap(grid=(17, 2)).run(encoder, images(1)[0])
+
+
+def test_standard_error__not_understated_when_coalitions_are_few() -> None:
+    """With hardly more coalitions than segments the fit follows its data, and plain residuals would look far too good."""
+    encoder = cocoax.Encoder(SmallNet().eval())
+    explicand = images(1)[0]
+    target = cocoax.representation_similarity()
+    answers = [cocoax.KernelShap(samples=150, seed=seed).explain(encoder, explicand, target) for seed in range(40)]
+    spread = torch.stack([answer.features for answer in answers]).var(0).mean().sqrt()
+    reported = torch.stack([answer.standard_error for answer in answers]).square().mean().sqrt()
+    assert 0.8 < float(reported / spread) < 3

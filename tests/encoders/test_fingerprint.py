@@ -524,3 +524,68 @@ def test_fingerprint__same_in_another_process(elsewhere: dict[str, str], name: s
 
 def test_fingerprint__same_in_another_process_for_code_with_a_set(elsewhere: dict[str, str]) -> None:
     assert elsewhere["set"] == stable()["set"]
+
+
+class Scaled(nn.Module):
+    factor = 1.0
+
+    def __init__(self, shift: int = 0) -> None:
+        super().__init__()
+        self.shift = shift
+        self.calls = 0
+
+    def forward(self, batch: Tensor) -> Tensor:
+        self.calls += 1
+        return batch.mean((2, 3)) * self.factor + self.shift
+
+
+class OtherForward(Scaled):
+    def forward(self, batch: Tensor) -> Tensor:
+        return batch.amax((2, 3)) * self.factor + self.shift
+
+
+def test_fingerprint__plain_settings_of_a_module_count() -> None:
+    assert Encoder(Scaled(0)).fingerprint != Encoder(Scaled(5)).fingerprint
+
+
+def test_fingerprint__constants_of_a_class_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Encoder(Scaled()).fingerprint
+    monkeypatch.setattr(Scaled, "factor", 2.0)
+    assert Encoder(Scaled()).fingerprint != before
+
+
+def test_fingerprint__code_of_forward_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Encoder(Scaled()).fingerprint
+    monkeypatch.setattr(Scaled, "forward", OtherForward.forward)
+    assert Encoder(Scaled()).fingerprint != before
+
+
+def test_fingerprint__what_forward_counts_does_not() -> None:
+    module = Scaled()
+    encoder = Encoder(module)
+    before = encoder.fingerprint
+    encoder.represent(torch.ones(2, 3, 4, 4))
+    assert module.calls > 0
+    assert encoder.fingerprint == before == Encoder(module).fingerprint
+
+
+def test_fingerprint__network_inside_a_named_function_counts() -> None:
+    def wrapped(seed: int) -> Encoder:
+        network = SmallNet(seed=seed)
+        return Encoder(lambda batch: network(batch), name="wrapped")
+
+    assert wrapped(0).fingerprint == wrapped(0).fingerprint != wrapped(1).fingerprint
+
+
+BRIGHTNESS = 1.0
+
+
+def brightened(image: Image.Image) -> Tensor:
+    return torch.ones(3, 4, 4) * BRIGHTNESS
+
+
+def test_fingerprint__globals_of_a_preprocess_count(net: SmallNet, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Encoder(net, brightened)
+    before = encoder.fingerprint
+    monkeypatch.setitem(globals(), "BRIGHTNESS", 2.0)
+    assert encoder.fingerprint != before

@@ -110,3 +110,9 @@ def test_curve__target_of_another_encoder_is_an_error(encoder: cocoax.Encoder) -
     other = cocoax.Encoder(SmallNet(seed=3))
     with pytest.raises(ValueError, match="another representation space"):
         cocoax.insertion(encoder, images(1)[0], torch.zeros(16, 16), cocoa(other))
+
+
+@pytest.mark.parametrize("kinds", [("insertions",), ()])
+def test_curves__unknown_kind(encoder: cocoax.Encoder, kinds: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="'kinds' parameter must name 'insertion', 'deletion' or both"):
+        curves(encoder, images(1)[0], [torch.zeros(16, 16)], cocoax.representation_similarity(), kinds=kinds)

@@ -21,7 +21,7 @@ from torch import Tensor
 from cocoax.attribution.method import Method, resolve_baseline, results
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
-from cocoax.encoders.encoder import frozen
+from cocoax.encoders.encoder import frozen, is_out_of_memory
 from cocoax.features import Blur
 from cocoax.progress import bar
 from cocoax.seeding import stream
@@ -75,19 +75,18 @@ class GradientMethod(Method):
         pairs = [(one.tensor, self.baseline(one.tensor)) for one in explicands]
         ends = [encoder.represent(torch.stack(pair), progress=False) for pair in pairs]
         weights = self.weights()
-        sums = [_Sums(len(targets), one.tensor) for one in explicands]
         parts, mixture = shared_parts(targets)
+        sums = [_Sums(mixture, one.tensor, self.random) for one in explicands]
         size = encoder.batch_size(pairs[0][0], self.batch_size)
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):
                 points = [self.points(*pairs[index], rows) for index, rows in batch]
-                own = [ends[index][0] for index, _ in batch]
-                gradients = _gradients(encoder, torch.cat([p.at for p in points]), [len(p.at) for p in points], own, parts)
+                own = [ends[index][0] for (index, _), point in zip(batch, points, strict=True) for _ in point.at]
+                gradients = _gradients(encoder, torch.cat([point.at for point in points]), own, parts)
                 start = 0
                 for (index, rows), point in zip(batch, points, strict=True):
                     stop = start + len(point.at)
-                    contributions = gradients[:, start:stop] * point.factor
-                    sums[index].add(torch.einsum("tp,pn...->tn...", mixture, contributions), weights[rows])
+                    sums[index].add(gradients[:, start:stop] * point.factor, weights[rows])
                     start = stop
                 shown.update(start)
         description = self.describe()
@@ -101,7 +100,7 @@ class GradientMethod(Method):
                 targets,
                 score_all(targets, end, end[0]),
                 raw=total.raw,
-                standard_error=total.standard_error() if self.random else None,
+                standard_error=total.standard_error(),
                 samples=len(weights),
             )
             for explicand, end, total in zip(explicands, ends, sums, strict=True)
@@ -109,22 +108,32 @@ class GradientMethod(Method):
 
 
 class _Sums:
-    """Weighted sums over the points of one explicand, for all targets."""
+    """Weighted sums over the points of one explicand: of the parts' gradients, and of the targets' squared values."""
 
-    def __init__(self, targets: int, like: Tensor) -> None:
-        self.raw = torch.zeros(targets, *like.shape, dtype=torch.float64)
-        self.squares = torch.zeros(targets, *like.shape[1:], dtype=torch.float64)
+    def __init__(self, mixture: Tensor, like: Tensor, squared: bool) -> None:
+        targets, parts = mixture.shape
+        self.mixture = mixture.double()
+        self.parts = torch.zeros(parts, *like.shape, dtype=torch.float64)
+        self.squares = torch.zeros(targets, *like.shape[1:], dtype=torch.float64) if squared else None
         self.count = 0
 
     def add(self, contributions: Tensor, weights: Tensor) -> None:
-        """Contributions ``[targets, n, C, H, W]`` of n points."""
-        contributions = contributions.double()
-        self.raw += torch.einsum("tnchw,n->tchw", contributions, weights.double())
-        self.squares += contributions.mean(2).square().sum(1)
+        """Contributions ``[parts, n, C, H, W]`` of n points."""
+        self.parts += torch.einsum("pnchw,n->pchw", contributions, weights.to(contributions))
+        if self.squares is not None:
+            means = contributions.mean(2).double()
+            self.squares += torch.einsum("tp,pnhw->tnhw", self.mixture, means).square().sum(1)
         self.count += contributions.shape[1]
 
-    def standard_error(self) -> Tensor:
-        """Of the channel mean, for equally weighted points."""
+    @property
+    def raw(self) -> Tensor:
+        """The attributions ``[targets, C, H, W]``."""
+        return torch.einsum("tp,pchw->tchw", self.mixture, self.parts)
+
+    def standard_error(self) -> Tensor | None:
+        """Of the channel mean, for equally weighted random points."""
+        if self.squares is None:
+            return None
         n = self.count
         spread = (self.squares - n * self.raw.mean(1).square()).clamp(min=0)
         return (spread / max(1, n - 1) / n).sqrt()
@@ -165,8 +174,20 @@ def _batches(explicands: int, points: int, size: int) -> Iterator[list[tuple[int
         yield batch
 
 
-def _gradients(encoder: Encoder, at: Tensor, lengths: list[int], own: list[Tensor], parts: list[Target]) -> Tensor:
-    """Gradients of every part at every point, ``[parts, n, C, H, W]``: one forward pass, one product per part."""
+def _gradients(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Target]) -> Tensor:
+    """Gradients of every part at every point, ``[parts, n, C, H, W]``; memory running out halves the batch."""
+    try:
+        return _gradients_at_once(encoder, at, own, parts)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error) or len(at) == 1:
+            raise
+        half = len(at) // 2
+        halves = [(at[:half], own[:half]), (at[half:], own[half:])]
+        return torch.cat([_gradients(encoder, *part, parts) for part in halves], dim=1)
+
+
+def _gradients_at_once(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Target]) -> Tensor:
+    """One forward pass, one product per part; ``own`` is, for each point, the representation of its explicand."""
     inputs = encoder.collate(at).detach().requires_grad_()
     with torch.enable_grad(), frozen(encoder.owner):
         representations = encoder(inputs)
@@ -174,10 +195,9 @@ def _gradients(encoder: Encoder, at: Tensor, lengths: list[int], own: list[Tenso
             raise RuntimeError(_no_gradient(encoder))
         # The score's own derivative is cheap and taken on a copy; only its product with the encoder's Jacobian is not.
         leaf = representations.detach().requires_grad_()
-        rows = torch.split(leaf, lengths)
         gradients = []
         for number, part in enumerate(parts):
-            score = torch.stack([part.score(row, mine).sum() for row, mine in zip(rows, own, strict=True)]).sum()
+            score = sum((part.score(leaf[rows], mine).sum() for rows, mine in _runs(own)), leaf.new_zeros(()))
             (cotangent,) = torch.autograd.grad(score, leaf)
             (gradient,) = torch.autograd.grad(
                 representations, inputs, cotangent, retain_graph=number < len(parts) - 1, allow_unused=True
@@ -191,6 +211,15 @@ def _gradients(encoder: Encoder, at: Tensor, lengths: list[int], own: list[Tenso
                 )
             gradients.append(gradient.to("cpu", torch.float32))
     return torch.stack(gradients)
+
+
+def _runs(own: list[Tensor]) -> Iterator[tuple[slice, Tensor]]:
+    """Stretches of points that belong to the same explicand, with its representation."""
+    start = 0
+    for stop in range(1, len(own) + 1):
+        if stop == len(own) or own[stop] is not own[start]:
+            yield slice(start, stop), own[start]
+            start = stop
 
 
 def _no_gradient(encoder: Encoder) -> str:

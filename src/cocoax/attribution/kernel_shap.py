@@ -106,8 +106,12 @@ class KernelShap(RemovalMethod):
         if len(draws) < 2:
             return None
         z, residuals = masks.bits[drawn].double(), residuals[drawn]
+        leverage = masks.weights[drawn] * ((z @ solve.T) * z).sum(1)
         if len(z) % 2:  # the complement of the last one was not encoded
-            z, residuals = (torch.cat([part, torch.zeros_like(part[:1])]) for part in (z, residuals))
+            z, residuals, leverage = (torch.cat([part, torch.zeros_like(part[:1])]) for part in (z, residuals, leverage))
+        # Residuals of pairs that pull the fit towards themselves are too small (the HC3 correction).
+        pull = (leverage[0::2] + leverage[1::2]).repeat_interleave(2)
+        residuals = residuals / (1 - pull).clamp(min=0.05)[:, None]
         influence = (solve @ z.T).T  # [coalitions, segments]
         each = influence[0::2, :, None] * residuals[0::2, None] + influence[1::2, :, None] * residuals[1::2, None]
         number = draws.sum()

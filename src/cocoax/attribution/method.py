@@ -30,7 +30,7 @@ class Method(ABC):
         """Explain one or many targets for one or many explicands.
 
         Returns an :class:`Attribution`; a list of them for a list of targets; and for many explicands a list, in their
-        order, of what each alone would give.
+        order, of what each alone would give (gradients up to rounding, since inputs share batches).
         """
         asked = check_targets(targets)
         with torch.inference_mode(False):  # inside it nothing has gradients

@@ -10,6 +10,7 @@ from cocoax.attribution.gradient import normal
 from cocoax.attribution.method import Method, results
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
+from cocoax.encoders.fingerprint import digest
 from cocoax.features import Blur
 from cocoax.targets import Target, score_all
 
@@ -32,6 +33,8 @@ class RandomAttribution(Method):
         for one in explicands:
             ends = encoder.represent(torch.stack([one.tensor, Blur()(one.tensor)]), progress=False)
             scores = score_all(targets, ends, ends[0])
-            raw = torch.stack([normal(self.seed, 0, tuple(one.tensor.shape))] * len(targets))
+            # Each input has noise of its own, the same alone or among others, so that means over inputs average it out.
+            own = int(digest(one.tensor)[:8], 16)
+            raw = torch.stack([normal(self.seed, own, tuple(one.tensor.shape))] * len(targets))
             answers.append(results(self.describe(), encoder.name, encoder.space, one, targets, scores, raw=raw))
         return answers

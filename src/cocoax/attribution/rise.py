@@ -30,9 +30,9 @@ class Rise(RemovalMethod):
     far less variance: it centres both factors and takes out what a linear model of the coarse mask u explains, whose
     covariance with the mask is known exactly:
 
-        map = mean(y) + [ mean((y - ȳ - u·b) (m - p)) + b·Cov(u, m) ] / p
+        map = c + [ mean((y - c - u·b) m) + b·Cov(u, m) ] / p
 
-    The means ȳ and ridge coefficients b that correct a sample are fitted to the other samples only, so they add no bias.
+    The ridge regression c + u·b that corrects a sample is fitted to the other samples only, so it adds no bias.
 
     Args:
         samples: number of masks.
@@ -131,8 +131,8 @@ def relative_error(attribution: Attribution) -> float:
     """Root mean square of the standard errors, as a fraction of that of the map (relative to its neutral value)."""
     if attribution.standard_error is None:
         raise ValueError("The attribution has no standard error.")
-    size = float((attribution.values - attribution.neutral).double().square().mean()) ** 0.5
     error = float(attribution.standard_error.double().square().mean()) ** 0.5
+    size = float((attribution.values - attribution.neutral).double().square().mean()) ** 0.5
     rounding = 1e-6 * max(abs(attribution.score), abs(attribution.neutral))  # more samples do not help below this
     return 0.0 if error <= rounding else error / size if size > 0 else math.inf
 

@@ -257,7 +257,7 @@ class Encoder:
             try:
                 output = self.module(batch)
             except (RuntimeError, ValueError, TypeError, IndexError) as error:
-                if _is_out_of_memory(error):
+                if is_out_of_memory(error):
                     raise
                 shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} inputs"
                 raise RuntimeError(f"The encoder {self.name!r} failed on a batch {shape}: {error}. {self.hint}") from error
@@ -309,7 +309,7 @@ class Encoder:
             with torch.no_grad():
                 output = self(batch).to("cpu")
         except (RuntimeError, MemoryError) as error:
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             if len(prepared) == 1:
                 raise MemoryError(
@@ -472,7 +472,8 @@ def _channels_last(batch: Tensor) -> Tensor:
     return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError)
         and any(text in str(error) for text in ("can't allocate memory", "not enough memory", "out of memory"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import re
 import uuid
@@ -52,12 +53,30 @@ class WeightsDigest:
     def __call__(self) -> str:
         """The digest of structure, parameters and buffers (those that are not saved too: they count all the same)."""
         state = dict(chain(self._module.named_parameters(), self._module.named_buffers()))
-        seen = [(name, tensor.data_ptr(), _probe(tensor)) for name, tensor in state.items()]
+        structure = [_structure(name, part) for name, part in self._module.named_modules()]
+        seen = (structure, [(name, tensor.data_ptr(), _probe(tensor)) for name, tensor in state.items()])
         if seen != self._seen:
             tensors = [part for name, tensor in state.items() for part in (name, tensor)]
-            self._digest = digest(_without_addresses(repr(self._module)), *tensors)
+            self._digest = digest(*structure, *tensors)
             self._seen = seen
         return self._digest
+
+
+def _structure(name: str, module: nn.Module) -> str:
+    """What a module does apart from its weights and parts: its kind, its own forward code, its constants and settings."""
+    kind = type(module)
+    text = f"{name} {kind.__module__}.{kind.__qualname__} {module.extra_repr()}"
+    if kind.__module__.startswith("torch.nn."):
+        return text  # fully told by that
+    if not isinstance(kind.forward, FunctionType):
+        return text
+    # Attributes that forward reads but never writes are settings; those that it writes count or record things.
+    steps = list(dis.get_instructions(kind.forward))
+    written = {step.argval for step in steps if step.opname == "STORE_ATTR"}
+    read = {step.argval for step in steps if step.opname.startswith("LOAD_")} - written
+    own = {**vars(kind), **vars(module)}
+    settings = {name: own[name] for name in read if name in own and not isinstance(own[name], nn.Module)}
+    return f"{text} {describe((kind.forward, settings))}"
 
 
 def _probe(tensor: Tensor) -> tuple[object, int]:
@@ -98,11 +117,26 @@ def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
         return f"method {describe((value.__func__, value.__self__), within)}"
     if isinstance(value, FunctionType):
         held = [cell.cell_contents for cell in value.__closure__ or ()]
-        return f"{value.__qualname__} {describe((value.__code__, value.__defaults__, value.__kwdefaults__, held), within)}"
+        held += [value.__globals__[name] for name in _names(value.__code__) if _counts(value.__globals__.get(name))]
+        return f"function {describe((value.__code__, value.__defaults__, value.__kwdefaults__, held), within)}"
     text = repr(value)
     if " object at 0x" in text and hasattr(value, "__dict__"):  # a repr that only says where the object lies
         return f"{type(value).__module__}.{type(value).__qualname__} {describe(vars(value), within)}"
     return f"{type(value).__qualname__} {_without_addresses(text)}"
+
+
+def _names(code: CodeType) -> list[str]:
+    """Global names that code uses, nested functions included."""
+    nested = [name for part in code.co_consts if isinstance(part, CodeType) for name in _names(part)]
+    return sorted({*code.co_names, *nested})
+
+
+def _counts(value: Any) -> bool:
+    """Whether a global is part of what a function does: not a library, a class or something built in."""
+    own = isinstance(value, FunctionType) and not value.__module__.startswith(("torch", "numpy", "PIL", "cocoax"))
+    return own or isinstance(
+        value, bool | int | float | str | tuple | list | dict | Tensor | np.ndarray | nn.Module | partial
+    )
 
 
 def weights_digest_of(module: Callable[..., Any], name: str | None) -> Callable[[], str]:
@@ -117,5 +151,7 @@ def weights_digest_of(module: Callable[..., Any], name: str | None) -> Callable[
     if isinstance(owner, nn.Module):
         weights = WeightsDigest(owner)
         return lambda: digest(weights(), getattr(module, "__name__", ""))
-    known = digest("callable", name) if name is not None else f"unnamed-{uuid.uuid4().hex}"
-    return lambda: known
+    if name is None:
+        unnamed = f"unnamed-{uuid.uuid4().hex}"
+        return lambda: unnamed
+    return lambda: digest("callable", name, describe(module))  # a network that it closes over is described by its weights

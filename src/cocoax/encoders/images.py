@@ -163,7 +163,7 @@ class ImagePreprocess:
         if self.resize is None:
             return size
         short = min(size)
-        width, height = (max(self.resize, round(side * self.resize / short)) for side in size)
+        width, height = (int(side * self.resize / short) for side in size)  # as torchvision does
         return width, height
 
     def _cropped(self, size: tuple[int, int]) -> tuple[int, int, int, int]:

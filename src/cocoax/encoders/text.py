@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.fingerprint import describe, digest
+from cocoax.encoders.images import Explicand
 
 
 class TextEncoder(Encoder):
@@ -73,6 +74,12 @@ class TextEncoder(Encoder):
                 f"The text has {len(ids)} tokens but {self.name!r} takes at most {self.limit}; shorten it: {one[:60]!r}…"
             )
         return ids
+
+    def explicand(self, one: Any) -> Explicand:
+        """Texts serve as corpus and foil; explaining them is not there yet."""
+        raise TypeError(
+            f"The encoder {self.name!r} takes texts, which can be references but not yet explicands; pass an image."
+        )
 
     def collate(self, prepared: Sequence[Tensor] | Tensor) -> dict[str, Tensor]:
         """Token ids, padded to the longest, with their attention mask."""

@@ -122,6 +122,9 @@ def curves(
     curve, or to a list of curves if ``measures`` is a list.
     """
     check_count("steps", steps, 1)
+    wrong = [kind for kind in kinds if kind not in ("insertion", "deletion")]
+    if wrong or not kinds:
+        raise ValueError(f"The 'kinds' parameter must name 'insertion', 'deletion' or both. Got {list(kinds)} instead.")
     if not attributions:
         raise ValueError("There are 0 attributions to evaluate; pass at least one.")
     one = encoder.explicand(explicand)
