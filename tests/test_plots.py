@@ -78,7 +78,7 @@ def test_plot__shows_values_minus_neutral() -> None:
     ax = attribution.plot()
     np.testing.assert_allclose(data_of(map_of(ax)), attribution.values.numpy() - 0.75, atol=1e-6)
     (bar,) = colour_bars(ax.figure)
-    assert "minus 0.75" in bar.get_ylabel()
+    assert "mean 0.75" in bar.get_ylabel()
 
 
 def test_plot__colour_limits_are_symmetric_around_zero() -> None:
@@ -302,3 +302,22 @@ def test_panel__bad_columns(columns: int) -> None:
 def test_colours__neutral_is_white() -> None:
     middle = matplotlib.colormaps[plots.COLOURS](0.5)
     assert np.allclose(middle, to_rgba("white"), atol=0.05)
+
+
+def test_plot__a_few_extreme_pixels_do_not_blank_the_rest() -> None:
+    values = torch.linspace(-1, 1, 400).reshape(20, 20)
+    values[0, 0] = 500.0
+    ax = make(values=values).plot()
+    shown = map_of(ax)
+    assert shown.get_clim()[1] == pytest.approx(float(values.abs().flatten().quantile(0.99)))
+    assert "1 % lie beyond" in ax.figure.axes[-1].get_ylabel()  # cut off, but not silently
+    assert np.array_equal(data_of(shown), values.numpy())
+
+
+def test_panel__names_methods_where_they_differ() -> None:
+    figure = plots.panel(
+        [make(metadata={"target": "a", "method": "Rise"}), make(metadata={"target": "a", "method": "Occlusion"})]
+    )
+    titles = [ax.get_title() for ax in figure.axes]
+    assert any(title.startswith("Rise: a") for title in titles)
+    assert any(title.startswith("Occlusion: a") for title in titles)

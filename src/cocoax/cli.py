@@ -44,9 +44,9 @@ def demo(
 
     console.print(f"Encoding {samples} masked copies of each of two photos; every question is answered from those.")
     answers, files = run_demo(out, samples, seed)
-    table = Table("What makes the collage similar to …", "score", "hottest quadrant", "")
+    table = Table("What makes the collage similar to …", "score", "hottest quadrant", "as expected")
     for answer in answers:
-        mark = "[green]right[/]" if answer.found == answer.expected else f"[red]expected {answer.expected}[/]"
+        mark = "[green]yes[/]" if answer.found == answer.expected else f"[red]no, expected {answer.expected}[/]"
         table.add_row(escape(answer.attribution.name), f"{answer.attribution.score:+.3f}", answer.found, mark)
     console.print(table)
     for file in files:
@@ -91,6 +91,9 @@ def main() -> None:
     """Run the command line; what a user did wrong is told in a sentence, not in a traceback."""
     try:
         app()
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted", highlight=False)
+        raise SystemExit(130) from None
     except (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError) as error:
         Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise SystemExit(1) from error

@@ -87,11 +87,16 @@ def run_demo(
     files = [folder / "collage.png", folder / "astronaut.png", folder / "report.html"]
     collage_panel.savefig(files[0], dpi=110)
     astronaut_panel.savefig(files[1], dpi=110)
-    how = f"{samples} masked copies were encoded once; every question below was answered from them."
+    how = (
+        f"{samples} masked copies were encoded once; every question below was answered from them. Red raises the similarity "
+        "that the title asks about, blue lowers it, white makes no difference; numbers are on the colour bars. A score says "
+        "how similar the whole picture is, and may be negative where the heat is still in the right place."
+    )
+    known = " The encoder knows ImageNet's classes: rockets and helmets are among them, women are not, and it shows."
     rows = [[a.attribution.name, f"{a.attribution.score:+.3f}", a.expected, a.found] for a in answers]
     sections = [
         Section("Four photos in one", how, collage_panel, ("question", "score", "where it is", "hottest quadrant"), rows),
-        Section("An astronaut", how, astronaut_panel),
+        Section("An astronaut", how + known, astronaut_panel),
     ]
     write_report(files[2], "Cocoax demo: what makes this picture similar to that?", sections)
     for figure in (collage_panel, astronaut_panel):

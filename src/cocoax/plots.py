@@ -40,7 +40,8 @@ def overlay(
         attribution: what to draw.
         ax: matplotlib axes to draw on; new ones if not given.
         opacity: of the map, from 0 (picture only) to 1 (map only).
-        limit: the colour scale runs from -limit to +limit; by default the largest value in the map.
+        limit: the colour scale runs from -limit to +limit. By default that is the largest value in the map; where a few
+            pixels dwarf all others, as gradients do, it is the 99th percentile, and the colour bar says so.
         title: by default the question and the score.
         colour_bar: draw the colour bar.
 
@@ -54,8 +55,9 @@ def overlay(
     shown = attribution.values.numpy() - attribution.neutral
     if limit is not None and not limit > 0:
         raise ValueError(f"The 'limit' parameter must be above 0. Got {limit!r} instead.")
+    cut = False
     if limit is None:
-        limit = float(np.abs(shown).max()) or 1.0
+        limit, cut = _scale(shown)
     height, width = shown.shape
     if attribution.picture is not None:
         picture = attribution.picture.numpy()
@@ -83,9 +85,9 @@ def overlay(
     # Dollars are dollars, not the beginning of a formula.
     ax.set_title(question(attribution) if title is None else title, fontsize=10, parse_math=False)
     if colour_bar and ax.figure is not None:
-        bar = ax.figure.colorbar(drawn, ax=ax, fraction=0.046, pad=0.03)
+        bar = ax.figure.colorbar(drawn, ax=ax, fraction=0.046, pad=0.03, extend="both" if cut else "neither")
         bar.ax.tick_params(labelsize=8)
-        bar.set_label(_meaning(attribution), fontsize=8)
+        bar.set_label(_meaning(attribution) + (f"; 1 % lie beyond ±{limit:.2g}" if cut else ""), fontsize=8)
         if bar.solids is not None:
             bar.solids.set_alpha(1)
     return ax
@@ -124,6 +126,9 @@ def panel(
     rows = -(-number // columns)
     if same_scale:
         options["limit"] = max(float((one.values - one.neutral).abs().max()) for one in attributions) or 1.0
+    methods = [str(one.metadata.get("method", "")) for one in attributions]
+    if titles is None and len(set(methods)) > 1:
+        titles = [f"{method}: {question(one)}" for method, one in zip(methods, attributions, strict=True)]
     figure, grid = plt.subplots(rows, columns, figsize=(3.4 * columns, 3.3 * rows), layout="constrained", squeeze=False)
     axes = list(grid.flat)
     first = attributions[0]
@@ -144,7 +149,14 @@ def question(attribution: Attribution) -> str:
     return "\n".join([*textwrap.wrap(attribution.name, 34), f"score {attribution.score:+.3f}"])
 
 
+def _scale(shown: np.ndarray) -> tuple[float, bool]:
+    """Where the colour scale ends, and whether that cuts off a few extreme pixels."""
+    size = np.abs(shown)
+    largest, most = float(size.max()), float(np.quantile(size, 0.99))
+    return (most, True) if 0 < most < largest / 3 else (largest or 1.0, False)
+
+
 def _meaning(attribution: Attribution) -> str:
     if attribution.neutral:
-        return f"score if kept, minus {attribution.neutral:.3g}"
+        return f"change in score if kept (mean {attribution.neutral:.3g})"
     return "attribution"

@@ -77,6 +77,10 @@ class Reference:
             name=name,
         )
 
+    def __repr__(self) -> str:
+        kept = ", samples kept" if self.samples is not None else ""
+        return f"Reference({self.name!r}, {self.count} inputs, {self.dimension} dimensions{kept})"
+
     @property
     def dimension(self) -> int:
         """The length d of its representations."""

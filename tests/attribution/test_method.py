@@ -363,3 +363,21 @@ def test_baseline__of_another_shape(name: str, encoder: cocoax.Encoder) -> None:
     }[name]
     with pytest.raises(ValueError, match=r"baseline image has shape \[3, 8, 8\] but the explicand has \[3, 16, 16\]"):
         made.explain(encoder, images(1)[0], cocoax.representation_similarity())
+
+
+def test_explain__arguments_in_the_wrong_order(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    for call in (cocoax.Rise().explain, cocoax.Rise().run):
+        with pytest.raises(TypeError, match=r"The first argument must be a cocoax.Encoder: .* Got Tensor instead"):
+            call(images(1)[0], encoder, target)
+
+
+def test_baseline__named_by_a_string(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    with pytest.raises(ValueError, match=r"write cocoax\.Blur\(\)"):
+        cocoax.Rise(samples=20, grid=4, baseline="blur").explain(encoder, images(1)[0], target)
+
+
+def test_repr__fits_on_a_line(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    run = cocoax.Rise(samples=20, grid=4).run(encoder, images(1)[0])
+    for thing in (run, run.explain(target), target.references[0], target, encoder):
+        assert "\n" not in repr(thing)
+        assert len(repr(thing)) < 200

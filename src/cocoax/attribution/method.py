@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
-from cocoax.features import Baseline, Fixed
+from cocoax.features import Baseline, Blur, Constant, Fixed, Mean, Noise
 from cocoax.targets import Target
 
 
@@ -32,6 +32,7 @@ class Method(ABC):
         Returns an :class:`Attribution`; a list of them for a list of targets; and for many explicands a list, in their
         order, of what each alone would give (gradients up to rounding, since inputs share batches).
         """
+        check_encoder(encoder)
         asked = check_targets(targets)
         with torch.inference_mode(False):  # inside it nothing has gradients
             explicands = [encoder.explicand(one) for one in encoder.as_list(explicand)]
@@ -56,6 +57,15 @@ class Method(ABC):
         return description
 
 
+def check_encoder(encoder: Encoder) -> None:
+    """Raise unless it is an :class:`Encoder`."""
+    if not isinstance(encoder, Encoder):
+        raise TypeError(
+            f"The first argument must be a cocoax.Encoder: wrap your module with cocoax.Encoder(module, ...). "
+            f"Got {type(encoder).__name__} instead."
+        )
+
+
 def check_targets(targets: Target | Sequence[Target]) -> list[Target]:
     """Targets as a list; an error for anything else."""
     asked = list(targets) if isinstance(targets, Iterable) and not isinstance(targets, str) else [targets]
@@ -74,6 +84,9 @@ def resolve_baseline(baseline: Any, encoder: Encoder) -> Baseline:
     """A baseline; a picture given as one is prepared as the encoder's inputs are."""
     if isinstance(baseline, Baseline):
         return baseline
+    named = {kind.__name__.lower(): kind.__name__ for kind in (Blur, Constant, Mean, Noise)}
+    if isinstance(baseline, str) and baseline.lower() in named:
+        raise ValueError(f"The 'baseline' parameter takes an object or a picture: write cocoax.{named[baseline.lower()]}().")
     return Fixed(encoder.prepare(baseline).detach().to("cpu", torch.float32))
 
 
@@ -149,6 +162,7 @@ def results(
     features: Tensor | None = None,
     neutral: Tensor | None = None,
     samples: int | None = None,
+    stopped: str = "",
 ) -> list[Attribution]:
     """One attribution per target, from maps ``[targets, ...]`` and the scores ``ends [2, targets]`` of the two ends."""
     import cocoax
@@ -162,6 +176,7 @@ def results(
         "encoder": encoder,
         "space": space,
         "samples": samples,
+        "stopped": stopped,
         "versions": {"cocoax": cocoax.__version__, "torch": torch.__version__},
     }
     return [

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from cocoax.attribution.method import Method, check_targets, from_plain, resolve_baseline, results, to_plain
+from cocoax.attribution.method import Method, check_encoder, check_targets, from_plain, resolve_baseline, results, to_plain
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
 from cocoax.features import baselines
@@ -38,7 +38,10 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, run: Run) -> None:
-        super().__init__(f"interrupted after {len(run)} samples; they are kept in this exception's .run")
+        super().__init__(
+            f"interrupted after {len(run)} samples; they are kept in this exception's .run "
+            "(except cocoax.Interrupted as stop: stop.run.extend(encoder, ...))"
+        )
         self.run = run
 
 
@@ -109,6 +112,7 @@ class RemovalMethod(Method):
         A run answers any target. Methods that stop by themselves (``tolerance=``) look at the error of ``targets``, or of
         the similarity to the explicand itself if there are none.
         """
+        check_encoder(encoder)
         asked = check_targets(targets) if targets else []
         for target in asked:
             target.check_space(encoder.space)
@@ -180,6 +184,10 @@ class Run:
     def __len__(self) -> int:
         return len(self.representations)
 
+    def __repr__(self) -> str:
+        why = f", {self.stopped}" if self.stopped else ""
+        return f"Run({type(self.method).__name__} on {self.encoder!r}, {len(self)} samples{why})"
+
     def extend(self, encoder: Encoder, samples: int, *, progress: bool | None = None) -> Self:
         """Encode ``samples`` more perturbations, and only those. Returns itself.
 
@@ -247,6 +255,7 @@ class Run:
             features=estimate.features,
             neutral=estimate.neutral,
             samples=len(self),
+            stopped=self.stopped,
         )
         return answers[0] if isinstance(targets, Target) else answers
 

@@ -47,6 +47,10 @@ class Attribution:
     picture: Tensor | None = None
     box: Box = WHOLE
 
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.values.shape))
+        return f"Attribution({self.name!r}, {shape}, score {self.score:+.3f}, by {self.metadata.get('method', 'unknown')})"
+
     @property
     def name(self) -> str:
         """The question that was asked."""

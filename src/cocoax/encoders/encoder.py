@@ -240,7 +240,8 @@ class Encoder:
         if len(shapes) > 1:
             raise ValueError(
                 f"Inputs have different shapes, {' and '.join(str(list(shape)) for shape in sorted(shapes)[:2])}, and cannot "
-                "form a batch; give the encoder a preprocess= that resizes, or pass batch_size=1."
+                "form a batch; give the encoder a preprocess= that resizes, such as "
+                "cocoax.ImagePreprocess(resize=224, crop=224), or pass batch_size=1."
             )
         return _channels_last(torch.stack([tensor.detach() for tensor in prepared]).to(like.device, like.dtype))
 
@@ -388,7 +389,9 @@ class Encoder:
             return self.prepare(one)
         except (ValueError, TypeError, OSError, RuntimeError) as error:
             kind = next((kind for kind in (FileNotFoundError, TypeError) if isinstance(error, kind)), ValueError)
-            raise kind(f"Input {index}: {error}") from error
+            words = kind is FileNotFoundError and self._text is not None and not Path(one).suffix
+            hint = " For words, use encoder.text.reference([...])." if words else ""
+            raise kind(f"Input {index}: {error}{hint}") from error
 
     # --- references ---------------------------------------------------------------------------------------------------
 
@@ -431,8 +434,9 @@ class Encoder:
 
     def made_up_name(self, labels: list[str], count: int) -> str:
         """What to call a reference of ``count`` inputs that has no name; ``labels`` are those of the first few."""
-        if count <= 3 and len(labels) == count and "image" not in labels:
-            return ", ".join(labels)
+        together = ", ".join(labels)
+        if count <= 3 and len(labels) == count and "image" not in labels and len(together) <= 40:
+            return together
         return f"{count} image{'s' if count != 1 else ''}"
 
 
