@@ -175,10 +175,12 @@ class Target:
             own = encoder.represent(encoder.as_list(explicand, one=True))[0]
         if self.needs_explicand:
             self._own(own)
-        return _TargetModule(self, encoder, own)
+        return TargetModule(self, encoder, own)
 
 
-class _TargetModule(nn.Module):
+class TargetModule(nn.Module):
+    """A target as a module; ``explicand`` is the explicand's representation ``[d]``, for targets that need it."""
+
     def __init__(self, target: Target, encoder: Encoder, explicand: Tensor | None) -> None:
         super().__init__()
         self.target = target
@@ -190,7 +192,8 @@ class _TargetModule(nn.Module):
         self.training = False  # the flag of this wrapper alone: the encoder's own module is left as it is
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.target.score(self.encoder(inputs), self.explicand)
+        """Scores ``[n]`` of prepared inputs ``[n, C, H, W]``."""
+        return self.target.score(self.encoder(self.encoder.collate(inputs)), self.explicand)
 
 
 def score_all(targets: Sequence[Target], representations: Tensor, explicand: Tensor | None = None) -> Tensor:

@@ -85,7 +85,7 @@ def test_explain__same_as_one_point_at_a_time(name: str, similarity: str, encode
         for target, result in zip(targets, results, strict=True):
             raw, error = slowly(METHODS[name], encoder, explicand, target)
             torch.testing.assert_close(result.raw, raw.float(), rtol=1e-5, atol=1e-6)
-            if METHODS[name].random:
+            if METHODS[name].sampled:
                 torch.testing.assert_close(result.standard_error, error.float(), rtol=1e-4, atol=1e-7)
             else:
                 assert result.standard_error is None
@@ -273,7 +273,7 @@ def test_explain__parameters_and_modes_are_given_back_after_an_exception() -> No
 
 
 def test_explain__batch_norm_statistics_are_untouched() -> None:
-    with torch.random.fork_rng():
+    with torch.sampled.fork_rng():
         torch.manual_seed(0)
         net = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 8 * 8, 4)).train()
     before = net[0].running_mean.clone()

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cocoax.attribution.method import Method, resolve_baseline, results, to_plain
+from cocoax.attribution.method import Method, encode_ends, resolve_baseline, results, to_plain
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
 from cocoax.encoders.encoder import frozen
 from cocoax.features import Blur, grid_segments
 from cocoax.seeding import check_seed
-from cocoax.targets import Target, score_all
+from cocoax.targets import Target, TargetModule, score_all
 
 
 class Captum(Method):
@@ -89,10 +89,10 @@ class Captum(Method):
         answers = []
         for one in explicands:
             baseline = resolve_baseline(self.baseline, encoder)(one.tensor)
-            ends = encoder.represent(torch.stack([one.tensor, baseline]), progress=False)
+            ends = encode_ends(encoder, one.tensor, baseline)
             maps = []
             for target in targets:
-                module = target.as_module(encoder, one if target.needs_explicand else None)
+                module = TargetModule(target, encoder, ends[0])
                 with seeded(self.seed), frozen(encoder.owner), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # about hooks and gradients that it sets up itself
                     maps.append(self._attribute(encoder, module, one.tensor, baseline))

@@ -33,14 +33,10 @@ class ExpectedGradients(GradientMethod):
     samples: int = 200
     seed: int = 0
     baseline: Any = field(default=None, init=False)  # the background takes its place
-    random = True
+    sampled = True
 
     def __post_init__(self) -> None:
         check_count("samples", self.samples, 2)
-
-    def weights(self) -> Tensor:
-        """Equal weights."""
-        return torch.full((self.samples,), 1 / self.samples)
 
     def prepared(self, encoder: Encoder) -> Self:
         """The same method with the background as one tensor; its mean image is the baseline whose score is reported."""

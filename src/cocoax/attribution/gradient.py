@@ -18,7 +18,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import Method, resolve_baseline, results
+from cocoax.attribution.method import Method, encode_ends, resolve_baseline, results
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
 from cocoax.encoders.encoder import frozen, is_out_of_memory
@@ -48,11 +48,12 @@ class GradientMethod(Method):
 
     baseline: Any = field(default_factory=Blur, kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)
-    random = False  # whether its points are a random sample, so that it has a standard error
+    sampled = False  # whether its points are a random sample of equal weights, so that it has a standard error
 
-    @abstractmethod
     def weights(self) -> Tensor:
-        """The weight of each point, ``[n]``."""
+        """The weight of each point, ``[n]``; the same for each of ``samples`` unless a method says otherwise."""
+        samples: int = getattr(self, "samples", 1)
+        return torch.full((samples,), 1 / samples)
 
     @abstractmethod
     def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
@@ -73,10 +74,10 @@ class GradientMethod(Method):
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
         pairs = [(one.tensor, self.baseline(one.tensor)) for one in explicands]
-        ends = [encoder.represent(torch.stack(pair), progress=False) for pair in pairs]
+        ends = [encode_ends(encoder, *pair) for pair in pairs]
         weights = self.weights()
         parts, mixture = shared_parts(targets)
-        sums = [_Sums(mixture, one.tensor, self.random) for one in explicands]
+        sums = [_Sums(mixture, one.tensor, self.sampled) for one in explicands]
         size = encoder.batch_size(pairs[0][0], self.batch_size)
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):

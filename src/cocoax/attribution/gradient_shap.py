@@ -28,15 +28,11 @@ class GradientShap(GradientMethod):
     samples: int = 50
     noise: float = 0.2
     seed: int = 0
-    random = True
+    sampled = True
 
     def __post_init__(self) -> None:
         check_count("samples", self.samples, 2)
         check_at_least("noise", self.noise, 0)
-
-    def weights(self) -> Tensor:
-        """Equal weights."""
-        return torch.full((self.samples,), 1 / self.samples)
 
     def draws(self, shape: tuple[int, ...], rows: slice) -> tuple[Tensor, Tensor]:
         """The noise ε ``[n, C, H, W]`` and the positions α ``[n]`` of some samples."""

@@ -90,6 +90,15 @@ def resolve_baseline(baseline: Any, encoder: Encoder) -> Baseline:
     return Fixed(encoder.prepare(baseline).detach().to("cpu", torch.float32))
 
 
+def encode_ends(encoder: Encoder, explicand: Tensor, baseline: Tensor) -> Tensor:
+    """Representations of the explicand and of the baseline, ``[2, d]``; errors say which of the two is at fault."""
+    ends = encoder.encode(torch.stack([explicand, baseline]))
+    for name, end in zip(("explicand", "baseline"), ends, strict=True):
+        if not bool(torch.isfinite(end).all()):
+            raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
+    return ends
+
+
 def check_at_least(name: str, value: float, least: float) -> None:
     """Raise unless ``value >= least``."""
     if not value >= least:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from cocoax.attribution.gradient import normal
-from cocoax.attribution.method import Method, results
+from cocoax.attribution.method import Method, encode_ends, results
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
 from cocoax.encoders.fingerprint import digest
@@ -31,7 +31,7 @@ class RandomAttribution(Method):
     ) -> list[list[Attribution]]:
         answers = []
         for one in explicands:
-            ends = encoder.represent(torch.stack([one.tensor, Blur()(one.tensor)]), progress=False)
+            ends = encode_ends(encoder, one.tensor, Blur()(one.tensor))
             scores = score_all(targets, ends, ends[0])
             # Each input has noise of its own, the same alone or among others, so that means over inputs average it out.
             own = int(digest(one.tensor)[:8], 16)

@@ -17,7 +17,16 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from cocoax.attribution.method import Method, check_encoder, check_targets, from_plain, resolve_baseline, results, to_plain
+from cocoax.attribution.method import (
+    Method,
+    check_encoder,
+    check_targets,
+    encode_ends,
+    from_plain,
+    resolve_baseline,
+    results,
+    to_plain,
+)
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
 from cocoax.features import baselines
@@ -304,15 +313,6 @@ class Run:
             space=str(header["space"]),
             stopped=str(header["stopped"]),
         )
-
-
-def encode_ends(encoder: Encoder, explicand: Tensor, baseline: Tensor) -> Tensor:
-    """Representations of the explicand and of the baseline, ``[2, d]``; errors say which of the two is at fault."""
-    ends = encoder.encode(torch.stack([explicand, baseline]))
-    for name, end in zip(("explicand", "baseline"), ends, strict=True):
-        if not bool(torch.isfinite(end).all()):
-            raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
-    return ends
 
 
 def encode_masked(

@@ -26,15 +26,11 @@ class SmoothGrad(GradientMethod):
     samples: int = 50
     noise: float = 0.2
     seed: int = 0
-    random = True
+    sampled = True
 
     def __post_init__(self) -> None:
         check_count("samples", self.samples, 2)
         check_positive("noise", self.noise)
-
-    def weights(self) -> Tensor:
-        """Equal weights."""
-        return torch.full((self.samples,), 1 / self.samples)
 
     def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
         """Noisy copies."""

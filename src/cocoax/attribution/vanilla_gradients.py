@@ -14,10 +14,6 @@ from cocoax.attribution.gradient import GradientMethod, Points
 class VanillaGradients(GradientMethod):
     """The gradient of the target at the explicand: ∇γ(x)."""
 
-    def weights(self) -> Tensor:
-        """One point."""
-        return torch.ones(1)
-
     def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
         """The explicand."""
         return Points(explicand[None], torch.ones(1))

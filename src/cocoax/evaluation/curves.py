@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_count, resolve_baseline
+from cocoax.attribution.method import check_count, encode_ends, resolve_baseline
 from cocoax.attribution.removal import encode_masked
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder
@@ -139,7 +139,7 @@ def curves(
     sizes = [round(step * height * width / steps) for step in range(steps + 1)]
     masks = _RankMasks(ranks, sizes[1:-1], list(kinds))
     with bar(len(masks) + 2, f"curves on {encoder.name}", progress) as shown:
-        ends = encoder.represent(torch.stack([one.tensor, base]), batch_size, progress=False)
+        ends = encode_ends(encoder, one.tensor, base)
         inner = list(encode_masked(encoder, one.tensor, base, masks, 0, batch_size, shown))
     representations = torch.cat([ends, *inner])
     scores = torch.stack([_measured(measure, representations, ends[0]) for measure in asked])
