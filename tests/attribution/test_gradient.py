@@ -273,7 +273,7 @@ def test_explain__parameters_and_modes_are_given_back_after_an_exception() -> No
 
 
 def test_explain__batch_norm_statistics_are_untouched() -> None:
-    with torch.sampled.fork_rng():
+    with torch.random.fork_rng():
         torch.manual_seed(0)
         net = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 8 * 8, 4)).train()
     before = net[0].running_mean.clone()
