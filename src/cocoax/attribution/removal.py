@@ -123,8 +123,9 @@ class RemovalMethod(Method):
         """
         check_encoder(encoder)
         asked = check_targets(targets) if targets else []
+        space = encoder.space  # reads all weights, so once
         for target in asked:
-            target.check_space(encoder.space)
+            target.check_space(space)
         explicands = [encoder.explicand(one) for one in encoder.as_list(explicand)]
         if not explicands:
             raise ValueError("There are 0 explicands; pass at least one.")

@@ -66,10 +66,8 @@ def _structure(name: str, module: nn.Module) -> str:
     """What a module does apart from its weights and parts: its kind, its own forward code, its constants and settings."""
     kind = type(module)
     text = f"{name} {kind.__module__}.{kind.__qualname__} {module.extra_repr()}"
-    if kind.__module__.startswith("torch.nn."):
-        return text  # fully told by that
-    if not isinstance(kind.forward, FunctionType):
-        return text
+    if kind.__module__.startswith("torch.nn.") or not isinstance(kind.forward, FunctionType):
+        return text  # torch's own are fully told by that, and compiled ones cannot be looked into
     # Attributes that forward reads but never writes are settings; those that it writes count or record things.
     steps = list(dis.get_instructions(kind.forward))
     written = {step.argval for step in steps if step.opname == "STORE_ATTR"}

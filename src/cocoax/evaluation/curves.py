@@ -131,9 +131,10 @@ def curves(
     height, width = one.tensor.shape[1:]
     alone = isinstance(measures, Target) or callable(measures)
     asked: list[Measure] = [measures] if alone else list(measures)  # type: ignore[arg-type, list-item]
+    space = encoder.space  # reads all weights, so once
     for measure in asked:
         if isinstance(measure, Target):
-            measure.check_space(encoder.space)
+            measure.check_space(space)
     base = resolve_baseline(Blur() if baseline is None else baseline, encoder)(one.tensor)
     ranks = torch.stack([_ranks(attribution, height, width) for attribution in attributions])
     sizes = [round(step * height * width / steps) for step in range(steps + 1)]
