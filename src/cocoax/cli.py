@@ -87,6 +87,18 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Delete everything
     )
 
 
+@app.command()
+def encoders() -> None:
+    """List the encoders that can be loaded by name, and how to get those that cannot yet."""
+    from cocoax.encoders import ENCODERS
+
+    table = Table("name", "what it is", "installed")
+    for name, known in ENCODERS.items():
+        here = f"[red]no[/]: pip install 'cocoax\\[{known.extra}]'" if known.missing else "[green]yes[/]"
+        table.add_row(f"{name}NAME_OR_FOLDER" if name.endswith(":") else name, escape(known.what), here)
+    console.print(table)
+
+
 def main() -> None:
     """Run the command line; what a user did wrong is told in a sentence, not in a traceback."""
     try:

@@ -210,9 +210,7 @@ def test_load__unknown_name_suggests_the_closest(name: str, closest: str) -> Non
 
 
 def test_load__nothing_close() -> None:
-    with pytest.raises(
-        ValueError, match=r"No encoder is called 'qqq'; known are efficientnet-lite0, minilm, starter"
-    ) as caught:
+    with pytest.raises(ValueError, match=r"No encoder is called 'qqq'; known are ") as caught:
         cocoax.load("qqq")
     assert "Did you mean" not in str(caught.value)
 
