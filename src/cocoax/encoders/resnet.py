@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -28,11 +28,19 @@ class BasicBlock(nn.Module):
 
 
 class CifarResNet(nn.Module):
-    """A ResNet for images of about 32x32 pixels; its output is the pooled last stage."""
+    """A ResNet for images of about 32x32 pixels; its output is the pooled last stage.
 
-    def __init__(self, blocks: Sequence[int] = (2, 2, 2, 2), widths: Sequence[int] = (64, 128, 256, 512)) -> None:
+    ``stem`` is the kernel size and the stride of the first convolution.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[int] = (2, 2, 2, 2),
+        widths: Sequence[int] = (64, 128, 256, 512),
+        stem: tuple[int, int] = (3, 1),
+    ) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
+        self.conv1 = nn.Conv2d(3, widths[0], stem[0], stem[1], 1, bias=False)
         self.bn1 = nn.BatchNorm2d(widths[0])
         stages: list[nn.Module] = []
         channels = widths[0]
@@ -55,3 +63,12 @@ class CifarResNet(nn.Module):
 def cifar_resnet18() -> CifarResNet:
     """ResNet-18 with 512 pooled features, as SimSiam and SimCLR use it on CIFAR-10."""
     return CifarResNet()
+
+
+def small_resnet() -> CifarResNet:
+    """Fourteen layers, 1.6 M parameters and 256 pooled features: small enough to train on a CPU in hours."""
+    return CifarResNet((1, 2, 2, 1), (32, 64, 128, 256), (4, 2))
+
+
+# Networks that training and loading know by name.
+ARCHITECTURES: dict[str, Callable[[], nn.Module]] = {"cifar-resnet18": cifar_resnet18, "resnet14-small": small_resnet}
