@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -133,6 +133,16 @@ class Encoder:
         """The module behind the callable, if it can be seen."""
         owner = self.module if isinstance(self.module, nn.Module) else getattr(self.module, "__self__", None)
         return owner if isinstance(owner, nn.Module) else None
+
+    def with_module(self, module: nn.Module, name: str) -> Self:
+        """The same encoder around another module of the same architecture; without the text tower, whose space it left."""
+        other = copy.copy(self)
+        other.module, other.name = module, name
+        other._text = other._image_tower = None
+        other._weights = weights_digest_of(module, name)
+        other._submodule = other.layer_named(self.layer) if self.layer is not None else None
+        other._checked = 0
+        return other
 
     def layer_named(self, layer: str) -> nn.Module:
         """The submodule of this name; an error lists close names."""
