@@ -781,3 +781,18 @@ def test_progress__on_a_terminal_only_when_work_is_long(encoder: Encoder, monkey
         shown.last_print_t -= 5
         shown.update(5)
     assert "long work" in terminal.getvalue()
+
+
+# --- the head and its classes -------------------------------------------------------------------------------------------
+
+
+def test_classes__name_the_outputs_of_the_head(net: SmallNet) -> None:
+    with torch.random.fork_rng():
+        head = nn.Linear(8, 2)
+    assert Encoder(net, head=head, classes=("cat", "dog")).classes == ["cat", "dog"]
+    assert Encoder(net, head=head).classes is None
+    assert Encoder(net, head=lambda x: x[:, :3], classes=["a", "b", "c"]).classes == ["a", "b", "c"]  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"'classes' names 3 classes but the head has 2 outputs"):
+        Encoder(net, head=head, classes=["cat", "dog", "cow"])
+    with pytest.raises(ValueError, match=r"'classes' names 1 classes but there is no head"):
+        Encoder(net, classes=["cat"])

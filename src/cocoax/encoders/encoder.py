@@ -46,6 +46,7 @@ class Encoder:
         pooling: what makes one vector of an output with more than two dimensions: ``"mean"`` over positions or tokens,
             ``"flatten"``, or the ``"first"`` token.
         head: an optional classifier on top of the representation.
+        classes: the names of the head's classes, in the order of its outputs.
         text: the text tower of an image-and-text encoder; both must share one representation space.
         name: shown in pictures; for a bare callable it also is what references and caches recognise it by.
 
@@ -64,6 +65,7 @@ class Encoder:
         *,
         pooling: Pooling = "mean",
         head: nn.Module | None = None,
+        classes: Sequence[str] | None = None,
         text: Encoder | None = None,
         name: str | None = None,
     ) -> None:
@@ -71,11 +73,16 @@ class Encoder:
             raise TypeError(f"An encoder must be an nn.Module or a callable. Got {type(module).__name__} instead.")
         if pooling not in ("mean", "flatten", "first"):
             raise ValueError(f"The 'pooling' parameter must be 'mean', 'flatten' or 'first'. Got {pooling!r} instead.")
+        outputs = getattr(head, "out_features", None)
+        if classes is not None and (head is None or (outputs is not None and outputs != len(classes))):
+            what = "there is no head" if head is None else f"the head has {outputs} outputs"
+            raise ValueError(f"'classes' names {len(classes)} classes but {what}; pass one name for each output of the head.")
         self.module = module
         self.preprocess = preprocess
         self.layer = layer
         self.pooling = pooling
         self.head = head
+        self.classes = None if classes is None else list(classes)
         self.name: str = name or getattr(module, "__name__", None) or type(module).__name__
         self._text = copy.copy(text)
         self._image_tower: Encoder | None = None

@@ -38,7 +38,13 @@ def imagenet_classes() -> list[str]:
 def load_efficientnet() -> Encoder:
     """EfficientNet-Lite0, trained on ImageNet: 1280 pooled features, with its 1000-class ``head``."""
     network = _efficientnet()
-    return Encoder(EfficientNetFeatures(network), EFFICIENTNET_PREPROCESS, head=network._fc, name="efficientnet-lite0")
+    return Encoder(
+        EfficientNetFeatures(network),
+        EFFICIENTNET_PREPROCESS,
+        head=network._fc,
+        classes=imagenet_classes(),
+        name="efficientnet-lite0",
+    )
 
 
 def load_minilm() -> TextEncoder:
