@@ -92,9 +92,19 @@ _CIFAR_VIEWS = Augmentation(32, (0.2, 1.0), mean=CIFAR[0], std=CIFAR[1])
 RECIPES: dict[str, Recipe] = {
     # Chen & He 2021, CIFAR-10: base rate .03 for 256 images, no blur.
     "simsiam": Recipe("simsiam", "cifar-resnet18", _CIFAR_VIEWS, 32, 800, 512, 0.06),
-    # Chen et al. 2020, CIFAR-10 (appendix B.9): LARS, half-strength colour distortion, no blur.
+    # Chen et al. 2020, CIFAR-10 (appendix B.9): LARS, base rate 1 for 256 images, half-strength colour distortion, no blur.
     "simclr": Recipe(
-        "simclr", "cifar-resnet18", _CIFAR_VIEWS, 32, 1000, 512, 1.0, "lars", weight_decay=1e-6, warmup=10, temperature=0.5
+        "simclr",
+        "cifar-resnet18",
+        replace(_CIFAR_VIEWS, scale=(0.08, 1.0)),
+        32,
+        1000,
+        512,
+        2.0,
+        "lars",
+        weight_decay=1e-6,
+        warmup=10,
+        temperature=0.5,
     ),
     "simclr-small": Recipe(
         "simclr", "resnet14-small", replace(_CIFAR_VIEWS, size=24), 32, 50, 128, 0.15, weight_decay=1e-4, temperature=0.2
