@@ -227,12 +227,12 @@ class Training:
         self.objective.train()
         loss: Tensor = self.objective(views.contiguous(memory_format=torch.channels_last), labels)
         if not bool(torch.isfinite(loss)):
-            raise ValueError(f"The loss became {float(loss)} at step {self.step}; lower the learning rate.")
+            raise ValueError(f"The loss became {loss.item()} at step {self.step}; lower the learning rate.")
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.step += 1
-        self._losses.append(float(loss.detach()))
+        self._losses.append(loss.item())
 
     def _close_epoch(self, held_out: LabelledImages | None, say: Callable[[str], None]) -> None:
         epoch = self.step // self.steps_per_epoch
@@ -268,6 +268,8 @@ class Training:
         known, asked = (_spread(len(data), number) for data, number in ((self.data, memory), (held_out, most)))
         representations = self.represent(self.pixels, known)
         queries = self.represent(Pixels(held_out, self.recipe.side), asked)
+        if not bool(torch.isfinite(queries).all()):
+            raise ValueError(f"Representations are not finite after step {self.step}; lower the learning rate.")
         accuracy = knn_accuracy(representations, self.data.labels[known], queries, held_out.labels[asked])
         unit = nn.functional.normalize(queries, dim=1)
         spread = float(unit.std(0).mean()) * math.sqrt(unit.shape[1])
@@ -335,8 +337,11 @@ class Training:
             different += [f"other {name}" for name in ("images", "labels") if theirs[name] != ours[name]]
             if not different:
                 self._set(state)
-        except Exception as error:  # whatever a damaged file makes torch raise
-            raise ValueError(f"{self.checkpoint} cannot be read ({error}); move it away to start anew.") from error
+        except Exception as error:  # whatever a damaged file makes torch raise, with advice not meant for such a file
+            raise ValueError(
+                f"{self.checkpoint} cannot be read ({type(error).__name__}): it is damaged or was not written by this "
+                "training; move it away to start anew."
+            ) from error
         if different:
             raise ValueError(
                 f"{self.folder} holds a training with another recipe or other data ({different[0]}); pass another folder to "
