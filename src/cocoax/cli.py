@@ -99,6 +99,18 @@ def encoders() -> None:
     console.print(table)
 
 
+@app.command("convert-simclr")
+def convert_simclr(
+    checkpoint: Annotated[Path, typer.Argument(help="Folder of the TensorFlow checkpoint, or the prefix of its files.")],
+    out: Annotated[Path, typer.Argument(help="File to write, *.safetensors.")],
+) -> None:
+    """Convert a published SimCLR checkpoint (ResNet-50, TensorFlow) with its classifier; TensorFlow is not needed."""
+    from cocoax.encoders.simclr import convert_simclr
+
+    path = convert_simclr(checkpoint, out)
+    console.print(f"wrote {path}; load it with cocoax.load('simclr:{path}')", highlight=False, soft_wrap=True, markup=False)
+
+
 def main() -> None:
     """Run the command line; what a user did wrong is told in a sentence, not in a traceback."""
     try:

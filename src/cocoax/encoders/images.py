@@ -19,8 +19,14 @@ WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Every picture below a folder, in sorted order."""
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    """Every picture below a folder, in sorted order; hidden files and folders are left out."""
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in SUFFIXES
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
     if not files:
         raise ValueError(f"No pictures below {folder}; expected files such as {', '.join(sorted(SUFFIXES)[:4])}.")
     return files

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from cocoax.encoders.checkpoint import Checkpoint, read_checkpoint
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.images import ImagePreprocess
 from cocoax.encoders.resnet import CifarResNet, ResNet
+from cocoax.encoders.simclr import ARCHITECTURE
 from cocoax.encoders.starter import imagenet_classes
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -23,54 +24,61 @@ CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 
 CIFAR_RESNET_PREPROCESS = ImagePreprocess(32, 32, IMAGENET_MEAN, IMAGENET_STD)
 SIMSIAM_PREPROCESS = ImagePreprocess(36, 32, CIFAR10_MEAN, CIFAR10_STD)
-SMALL_SIMCLR_PREPROCESS = ImagePreprocess(32, 32, CIFAR10_MEAN, CIFAR10_STD)
+SMALL_PREPROCESS = ImagePreprocess(32, 32, CIFAR10_MEAN, CIFAR10_STD)
 SIMCLR_PREPROCESS = ImagePreprocess(256, 224, interpolation="bilinear")
 IMAGENET_PREPROCESS = ImagePreprocess(256, 224, IMAGENET_MEAN, IMAGENET_STD, "bilinear")
 
 
 def load_cifar_resnet(path: str | Path) -> Encoder:
-    """A CIFAR-10 classifier ResNet-20, 32, 44, 56, … (He et al. 2016): 64 pooled features, with its ``head``."""
+    """A classifier for CIFAR-10: ResNet-20, 32, 44, 56, … (He et al. 2016; 64 pooled features), or one trained here."""
 
-    def fits(plan: Plan) -> bool:
-        return plan.stem == 3 and plan.padded and not plan.bottleneck and len(plan.blocks) == 3 and len(set(plan.blocks)) == 1
+    def preprocess(plan: Plan) -> ImagePreprocess:
+        return CIFAR_RESNET_PREPROCESS if plan.padded else SMALL_PREPROCESS
 
-    expected = "a CIFAR ResNet of depth 6n + 2 (3x3 stem, three stages of n basic blocks, shortcuts without weights)"
-    return _load("cifar-resnet", path, expected, fits, lambda _plan: CIFAR_RESNET_PREPROCESS)
+    expected = "a CIFAR ResNet (3x3 stem, basic blocks)"
+    encoder = _load("cifar-resnet", path, expected, lambda plan: plan.small and not plan.bottleneck, preprocess, "classifier")
+    if encoder.head is None:
+        raise ValueError(f"{path} has no classifier; load it with 'simsiam:' or 'simclr:' instead of 'cifar-resnet:'.")
+    return encoder
 
 
 def load_simsiam(path: str | Path) -> Encoder:
     """A SimSiam encoder for CIFAR-10 (Chen & He 2021): ResNet-18 with 512 pooled features, taken before the projector."""
+
+    def fits(plan: Plan) -> bool:
+        return plan.small and not plan.padded and not plan.bottleneck
+
     expected = "a CIFAR ResNet-18 (3x3 stem, 2-2-2-2 basic blocks, 1x1 convolutions as shortcuts)"
-    return _load("simsiam", path, expected, _is_cifar_encoder, lambda _plan: SIMSIAM_PREPROCESS)
+    return _load("simsiam", path, expected, fits, lambda _plan: SIMSIAM_PREPROCESS, "simsiam")
 
 
 def load_simclr(path: str | Path) -> Encoder:
     """A SimCLR encoder (Chen et al. 2020).
 
     Either ResNet-50 from the published TensorFlow checkpoint, as ``cocoax convert-simclr`` writes it: 2048 pooled features
-    of pixels in [0, 1], with its linear classifier as ``head``; or a CIFAR ResNet that ``cocoax train simclr`` wrote.
+    of pixels in [0, 1], with its linear classifier as ``head``; or a ResNet that ``cocoax train simclr`` wrote.
     """
 
-    def fits(plan: Plan) -> bool:
-        return _is_cifar_encoder(plan) or (plan.stem == 7 and plan.bottleneck)
-
     def preprocess(plan: Plan) -> ImagePreprocess:
-        return SIMCLR_PREPROCESS if plan.stem == 7 else SMALL_SIMCLR_PREPROCESS
+        return SMALL_PREPROCESS if plan.small else SIMCLR_PREPROCESS
 
-    expected = "a ResNet-50 that 'cocoax convert-simclr' wrote, or a CIFAR ResNet that 'cocoax train simclr' wrote"
-    return _load("simclr", path, expected, fits, preprocess, tensorflow_pooling=True)
+    expected = "a ResNet-50 that 'cocoax convert-simclr' wrote, or a ResNet that 'cocoax train simclr' wrote"
+    return _load("simclr", path, expected, lambda plan: not plan.padded, preprocess, "simclr")
 
 
 def load_resnet18(path: str | Path) -> Encoder:
     """A ResNet-18 classifier with torchvision's names, such as the paper's for MURA: 512 features and the ``head``."""
-    expected = "a ResNet-18 (7x7 stem, 2-2-2-2 basic blocks)"
-    return _load("resnet18", path, expected, lambda plan: plan.name == "ResNet-18", lambda _plan: IMAGENET_PREPROCESS)
+    return _load_torchvision("resnet18", path, "ResNet-18", "2-2-2-2 basic blocks")
 
 
 def load_resnet50(path: str | Path) -> Encoder:
     """A ResNet-50 with torchvision's names: 2048 features and, if the file has one, the ``head``."""
-    expected = "a ResNet-50 (7x7 stem, 3-4-6-3 bottleneck blocks)"
-    return _load("resnet50", path, expected, lambda plan: plan.name == "ResNet-50", lambda _plan: IMAGENET_PREPROCESS)
+    return _load_torchvision("resnet50", path, "ResNet-50", "3-4-6-3 bottleneck blocks")
+
+
+def _load_torchvision(family: str, path: str | Path, name: str, blocks: str) -> Encoder:
+    expected = f"a {name} (7x7 stem, {blocks})"
+    return _load(family, path, expected, lambda plan: plan.name == name, lambda _plan: IMAGENET_PREPROCESS, "classifier")
 
 
 @dataclass(frozen=True)
@@ -89,9 +97,14 @@ class Plan:
         return sum(self.blocks) * (3 if self.bottleneck else 2) + 2
 
     @property
+    def small(self) -> bool:
+        """Whether it is one for small images."""
+        return self.stem in (3, 4)
+
+    @property
     def name(self) -> str:
         """What it is called."""
-        return f"{'' if self.stem == 7 else 'CIFAR '}ResNet-{self.depth}"
+        return f"{'CIFAR ' if self.small else ''}ResNet-{self.depth}"
 
     @property
     def features(self) -> int:
@@ -108,14 +121,10 @@ class Plan:
     def build(self, tensorflow_pooling: bool = False) -> nn.Module:
         """The network, with weights that are still to be filled in."""
         with torch.random.fork_rng():  # modules draw their initial weights, which are replaced, from the global random state
-            if self.stem == 7:
-                return ResNet(self.blocks, self.widths, self.bottleneck, tensorflow_pooling).eval()
-            stem = (self.stem, 2 if self.stem == 4 else 1)
-            return CifarResNet(self.blocks, self.widths, stem, self.padded).eval()
-
-
-def _is_cifar_encoder(plan: Plan) -> bool:
-    return plan.stem in (3, 4) and not plan.padded and not plan.bottleneck
+            if self.small:
+                stem = (self.stem, 2 if self.stem == 4 else 1)
+                return CifarResNet(self.blocks, self.widths, stem, self.padded).eval()
+            return ResNet(self.blocks, self.widths, self.bottleneck, tensorflow_pooling).eval()
 
 
 def _load(
@@ -124,7 +133,7 @@ def _load(
     expected: str,
     fits: Callable[[Plan], bool],
     preprocess: Callable[[Plan], ImagePreprocess],
-    tensorflow_pooling: bool = False,
+    trained: str,
 ) -> Encoder:
     checkpoint = read_checkpoint(path)
     prefix, weights = _backbone(checkpoint)
@@ -133,18 +142,34 @@ def _load(
         names = ", ".join(list(checkpoint.tensors)[:4])
         found = f"weights that are no ResNet's: {names}, …" if plan is None else plan
         raise ValueError(f"{checkpoint.path} does not fit '{family}:'. Expected {expected}; found {found}.")
-    network = plan.build(tensorflow_pooling)
+    by = checkpoint.metadata.get("trained", trained)
+    if by != trained:
+        raise ValueError(f"{checkpoint.path} does not fit '{family}:'. Expected one trained as {trained}; found {by}.")
+    # SimCLR's ResNet-50 was trained in TensorFlow; what was trained here says which architecture it has.
+    tensorflow = family == "simclr" and checkpoint.metadata.get("architecture", ARCHITECTURE) == ARCHITECTURE
+    network = plan.build(tensorflow_pooling=tensorflow)
     if isinstance(network, CifarResNet):
         weights = {_our_name(name): tensor for name, tensor in weights.items()}
     fill(network, weights, f"{checkpoint.path}, {plan},")
     head = _head(checkpoint, prefix, plan.features)
-    made = checkpoint.metadata.get("preprocess")
     return Encoder(
         network,
-        ImagePreprocess(**_as_tuples(made)) if isinstance(made, dict) else preprocess(plan),
+        _as_trained(preprocess(plan), checkpoint.metadata),
         head=head,
         classes=_classes(checkpoint, head),
         name=f"{family}:{checkpoint.path.stem}",
+    )
+
+
+def _as_trained(preprocess: ImagePreprocess, metadata: Mapping[str, Any]) -> ImagePreprocess:
+    """The preprocessing with the side, mean and standard deviation of the training, if the file tells them."""
+    side = metadata.get("side", preprocess.crop)
+    return replace(
+        preprocess,
+        resize=round(side * (preprocess.resize or 1) / (preprocess.crop or 1)),
+        crop=side,
+        mean=tuple(metadata.get("mean", preprocess.mean)),
+        std=tuple(metadata.get("std", preprocess.std)),
     )
 
 
@@ -233,7 +258,3 @@ def _classes(checkpoint: Checkpoint, head: nn.Linear | None) -> list[str] | None
         return [str(name) for name in named]
     known: dict[int, Callable[[], list[str]]] = {10: lambda: list(CIFAR10_CLASSES), 1000: imagenet_classes}
     return known[head.out_features]() if head.out_features in known else None
-
-
-def _as_tuples(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

@@ -154,7 +154,7 @@ class ResNet(nn.Module):
         out = torch.relu(self.bn1(self.conv1(x)))
         if self.tensorflow_pooling:
             # SAME: as much padding as needed, the odd pixel at the end; nothing is below 0 here, so zeros never win.
-            right, down = (2 - side % 2 for side in (out.shape[3], out.shape[2]))
+            right, down = (1 + side % 2 for side in (out.shape[3], out.shape[2]))
             left, up = right // 2, down // 2
             out = functional.max_pool2d(functional.pad(out, (left, right - left, up, down - up)), 3, 2)
         else:
