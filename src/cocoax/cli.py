@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 import cocoax
 
@@ -109,6 +112,110 @@ def convert_simclr(
 
     path = convert_simclr(checkpoint, out)
     console.print(f"wrote {path}; load it with cocoax.load('simclr:{path}')", highlight=False, soft_wrap=True, markup=False)
+
+
+class Trained(StrEnum):
+    """What can be trained."""
+
+    simsiam = "simsiam"
+    simclr = "simclr"
+    classifier = "classifier"
+    linear = "linear"
+
+
+@app.command()
+def train(
+    what: Annotated[Trained, typer.Argument(help="A method, or 'linear' for a classifier on a frozen encoder.")],
+    data: Annotated[Path, typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")],
+    out: Annotated[Path, typer.Option(help="Folder of the training; one that was stopped goes on. For 'linear', a file.")],
+    small: Annotated[bool, typer.Option("--small", help="The recipe that two cores manage in two hours.")] = False,
+    encoder: Annotated[str | None, typer.Option(help="For 'linear': the encoder that gets the classifier.")] = None,
+    solver: Annotated[str, typer.Option(help="For 'linear': 'sgd' (the paper's) or 'logistic'.")] = "sgd",
+    epochs: Annotated[int | None, typer.Option(min=1)] = None,
+    batch_size: Annotated[int | None, typer.Option(min=2)] = None,
+    learning_rate: Annotated[float | None, typer.Option()] = None,
+    architecture: Annotated[str | None, typer.Option(help="A network, such as cifar-resnet18.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+) -> None:
+    """Train an encoder, or a linear classifier on one; the published hyperparameters unless told otherwise."""
+    from cocoax.data import open_data
+
+    given = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    training, held_out = open_data(data, "train"), open_data(data, "test")
+    if what is Trained.linear:
+        from cocoax.training.linear import train_linear
+
+        if encoder is None:
+            raise ValueError("Say which encoder gets the classifier, as in --encoder simclr:training/encoder.safetensors.")
+        accuracy = train_linear(encoder, training, held_out, out, solver, **options)
+        console.print(f"held-out accuracy {accuracy:.4f}", highlight=False)
+        console.print(f"wrote {out}", highlight=False, soft_wrap=True, markup=False)
+        return
+    from cocoax.training.trainer import RECIPES, Training
+
+    name = f"{what.value}-small" if small else what.value
+    if name not in RECIPES:
+        raise ValueError(f"There is no small recipe for {what.value}; leave --small out.")
+    recipe = replace(RECIPES[name], **options, architecture=architecture or RECIPES[name].architecture)
+    work = Training(recipe, training, out)
+    if work.step:
+        console.print(f"going on from step {work.step} of {work.steps}", highlight=False)
+    try:
+        finished = work.run(held_out, say=lambda line: console.print(line, highlight=False))
+    except KeyboardInterrupt:
+        console.print(f"stopped at step {work.step} of {work.steps}; the same command goes on from there", highlight=False)
+        raise
+    console.print(f"wrote {finished}", highlight=False, soft_wrap=True, markup=False)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="A table, a figure or a study; --list names them.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")
+    ] = None,
+    encoder: Annotated[
+        str, typer.Option(help="An encoder with a head for the classes of the data.")
+    ] = "simclr-cifar10-small",
+    out: Annotated[Path, typer.Option(help="Folder for results; a study that was stopped goes on.")] = Path("results"),
+    preset: Annotated[str, typer.Option(help="'paper' for the published scale, 'small' for minutes.")] = "small",
+    runs: Annotated[int | None, typer.Option(min=1)] = None,
+    explicands: Annotated[int | None, typer.Option(min=1, help="Per class and run.")] = None,
+    corpus: Annotated[int | None, typer.Option(min=1)] = None,
+    foil: Annotated[int | None, typer.Option(min=1)] = None,
+    samples: Annotated[int | None, typer.Option(min=10, help="Masks of RISE.")] = None,
+    grid: Annotated[int | None, typer.Option(min=1, help="Cells of a mask.")] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="Name every table and figure.")] = False,
+) -> None:
+    """Run an experiment of the paper on any encoder and data, and see its numbers beside the published ones."""
+    from cocoax.studies import NAMES
+
+    if show_list or name is None:
+        table = Table(Column("name", no_wrap=True), "what it is", "study")
+        for known, (what, study) in NAMES.items():
+            table.add_row(known, escape(what), study)
+        console.print(table)
+        return
+    if name not in NAMES:
+        close = difflib.get_close_matches(name, NAMES, n=3, cutoff=0.3)
+        raise ValueError(f"No study is called {name!r}; close are {', '.join(close) or 'none'}. --list names them all.")
+    if data is None:
+        raise ValueError(
+            "Say where the data are: --data FOLDER, of CIFAR-10, ImageNet, Imagenette, MURA or of class folders."
+        )
+    import matplotlib
+
+    from cocoax.data import open_data
+    from cocoax.studies.reproduce import options_of, run_study
+
+    matplotlib.use("Agg")
+    asked = {"runs": runs, "explicands": explicands, "corpus": corpus, "foil": foil, "samples": samples, "grid": grid}
+    written = run_study(
+        name, cocoax.load(encoder), open_data(data, "train"), open_data(data, "test"), out, options_of(preset, asked)
+    )
+    for file in written:
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
 
 
 def main() -> None:

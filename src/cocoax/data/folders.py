@@ -73,8 +73,8 @@ def _files_by_class(folder: Path, split: bool = False) -> dict[str, list[Path]]:
         beside = [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")]
         if beside:
             raise ValueError(
-                f"{folder} holds pictures ({beside[0].name}) beside folders ({subfolders[0].name}), so it is not clear what the "
-                "classes are; move each picture into the folder of its class."
+                f"{folder} holds pictures ({beside[0].name}) beside folders ({subfolders[0].name}), so it is not clear what "
+                "the classes are; move each picture into the folder of its class."
             )
         return {subfolder.name: image_files(subfolder) for subfolder in subfolders}
     pictures = image_files(folder)

@@ -65,3 +65,15 @@ def completeness(
                     gaps.append(Gap(title, similarity, name, total, answer.score - answer.baseline_score))
                 shown.update()
     return gaps
+
+
+def completeness_table(gaps: Sequence[Gap]) -> str:
+    """For each method and target the largest gap, and the mean size of what was to be explained, as Markdown."""
+    groups: dict[tuple[str, str, str], list[Gap]] = {}
+    for gap in gaps:
+        groups.setdefault((gap.method, gap.similarity, gap.target), []).append(gap)
+    lines = ["| Method | Similarity | Target | mean difference to explain | largest gap |", "|---|---|---|---|---|"]
+    for key, several in groups.items():
+        difference = sum(abs(gap.difference) for gap in several) / len(several)
+        lines.append(f"| {' | '.join(key)} | {difference:.4f} | {max(gap.gap for gap in several):.2e} |")
+    return "\n".join([*lines, ""])
