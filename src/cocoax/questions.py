@@ -259,11 +259,12 @@ class Answer:
         return places[0] if places and len(captions) > 1 else None
 
     def split(self) -> str:
-        """The score and its parts, in words: ``+0.120 = +0.310 (a cat) - +0.190 (a dog)``."""
+        """The score and its parts, in words: ``+0.120: +0.310 to 'a cat' minus +0.190 to 'a dog'``."""
         if self.foil_score is None:
             return f"{self.score:+.3f}"
         like = self.question.like.name if self.question.like else ITSELF
-        return f"{self.score:+.3f} = {self.corpus_score:+.3f} ({like}) − {self.foil_score:+.3f} ({self.question.unlike.name})"
+        unlike = self.question.unlike.name
+        return f"{self.score:+.3f}: {self.corpus_score:+.3f} to {like!r} minus {self.foil_score:+.3f} to {unlike!r}"
 
     def describe(self, values: bool = True) -> dict[str, Any]:
         """All of it as plain values, ready for JSON; ``values=False`` leaves out map and errors."""
