@@ -29,7 +29,7 @@ def test_caption__empty_name(empty: str) -> None:
 
 
 def test_caption__not_a_string() -> None:
-    with pytest.raises(TypeError, match=r"A name must be a string\. Got int instead"):
+    with pytest.raises(TypeError, match=r"A name must be a string. Got int instead"):
         caption(3)  # type: ignore[arg-type]
 
 
