@@ -429,6 +429,9 @@ def reproduce(
     foil: Annotated[int | None, typer.Option(min=1)] = None,
     samples: Annotated[int | None, typer.Option(min=10, help="Masks of RISE.")] = None,
     grid: Annotated[int | None, typer.Option(min=1, help="Cells of a mask.")] = None,
+    picture: Annotated[
+        list[str] | None, typer.Option(help="For 'localisation': FILE:P:Q, a picture and two things in it; repeatable.")
+    ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="Name every table and figure.")] = False,
 ) -> None:
     """Run an experiment of the paper on any encoder and data, and see its numbers beside the published ones."""
@@ -443,6 +446,10 @@ def reproduce(
     if name not in NAMES:
         close = difflib.get_close_matches(name, NAMES, n=3, cutoff=0.3)
         raise ValueError(f"No study is called {name!r}; close are {', '.join(close) or 'none'}. --list names them all.")
+    asked = {"runs": runs, "explicands": explicands, "corpus": corpus, "foil": foil, "samples": samples, "grid": grid}
+    if name == "localisation":
+        _show_written(_localisation(encoder, picture or [], out, preset, asked))
+        return
     if data is None:
         raise ValueError(
             "Say where the data are: --data FOLDER, of CIFAR-10, ImageNet, Imagenette, MURA or of class folders."
@@ -453,11 +460,31 @@ def reproduce(
     from cocoax.studies.reproduce import options_of, run_study
 
     matplotlib.use("Agg")
-    asked = {"runs": runs, "explicands": explicands, "corpus": corpus, "foil": foil, "samples": samples, "grid": grid}
     written = run_study(
         name, cocoax.load(encoder), open_data(data, "train"), open_data(data, "test"), out, options_of(preset, asked)
     )
-    for file in written:
+    _show_written(written)
+
+
+def _localisation(encoder: str, pictures: list[str], out: Path, preset: str, asked: dict[str, Any]) -> list[Path]:
+    import matplotlib
+
+    from cocoax.data.samples import collage, photo
+    from cocoax.studies.reproduce import options_of, run_localisation
+
+    matplotlib.use("Agg")
+    parts = [text.rsplit(":", 2) for text in pictures]
+    wrong = [text for text, part in zip(pictures, parts, strict=True) if len(part) != 3]
+    if wrong:
+        raise ValueError(f"A picture for 'localisation' is FILE:P:Q, as in photo.jpg:cat:dog. Got {wrong[0]!r}.")
+    given = [(file, p, q) for file, p, q in parts]
+    shown: list[Any] = [*given] or [(collage(), "cat", "motorbike"), (photo("astronaut"), "rocket", "helmet")]
+    name = "starter" if encoder == "simclr-cifar10-small" else encoder  # captions need a text tower
+    return run_localisation(cocoax.load(name), shown, out, options_of(preset, asked))
+
+
+def _show_written(files: list[Path]) -> None:
+    for file in files:
         console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
 
 
