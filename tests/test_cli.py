@@ -83,7 +83,7 @@ def test_help__of_a_command(command: str, options: list[str]) -> None:
 def test_cache__empty(tmp_path: Path) -> None:
     result = invoke("cache")
     assert result.exit_code == 0
-    assert result.output.strip() == f"{tmp_path / 'cache'}: holds 0 chunks, 0.0 MB"
+    assert result.output.strip() == f"{tmp_path / 'cache'}: holds 0 chunks of references, 0 runs, 0.0 MB"
 
 
 def test_cache__filled_and_cleared(encoder: cocoax.Encoder, tmp_path: Path) -> None:

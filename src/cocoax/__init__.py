@@ -32,6 +32,7 @@ from cocoax.attribution import (
 from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TextEncoder, load
 from cocoax.evaluation import Curve, curves, deletion, insertion
 from cocoax.features import Baseline, Blur, Constant, Fixed, Mean, Noise
+from cocoax.questions import Answer, Question, Side, ask
 from cocoax.references import Reference, cache_info, clear_cache, foil_size
 from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
 from cocoax.targets import (
@@ -91,6 +92,11 @@ __all__ = [
     "Run",
     "SmoothGrad",
     "VanillaGradients",
+    # questions in words and pictures
+    "Answer",
+    "Question",
+    "Side",
+    "ask",
     # evaluation η
     "Curve",
     "curves",

@@ -231,7 +231,7 @@ def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[
 
 
 def cache_folder() -> Path:
-    """Where reference chunks are cached: ``$COCOAX_CACHE``, or ``cocoax`` in the user's cache folder."""
+    """Where reference chunks and runs are cached: ``$COCOAX_CACHE``, or ``cocoax`` in the user's cache folder."""
     if "COCOAX_CACHE" in os.environ:
         return Path(os.environ["COCOAX_CACHE"])
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cocoax"
@@ -239,29 +239,30 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What the cache holds."""
+    """What the cache holds: ``files`` chunks of references, ``runs`` saved runs, ``bytes`` in all."""
 
     folder: Path
     files: int
     bytes: int
+    runs: int = 0
 
 
 def cache_info() -> CacheInfo:
-    """Look at the cache: its folder, how many chunks, how many bytes."""
-    files = list(_cached_files())
-    return CacheInfo(cache_folder(), len(files), sum(file.stat().st_size for file in files))
+    """Look at the cache: its folder, how many chunks and runs, how many bytes."""
+    files, runs = _cached_files("references"), _cached_files("runs")
+    return CacheInfo(cache_folder(), len(files), sum(file.stat().st_size for file in [*files, *runs]), len(runs))
 
 
 def clear_cache() -> CacheInfo:
-    """Delete every cached chunk; returns what was deleted."""
+    """Delete every cached chunk and run; returns what was deleted."""
     info = cache_info()
-    for file in _cached_files():
+    for file in [*_cached_files("references"), *_cached_files("runs")]:
         file.unlink(missing_ok=True)
     return info
 
 
-def _cached_files() -> Sequence[Path]:
-    return sorted((cache_folder() / "references").glob("*.safetensors"))
+def _cached_files(kind: str) -> list[Path]:
+    return sorted((cache_folder() / kind).glob("*.safetensors"))
 
 
 def cached(key: str) -> Reference | None:

@@ -60,6 +60,25 @@ ENCODERS: dict[str, Known] = {
     "resnet18:": Known("ResNet-18 classifier from a checkpoint (MURA, torchvision), 512-d", f"{_PAPER}:load_resnet18"),
     "resnet50:": Known("ResNet-50 classifier from a checkpoint (torchvision), 2048-d", f"{_PAPER}:load_resnet50"),
     "cifar-resnet:": Known("CIFAR-10 classifier ResNet-20/32/44/56 from a checkpoint, 64-d", f"{_PAPER}:load_cifar_resnet"),
+    "clip:": Known(
+        "image-and-text encoders: CLIP, SigLIP, SigLIP 2, ALIGN, ...",
+        "cocoax.encoders.clip:load_clip",
+        ("transformers",),
+        "hf",
+    ),
+    "hf:": Known(
+        "vision encoders: ViT, DINOv2, ResNet, ConvNeXt, Swin, ...",
+        "cocoax.encoders.huggingface:load_hf",
+        ("transformers",),
+        "hf",
+    ),
+    "timm:": Known("vision encoders of timm", "cocoax.encoders.timm:load_timm", ("timm",), "timm"),
+    "open_clip:": Known(
+        "image-and-text encoders of OpenCLIP: NAME/PRETRAINED",
+        "cocoax.encoders.open_clip:load_open_clip",
+        ("open_clip",),
+        "open_clip",
+    ),
 }
 
 
@@ -76,6 +95,7 @@ def load(name: str, **options: Any) -> Encoder:
         return ENCODERS[family + colon](what, **options)
     if name in ENCODERS and not colon:
         return ENCODERS[name](**options)
-    close = difflib.get_close_matches(family + colon, ENCODERS, n=len(ENCODERS), cutoff=0)
-    hint = f" Did you mean {close[0]!r}?" if difflib.get_close_matches(family + colon, close, n=1, cutoff=0.4) else ""
+    asked = (family + colon).lower()
+    close = difflib.get_close_matches(asked, ENCODERS, n=len(ENCODERS), cutoff=0)
+    hint = f" Did you mean {close[0]!r}?" if difflib.get_close_matches(asked, close, n=1, cutoff=0.4) else ""
     raise ValueError(f"No encoder is called {name!r}; known are {', '.join(close)}.{hint}")

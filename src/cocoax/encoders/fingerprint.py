@@ -7,7 +7,7 @@ import hashlib
 import re
 import uuid
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType
@@ -69,12 +69,17 @@ def _structure(name: str, module: nn.Module) -> str:
     if kind.__module__.startswith("torch.nn.") or not isinstance(kind.forward, FunctionType):
         return text  # torch's own are fully told by that, and compiled ones cannot be looked into
     # Attributes that forward reads but never writes are settings; those that it writes count or record things.
-    steps = list(dis.get_instructions(kind.forward))
-    written = {step.argval for step in steps if step.opname == "STORE_ATTR"}
-    read = {step.argval for step in steps if step.opname.startswith("LOAD_")} - written
     own = {**vars(kind), **vars(module)}
-    settings = {name: own[name] for name in read if name in own and not isinstance(own[name], nn.Module)}
+    settings = {name: own[name] for name in _read(kind.forward) if name in own and not isinstance(own[name], nn.Module)}
     return f"{text} {describe((kind.forward, settings))}"
+
+
+@lru_cache
+def _read(function: FunctionType) -> frozenset[str]:
+    """Names that a function reads but never writes."""
+    steps = list(dis.get_instructions(function))
+    written = {step.argval for step in steps if step.opname == "STORE_ATTR"}
+    return frozenset({step.argval for step in steps if step.opname.startswith("LOAD_")} - written)
 
 
 def _probe(tensor: Tensor) -> tuple[object, int]:

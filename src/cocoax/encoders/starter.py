@@ -73,8 +73,9 @@ def load_starter() -> Encoder:
     """The starter encoder, with its text tower as ``.text``."""
     text = load_minilm()
     network = _efficientnet()
-    with torch.no_grad():
-        names = text.represent([f"a {name}" for name in imagenet_classes()], progress=False)
+    # As a reference, so that the thousand names are encoded once and not every time that the encoder is loaded.
+    names = text.reference([f"a {name}" for name in imagenet_classes()], keep_samples=True, progress=False).samples
+    assert names is not None
     return Encoder(ConSE(network, names - names.mean(0)), EFFICIENTNET_PREPROCESS, text=text, name="starter")
 
 

@@ -15,9 +15,9 @@ def knn_accuracy(known: Tensor, labels: np.ndarray, asked: Tensor, truth: np.nda
     """
     known, asked = functional.normalize(known, dim=1), functional.normalize(asked, dim=1)
     near = (asked @ known.T).topk(min(neighbours, len(known)), dim=1)
-    votes = functional.one_hot(torch.from_numpy(np.asarray(labels)))[near.indices]  # [m, k, classes]
+    votes = functional.one_hot(torch.from_numpy(np.array(labels, np.int64)))[near.indices]  # [m, k, classes]
     winners = ((near.values / 0.1).exp()[..., None] * votes).sum(1).argmax(1)
-    return float((winners == torch.from_numpy(np.asarray(truth))).float().mean())
+    return float((winners == torch.from_numpy(np.array(truth, np.int64))).float().mean())
 
 
 def effective_rank(representations: Tensor) -> float:

@@ -33,6 +33,18 @@ from cocoax.targets import (
     representation_similarity,
 )
 
+METHODS = {
+    "integrated_gradients": "Integrated Gradients",
+    "gradient_shap": "GradientSHAP",
+    "rise": "RISE",
+    "rise_efficient": "RISE, efficient",
+}
+TARGETS = {
+    "label_free": "Label-free",
+    "contrastive_label_free": "Contrastive label-free",
+    "corpus": "Corpus",
+    "cocoa": "COCOA",
+}
 MEASURES = ("contrastive_corpus_similarity", "corpus_majority_probability")
 
 

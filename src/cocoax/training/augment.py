@@ -25,8 +25,8 @@ class Augmentation:
 
     Args:
         size: side of the square that comes out.
-        scale: the part of the image's area that a random crop takes, with an aspect ratio from 3/4 to 4/3; ``None`` takes
-            all of it.
+        scale: the part of the image's area that a random crop takes, with an aspect ratio from 3/4 to 4/3, its sides cut to
+            the image's; ``None`` takes all of it.
         flip: probability of mirroring left and right.
         rotation: largest angle in degrees, either way.
         jitter: strengths of brightness, contrast, saturation and hue.

@@ -3,6 +3,8 @@ training that was stopped goes on exactly where it was."""
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import json
 import math
 import os
@@ -24,14 +26,15 @@ from cocoax.encoders.resnet import ARCHITECTURES
 from cocoax.evaluation.representations import effective_rank, knn_accuracy
 from cocoax.progress import bar
 from cocoax.references import write_safetensors
-from cocoax.seeding import stream
+from cocoax.seeding import check_seed, stream
 from cocoax.training.augment import Augmentation
 from cocoax.training.lars import Lars
 from cocoax.training.objectives import Classifier, SimClr, SimSiam
 
 CIFAR = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # mean and standard deviation of each channel
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-COLLAPSED = 4.0  # an effective rank below this is too few directions for a handful of classes
+# Collapsed are too few directions for a handful of classes, or many of them within a narrow cone.
+LEAST_RANK, LEAST_SPREAD = 4.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,16 @@ class Recipe:
                 raise ValueError(f"The '{name}' parameter must be at least {least}. Got {getattr(self, name)} instead.")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ValueError(f"The 'learning_rate' parameter must be above 0. Got {self.learning_rate} instead.")
+        for name, known in (
+            ("kind", ("simclr", "simsiam", "classifier")),
+            ("optimizer", ("sgd", "lars", "adam")),
+            ("schedule", ("cosine", "step")),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"The '{name}' parameter must be one of {', '.join(known)}. Got {getattr(self, name)!r} instead."
+                )
+        check_seed(self.seed)
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -92,9 +105,19 @@ _CIFAR_VIEWS = Augmentation(32, (0.2, 1.0), mean=CIFAR[0], std=CIFAR[1])
 RECIPES: dict[str, Recipe] = {
     # Chen & He 2021, CIFAR-10: base rate .03 for 256 images, no blur.
     "simsiam": Recipe("simsiam", "cifar-resnet18", _CIFAR_VIEWS, 32, 800, 512, 0.06),
-    # Chen et al. 2020, CIFAR-10 (appendix B.9): LARS, half-strength colour distortion, no blur.
+    # Chen et al. 2020, CIFAR-10 (appendix B.9): LARS, base rate 1 for 256 images, half-strength colour distortion, no blur.
     "simclr": Recipe(
-        "simclr", "cifar-resnet18", _CIFAR_VIEWS, 32, 1000, 512, 1.0, "lars", weight_decay=1e-6, warmup=10, temperature=0.5
+        "simclr",
+        "cifar-resnet18",
+        replace(_CIFAR_VIEWS, scale=(0.08, 1.0)),
+        32,
+        1000,
+        512,
+        2.0,
+        "lars",
+        weight_decay=1e-6,
+        warmup=10,
+        temperature=0.5,
     ),
     "simclr-small": Recipe(
         "simclr", "resnet14-small", replace(_CIFAR_VIEWS, size=24), 32, 50, 128, 0.15, weight_decay=1e-4, temperature=0.2
@@ -171,20 +194,31 @@ class Training:
         with bar(self.steps, f"{self.recipe.kind} {self.recipe.architecture}", progress) as shown:
             shown.update(self.step)
             try:
+                if self._losses and self.step % self.steps_per_epoch == 0:  # interrupted while the epoch was examined
+                    self._close_epoch(held_out, say)
                 while self.step < last:
-                    self._losses.append(self._one_step())
+                    self._whole_step()
                     shown.update()
                     if self.step % self.steps_per_epoch == 0:
                         self._close_epoch(held_out, say)
-            finally:  # also when interrupted: between steps everything is consistent
+            finally:  # also when interrupted
                 self._save()
         return self.export() if self.step == self.steps else None
 
-    def _one_step(self) -> float:
+    def _whole_step(self) -> None:
+        """One step or, if it is interrupted, none: batch statistics or some of the weights may have changed by then."""
+        before = copy.deepcopy(self._state())
+        try:
+            self._one_step()
+        except BaseException:
+            self._set(before)
+            raise
+
+    def _one_step(self) -> None:
         epoch, place = divmod(self.step, self.steps_per_epoch)
         order = stream(self.recipe.seed, 0, epoch).permutation(len(self.data))
         chosen = order[place * self.recipe.batch_size : (place + 1) * self.recipe.batch_size]
-        images, labels = self.pixels(chosen), torch.from_numpy(self.data.labels[chosen])
+        images, labels = self.pixels(chosen), torch.from_numpy(self.data.labels[chosen]).long()
         random = stream(self.recipe.seed, 1, self.step)
         views = torch.cat([self.recipe.augmentation(images, random) for _ in range(self.objective.views)])
         rate = learning_rate(self.recipe, self.step, self.steps_per_epoch)
@@ -193,12 +227,12 @@ class Training:
         self.objective.train()
         loss: Tensor = self.objective(views.contiguous(memory_format=torch.channels_last), labels)
         if not bool(torch.isfinite(loss)):
-            raise ValueError(f"The loss became {float(loss)} at step {self.step}; lower the learning rate.")
+            raise ValueError(f"The loss became {loss.item()} at step {self.step}; lower the learning rate.")
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.step += 1
-        return float(loss.detach())
+        self._losses.append(loss.item())
 
     def _close_epoch(self, held_out: LabelledImages | None, say: Callable[[str], None]) -> None:
         epoch = self.step // self.steps_per_epoch
@@ -207,26 +241,35 @@ class Training:
             "images": self.step * self.recipe.batch_size,
             "loss": float(np.mean(self._losses)),
         }
-        self._losses = []
         if held_out is not None:
             line |= self.examine(held_out)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
-            log.write(json.dumps(line) + "\n")
+        self._log(epoch, line)
+        self._losses = []
         self._save()
         say("  ".join(f"{name} {value:.4g}" for name, value in line.items()))
-        if line.get("effective_rank", math.inf) < COLLAPSED and self.recipe.kind != "classifier":
+        rank, spread = line.get("effective_rank", math.inf), line.get("spread", math.inf)
+        if (rank < LEAST_RANK or spread < LEAST_SPREAD) and self.recipe.kind != "classifier":
             warnings.warn(
-                f"The representations have an effective rank of {line['effective_rank']:.1f}: the encoder is collapsing "
-                "onto a few directions. Lower the learning rate, enlarge the batch, or use SimCLR.",
+                f"The representations have an effective rank of {rank:.1f} and a spread of {spread:.2f}: the encoder is "
+                "collapsing onto a few directions. Lower the learning rate, enlarge the batch, or use SimCLR.",
                 stacklevel=3,
             )
+
+    def _log(self, epoch: int, line: dict[str, float]) -> None:
+        """Put a line into the log, in place of one that was written just before the training was killed."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path, part = self.folder / "log.jsonl", self.folder / "log.part"
+        earlier = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        part.write_text("\n".join([*earlier[: epoch - 1], json.dumps(line)]) + "\n", encoding="utf-8")
+        os.replace(part, path)
 
     def examine(self, held_out: LabelledImages, most: int = 1000, memory: int = 5000) -> dict[str, float]:
         """Nearest-neighbour accuracy on held-out images, effective rank, and the spread of the unit vectors (1 is even)."""
         known, asked = (_spread(len(data), number) for data, number in ((self.data, memory), (held_out, most)))
         representations = self.represent(self.pixels, known)
         queries = self.represent(Pixels(held_out, self.recipe.side), asked)
+        if not bool(torch.isfinite(queries).all()):
+            raise ValueError(f"Representations are not finite after step {self.step}; lower the learning rate.")
         accuracy = knn_accuracy(representations, self.data.labels[known], queries, held_out.labels[asked])
         unit = nn.functional.normalize(queries, dim=1)
         spread = float(unit.std(0).mean()) * math.sqrt(unit.shape[1])
@@ -260,36 +303,50 @@ class Training:
             weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
         return write_safetensors(path or self.folder / "encoder.safetensors", weights, "encoder", header)
 
-    def _save(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        state = {
-            "recipe": self.recipe.plain(),
-            "images": len(self.data),
+    def _state(self) -> dict[str, Any]:
+        return {
             "step": self.step,
             "losses": self._losses,
             "objective": self.objective.state_dict(),
             "optimizer": self.optimizer.state_dict(),
         }
-        part = self.checkpoint.with_suffix(".part")
-        torch.save(state, part)
-        os.replace(part, self.checkpoint)
 
-    def _restore(self) -> None:
-        try:
-            state = torch.load(self.checkpoint, weights_only=True)
-            recipe, images = state["recipe"], state["images"]
-        except Exception as error:  # whatever a damaged file makes torch raise
-            raise ValueError(f"{self.checkpoint} cannot be read ({error}); move it away to start anew.") from error
-        ours = self.recipe.plain()
-        other = [name for name in ours if recipe.get(name) != ours[name]]
-        if other or images != len(self.data):
-            what = f"{other[0]} {recipe.get(other[0])!r}, not {ours[other[0]]!r}" if other else f"{images} images"
-            raise ValueError(
-                f"{self.folder} holds a training with another recipe ({what}); pass another folder to start anew."
-            )
+    def _set(self, state: dict[str, Any]) -> None:
         self.objective.load_state_dict(state["objective"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self._losses = state["step"], state["losses"]
+
+    def _made_from(self) -> dict[str, Any]:
+        """What a checkpoint must have in common with this training."""
+        labels = hashlib.sha256(json.dumps([self.data.classes, self.data.labels.tolist()]).encode()).hexdigest()
+        return {"recipe": self.recipe.plain(), "images": len(self.data), "labels": labels}
+
+    def _save(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.checkpoint.with_suffix(".part")
+        torch.save(self._made_from() | self._state(), part)
+        os.replace(part, self.checkpoint)
+
+    def _restore(self) -> None:
+        ours = self._made_from()
+        try:
+            state = torch.load(self.checkpoint, weights_only=True)
+            theirs = {"labels": ours["labels"]} | state  # checkpoints of the first version have no digest of the labels
+            recipe = {name: (theirs["recipe"].get(name), value) for name, value in ours["recipe"].items()}
+            different = [f"{name} {old!r}, not {new!r}" for name, (old, new) in recipe.items() if old != new]
+            different += [f"other {name}" for name in ("images", "labels") if theirs[name] != ours[name]]
+            if not different:
+                self._set(state)
+        except Exception as error:  # whatever a damaged file makes torch raise, with advice not meant for such a file
+            raise ValueError(
+                f"{self.checkpoint} cannot be read ({type(error).__name__}): it is damaged or was not written by this "
+                "training; move it away to start anew."
+            ) from error
+        if different:
+            raise ValueError(
+                f"{self.folder} holds a training with another recipe or other data ({different[0]}); pass another folder to "
+                "start anew."
+            )
 
 
 class Pixels:
@@ -297,31 +354,30 @@ class Pixels:
 
     def __init__(self, data: LabelledImages, side: int) -> None:
         self.data = data
-        self.side = side
-        self.array: Tensor | None = None
-        if isinstance(data.images, np.ndarray) and data.images.shape[1:3] == (side, side):
-            self.array = torch.from_numpy(data.images).permute(0, 3, 1, 2)
+        self.array: np.ndarray | None = None
+        if isinstance(data.images, np.ndarray) and data.images.dtype == np.uint8 and data.images.shape[1:] == (side, side, 3):
+            self.array = data.images
         self._resize = ImagePreprocess(resize=round(side * 256 / 224) if side >= 64 else side, crop=side)
 
     def __call__(self, chosen: np.ndarray) -> Tensor:
         """The images of these numbers."""
         if self.array is not None:
-            return self.array[torch.from_numpy(chosen)]
+            return torch.from_numpy(self.array[chosen]).permute(0, 3, 1, 2)
         with ThreadPoolExecutor() as pool:
             return torch.stack(list(pool.map(self._one, chosen)))
 
     def _one(self, number: int) -> Tensor:
-        return (self._resize(open_image(self.data.images[number]).convert("RGB")) * 255).round().to(torch.uint8)
+        return (self._resize(open_image(self.data.images[number])) * 255).round().to(torch.uint8)
 
 
 def learning_rate(recipe: Recipe, step: int, steps_per_epoch: int) -> float:
     """The learning rate of a step."""
     epoch = step / steps_per_epoch
     if epoch < recipe.warmup:
-        return recipe.learning_rate * (step + 1) / (recipe.warmup * steps_per_epoch)
+        return recipe.learning_rate * min((step + 1) / (recipe.warmup * steps_per_epoch), 1)
     if recipe.schedule == "step":
         return float(recipe.learning_rate * 0.1 ** (epoch // 10))
-    done = (epoch - recipe.warmup) / max(recipe.epochs - recipe.warmup, 1e-9)
+    done = (epoch - recipe.warmup) / (recipe.epochs - recipe.warmup)
     return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
 
 

@@ -1,0 +1,255 @@
+"""Pictures with what is where: COCO annotations, image-mask pairs, and collages of photos."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from cocoax.encoders.fingerprint import digest, file_digest
+from cocoax.encoders.images import image_files, open_image
+from cocoax.seeding import stream
+
+Masks = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A picture and where things are in it.
+
+    Attributes:
+        name: unique among its kind.
+        classes: what is in it.
+        load: gives the picture and, for every class in it, a boolean mask ``[h, w]`` of the upright picture's size.
+        version: changes when the content does, as far as can be told without reading it.
+
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    load: Callable[[], tuple[Any, Masks]]
+    version: str = ""
+
+
+def class_names(examples: Sequence[Example]) -> list[str]:
+    """Every class that occurs, in alphabetical order."""
+    return sorted({name for example in examples for name in example.classes})
+
+
+# --- image-mask pairs -------------------------------------------------------------------------------------------------
+
+
+def mask_examples(pictures: str | Path, masks: str | Path) -> list[Example]:
+    """Pairs of pictures and masks: ``MASKS/CLASS/NAME.png`` is where the class is in ``PICTURES/CLASS/NAME.*`` or
+    ``PICTURES/NAME.*``.
+
+    What is not black in a mask is the class. A picture with masks in several class folders has several classes.
+    """
+    pictures, masks = _folder(pictures), _folder(masks)
+    by_place = {path.relative_to(pictures).with_suffix("").as_posix(): path for path in image_files(pictures)}
+    found: dict[Path, dict[str, Path]] = {}
+    for mask in image_files(masks):
+        if mask.parent == masks:
+            raise ValueError(f"The mask {mask} lies in no class folder; put it into {masks}/CLASS/{mask.name}.")
+        kind = mask.parent.relative_to(masks).as_posix()
+        picture = by_place.get(f"{kind}/{mask.stem}", by_place.get(mask.stem))
+        if picture is None:
+            raise ValueError(
+                f"No picture belongs to the mask {mask}: neither {pictures}/{kind}/{mask.stem}.* nor {mask.stem}.*."
+            )
+        found.setdefault(picture, {})[_words(kind)] = mask
+    return [
+        Example(
+            picture.relative_to(pictures).as_posix(),
+            tuple(files),
+            partial(_load_pair, picture, files),
+            _stamp(picture, *files.values()),
+        )
+        for picture, files in sorted(found.items())
+    ]
+
+
+def _load_pair(picture: Path, files: Mapping[str, Path]) -> tuple[Path, Masks]:
+    size = open_image(picture).size
+    masks: Masks = {}
+    for name, path in files.items():
+        image = open_image(path)
+        if image.size != size:
+            raise ValueError(f"The mask {path} has {image.width} x {image.height} pixels, its picture {size[0]} x {size[1]}.")
+        pixels = np.asarray(image)
+        masks[name] = pixels > 0 if pixels.ndim == 2 else (pixels > 0).max(2)
+    return picture, masks
+
+
+# --- COCO -------------------------------------------------------------------------------------------------------------
+
+
+def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool = False) -> list[Example]:
+    """Pictures of a COCO json, with the masks of their categories; ``boxes`` uses boxes even where there are outlines."""
+    annotations, pictures = Path(annotations), _folder(pictures)
+    if not annotations.is_file():
+        raise FileNotFoundError(f"No file at {annotations}; check the path.")
+    try:
+        content = json.loads(annotations.read_text(encoding="utf-8"))
+        names = {one["id"]: str(one["name"]) for one in content["categories"]}
+        images = {one["id"]: one for one in content["images"]}
+        by_image: dict[Any, list[dict[str, Any]]] = {}
+        for one in content["annotations"]:
+            by_image.setdefault(one["image_id"], []).append({**one, "name": names[one["category_id"]]})
+    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{annotations} is not a COCO json: {type(error).__name__} {error}; expected images, annotations and categories."
+        ) from error
+    unknown = [key for key in by_image if key not in images]
+    if unknown:
+        raise ValueError(f"{annotations} annotates the image {unknown[0]!r}, which is not among its images.")
+    examples = []
+    version = file_digest(annotations)
+    for key, objects in by_image.items():
+        path = (pictures / images[key]["file_name"]).resolve()
+        if not path.is_relative_to(pictures.resolve()):
+            raise ValueError(f"The image {images[key]['file_name']!r} of {annotations} lies outside of {pictures}.")
+        load = partial(_load_coco, path, images[key], objects, boxes)
+        classes = tuple(dict.fromkeys(one["name"] for one in objects))
+        examples.append(Example(str(images[key]["file_name"]), classes, load, digest(version, boxes)))
+    if not examples:
+        raise ValueError(f"{annotations} has no annotations.")
+    return examples
+
+
+def _load_coco(path: Path, image: Mapping[str, Any], objects: Sequence[Mapping[str, Any]], boxes: bool) -> tuple[Path, Masks]:
+    # COCO's masks are those of the stored pixels; they are turned as the picture is.
+    if not path.is_file():
+        raise FileNotFoundError(f"No file at {path}; check the folder of pictures.")
+    width, height = int(image["width"]), int(image["height"])
+    upright = open_image(path).size
+    if upright != (width, height):
+        raise ValueError(f"{path} has {upright[0]} x {upright[1]} pixels, but its annotations say {width} x {height}.")
+    masks: Masks = {}
+    for one in objects:
+        mask = coco_mask(one, height, width, boxes=boxes)
+        masks[one["name"]] = masks[one["name"]] | mask if one["name"] in masks else mask
+    return path, masks
+
+
+def coco_mask(annotation: Mapping[str, Any], height: int, width: int, *, boxes: bool = False) -> np.ndarray:
+    """The mask ``[height, width]`` of one COCO annotation: polygons, run lengths (plain or compressed), or its box."""
+    outline = annotation.get("segmentation")
+    if boxes or not outline:
+        if "bbox" not in annotation:
+            raise ValueError(f"The annotation {annotation.get('id')!r} has neither an outline nor a box.")
+        x, y, w, h = (float(number) for number in annotation["bbox"])
+        rows, columns = np.arange(height) + 0.5, np.arange(width) + 0.5
+        inside: np.ndarray = ((rows >= y) & (rows < y + h))[:, None] & ((columns >= x) & (columns < x + w))[None]
+        return inside
+    if isinstance(outline, Mapping):
+        if list(outline["size"]) != [height, width]:
+            raise ValueError(f"The annotation {annotation.get('id')!r} is of size {outline['size']}, not {[height, width]}.")
+        return decode_runs(outline["counts"], height, width)
+    return _polygons(outline, height, width)
+
+
+def decode_runs(counts: Sequence[int] | str | bytes, height: int, width: int) -> np.ndarray:
+    """COCO's run lengths, column by column and background first, as a mask ``[height, width]``; compressed if a string."""
+    lengths = np.array(_decompress(counts) if isinstance(counts, str | bytes) else list(counts), dtype=np.int64)
+    if lengths.sum() != height * width or (lengths < 0).any():
+        raise ValueError(f"The run lengths add up to {lengths.sum()} pixels, not to {height} x {width}; they are damaged.")
+    flat = np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
+    return flat.reshape(width, height).T
+
+
+def _decompress(text: str | bytes) -> list[int]:
+    """COCO's compressed form: five bits a character, lowest first; from the fourth on, differences to the last but one."""
+    numbers: list[int] = []
+    value = shift = 0
+    for code in text.encode("ascii") if isinstance(text, str) else text:
+        bits = code - 48
+        value |= (bits & 0x1F) << shift
+        shift += 5
+        if bits & 0x20:
+            continue
+        if bits & 0x10:
+            value -= 1 << shift
+        numbers.append(value + (numbers[-2] if len(numbers) > 2 else 0))
+        value = shift = 0
+    return numbers
+
+
+def _polygons(outlines: Sequence[Sequence[float]], height: int, width: int, finer: int = 4) -> np.ndarray:
+    """Filled polygons; a pixel belongs to the mask if most of it is inside, measured on a finer grid."""
+    canvas = Image.new("1", (width * finer, height * finer))
+    draw = ImageDraw.Draw(canvas)
+    for outline in outlines:
+        if len(outline) < 6 or len(outline) % 2:
+            raise ValueError(f"A polygon needs at least three points x, y. Got {len(outline)} numbers instead.")
+        # Pillow's coordinates are those of pixel centres, COCO's those of pixel corners.
+        draw.polygon([number * finer - 0.5 for number in outline], fill=1)
+    covered: np.ndarray = np.asarray(canvas).reshape(height, finer, width, finer).mean((1, 3)) >= 0.5
+    return covered
+
+
+# --- collages ---------------------------------------------------------------------------------------------------------
+
+
+def collage_examples(folder: str | Path, count: int = 50, seed: int = 0, cell: int = 256) -> list[Example]:
+    """Collages of four photos of different classes, drawn at random: where a class is, is known without annotation.
+
+    Classes are the folders that photos lie in, or the names of files that lie together, without synset numbers.
+    """
+    folder = _folder(folder)
+    classes: dict[str, list[Path]] = {}
+    for path in image_files(folder):
+        classes.setdefault(_words(path.stem if path.parent == folder else path.parent.name), []).append(path)
+    if len(classes) < 4:
+        raise ValueError(f"A collage needs photos of 4 classes; {folder} has {len(classes)}.")
+    if count < 1:
+        raise ValueError(f"The 'count' parameter must be at least 1. Got {count} instead.")
+    names = sorted(classes)
+    examples = []
+    for number in range(count):
+        random = stream(seed, number)
+        drawn = [names[index] for index in random.choice(len(names), 4, replace=False)]
+        photos = {name: classes[name][int(random.integers(len(classes[name])))] for name in drawn}
+        load = partial(_load_collage, photos, cell)
+        version = digest(cell, drawn, _stamp(*photos.values()))
+        examples.append(Example(f"collage-{seed}-{number:03d}", tuple(drawn), load, version))
+    return examples
+
+
+def _load_collage(photos: Mapping[str, Path], cell: int) -> tuple[Image.Image, Masks]:
+    canvas = Image.new("RGB", (2 * cell, 2 * cell))
+    masks = {}
+    for index, (name, path) in enumerate(photos.items()):
+        image = open_image(path)
+        short = min(image.size)
+        left, top = (image.width - short) // 2, (image.height - short) // 2
+        square = image.crop((left, top, left + short, top + short)).resize((cell, cell), Image.Resampling.BICUBIC)
+        row, column = divmod(index, 2)
+        canvas.paste(square, (column * cell, row * cell))
+        masks[name] = np.zeros((2 * cell, 2 * cell), bool)
+        masks[name][row * cell : (row + 1) * cell, column * cell : (column + 1) * cell] = True
+    return canvas, masks
+
+
+def _words(name: str) -> str:
+    """A file or folder name as words: without a synset's number, underscores as spaces."""
+    return re.sub(r"^n\d{8}[_-]?(?=.)", "", name).replace("_", " ").strip()
+
+
+def _folder(path: str | Path) -> Path:
+    path = Path(path)
+    if not path.is_dir():
+        raise FileNotFoundError(f"No folder at {path}; check the path.")
+    return path
+
+
+def _stamp(*paths: Path) -> str:
+    """Names, sizes and times of files."""
+    return digest(*((path.name, (stat := path.stat()).st_size, stat.st_mtime_ns) for path in paths))

@@ -1,0 +1,36 @@
+"""Captions for text towers: a template around a name, and the class names of CIFAR-100 as a ready-made foil."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib.resources import files
+
+TEMPLATE = "This is a photo of a {}"
+
+
+def caption(name: str, template: str = TEMPLATE) -> str:
+    """The caption of a thing: ``caption("cat")`` is ``"This is a photo of a cat"``.
+
+    The template is taken as it is, articles included, as image-and-text encoders are used with it.
+    """
+    if not isinstance(template, str) or template.count("{}") != 1:
+        raise ValueError(f"The 'template' parameter must be a text with one {{}} for the name. Got {template!r} instead.")
+    if not isinstance(name, str):
+        raise TypeError(f"A name must be a string. Got {type(name).__name__} instead.")
+    if not name.strip():
+        raise ValueError("The name is empty; write at least one word.")
+    return template.replace("{}", name.strip())
+
+
+def cifar100(without: Iterable[str] = ()) -> list[str]:
+    """The 100 class names of CIFAR-100 in their order, as words: a foil of everyday things.
+
+    ``without`` are the words or captions of the corpus: a class whose name occurs in one of them, also in the plural, is left
+    out, so that the corpus is not compared with itself.
+    """
+    given = [without] if isinstance(without, str) else list(without)
+    # Underscores and punctuation are spaces here, so that "maple_tree" and "A maple tree." name the same class.
+    corpus = " | ".join(" ".join(re.findall(r"[^\W_]+", text.lower())) for text in given)
+    names = files("cocoax.data").joinpath("cifar100_classes.txt").read_text(encoding="utf-8").splitlines()
+    return [name for name in names if not re.search(rf"\b{name}(s|es)?\b", corpus)]

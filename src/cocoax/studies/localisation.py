@@ -1,0 +1,99 @@
+"""The paper's localisation figure: an image, what is label-free, and each of two things against the other or against many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cocoax.attribution import Attribution, Rise
+from cocoax.attribution.removal import RemovalMethod
+from cocoax.attribution.saved import saved_run
+from cocoax.data.captions import TEMPLATE, caption, cifar100
+from cocoax.encoders import Encoder
+from cocoax.plots import overlay
+from cocoax.questions import Question, Side
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Localisation:
+    """Answers about one picture with two things P and Q in it.
+
+    ``many`` and ``single`` are the two rows of the figure: P and Q, each against many other things or against the other.
+    """
+
+    p: str
+    q: str
+    label_free: Attribution
+    many: tuple[Attribution, Attribution]
+    single: tuple[Attribution, Attribution]
+
+
+def explain_localisation(
+    encoder: Encoder,
+    image: Any,
+    p: str,
+    q: str,
+    method: RemovalMethod | None = None,
+    *,
+    template: str = TEMPLATE,
+    many: Sequence[str] | None = None,
+    progress: bool | None = None,
+) -> Localisation:
+    """Ask where P and Q are: label-free, against many other things, and against each other; all from one run.
+
+    Args:
+        encoder: an image-and-text encoder.
+        image: a picture with both things in it.
+        p, q: names of the two things.
+        method: Rise by default; the paper takes 20 000 masks of a 7 x 7 grid.
+        template: makes a caption of a name.
+        many: names of the many-foil row, P or Q left out; the classes of CIFAR-100 by default.
+        progress: show a progress bar (``None``: when it takes long).
+
+    """
+
+    def others(name: str) -> Side:
+        names = cifar100(without=[name]) if many is None else [other for other in many if other != name]
+        if not names:
+            raise ValueError(f"Nothing is left to compare {name!r} with; pass more names in many=.")
+        return Side([caption(other, template) for other in names], name=f"{len(names)} other things")
+
+    def side(name: str) -> Side:
+        return Side([caption(name, template)], name=name)
+
+    questions = [
+        Question(),
+        Question(side(p), others(p)),
+        Question(side(q), others(q)),
+        Question(side(p), side(q)),
+        Question(side(q), side(p)),
+    ]
+    targets = [question.target(encoder) for question in questions]
+    run = saved_run(encoder, image, method or Rise(), targets, progress=progress)
+    own, p_many, q_many, p_single, q_single = run.explain(targets)
+    return Localisation(p, q, own, (p_many, q_many), (p_single, q_single))
+
+
+def plot_localisation(answers: Sequence[Localisation]) -> Figure:
+    """Two rows for each picture: many foils above, a single one below; image, label-free, P against Q, Q against P."""
+    import matplotlib.pyplot as plt
+
+    if not answers:
+        raise ValueError("There are 0 pictures to draw; pass at least one.")
+    size = (3.3 * 4, 3.2 * 2 * len(answers))
+    figure, grid = plt.subplots(2 * len(answers), 4, figsize=size, layout="constrained", squeeze=False)
+    for number, answer in enumerate(answers):
+        for kind, maps in enumerate((answer.many, answer.single)):
+            axes = grid[2 * number + kind]
+            if answer.label_free.picture is not None:
+                axes[0].imshow(answer.label_free.picture.numpy())
+            axes[0].set_title(("many foils", "a single foil")[kind], fontsize=11)
+            axes[0].set_axis_off()
+            overlay(answer.label_free, axes[1], title="label-free")
+            for ax, attribution in zip(axes[2:], maps, strict=True):
+                overlay(attribution, ax)
+    return figure

@@ -1,0 +1,175 @@
+"""Saved runs: encoded once, found again, extended rather than repeated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import cocoax
+from cocoax.attribution.saved import saved_run
+from tests.conftest import SmallNet, images
+
+IMAGE = images(1)[0]
+RISE = cocoax.Rise(samples=40, grid=4)
+
+
+def same(first: Any, second: Any) -> bool:
+    targets = [cocoax.representation_similarity()]
+    return torch.equal(first.explain(targets)[0].values, second.explain(targets)[0].values)
+
+
+def test_saved_run__is_what_a_new_run_is_and_costs_nothing_the_second_time(encoder: cocoax.Encoder, net: SmallNet) -> None:
+    first = saved_run(encoder, IMAGE, RISE)
+    assert same(first, RISE.run(encoder, IMAGE))
+    assert cocoax.cache_info().runs == 1
+    net.inputs = 0
+    again = saved_run(encoder, IMAGE.clone(), RISE)
+    assert net.inputs == 0
+    assert same(first, again)
+    assert len(again) == 40
+
+
+def test_saved_run__is_extended_by_what_is_missing(encoder: cocoax.Encoder, net: SmallNet) -> None:
+    saved_run(encoder, IMAGE, RISE)
+    net.inputs = 0
+    longer = cocoax.Rise(samples=100, grid=4)
+    run = saved_run(encoder, IMAGE, longer)
+    assert net.inputs == 60
+    assert len(run) == 100
+    torch.testing.assert_close(run.representations, longer.run(encoder, IMAGE).representations)
+    net.inputs = 0
+    assert len(saved_run(encoder, IMAGE, longer)) == 100  # the longer one was kept
+    assert net.inputs == 0
+
+
+def test_saved_run__of_a_longer_one_the_first_samples(encoder: cocoax.Encoder, net: SmallNet) -> None:
+    """A result does not depend on what was asked before, unless one says that more is welcome."""
+    fresh = RISE.run(encoder, IMAGE)
+    saved_run(encoder, IMAGE, cocoax.Rise(samples=64, grid=4))
+    net.inputs = 0
+    run = saved_run(encoder, IMAGE, RISE)
+    assert len(run) == len(run.masks) == 40
+    torch.testing.assert_close(
+        run.explain(cocoax.representation_similarity()).values, fresh.explain(cocoax.representation_similarity()).values
+    )
+    assert len(saved_run(encoder, IMAGE, RISE, at_least=True)) == 64
+    assert net.inputs == 0
+    assert len(saved_run(encoder, IMAGE, cocoax.Rise(samples=64, grid=4))) == 64  # nothing was cut off on disk
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"image": images(1, seed=5)[0]},
+        {"method": cocoax.Rise(samples=40, grid=5)},
+        {"method": cocoax.Rise(samples=40, grid=4, seed=1)},
+        {"method": cocoax.Rise(samples=40, grid=4, keep=0.4)},
+        {"method": cocoax.Rise(samples=40, grid=4, baseline=cocoax.Mean())},
+        {"method": cocoax.Rise(samples=40, grid=4, estimator="paper")},
+        {"method": cocoax.KernelShap(samples=60, grid=3)},
+        {"encoder": cocoax.Encoder(SmallNet(seed=3).eval())},
+        {"encoder": cocoax.Encoder(SmallNet().eval(), layer="act")},
+    ],
+)
+def test_saved_run__another_run_for_another_picture_encoder_or_option(
+    change: dict[str, Any], encoder: cocoax.Encoder
+) -> None:
+    saved_run(encoder, IMAGE, RISE)
+    saved_run(change.get("encoder", encoder), change.get("image", IMAGE), change.get("method", RISE))
+    assert cocoax.cache_info().runs == 2
+
+
+def test_saved_run__baseline_that_is_a_picture_is_part_of_the_key(encoder: cocoax.Encoder) -> None:
+    for seed in (1, 2):
+        saved_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, baseline=images(1, seed=seed)[0]))
+    assert cocoax.cache_info().runs == 2
+
+
+@pytest.mark.parametrize("method", [cocoax.KernelShap(samples=60, grid=3), cocoax.Occlusion(window=4, stride=4)])
+def test_saved_run__of_other_methods(method: Any, encoder: cocoax.Encoder, net: SmallNet) -> None:
+    first = saved_run(encoder, IMAGE, method)
+    net.inputs = 0
+    assert same(first, saved_run(encoder, IMAGE, method))
+    assert net.inputs == 0
+
+
+def test_saved_run__tolerance_goes_on_from_what_is_there(encoder: cocoax.Encoder, net: SmallNet) -> None:
+    saved_run(encoder, IMAGE, RISE)
+    net.inputs = 0
+    run = saved_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, tolerance=1e-9, max_samples=90))
+    assert (len(run), net.inputs) == (90, 50)
+    assert "the maximum" in run.stopped
+
+
+def test_saved_run__damaged_file_is_made_again(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    first = saved_run(encoder, IMAGE, RISE)
+    (file,) = (tmp_path / "cache" / "runs").glob("*.safetensors")
+    file.write_bytes(file.read_bytes()[:200])
+    assert same(first, saved_run(encoder, IMAGE, RISE))
+
+
+def test_saved_run__interrupted_rise_goes_on_where_it_stopped(
+    encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = cocoax.Encoder.encode
+
+    def stop(self: cocoax.Encoder, prepared: Any) -> Any:
+        if net.inputs >= 20:
+            raise KeyboardInterrupt
+        return encode(self, prepared)
+
+    method = cocoax.Rise(samples=40, grid=4, batch_size=8)
+    with monkeypatch.context() as patch:
+        patch.setattr(cocoax.Encoder, "encode", stop)
+        with pytest.raises(cocoax.Interrupted) as stopped:
+            saved_run(encoder, IMAGE, method)
+    done = len(stopped.value.run)
+    assert 0 < done < 40
+    net.inputs = 0
+    assert len(saved_run(encoder, IMAGE, method)) == 40
+    assert net.inputs == 40 - done
+
+
+def test_saved_run__interrupted_occlusion_is_not_taken_for_a_whole_one(
+    encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = cocoax.Encoder.encode
+
+    def stop(self: cocoax.Encoder, prepared: Any) -> Any:
+        if net.inputs >= 6:
+            raise KeyboardInterrupt
+        return encode(self, prepared)
+
+    method = cocoax.Occlusion(window=4, stride=4, batch_size=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(cocoax.Encoder, "encode", stop)
+        with pytest.raises(cocoax.Interrupted):
+            saved_run(encoder, IMAGE, method)
+    assert len(saved_run(encoder, IMAGE, method)) == 16
+
+
+def test_saved_run__unnamed_callable_is_not_kept() -> None:
+    encoder = cocoax.Encoder(lambda batch: batch.mean((2, 3)))
+    assert len(saved_run(encoder, IMAGE, RISE)) == 40
+    assert cocoax.cache_info().runs == 0
+
+
+def test_saved_run__folder_of_ones_own(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    saved_run(encoder, IMAGE, RISE, folder=tmp_path / "mine")
+    assert len(list((tmp_path / "mine").glob("*.safetensors"))) == 1
+    assert cocoax.cache_info().runs == 0
+
+
+def test_saved_run__folder_that_cannot_be_written_is_a_warning(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.warns(UserWarning, match="cannot be kept"):
+        assert len(saved_run(encoder, IMAGE, RISE, folder=tmp_path / "file")) == 40
+
+
+def test_clear_cache__deletes_runs(encoder: cocoax.Encoder) -> None:
+    saved_run(encoder, IMAGE, RISE)
+    assert cocoax.clear_cache().runs == 1
+    assert cocoax.cache_info().runs == 0
