@@ -102,7 +102,7 @@ def encoders() -> None:
     table = Table("name", "what it is", "installed")
     for name, known in ENCODERS.items():
         here = f"[red]no[/]: pip install 'cocoax\\[{known.extra}]'" if known.missing else "[green]yes[/]"
-        table.add_row(f"{name}NAME_OR_FOLDER" if name.endswith(":") else name, escape(known.what), here)
+        table.add_row(f"{name}{known.takes}" if name.endswith(":") else name, escape(known.what), here)
     console.print(table)
 
 

@@ -273,7 +273,7 @@ def test_open_image__array_of_another_shape(shape: tuple[int, ...]) -> None:
 
 
 def test_image_files__only_pictures_in_order(tmp_path: Path) -> None:
-    for name in ("b.JPG", "a.png", "c/d.webp", "notes.txt", "z"):
+    for name in ("b.JPG", "a.png", "c/d.webp", "notes.txt", "z", "._a.png", ".thumbnails/a.png"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert image_files(tmp_path) == [tmp_path / "a.png", tmp_path / "b.JPG", tmp_path / "c" / "d.webp"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from PIL import Image
 from torch import Tensor, nn
 
 import cocoax
+from cocoax.data import LabelledImages
 from cocoax.encoders.resnet import CifarResNet, ResNet, cifar_resnet18
+from cocoax.encoders.torchvision import import_library
 from cocoax.references import write_safetensors
+from cocoax.training.trainer import RECIPES, Pixels, Training
 from tests.conftest import images
 
 WIDTHS = (4, 6, 8, 10)
@@ -275,6 +279,27 @@ def test_resnet__computes_what_torchvision_does(
     torch.testing.assert_close(encoder.head(found), head(found))
 
 
+@pytest.mark.parametrize("family", ["resnet18", "resnet50"])
+def test_resnet__computes_what_timm_does(family: str, tmp_path: Path) -> None:
+    """timm's ResNets have the names and the architecture of torchvision's."""
+    pytest.importorskip("timm")
+    timm = import_library("timm", "timm", "timm")
+    model = made(lambda: timm.create_model(family, num_classes=5))
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            if "conv" in name or "downsample.0" in name:
+                tensor.mul_(0.1)  # so that what fifty layers give stays finite
+    encoder = cocoax.load(f"{family}:{saved(tmp_path / 'net.pth', {'state_dict': state(model)})}")
+    batch = images(1, 64, 64)
+    with torch.no_grad():
+        expected = model.forward_head(model.forward_features(batch), pre_logits=True)  # type: ignore[operator]
+        logits = model(batch)
+    found = encoder.represent(batch)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
+    assert encoder.head is not None
+    torch.testing.assert_close(encoder.head(found), logits, rtol=1e-3, atol=1e-3 * float(logits.abs().max()))
+
+
 def test_resnet18__names_and_shapes_are_torchvisions() -> None:
     """By the numbers that torchvision documents: 11 689 512 parameters in ResNet-18, 25 557 032 in ResNet-50."""
     for blocks, bottleneck, features, count, tensors in (
@@ -379,3 +404,21 @@ def test_load__leaves_the_global_random_state_alone_and_gives_the_same_fingerpri
     first, second = (cocoax.load(f"simsiam:{path}") for _ in range(2))
     assert torch.equal(before, torch.random.get_rng_state())
     assert first.fingerprint == second.fingerprint
+
+
+def test_load__family_without_a_file() -> None:
+    with pytest.raises(ValueError, match=r"'simsiam:' does not say which encoder to load; write simsiam:FILE"):
+        cocoax.load("simsiam:")
+
+
+@pytest.mark.parametrize(("recipe", "family"), [("simclr-small", "simclr"), ("classifier", "cifar-resnet")])
+def test_load__gives_what_the_training_saw(recipe: str, family: str, tmp_path: Path) -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (16, 32, 32, 3), dtype=np.uint8)
+    data = LabelledImages(pictures, np.arange(16) % 2, ["cat", "dog"])  # type: ignore[arg-type]
+    small = replace(RECIPES[recipe], side=32, architecture="resnet14-small", epochs=1, batch_size=8)
+    with torch.random.fork_rng():
+        training = Training(small, data, tmp_path / "training")
+    encoder = cocoax.load(f"{family}:{training.export()}")
+    expected = training.represent(Pixels(data, 32), np.arange(16))
+    torch.testing.assert_close(encoder.represent(pictures), expected, rtol=1e-4, atol=1e-5)
+    assert encoder.classes == (["cat", "dog"] if recipe == "classifier" else None)

@@ -38,16 +38,14 @@ def image_folder(folder: str | Path, split: Literal["train", "test"] = "train") 
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"No folder at {folder}; check the path.")
-    found = {name: place for name in SPLITS if (place := split_folder(folder, name))}
-    if not found:
-        return _held_out(_labelled(_files_by_class(folder)), split)
-    by_split = {name: _files_by_class(place, split=True) for name, place in found.items()}
-    if set(found) == {"train"}:  # nothing is held out
-        return _held_out(_labelled(by_split["train"]), split)
-    if split not in found:
-        raise FileNotFoundError(f"{folder} holds {found['test'].name}/ but no train/ to draw corpora from; add it.")
-    classes = sorted({name for by_class in by_split.values() for name in by_class})
-    return _labelled(by_split[split], classes)
+    train, test = (split_folder(folder, name) for name in SPLITS)
+    if test is None:  # nothing is held out yet
+        place = folder if train is None else train
+        return _held_out(_labelled(_files_by_class(place, must_have_classes=train is not None)), split)
+    if train is None:
+        raise FileNotFoundError(f"{folder} holds {test.name}/ but no train/ to draw corpora and foils from; add it.")
+    classes = sorted({*_class_folders(train), *_class_folders(test)})
+    return _labelled(_files_by_class(test if split == "test" else train, must_have_classes=True), classes)
 
 
 def split_folder(folder: Path, split: str) -> Path | None:
@@ -66,28 +64,35 @@ def _names_of_synsets() -> dict[str, str]:
     return dict(zip(synsets, imagenet_classes(), strict=True))
 
 
-def _files_by_class(folder: Path, split: bool = False) -> dict[str, list[Path]]:
-    """Pictures by the folder, or the synset, of their class; a ``split`` of a data set must have folders."""
-    subfolders = [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith((".", "__MACOSX"))]
+def _class_folders(folder: Path) -> dict[str, Path]:
+    """The subfolders, which are classes, by name."""
+    visible = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith((".", "__MACOSX")))
+    return {path.name: path for path in visible}
+
+
+def _files_by_class(folder: Path, must_have_classes: bool) -> dict[str, list[Path]]:
+    """Pictures by the folder, or the synset, of their class."""
+    subfolders = _class_folders(folder)
+    beside = [path.name for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")]
+    if subfolders and beside:
+        raise ValueError(
+            f"{folder} holds pictures ({beside[0]}, …) beside folders ({min(subfolders)}, …), so it is not clear what the "
+            "classes are; move each picture into the folder of its class."
+        )
     if subfolders:
-        beside = [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")]
-        if beside:
-            raise ValueError(
-                f"{folder} holds pictures ({beside[0].name}) beside folders ({subfolders[0].name}), so it is not clear what "
-                "the classes are; move each picture into the folder of its class."
-            )
-        return {subfolder.name: image_files(subfolder) for subfolder in subfolders}
-    pictures = image_files(folder)
-    if split:
+        return {name: image_files(subfolder) for name, subfolder in subfolders.items()}
+    if must_have_classes and beside:
         raise ValueError(
             f"{folder} holds pictures but no folders of classes; sort them into one folder for each class (the pictures of "
             "ImageNet's validation set come unsorted: their synsets are in its development kit)."
         )
-    synsets = [found[1] if (found := re.match(r"(n\d{8})_", path.name)) else None for path in pictures]
-    by_class: dict[str, list[Path]] = {}
-    for path, synset in zip(pictures, synsets, strict=True):
-        by_class.setdefault(synset if synset and None not in synsets else folder.resolve().name, []).append(path)
-    return by_class
+    pictures = image_files(folder)
+    if not all(re.match(r"n\d{8}_", path.name) for path in pictures):
+        return {folder.resolve().name: pictures}
+    by_synset: dict[str, list[Path]] = {}
+    for path in pictures:
+        by_synset.setdefault(path.name.partition("_")[0], []).append(path)
+    return by_synset
 
 
 def _labelled(by_class: dict[str, list[Path]], classes: list[str] | None = None) -> LabelledImages:

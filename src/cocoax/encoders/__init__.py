@@ -19,13 +19,15 @@ __all__ = ["ENCODERS", "Encoder", "Explicand", "ImagePreprocess", "Known", "Text
 class Known:
     """An encoder that :func:`load` knows by name, or a family of them (``"clip:..."``) with what comes after the colon.
 
-    ``loader`` is ``"module:function"``, imported when it is asked for, so that nothing is imported for the others.
+    ``loader`` is ``"module:function"``, imported when it is asked for, so that nothing is imported for the others. ``takes``
+    says what comes after the colon of a family.
     """
 
     what: str
     loader: str
     needs: tuple[str, ...] = ()
     extra: str | None = None
+    takes: str = "NAME_OR_FOLDER"
 
     @property
     def missing(self) -> list[str]:
@@ -55,11 +57,11 @@ ENCODERS: dict[str, Known] = {
     "minilm": Known(
         "the starter's text tower: all-MiniLM-L6-v2, 384-d", "cocoax.encoders.starter:load_minilm", _STARTER[2:], "starter"
     ),
-    "simclr:": Known("SimCLR from a checkpoint: ResNet-50 1x (ImageNet), or one trained here", f"{_PAPER}:load_simclr"),
-    "simsiam:": Known("SimSiam from a checkpoint: ResNet-18 (CIFAR-10), 512-d", f"{_PAPER}:load_simsiam"),
-    "resnet18:": Known("ResNet-18 classifier from a checkpoint (MURA, torchvision), 512-d", f"{_PAPER}:load_resnet18"),
-    "resnet50:": Known("ResNet-50 classifier from a checkpoint (torchvision), 2048-d", f"{_PAPER}:load_resnet50"),
-    "cifar-resnet:": Known("CIFAR-10 classifier ResNet-20/32/44/56 from a checkpoint, 64-d", f"{_PAPER}:load_cifar_resnet"),
+    "simclr:": Known("SimCLR: ResNet-50 (ImageNet, converted), or one trained here", f"{_PAPER}:load_simclr", takes="FILE"),
+    "simsiam:": Known("SimSiam: ResNet-18 (CIFAR-10), 512-d", f"{_PAPER}:load_simsiam", takes="FILE"),
+    "resnet18:": Known("classifier ResNet-18 (MURA, torchvision), 512-d", f"{_PAPER}:load_resnet18", takes="FILE"),
+    "resnet50:": Known("classifier ResNet-50 (torchvision), 2048-d", f"{_PAPER}:load_resnet50", takes="FILE"),
+    "cifar-resnet:": Known("classifier ResNet-20/32/44/56 (CIFAR-10), 64-d", f"{_PAPER}:load_cifar_resnet", takes="FILE"),
     "clip:": Known(
         "image-and-text encoders: CLIP, SigLIP, SigLIP 2, ALIGN, ...",
         "cocoax.encoders.clip:load_clip",
@@ -91,7 +93,7 @@ def load(name: str, **options: Any) -> Encoder:
     family, colon, what = str(name).partition(":")
     if colon and family + colon in ENCODERS:
         if not what:
-            raise ValueError(f"{name!r} does not say which encoder to load; write {name}NAME_OR_FOLDER.")
+            raise ValueError(f"{name!r} does not say which encoder to load; write {name}{ENCODERS[name].takes}.")
         return ENCODERS[family + colon](what, **options)
     if name in ENCODERS and not colon:
         return ENCODERS[name](**options)

@@ -163,9 +163,12 @@ def _load(
 
 def _as_trained(preprocess: ImagePreprocess, metadata: Mapping[str, Any]) -> ImagePreprocess:
     """The preprocessing with the side, mean and standard deviation of the training, if the file tells them."""
-    side = metadata.get("side", preprocess.crop)
+    if "side" not in metadata:
+        return preprocess
+    side = metadata["side"]
     return replace(
         preprocess,
+        interpolation="bicubic",  # as in training here
         resize=round(side * (preprocess.resize or 1) / (preprocess.crop or 1)),
         crop=side,
         mean=tuple(metadata.get("mean", preprocess.mean)),
