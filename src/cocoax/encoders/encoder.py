@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import difflib
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -32,6 +34,10 @@ from cocoax.references import Reference
 # Elements of a batch on a CPU: measured, larger ones leave the caches and take up to twice as long per image.
 CPU_BATCH = 640_000
 Pooling = Literal["mean", "flatten", "first"]
+
+# A forward pass sets the mode of the module and hooks into its layers, so that one module serves one thread at a time.
+_LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
+_LOCKS_LOCK = threading.Lock()
 
 
 class Encoder:
@@ -251,7 +257,7 @@ class Encoder:
         """Representations ``[n, d]`` of a collated batch, differentiable; :meth:`represent` is for everything else."""
         size = len(batch) if isinstance(batch, Tensor) else len(next(iter(batch.values())))
         caught: list[Any] = []
-        with evaluating(self.owner):
+        with locked(self.owner), evaluating(self.owner):
             hook = None
             if self._submodule is not None:
                 hook = self._submodule.register_forward_hook(lambda _module, _inputs, output: caught.append(_copy(output)))
@@ -441,6 +447,18 @@ class Encoder:
 
 
 @contextmanager
+def locked(module: nn.Module | None) -> Iterator[None]:
+    """Alone with a module: other threads wait."""
+    if module is None:
+        yield
+        return
+    with _LOCKS_LOCK:
+        lock = _LOCKS.setdefault(module, threading.RLock())
+    with lock:
+        yield
+
+
+@contextmanager
 def evaluating(module: nn.Module | None) -> Iterator[None]:
     """Eval mode for a while; every submodule gets its own mode back."""
     training = [] if module is None else [part for part in module.modules() if part.training]
@@ -467,7 +485,9 @@ def frozen(module: nn.Module | None) -> Iterator[None]:
 
 
 def _copy(output: Any) -> Any:
-    """What a layer gave, safe from later layers that work in place."""
+    """What a layer gave, safe from later layers that work in place; of (hidden states, attentions, ...) the first."""
+    if isinstance(output, tuple) and output and isinstance(output[0], Tensor):
+        output = output[0]
     return output.clone() if isinstance(output, Tensor) else output
 
 
