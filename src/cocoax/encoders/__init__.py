@@ -53,6 +53,18 @@ ENCODERS: dict[str, Known] = {
     "minilm": Known(
         "the starter's text tower: all-MiniLM-L6-v2, 384-d", "cocoax.encoders.starter:load_minilm", _STARTER[2:], "starter"
     ),
+    "clip:": Known(
+        "image-and-text encoders: CLIP, SigLIP, SigLIP 2, ALIGN, ...",
+        "cocoax.encoders.clip:load_clip",
+        ("transformers",),
+        "hf",
+    ),
+    "hf:": Known(
+        "vision encoders: ViT, DINOv2, ResNet, ConvNeXt, Swin, ...",
+        "cocoax.encoders.huggingface:load_hf",
+        ("transformers",),
+        "hf",
+    ),
 }
 
 
@@ -69,6 +81,7 @@ def load(name: str, **options: Any) -> Encoder:
         return ENCODERS[family + colon](what, **options)
     if name in ENCODERS and not colon:
         return ENCODERS[name](**options)
-    close = difflib.get_close_matches(family + colon, ENCODERS, n=len(ENCODERS), cutoff=0)
-    hint = f" Did you mean {close[0]!r}?" if difflib.get_close_matches(family + colon, close, n=1, cutoff=0.4) else ""
+    asked = (family + colon).lower()
+    close = difflib.get_close_matches(asked, ENCODERS, n=len(ENCODERS), cutoff=0)
+    hint = f" Did you mean {close[0]!r}?" if difflib.get_close_matches(asked, close, n=1, cutoff=0.4) else ""
     raise ValueError(f"No encoder is called {name!r}; known are {', '.join(close)}.{hint}")
