@@ -65,6 +65,13 @@ ENCODERS: dict[str, Known] = {
         ("transformers",),
         "hf",
     ),
+    "timm:": Known("vision encoders of timm", "cocoax.encoders.timm:load_timm", ("timm",), "timm"),
+    "open_clip:": Known(
+        "image-and-text encoders of OpenCLIP: NAME/PRETRAINED",
+        "cocoax.encoders.open_clip:load_open_clip",
+        ("open_clip",),
+        "open_clip",
+    ),
 }
 
 

@@ -263,7 +263,7 @@ class Encoder:
                 hook = self._submodule.register_forward_hook(lambda _module, _inputs, output: caught.append(_copy(output)))
             try:
                 output = self.module(batch)
-            except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
                 if is_out_of_memory(error):
                     raise
                 shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} inputs"

@@ -182,7 +182,7 @@ class Folder:
                 return loader.from_pretrained(self.source, **self.options, **options)
         except ImportError as error:
             raise ImportError(
-                f"The {what} of {self.name!r} needs a package that cannot be imported: {_first_line(error)}. Install it, or "
+                f"The {what} of {self.name!r} needs a package that cannot be imported: {first_line(error)}. Install it, or "
                 "pip install 'cocoax[hf]'; a torchvision that does not fit torch must be replaced or uninstalled."
             ) from error
         except Exception as error:  # the formats and architectures are many, and each fails in its own way
@@ -207,7 +207,7 @@ class Folder:
                 logging.enable_progress_bar()
 
     def _explanation(self, what: str, error: Exception) -> str:
-        reason = _first_line(error)
+        reason = first_line(error)
         if isinstance(error, UnpicklingError):
             reason = "the file is a pickle that holds more than tensors, which could run anything; get it as safetensors"
         where = f"The {what} in the folder {self.name}" if self.local else f"The {what} of {self.name!r}"
@@ -293,7 +293,23 @@ def _offline() -> bool:
     return False
 
 
-def _first_line(error: BaseException) -> str:
+@contextmanager
+def hub_if_reachable() -> Iterator[None]:
+    """For libraries that fetch from the hub themselves: only what is in the cache where there is no internet."""
+    if not _offline():
+        yield
+        return
+    constants: Any = import_module("huggingface_hub.constants")
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the rest of the story."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
