@@ -78,8 +78,9 @@ ENCODERS: dict[str, Known] = {
 def load(name: str, **options: Any) -> Encoder:
     """Load an encoder by name: one of ``ENCODERS``, or a family and what to load from it, as ``"family:NAME_OR_FOLDER"``.
 
-    ``"starter"``: image-and-text encoder from pip packages; ``"efficientnet-lite0"`` and ``"minilm"``: its two parts. Options
-    go to the loader. ``cocoax encoders`` lists them all.
+    ``"starter"``: image-and-text encoder from pip packages; ``"efficientnet-lite0"`` and ``"minilm"``: its two parts;
+    ``"clip:..."``, ``"hf:..."``, ``"timm:..."`` and ``"open_clip:..."``: from a hub or a folder. Options go to the loader.
+    ``cocoax encoders`` lists them all.
     """
     family, colon, what = str(name).partition(":")
     if colon and family + colon in ENCODERS:
