@@ -186,6 +186,7 @@ def siglip2(folder: Path, **tokenizer_options: Any) -> Path:
     vision = {**TEXT, "patch_size": 16, "num_patches": 16}
     config = transformers.Siglip2Config(text_config=text, vision_config=vision)
     naflex = {"image_processor_type": "Siglip2ImageProcessor", "patch_size": 16, "max_num_patches": 20, "do_resize": True}
+    naflex |= {"processor_class": "Siglip2Processor"}
     naflex |= {"do_rescale": True, "do_normalize": True, "image_mean": MEAN, "image_std": STD, "resample": 2}
     return write(folder, lively(transformers.Siglip2Model(config)), naflex, tokenizer)
 
