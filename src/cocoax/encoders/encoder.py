@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from cocoax.encoders.fingerprint import describe, digest, file_digest, weights_digest_of
+from cocoax.encoders.fingerprint import WeightsDigest, describe, digest, file_digest, weights_digest_of
 from cocoax.encoders.images import (
     WHOLE,
     Explicand,
@@ -119,7 +119,8 @@ class Encoder:
     @property
     def recognisable(self) -> bool:
         """Whether the fingerprint means anything beyond this process; that of an unnamed callable does not."""
-        return not self._weights().startswith("unnamed-")
+        # Of a module there is always a digest, and reading all its weights to see that would take long.
+        return isinstance(self._weights, WeightsDigest) or not self._weights().startswith("unnamed-")
 
     @property
     def space(self) -> str:
