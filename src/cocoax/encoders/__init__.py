@@ -8,11 +8,23 @@ import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
+from cocoax.encoders.columns import TabularEncoder
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.images import Explicand, ImagePreprocess
-from cocoax.encoders.text import TextEncoder
+from cocoax.encoders.explicand import Explicand
+from cocoax.encoders.images import ImagePreprocess
+from cocoax.encoders.text import EmbeddedText, TextEncoder
 
-__all__ = ["ENCODERS", "Encoder", "Explicand", "ImagePreprocess", "Known", "TextEncoder", "load"]
+__all__ = [
+    "ENCODERS",
+    "EmbeddedText",
+    "Encoder",
+    "Explicand",
+    "ImagePreprocess",
+    "Known",
+    "TabularEncoder",
+    "TextEncoder",
+    "load",
+]
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,12 @@ ENCODERS: dict[str, Known] = {
     ),
     "minilm": Known(
         "the starter's text tower: all-MiniLM-L6-v2, 384-d", "cocoax.encoders.starter:load_minilm", _STARTER[2:], "starter"
+    ),
+    "st:": Known(
+        "text encoders of sentence-transformers",
+        "cocoax.encoders.sentence:load_sentence_transformer",
+        ("sentence_transformers", "transformers"),
+        "hf",
     ),
 }
 
