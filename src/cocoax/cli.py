@@ -57,6 +57,48 @@ def demo(
         console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
 
 
+@app.command(name="ask-text")
+def ask_text(
+    text: Annotated[str, typer.Argument(help="The text to explain; - reads it from standard input.")],
+    like: Annotated[list[str], typer.Option(help="What it is compared with; may be given several times.")],
+    unlike: Annotated[list[str] | None, typer.Option(help="Rather than what; may be given several times.")] = None,
+    match: Annotated[
+        bool, typer.Option("--match", help="TEXT is a query, --like the document it found: explain both sides.")
+    ] = False,
+    encoder: Annotated[
+        str, typer.Option(help="The text encoder, as for cocoax.load: minilm, st:NAME_OR_FOLDER, …")
+    ] = "minilm",
+    features: Annotated[str, typer.Option(help="words, tokens or sentences")] = "words",
+    removal: Annotated[str | None, typer.Option(help="How words are removed: mask, deletion or attention.")] = None,
+    method: Annotated[str, typer.Option(help="rise, kernel-shap, occlusion or integrated-gradients")] = "rise",
+    samples: Annotated[int, typer.Option(help="Texts with words removed to encode.", min=10)] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of what is removed.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.")] = None,
+) -> None:
+    """Which words of a text make it similar to some things, rather than to others?"""
+    import sys
+
+    from cocoax.ask_text import answer, print_side, write_answers
+
+    sides = answer(
+        sys.stdin.read() if text == "-" else text,
+        like,
+        unlike or [],
+        match=match,
+        encoder=encoder,
+        features=features,
+        removal=removal,
+        method=method,
+        samples=samples,
+        seed=seed,
+    )
+    for heading, side in sides.items():
+        print_side(console, heading, side)
+    if out is not None:
+        for path in write_answers(out, sides):
+            console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
+
+
 @app.command()
 def bench(
     quick: Annotated[bool, typer.Option("--quick/--full", help="A few minutes, or all of it.")] = True,
