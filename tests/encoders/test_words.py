@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +56,7 @@ def test_words__cover_everything_but_space_once_and_in_order(text: str) -> None:
     for spans in (words(text), sentences(text)):
         assert "".join("".join(pieces(text, spans)).split()) == "".join(text.split())
         assert all(begin < end for begin, end in spans)
-        assert all(one[1] <= other[0] for one, other in zip(spans, spans[1:], strict=False))
+        assert all(one[1] <= other[0] for one, other in pairwise(spans))
 
 
 TEXT = "big violins, car"
