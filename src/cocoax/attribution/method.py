@@ -100,9 +100,14 @@ def resolve_baseline(baseline: Any, encoder: Encoder) -> Baseline:
     return Fixed(encoder.prepare(baseline).detach().to("cpu", torch.float32))
 
 
+def _is_default(baseline: Any) -> bool:
+    """Whether it is the blur that methods have if nothing else was asked for."""
+    return isinstance(baseline, Blur) and baseline == Blur()
+
+
 def _text_baseline(baseline: Any, encoder: TextEncoder) -> TokenRemoval:
     """How words are removed: by the mask token unless told otherwise, or by deletion where there is none."""
-    if baseline == Blur():
+    if _is_default(baseline):
         baseline = "deletion" if encoder.mask is None else "mask"
     if isinstance(baseline, str) and baseline in REMOVALS:
         baseline = REMOVALS[baseline]()
@@ -131,7 +136,7 @@ class EmbeddedBaseline(Fixed):
 
 def _embedded_baseline(baseline: Any, encoder: EmbeddedText) -> EmbeddedBaseline:
     """Embeddings in place of those of the words: of the mask token unless told otherwise, or zero where there is none."""
-    if baseline == Blur():
+    if _is_default(baseline):
         baseline = Constant(0.0) if encoder.mask is None else MaskToken()
     elif baseline == "mask":
         baseline = MaskToken()
@@ -151,7 +156,7 @@ def _columns_baseline(baseline: Any, encoder: TabularEncoder) -> Baseline:
     """The mean of the encoder's background unless told otherwise; a row or several may be given too."""
     if isinstance(baseline, Background | Constant | Fixed):
         return baseline
-    if baseline == Blur():
+    if _is_default(baseline):
         if encoder.background is None:
             raise ValueError(
                 f"What should removed columns of {encoder.name!r} hold? Give the encoder background=rows, or the method a "

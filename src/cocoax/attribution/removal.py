@@ -261,7 +261,8 @@ class Run:
         for target in asked:
             target.check_space(self.space)
         own = self.ends[0]
-        for name, end in zip(("explicand", "baseline"), self.ends, strict=True):
+        for number, end in enumerate(self.ends):
+            name = "baseline" if number else "explicand"
             if not bool(end.any()) and any(isinstance(target.similarity, Cosine) for target in asked):
                 raise ValueError(
                     f"The representation of the {name} is zero, so its cosine similarity is undefined; use another {name}, "

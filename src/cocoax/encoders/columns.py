@@ -117,10 +117,14 @@ class TabularEncoder(Encoder):
         return Explicand(self.prepare(one), tokens=self.columns)
 
     def collate(self, prepared: Sequence[Any] | Tensor) -> Any:
-        """Rows ``[n, m]``."""
+        """Rows ``[n, 1, m]``."""
         like = self._first_parameter()
-        rows = prepared if isinstance(prepared, Tensor) else torch.cat([row.detach() for row in prepared])
-        return rows.reshape(len(rows), len(self.columns)).to(like.device, like.dtype)
+        rows = prepared if isinstance(prepared, Tensor) else torch.stack([row.detach() for row in prepared])
+        return rows.to(like.device, like.dtype)
+
+    def __call__(self, batch: Any) -> Tensor:
+        """Representations ``[n, d]`` of rows ``[n, 1, m]`` or ``[n, m]``, differentiable."""
+        return super().__call__(batch.reshape(len(batch), len(self.columns)))
 
     def batch_size(self, one: Any, asked: int | None = None) -> int:
         """Thousands of rows at a time, which are small, unless asked otherwise."""
