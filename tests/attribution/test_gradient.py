@@ -225,11 +225,11 @@ def test_explain__contributions_of_earlier_batches_are_not_kept(
     alive: list[int] = []
     add = gradient._Sums.add
 
-    def watched(self: Any, contributions: Tensor, weights: Tensor) -> None:
-        assert contributions.shape[1] <= 2
+    def watched(self: Any, gradients: list[Tensor], factor: Tensor, weights: Tensor) -> None:
+        assert all(len(one) <= 2 for one in gradients)
         alive.append(sum(one() is not None for one in seen))
-        seen.append(weakref.ref(contributions))
-        add(self, contributions, weights)
+        seen.append(weakref.ref(gradients[0]))
+        add(self, gradients, factor, weights)
 
     monkeypatch.setattr(gradient._Sums, "add", watched)
     cocoax.IntegratedGradients(steps=20, batch_size=2).explain(encoder, images(1)[0], targets)

@@ -43,6 +43,11 @@ class MaskGeometry:
         return _upsampling(self.height, self.rows, self.cell[0]), _upsampling(self.width, self.columns, self.cell[1])
 
     @cached_property
+    def up_single(self) -> tuple[Tensor, Tensor]:
+        """K in single precision, for masks at full size."""
+        return self.up[0].float(), self.up[1].float()
+
+    @cached_property
     def up_squared(self) -> tuple[Tensor, Tensor]:
         """Products of K with itself for every pair of equal or neighbouring cells: ``[cell, H, 2 rows - 1]``, …"""
         rows, columns = (torch.cat([k * k, k[..., :-1] * k[..., 1:]], dim=-1) for k in self.up)
@@ -107,7 +112,7 @@ class GridMasks:
     def full(self, rows: slice) -> Tensor:
         """Some masks at full size, ``[n, H, W]`` in [0, 1]."""
         shifts = self.shifts[rows].long()
-        down, right = (k.float()[shifts[:, axis]] for axis, k in enumerate(self.geometry.up))
+        down, right = (k[shifts[:, axis]] for axis, k in enumerate(self.geometry.up_single))
         return down @ self.bits[rows].float() @ right.mT
 
     def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
