@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +115,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--weights", type=Path)
-    parser.add_argument("--replications", type=int, default=8)
+    parser.add_argument("--replications", type=int, default=8, help="of each design; twice as many of independent masks")
+    parser.add_argument("--only", default="*", help="files to write, as a pattern")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name, encoder, grid in encoders(options.weights):
@@ -123,7 +125,7 @@ def main() -> None:
         for kind in DESIGNS:
             for one in PHOTOS[:3]:
                 path = options.folder / f"{name}.{one}.{kind}.pt"
-                if path.exists():
+                if path.exists() or not fnmatch(path.name, options.only):
                     continue
                 tensor = encoder.explicand(photo(one)).tensor
                 replications = options.replications * (2 if kind == "iid" else 1)

@@ -104,6 +104,16 @@ def test_explain__batch_size_does_not_change_the_numbers(
             torch.testing.assert_close(one.raw, other.raw, rtol=1e-5, atol=1e-6)
 
 
+def test_explain__out_of_memory_on_a_single_point() -> None:
+    def huge(batch: Tensor) -> Tensor:
+        return torch.empty(10**15) if batch.requires_grad else batch.flatten(1)
+
+    with pytest.raises(MemoryError, match=r"'huge' ran out of memory on the gradient of a single input of shape \[3, 16, 16\]"):
+        cocoax.IntegratedGradients(steps=4).explain(
+            cocoax.Encoder(huge, name="huge"), images(1)[0], cocoax.representation_similarity()
+        )
+
+
 @pytest.mark.parametrize("batch_size", [0, -3])
 def test_explain__bad_batch_size(batch_size: int, encoder: cocoax.Encoder) -> None:
     with pytest.raises(

@@ -191,8 +191,14 @@ def _gradients(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Targ
     try:
         return _gradients_at_once(encoder, at, own, parts)
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error) or len(at) == 1:
+        if not is_out_of_memory(error):
             raise
+        if len(at) == 1:
+            raise MemoryError(
+                f"The encoder {encoder.name!r} ran out of memory on the gradient of a single input of shape "
+                f"{list(at.shape[1:])}; use a smaller input, a smaller encoder, or a method that needs no gradient, such as "
+                "cocoax.Rise."
+            ) from error
         half = len(at) // 2
         halves = [(at[:half], own[:half]), (at[half:], own[half:])]
         return [torch.cat(pair) for pair in zip(*(_gradients(encoder, *part, parts) for part in halves), strict=True)]

@@ -187,10 +187,16 @@ class Run:
         run = cls(method, explicand, baseline, masks, nothing, ends, encoder.name, space)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
             run._encode(encoder, masks, shown)
-            while more := method.more(run, targets):
-                shown.total = len(run) + more
-                shown.set_postfix_str(run.stopped)
-                run._encode(encoder, run._draw(len(run) + more), shown)
+            try:
+                while more := method.more(run, targets):
+                    shown.total = len(run) + more
+                    shown.set_postfix_str(run.stopped)
+                    run._encode(encoder, run._draw(len(run) + more), shown)
+            except Interrupted:
+                raise
+            except KeyboardInterrupt:  # between two rounds
+                run.stopped = "interrupted"
+                raise Interrupted(run) from None
         return run
 
     def __len__(self) -> int:
