@@ -104,6 +104,18 @@ def test_explain__batch_size_does_not_change_the_numbers(
             torch.testing.assert_close(one.raw, other.raw, rtol=1e-5, atol=1e-6)
 
 
+def test_explain__out_of_memory_on_a_single_point() -> None:
+    def huge(batch: Tensor) -> Tensor:
+        return torch.empty(10**15) if batch.requires_grad else batch.flatten(1)
+
+    with pytest.raises(
+        MemoryError, match=r"'huge' ran out of memory on the gradient of a single input of shape \[3, 16, 16\]"
+    ):
+        cocoax.IntegratedGradients(steps=4).explain(
+            cocoax.Encoder(huge, name="huge"), images(1)[0], cocoax.representation_similarity()
+        )
+
+
 @pytest.mark.parametrize("batch_size", [0, -3])
 def test_explain__bad_batch_size(batch_size: int, encoder: cocoax.Encoder) -> None:
     with pytest.raises(
@@ -225,11 +237,11 @@ def test_explain__contributions_of_earlier_batches_are_not_kept(
     alive: list[int] = []
     add = gradient._Sums.add
 
-    def watched(self: Any, contributions: Tensor, weights: Tensor) -> None:
-        assert contributions.shape[1] <= 2
+    def watched(self: Any, gradients: list[Tensor], factor: Tensor, weights: Tensor) -> None:
+        assert all(len(one) <= 2 for one in gradients)
         alive.append(sum(one() is not None for one in seen))
-        seen.append(weakref.ref(contributions))
-        add(self, contributions, weights)
+        seen.append(weakref.ref(gradients[0]))
+        add(self, gradients, factor, weights)
 
     monkeypatch.setattr(gradient._Sums, "add", watched)
     cocoax.IntegratedGradients(steps=20, batch_size=2).explain(encoder, images(1)[0], targets)

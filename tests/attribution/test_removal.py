@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -669,7 +672,65 @@ def test_interruption__while_extending(net: SmallNet, encoder: cocoax.Encoder, t
     torch.testing.assert_close(run.explain(target).values, longer.values, atol=1e-5, rtol=0)
 
 
+def test_interruption__between_rounds(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def press(_self: object, _run: Run, _targets: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cocoax.Rise, "more", press)
+
+    with pytest.raises(Interrupted) as caught:
+        cocoax.Rise(samples=40, grid=4, tolerance=1e-6).run(encoder, images(1)[0])
+
+    assert len(caught.value.run) == len(caught.value.run.masks) == 40
+    assert caught.value.run.stopped == "interrupted"
+
+
+SLOW_RUN = """
+import time, torch, cocoax
+
+def slow(batch):
+    print("encoding", flush=True)
+    time.sleep(0.02)
+    return torch.tanh(batch).flatten(1)
+
+encoder = cocoax.Encoder(slow, name="slow")
+explicand = torch.rand(3, 8, 8, generator=torch.Generator().manual_seed(0))
+target = cocoax.representation_similarity()
+try:
+    cocoax.Rise(samples=100_000, grid=4, batch_size=2).run(encoder, explicand, progress=False)
+except cocoax.Interrupted as stop:
+    kept = len(stop.run)
+    stop.run.extend(encoder, 10, progress=False)
+    whole = cocoax.Rise(samples=kept + 10, grid=4).explain(encoder, explicand, target, progress=False)
+    difference = float((stop.run.explain(target).values - whole.values).abs().max())
+    print("kept", kept, difference < 1e-5, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT for another process")
+def test_interruption__a_real_signal() -> None:
+    with subprocess.Popen([sys.executable, "-c", SLOW_RUN], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(12):  # the ends, the check that it is deterministic, and then at least eight batches of two
+            assert process.stdout.readline() == "encoding\n"
+        process.send_signal(signal.SIGINT)
+        words = process.stdout.read().split("\n")[-2].split()
+
+    assert words[0] == "kept"
+    assert int(words[1]) >= 14
+    assert words[2] == "True"
+    assert process.returncode == 0
+
+
 # --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_run__out_of_memory_on_a_single_input() -> None:
+    def huge(batch: Tensor) -> Tensor:
+        return torch.empty(10**15)
+
+    with pytest.raises(MemoryError, match="'huge' ran out of memory on a single input"):
+        METHODS["rise"].run(cocoax.Encoder(huge, name="huge"), images(1)[0])
 
 
 def test_explain__no_targets(encoder: cocoax.Encoder) -> None:

@@ -150,7 +150,7 @@ def test_efficient__slow_version(keep: float, samples: int) -> None:
 
     np.testing.assert_allclose(result.values.numpy(), np.mean(contributions, 0), atol=1e-5)
     assert result.standard_error is not None
-    expected = np.std(contributions, axis=0, ddof=1) / samples**0.5
+    expected = np.std(contributions, axis=0, ddof=1) / samples**0.5 * (1 + 3.6 / samples)  # wider where there are few
     np.testing.assert_allclose(result.standard_error.numpy(), expected, atol=1e-5)
 
 
@@ -246,6 +246,15 @@ def test_standard_error__calibrated(estimator: str, keep: float, samples: int) -
     # known to one part in √(2 · seeds), were all pixels one.
     ratio = errors.square().mean((0, 2, 3)) / (values - exact.truth).square().mean((0, 2, 3))
     assert float((ratio.sqrt() - 1).abs().max()) < 4 / (2 * seeds) ** 0.5
+
+
+def test_standard_error__covers_with_few_samples() -> None:
+    exact = toy(0.5)
+
+    found = [exact.estimate("efficient", 50, seed) for seed in range(1000)]
+
+    values, errors = torch.stack([values for values, _, _ in found]), torch.stack([error for _, error, _ in found])
+    assert 0.93 < float(((values - exact.truth).abs() < 1.96 * errors).double().mean()) < 0.97
 
 
 @pytest.mark.parametrize("keep", KEEPS)

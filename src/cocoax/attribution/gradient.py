@@ -103,7 +103,7 @@ class GradientMethod(Method):
                 start = 0
                 for (index, rows), point in zip(batch, points, strict=True):
                     stop = start + len(point.at)
-                    sums[index].add(gradients[:, start:stop] * point.factor, weights[rows])
+                    sums[index].add([gradient[start:stop] for gradient in gradients], point.factor, weights[rows])
                     start = stop
                 shown.update(start)
         description = self.describe()
@@ -127,26 +127,45 @@ class GradientMethod(Method):
 class _Sums:
     """Weighted sums over the points of one explicand: of the parts' gradients, and of the targets' squared values."""
 
+    # All is done in the memory layout in which gradients of images come, channels last: there it is a fraction of the work.
+
     def __init__(self, mixture: Tensor, explicand: Explicand, squared: bool) -> None:
         targets, parts = mixture.shape
+        channels, *places = explicand.tensor.shape
         self.explicand = explicand
         self.mixture = mixture.double()
-        self.parts = torch.zeros(parts, *explicand.tensor.shape, dtype=torch.float64)
+        self.parts = torch.zeros(parts, *places, channels, dtype=torch.float64)
         self.squares = torch.zeros(targets, *explicand.shape, dtype=torch.float64) if squared else None
         self.count = 0
 
-    def add(self, contributions: Tensor, weights: Tensor) -> None:
-        """Contributions ``[parts, n, C, H, W]`` of n points."""
-        self.parts += torch.einsum("pn...,n->p...", contributions, weights.to(contributions))
+    def add(self, gradients: list[Tensor], factor: Tensor, weights: Tensor) -> None:
+        """Gradients ``[n, C, ...]`` of each part at n points, to be multiplied by ``factor``."""
+        n = len(gradients[0])
+        factor = factor.expand(n if factor.ndim == gradients[0].ndim else 1, *gradients[0].shape[1:])
+        factor = factor.movedim(1, -1).contiguous()
+        row = weights.to(gradients[0])[None]
+        features = []
+        for total, gradient in zip(self.parts, gradients, strict=True):
+            each = gradient.movedim(1, -1) * factor
+            total += (row @ each.flatten(1)).view_as(total)
+            if self.squares is not None:
+                features.append(self._per_feature(each).flatten())
         if self.squares is not None:
-            means = self.explicand.per_feature(contributions).double()
-            self.squares += torch.einsum("tp,pn...->tn...", self.mixture, means).square().sum(1)
-        self.count += contributions.shape[1]
+            mixed = self.mixture.float() @ torch.stack(features)
+            self.squares += mixed.square_().view(len(mixed), n, *self.squares.shape[1:]).sum(1)
+        self.count += n
+
+    def _per_feature(self, each: Tensor) -> Tensor:
+        """Values of features from values ``[n, ..., C]`` of all elements."""
+        if self.explicand.tokens is not None:
+            return self.explicand.per_feature(each.movedim(-1, 1))
+        channels = each.shape[-1]  # a product is several times as fast as a mean over so few
+        return each.view(-1, channels) @ each.new_full((channels, 1), 1 / channels)
 
     @property
     def raw(self) -> Tensor:
-        """The attributions ``[targets, C, H, W]``."""
-        return torch.einsum("tp,p...->t...", self.mixture, self.parts)
+        """The attributions ``[targets, C, ...]``."""
+        return torch.einsum("tp,p...->t...", self.mixture, self.parts).movedim(-1, 1)
 
     def standard_error(self) -> Tensor | None:
         """Of each feature's value, for equally weighted random points."""
@@ -192,19 +211,25 @@ def _batches(explicands: int, points: int, size: int) -> Iterator[list[tuple[int
         yield batch
 
 
-def _gradients(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Target]) -> Tensor:
-    """Gradients of every part at every point, ``[parts, n, C, H, W]``; memory running out halves the batch."""
+def _gradients(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Target]) -> list[Tensor]:
+    """Gradients of every part at every point, ``[n, C, H, W]`` each; memory running out halves the batch."""
     try:
         return _gradients_at_once(encoder, at, own, parts)
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error) or len(at) == 1:
+        if not is_out_of_memory(error):
             raise
+        if len(at) == 1:
+            raise MemoryError(
+                f"The encoder {encoder.name!r} ran out of memory on the gradient of a single input of shape "
+                f"{list(at.shape[1:])}; use a smaller input, a smaller encoder, or a method that needs no gradient, such as "
+                "cocoax.Rise."
+            ) from error
         half = len(at) // 2
         halves = [(at[:half], own[:half]), (at[half:], own[half:])]
-        return torch.cat([_gradients(encoder, *part, parts) for part in halves], dim=1)
+        return [torch.cat(pair) for pair in zip(*(_gradients(encoder, *part, parts) for part in halves), strict=True)]
 
 
-def _gradients_at_once(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Target]) -> Tensor:
+def _gradients_at_once(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Target]) -> list[Tensor]:
     """One forward pass, one product per part; ``own`` is, for each point, the representation of its explicand."""
     inputs = encoder.collate(at).detach().requires_grad_()
     with torch.enable_grad(), frozen(encoder.owner):
@@ -222,13 +247,14 @@ def _gradients_at_once(encoder: Encoder, at: Tensor, own: list[Tensor], parts: l
             )
             if gradient is None:
                 raise RuntimeError(_no_gradient(encoder))
-            if not bool(torch.isfinite(gradient).all()):
+            # A sum is much faster than a look at every number, and finite only if all of them are.
+            if not bool(torch.isfinite(gradient.sum())) and not bool(torch.isfinite(gradient).all()):
                 raise ValueError(
                     f"The gradient of the encoder {encoder.name!r} is not finite at some points of this input; use a method "
                     "that removes parts, such as cocoax.Rise."
                 )
             gradients.append(gradient.to("cpu", torch.float32))
-    return torch.stack(gradients)
+    return gradients
 
 
 def _runs(own: list[Tensor]) -> Iterator[tuple[slice, Tensor]]:

@@ -19,6 +19,10 @@ from cocoax.features.masks import MaskGeometry
 from cocoax.features.segments import check_grid
 from cocoax.targets import Target, representation_similarity
 
+# Contributions are so uneven that their variance is known as well as that of n/3 normal ones (measured). Errors are made
+# wider by what Student's t is wider than the normal distribution there, 1 + (1.96² + 1) / (4 n/3): a tenth at 40 samples.
+FEW = 3.6
+
 
 @dataclass(frozen=True)
 class Rise(RemovalMethod):
@@ -130,9 +134,11 @@ def efficient_estimate(masks: GridMasks | BitMasks, y: Tensor) -> Estimate:
     models = torch.stack([masks.coarse_covariance(b) for b in fit.coefficients]) / p + fit.intercepts[:, :, None, None]
     rests = masks.weighted_sum(s, fit.fold)
     values = (counts * models + rests).sum(0) / n
-    apart = models - values
-    squares = masks.weighted_sum_of_squares(s.square()) + (2 * apart * rests + counts * apart.square()).sum(0)
-    return Estimate(values, _standard_error(squares, n), fit.intercepts.mean(0))
+    squares = masks.weighted_sum_of_squares(s.square())
+    for count, model, rest in zip(counts, models, rests, strict=True):
+        apart = model - values
+        squares += apart * (2 * rest + count * apart)
+    return Estimate(values, _standard_error(squares, n) * (1 + FEW / n), fit.intercepts.mean(0))
 
 
 def relative_error(attribution: Attribution) -> float:

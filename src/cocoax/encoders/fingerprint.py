@@ -68,18 +68,18 @@ def _structure(name: str, module: nn.Module) -> str:
     text = f"{name} {kind.__module__}.{kind.__qualname__} {module.extra_repr()}"
     if kind.__module__.startswith("torch.nn.") or not isinstance(kind.forward, FunctionType):
         return text  # torch's own are fully told by that, and compiled ones cannot be looked into
-    # Attributes that forward reads but never writes are settings; those that it writes count or record things.
     own = {**vars(kind), **vars(module)}
-    settings = {name: own[name] for name in _read(kind.forward) if name in own and not isinstance(own[name], nn.Module)}
+    read = _only_read(kind.forward.__code__)
+    settings = {name: own[name] for name in read if name in own and not isinstance(own[name], nn.Module)}
     return f"{text} {describe((kind.forward, settings))}"
 
 
-@lru_cache
-def _read(function: FunctionType) -> frozenset[str]:
-    """Names that a function reads but never writes."""
-    steps = list(dis.get_instructions(function))
+@lru_cache(maxsize=4096)  # code never changes, and one network has many modules of a kind
+def _only_read(code: CodeType) -> frozenset[Any]:
+    """Names that code reads but never writes. Attributes of them are settings; those it writes count or record things."""
+    steps = list(dis.get_instructions(code))
     written = {step.argval for step in steps if step.opname == "STORE_ATTR"}
-    return frozenset({step.argval for step in steps if step.opname.startswith("LOAD_")} - written)
+    return frozenset(step.argval for step in steps if step.opname.startswith("LOAD_")) - written
 
 
 def _probe(tensor: Tensor) -> tuple[object, int]:
@@ -113,7 +113,7 @@ def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
     if isinstance(value, tuple | list):
         return f"({', '.join(describe(item, within) for item in value)})"
     if isinstance(value, CodeType):
-        return f"{value.co_name} {value.co_code.hex()} {value.co_names} {describe(value.co_consts, within)}"
+        return _code(value)
     if isinstance(value, partial):
         return f"partial {describe((value.func, value.args, value.keywords), within)}"
     if isinstance(value, MethodType):
@@ -128,6 +128,12 @@ def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
     return f"{type(value).__qualname__} {_without_addresses(text)}"
 
 
+@lru_cache(maxsize=4096)
+def _code(code: CodeType) -> str:
+    return f"{code.co_name} {code.co_code.hex()} {code.co_names} {describe(code.co_consts)}"
+
+
+@lru_cache(maxsize=4096)
 def _names(code: CodeType) -> list[str]:
     """Global names that code uses, nested functions included."""
     nested = [name for part in code.co_consts if isinstance(part, CodeType) for name in _names(part)]

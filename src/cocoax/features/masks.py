@@ -43,9 +43,14 @@ class MaskGeometry:
         return _upsampling(self.height, self.rows, self.cell[0]), _upsampling(self.width, self.columns, self.cell[1])
 
     @cached_property
+    def up_single(self) -> tuple[Tensor, Tensor]:
+        """K in single precision, for masks at full size."""
+        return self.up[0].float(), self.up[1].float()
+
+    @cached_property
     def up_squared(self) -> tuple[Tensor, Tensor]:
         """Products of K with itself for every pair of equal or neighbouring cells: ``[cell, H, 2 rows - 1]``, …"""
-        rows, columns = (torch.cat([k * k, k[..., :-1] * k[..., 1:]], dim=-1) for k in self.up)
+        rows, columns = (torch.cat([k * k, k[..., :-1] * k[..., 1:]], dim=-1) for k in self.up_single)
         return rows, columns
 
     @cached_property
@@ -107,18 +112,20 @@ class GridMasks:
     def full(self, rows: slice) -> Tensor:
         """Some masks at full size, ``[n, H, W]`` in [0, 1]."""
         shifts = self.shifts[rows].long()
-        down, right = (k.float()[shifts[:, axis]] for axis, k in enumerate(self.geometry.up))
+        down, right = (k[shifts[:, axis]] for axis, k in enumerate(self.geometry.up_single))
         return down @ self.bits[rows].float() @ right.mT
 
     def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
         """Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, H, W]``.
 
-        With ``groups [n]`` (numbered from 0) the masks of each group are summed apart: ``[groups, k, H, W]``.
+        With ``groups [n]`` (numbered from 0) the masks of each group are summed apart: ``[groups, k, H, W]``, in single
+        precision, which is enough for residuals.
         """
-        return self._contract(weights, self.bits, self.geometry.up, groups)
+        matrices = self.geometry.up if groups is None else self.geometry.up_single
+        return self._contract(weights, self.bits, matrices, groups)
 
     def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
-        """Σᵢ wᵢ mᵢ² for every column of ``weights [n, k]``: ``[k, H, W]``."""
+        """Σᵢ wᵢ mᵢ² for every column of ``weights [n, k]``: ``[k, H, W]``, in single precision."""
         return self._contract(weights, self._squared_bits, self.geometry.up_squared)
 
     @cached_property
@@ -148,12 +155,12 @@ class GridMasks:
         down_flat, right_flat = down.transpose(0, 1).flatten(1), right.mT.flatten(0, 1)
         sums = []
         for weight in weights.float().unbind(1):
-            # Few terms go into each entry of the table, so single precision loses nothing; the rest is in double.
+            # Few terms go into each entry of the table, so single precision loses nothing; the rest is as precise as K is.
             table = torch.zeros(number * cell_down * cell_right, rows * columns)
             table.index_add_(0, index, flat * weight[:, None])
-            table = table.double().view(number, cell_down, cell_right, rows, columns).transpose(2, 3)
+            table = table.to(down.dtype).view(number, cell_down, cell_right, rows, columns).transpose(2, 3)
             sums.append(down_flat @ (table.reshape(number, cell_down * rows, -1) @ right_flat))
-        total = torch.stack(sums, dim=1)
+        total = torch.stack(sums, dim=1).double()
         return total if groups is not None else total[0]
 
     @cached_property
