@@ -31,7 +31,9 @@ def test_logistic__equals_scikit_learn(classes: int) -> None:
     # torch's standard deviation is of a sample, scikit-learn's of a population
     scaler.scale_ = scaler.scale_ * math.sqrt(len(x) / (len(x) - 1))
     known = LogisticRegression(C=0.3, max_iter=1000).fit(scaler.transform(x.numpy()), y)
-    np.testing.assert_allclose(head(asked).softmax(1).numpy(), known.predict_proba(scaler.transform(asked.numpy())), atol=2e-3)
+    np.testing.assert_allclose(
+        head(asked).softmax(1).numpy(), known.predict_proba(scaler.transform(asked.numpy())), atol=2e-3
+    )
     assert accuracy(head, x, y) == pytest.approx(known.score(scaler.transform(x.numpy()), y), abs=1e-6)
 
 

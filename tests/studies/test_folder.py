@@ -33,7 +33,9 @@ def test_results__are_read_as_written(tmp_path: Path) -> None:
 def test_results__of_other_options_are_refused(tmp_path: Path, other: dict[str, Any]) -> None:
     Results(tmp_path, {"runs": 2, "foil": 5}).write("1-0000", {"a": torch.zeros(1)}, {})
     before = content(tmp_path)
-    with pytest.raises(ValueError, match=r"holds results with other options: (runs was 2|foil was 5|grid was None), now it is"):
+    with pytest.raises(
+        ValueError, match=r"holds results with other options: (runs was 2|foil was 5|grid was None), now it is"
+    ):
         Results(tmp_path, other)
     assert content(tmp_path) == before
 

@@ -74,9 +74,11 @@ def test_tables__show_all_792_published_numbers(records: dict[str, Records], kin
     for name in paper_tables():
         lines = lines_of(name, records, kind)
         for row in (row for row in PUBLISHED if row["table"] == name):
-            place = (METHODS.get(row["method"], ""), LABELS[row["model" if row["study"] == "randomized" else "target"]]) if (
-                row["method"] != "random"
-            ) else ("Random", "Pixel noise")
+            place = (
+                (METHODS.get(row["method"], ""), LABELS[row["model" if row["study"] == "randomized" else "target"]])
+                if (row["method"] != "random")
+                else ("Random", "Pixel noise")
+            )
             column = 2 + 2 * list(SETTINGS).index(row["setting"]) + ["insertion", "deletion"].index(row["metric"])
             assert lines[place][column] == f"{row['mean']} ({row['ci95']})", (name, place)
             shown += 1
