@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import cocoax
 from cocoax import cli, demo
+from cocoax.studies import NAMES
 from tests.conftest import images
+from tests.studies.tiny import write_checkpoint, write_folders
 from tests.test_demo import load_starter
 
 
@@ -228,3 +234,95 @@ def test_main__bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_main__good_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_main(monkeypatch, "cache") == 0
     assert "holds 0 chunks" in capsys.readouterr().out
+
+
+# --- train and reproduce ----------------------------------------------------------------------------------------------
+
+SCALE = "--runs 1 --explicands 1 --corpus 4 --foil 6 --samples 10 --grid 3".split()
+
+
+def test_reproduce__lists_every_table_and_figure() -> None:
+    result = invoke("reproduce", "--list")
+    assert result.exit_code == 0
+    for name in NAMES:
+        assert name in result.output
+    assert invoke("reproduce").output == result.output
+
+
+def test_reproduce__main_from_folders_and_a_checkpoint(tmp_path: Path) -> None:
+    data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
+    arguments = ["--data", str(data), "--encoder", f"cifar-resnet:{checkpoint}", "--out", str(tmp_path / "out"), *SCALE]
+    result = invoke("reproduce", "main", *arguments, "--classes", "red,0")
+    assert result.exit_code == 0, result.output
+    folder = tmp_path / "out" / "cifar-resnet-net" / "main"
+    assert f"wrote {folder / 'results.json'}" in result.output
+    assert len(list((folder / "units").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "mian", "--data", "DATA"], "No study is called 'mian'; close are main"),
+        (["reproduce", "main"], "Say where the data are: --data FOLDER"),
+        (["reproduce", "main", "--data", "DATA", "--preset", "huge"], "'preset' parameter must be one of paper, small"),
+        (["reproduce", "main", "--data", "DATA", "--classes", "pink"], "The data have no class 'pink'"),
+        (["reproduce", "main", "--data", "nowhere"], "No folder at nowhere"),
+        (["train", "linear", "--data", "DATA", "--out", "x.safetensors"], "Say which encoder gets the classifier"),
+        (["train", "linear", "--data", "DATA", "--out", "x", "--encoder", "a:b", "--small"], "choose a new network"),
+        (["train", "simclr", "--data", "DATA", "--out", "x", "--encoder", "a:b"], "--encoder is for 'linear'"),
+        (["train", "classifier", "--data", "DATA", "--out", "x", "--small"], "There is no small recipe for classifier"),
+    ],
+)
+def test_studies__errors_are_sentences(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "DATA" in arguments:
+        data = str(write_folders(tmp_path / "data"))
+        arguments = [data if argument == "DATA" else argument for argument in arguments]
+    monkeypatch.chdir(tmp_path)
+    assert run_main(monkeypatch, *arguments) == 1
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_train__linear(tmp_path: Path) -> None:
+    data = write_folders(tmp_path / "data")
+    source = write_checkpoint(tmp_path / "net.safetensors", "simclr", classes=None)
+    arguments = ["--data", str(data), "--encoder", f"simclr:{source}", "--solver", "logistic"]
+    result = invoke("train", "linear", *arguments, "--out", str(tmp_path / "out.safetensors"))
+    assert result.exit_code == 0, result.output
+    assert "held-out accuracy" in result.output
+    assert cocoax.load(f"simclr:{tmp_path / 'out.safetensors'}").classes == ["blue", "green", "red"]
+
+
+@pytest.mark.slow
+def test_reproduce__killed_three_times_equals_uninterrupted(tmp_path: Path) -> None:
+    """SIGKILL at random moments; the same command goes on, and the results are the same bit for bit."""
+    data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
+    scale = "--runs 3 --explicands 4 --corpus 4 --foil 6 --samples 400 --grid 3".split()
+
+    def start(out: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "cocoax.cli", "reproduce", "main", "--data", str(data), *scale]
+        command += ["--encoder", f"cifar-resnet:{checkpoint}", "--out", str(tmp_path / out)]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+    def done(out: str) -> int:
+        return len(list((tmp_path / out).rglob("units/*.safetensors")))
+
+    assert start("whole").wait(600) == 0
+    random = np.random.default_rng()
+    counts = []
+    for _ in range(3):
+        before, process = done("parts"), start("parts")
+        while done("parts") < before + 2 and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.5))
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        counts.append(done("parts"))
+    assert 0 < counts[0] < counts[1] < counts[2] < 36
+    assert start("parts").wait(600) == 0
+    whole, parts = (next((tmp_path / out).rglob("results.json")).parent for out in ("whole", "parts"))
+    for path in [*whole.glob("*.json"), *whole.glob("*.md"), *whole.glob("*.tex"), *whole.glob("units/*.safetensors")]:
+        assert (parts / path.relative_to(whole)).read_bytes() == path.read_bytes(), path.name

@@ -427,12 +427,16 @@ def train(
 
     given = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if what is Trained.linear and encoder is None:
+        raise ValueError("Say which encoder gets the classifier, as in --encoder simclr:training/encoder.safetensors.")
+    if what is Trained.linear and (small or architecture is not None):
+        raise ValueError("--small and --architecture choose a new network; 'linear' takes the one of --encoder.")
+    if what is not Trained.linear and encoder is not None:
+        raise ValueError(f"--encoder is for 'linear'; {what.value} trains a new encoder.")
     training, held_out = open_data(data, "train"), open_data(data, "test")
-    if what is Trained.linear:
+    if encoder is not None:
         from cocoax.training.linear import train_linear
 
-        if encoder is None:
-            raise ValueError("Say which encoder gets the classifier, as in --encoder simclr:training/encoder.safetensors.")
         accuracy = train_linear(encoder, training, held_out, out, solver, **options)
         console.print(f"held-out accuracy {accuracy:.4f}", highlight=False)
         console.print(f"wrote {out}", highlight=False, soft_wrap=True, markup=False)
@@ -471,6 +475,9 @@ def reproduce(
     foil: Annotated[int | None, typer.Option(min=1)] = None,
     samples: Annotated[int | None, typer.Option(min=10, help="Masks of RISE.")] = None,
     grid: Annotated[int | None, typer.Option(min=1, help="Cells of a mask.")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="Those that take part, as names or numbers with commas between them; else all.")
+    ] = None,
     picture: Annotated[
         list[str] | None, typer.Option(help="For 'localisation': FILE:P:Q, a picture and two things in it; repeatable.")
     ] = None,
@@ -499,13 +506,13 @@ def reproduce(
     import matplotlib
 
     from cocoax.data import open_data
-    from cocoax.studies.reproduce import options_of, run_study
+    from cocoax.studies.reproduce import class_numbers, options_of, run_study
 
     matplotlib.use("Agg")
-    written = run_study(
-        name, cocoax.load(encoder), open_data(data, "train"), open_data(data, "test"), out, options_of(preset, asked)
-    )
-    _show_written(written)
+    options, train, held_out = options_of(preset, asked), open_data(data, "train"), open_data(data, "test")
+    if classes is not None:
+        options = replace(options, classes=class_numbers(classes, train.classes))
+    _show_written(run_study(name, cocoax.load(encoder), train, held_out, out, options))
 
 
 def _localisation(encoder: str, pictures: list[str], out: Path, preset: str, asked: dict[str, Any]) -> list[Path]:

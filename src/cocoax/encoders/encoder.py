@@ -166,9 +166,11 @@ class Encoder:
     def with_module(self, module: nn.Module, name: str) -> Self:
         """The same encoder around another module of the same architecture; without the text tower, whose space it left."""
         other = copy.copy(self)
-        other.module, other.name = module, name
+        # An encoder around a method of a module (``model.encode_image``) stays around that method.
+        other.module = module if isinstance(self.module, nn.Module) else getattr(module, self.module.__name__)
+        other.name = name
         other._text = other._image_tower = None
-        other._weights = weights_digest_of(module, name)
+        other._weights = weights_digest_of(other.module, name)
         other._submodule = other.layer_named(self.layer) if self.layer is not None else None
         other._checked = 0
         return other

@@ -17,6 +17,8 @@ Head = Callable[[Tensor], Tensor]
 
 def class_probability(head: Head, label: int, name: str | None = None) -> Callable[[Tensor], Tensor]:
     """The softmax probability that a classifier on top of the representation gives to one class."""
+    if label < 0:
+        raise ValueError(f"The 'label' parameter must be at least 0. Got {label} instead.")
 
     def probability(representations: Tensor) -> Tensor:
         return logits_of(head, representations, label + 1).softmax(1)[:, label]

@@ -48,11 +48,14 @@ class LinearProbe:
 
     def fit(self, representations: Tensor, labels: Tensor | np.ndarray, classes: int | None = None) -> nn.Linear:
         """A head ``d -> classes`` for representations ``[n, d]`` with labels ``[n]``."""
-        y = torch.as_tensor(np.asarray(labels)).long()
-        if representations.ndim != 2 or len(representations) != len(y) or len(y) == 0:
+        y = _labels(labels)
+        if representations.ndim != 2 or y.shape != representations.shape[:1] or len(y) == 0:
             raise ValueError(
-                f"A probe needs one label per representation [n, d]. Got {list(representations.shape)} and {len(y)} labels."
+                f"A probe needs representations [n, d] and labels [n]. Got shapes {list(representations.shape)} and "
+                f"{list(y.shape)} instead."
             )
+        if not bool(torch.isfinite(representations).all()):
+            raise ValueError("Some representations are NaN or infinite; leave those out.")
         number = int(y.max()) + 1 if classes is None else classes
         if int(y.min()) < 0 or int(y.max()) >= number:
             raise ValueError(f"Labels must lie between 0 and {number - 1}. Got {int(y.min())} to {int(y.max())} instead.")
@@ -107,7 +110,16 @@ def _empty(width: int, classes: int) -> nn.Linear:
         return nn.Linear(width, classes)
 
 
+def _labels(labels: Tensor | np.ndarray) -> Tensor:
+    found = np.asarray(labels)
+    if not np.issubdtype(found.dtype, np.integer):
+        raise TypeError(f"Labels must be integers, the numbers of classes. Got {found.dtype} instead.")
+    return torch.from_numpy(found.astype(np.int64))
+
+
 def accuracy(head: nn.Module, representations: Tensor, labels: Tensor | np.ndarray) -> float:
     """How often the head's highest output is the label."""
-    truth = torch.as_tensor(np.asarray(labels))
+    truth = _labels(labels)
+    if truth.shape != representations.shape[:1]:
+        raise ValueError(f"There are {len(representations)} representations but labels of shape {list(truth.shape)}.")
     return float((logits_of(head, representations).argmax(1) == truth).float().mean())

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from cocoax.encoders import Encoder
-from cocoax.seeding import check_seed
+from cocoax.seeding import check_seed, stream
 
 
 def randomised(encoder: Encoder, seed: int = 0, last: int | None = None) -> Encoder:
@@ -41,8 +41,9 @@ def randomised(encoder: Encoder, seed: int = 0, last: int | None = None) -> Enco
             continue
         for kind, parameter in layer.named_parameters(recurse=False):
             # A stream of its own for each tensor: the last layers get the same values, however many are redrawn.
-            generator = torch.Generator().manual_seed((seed << 32) + zlib.crc32(f"{name}.{kind}".encode()))
-            _redraw(parameter, generator)
+            random = stream(seed, zlib.crc32(f"{name}.{kind}".encode()))
+            # Torch's generator looks at 32 bits of its seed only.
+            _redraw(parameter, torch.Generator().manual_seed(int(random.integers(2**32))))
     return encoder.with_module(changed, f"{encoder.name}, {'all' if last is None else f'last {last}'} layers randomised")
 
 

@@ -19,7 +19,9 @@ class Interval:
     count: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f} ({self.half:.3f})"
+        """As the paper prints it: three decimals, or two and an exponent where the mean is below a hundredth."""
+        digits = ".3f" if abs(self.mean) >= 0.01 else ".2e"
+        return f"{self.mean:{digits}} ({self.half:{digits}})"
 
     @property
     def excludes_zero(self) -> bool:
@@ -35,6 +37,8 @@ def paper_interval(runs: Sequence[float] | np.ndarray) -> Interval:
 
 def t_interval(values: Sequence[float] | np.ndarray, confidence: float = 0.95) -> Interval:
     """Student's, which holds for a few runs too; infinite for one value, which says nothing about the spread."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"The 'confidence' parameter must lie between 0 and 1. Got {confidence!r} instead.")
     found = _values(values)
     count = len(found)
     if count == 1:

@@ -39,6 +39,11 @@ class Results:
                     f"{self.folder} holds results with other options: {other[0]} was {found.get(other[0])!r}, "
                     f"now it is {self.options.get(other[0])!r}. Pass another folder, or the same options."
                 )
+        elif any((self.folder / "units").glob("*.safetensors")):
+            raise ValueError(
+                f"{self.folder} holds results but not the options.json that tells how they were made; put that file back, "
+                "or pass another folder."
+            )
         else:
             write_text(path, json.dumps(self.options, indent=2) + "\n")
 
@@ -72,7 +77,10 @@ class Library:
         self.numbers = torch.zeros(0, dtype=torch.long)
         self.vectors = torch.zeros(0, 0)
         if self.path.exists():
-            tensors, header = read_safetensors(self.path, "representations")
+            try:
+                tensors, header = read_safetensors(self.path, "representations")
+            except ValueError as error:
+                raise ValueError(f"{error} Delete it; what was in it is then encoded again.") from error
             if header["space"] != self.space or header["images"] != len(data):
                 raise ValueError(f"{self.path} is of another encoder or other data; move it away.")
             self.numbers, self.vectors = tensors["numbers"], tensors["vectors"]

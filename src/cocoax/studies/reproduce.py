@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,20 @@ def options_of(preset: str, changes: Mapping[str, Any]) -> Options:
     if preset not in PRESETS:
         raise ValueError(f"The 'preset' parameter must be one of {', '.join(PRESETS)}. Got {preset!r} instead.")
     return replace(PRESETS[preset], **{name: value for name, value in changes.items() if value is not None})
+
+
+def class_numbers(asked: str, classes: Sequence[str]) -> tuple[int, ...]:
+    """The numbers of classes given by names or numbers, with commas between them."""
+    numbers = []
+    for item in (part.strip() for part in asked.split(",")):
+        if item in classes:
+            numbers.append(classes.index(item))
+        elif item.isdecimal() and int(item) < len(classes):
+            numbers.append(int(item))
+        else:
+            close = difflib.get_close_matches(item, classes, n=3, cutoff=0.3) or list(classes[:3])
+            raise ValueError(f"The data have no class {item!r}; close are {', '.join(close)}.")
+    return tuple(numbers)
 
 
 def run_study(

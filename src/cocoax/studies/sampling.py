@@ -69,8 +69,10 @@ def draw(
     other one equally often.
 
     """
-    if len(classes) < 2:
-        raise ValueError(f"A study needs at least two classes. Got {len(classes)}.")
+    if len(set(classes)) != len(classes) or len(classes) < 2:
+        raise ValueError(f"A study needs at least two classes, each of them once. Got {list(classes)}.")
+    if not 0 <= min(classes) <= max(classes) < len(train.classes):
+        raise ValueError(f"The data have the classes 0 to {len(train.classes) - 1}. Got {list(classes)}.")
     if min(explicands, corpus, foil) < 1:
         raise ValueError(f"Explicands, corpus and foil must be at least 1. Got {explicands}, {corpus} and {foil} instead.")
     chosen: list[list[int]] = []

@@ -76,9 +76,10 @@ class Options:
     classes: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("runs", "explicands", "corpus", "foil", "steps", "curve_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"The '{name}' parameter must be at least 1. Got {getattr(self, name)} instead.")
+        least = {"runs": 1, "explicands": 1, "corpus": 1, "foil": 1, "steps": 2, "curve_steps": 1}
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                raise ValueError(f"The '{name}' parameter must be at least {number}. Got {getattr(self, name)} instead.")
 
 
 PRESETS = {"paper": Options(), "small": Options(runs=2, explicands=1, samples=1000)}
@@ -107,7 +108,8 @@ class Study(ABC):
         self.classes = list(range(len(train.classes))) if options.classes is None else list(options.classes)
         probe = encoder.represent([held_out.images[0]], progress=False)
         outputs = logits_of(encoder.head, probe).shape[1]
-        if outputs != len(train.classes):
+        # A head for all of ImageNet's classes may be used on data with ten of them, if their names say so.
+        if outputs != len(train.classes) and not set(train.classes) <= set(encoder.classes or ()):
             raise ValueError(
                 f"The head of {encoder.name!r} tells {outputs} classes apart but the data have {len(train.classes)}; "
                 "use data or a head with the same classes."
@@ -137,19 +139,18 @@ class Study(ABC):
     # --- what they share ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def methods(self) -> tuple[str, ...]:
-        """Names of the methods."""
-        return tuple(self.methods_of(0))
+    def grid(self) -> int:
+        """Cells of a mask of RISE."""
+        return grid_of(self.encoder, self.held_out.images[0], self.options.grid)
 
     def methods_of(self, seed: int) -> dict[str, Method]:
         """The paper's three methods, RISE by both estimators, with a seed of their own for each explicand."""
         options = self.options
-        grid = grid_of(self.encoder, self.held_out.images[0], options.grid)
         return {
             "integrated_gradients": IntegratedGradients(options.steps),
             "gradient_shap": GradientShap(options.steps, seed=seed),
-            "rise": Rise(options.samples, grid, estimator="paper", seed=seed),
-            "rise_efficient": Rise(options.samples, grid, estimator="efficient", seed=seed),
+            "rise": Rise(options.samples, self.grid, estimator="paper", seed=seed),
+            "rise_efficient": Rise(options.samples, self.grid, estimator="efficient", seed=seed),
         }
 
     @property

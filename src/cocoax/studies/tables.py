@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ def rows_of(table: PaperTable, records: Records) -> list[Row]:
 def markdown(table: PaperTable, rows: Sequence[Row], encoder: str) -> str:
     """The table as Markdown; the best of our values for each method is bold."""
     settings = [f"{title} {arrow}" for title in SETTINGS.values() for arrow in ("↑", "↓")]
-    head = ["Method", "Target" if table.study == "main" else "Encoder", f"{encoder}, insertion ↑", "deletion ↓", *settings]
+    head = ["Method", _second(table), f"{encoder}, insertion ↑", "deletion ↓", *settings]
     best = _best(rows)
     lines = [f"### {table.title}", "", _line(head), _line(["---"] * len(head))]
     for row in rows:
@@ -82,7 +83,7 @@ def markdown(table: PaperTable, rows: Sequence[Row], encoder: str) -> str:
 def latex(table: PaperTable, rows: Sequence[Row], encoder: str) -> str:
     """The table as LaTeX (booktabs), in the paper's layout: settings side by side, ours first."""
     best = _best(rows)
-    settings = [encoder.replace("_", r"\_"), *SETTINGS.values()]
+    settings = [re.sub(r"([&%$#_{}])", r"\\\1", encoder), *SETTINGS.values()]
     heads = " & ".join(rf"\multicolumn{{2}}{{c}}{{{title}}}" for title in settings)
     rules = " ".join(rf"\cmidrule(lr){{{3 + 2 * index}-{4 + 2 * index}}}" for index in range(len(settings)))
     lines = [
@@ -93,7 +94,9 @@ def latex(table: PaperTable, rows: Sequence[Row], encoder: str) -> str:
         r"\begin{tabular}{ll" + "rr" * len(settings) + "}",
         r"\toprule",
         rf" & & {heads} \\ {rules}",
-        "Method & Target & " + " & ".join([r"Insertion ($\uparrow$) & Deletion ($\downarrow$)"] * len(settings)) + r" \\",
+        f"Method & {_second(table)} & "
+        + " & ".join([r"Insertion ($\uparrow$) & Deletion ($\downarrow$)"] * len(settings))
+        + r" \\",
     ]
     for group, several in itertools.groupby(rows, key=lambda row: row.group):
         lines.append(r"\midrule")
@@ -194,8 +197,14 @@ def _best(rows: Sequence[Row]) -> dict[str, set[tuple[str, int]]]:
     return best
 
 
+def _second(table: PaperTable) -> str:
+    """What the second column tells apart."""
+    return "Target" if table.study == "main" else "Encoder"
+
+
 def _marked(difference: Interval, metric: str) -> str:
-    text = f"{difference.mean:+.3f} ({difference.half:.3f})"
+    digits = ".3f" if max(abs(difference.mean), difference.half) >= 0.01 else ".2e"
+    text = f"{difference.mean:+{digits}} ({difference.half:{digits}})"
     if not difference.excludes_zero:
         return text
     return f"**{text}**" if (difference.mean > 0) == (metric == "insertion") else f"*{text}*"

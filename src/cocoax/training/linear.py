@@ -29,9 +29,9 @@ def train_linear(
         )
     if Path(out).suffix != ".safetensors":
         raise ValueError(f"The classifier and its encoder go to one file; call it something.safetensors. Got {out}.")
+    probe = LinearProbe(solver, **options)  # type: ignore[arg-type]
     found = load(encoder)
-    representations = found.represent(train.images)
-    head = LinearProbe(solver, **options).fit(representations, train.labels, len(train.classes))  # type: ignore[arg-type]
+    head = probe.fit(found.represent(train.images), train.labels, len(train.classes))
     right = accuracy(head, found.represent(held_out.images), held_out.labels)
     with safe_open(source, framework="pt") as file:
         header = json.loads((file.metadata() or {}).get("cocoax", "{}"))

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+import cocoax
+from cocoax.studies.completeness import Gap, completeness, completeness_table
+from tests.conftest import images
+
+
+def test_completeness__gaps_close(encoder: cocoax.Encoder) -> None:
+    corpus, foil = encoder.reference(images(4, seed=1)), encoder.reference(images(5, seed=2))
+    gaps = completeness(encoder, list(images(2)), corpus, foil, steps=(2, 60), samples=128, progress=False)
+    assert len(gaps) == 2 * 3 * 8
+    coarse, fine, shap = ([gap for gap in gaps if gap.method.endswith(end)] for end in (", 2 steps", ", 60 steps", "SHAP"))
+    assert max(gap.gap for gap in fine) < 1e-4  # the network is smooth
+    assert max(gap.gap for gap in fine) < max(gap.gap for gap in coarse)
+    assert max(gap.gap for gap in shap) < 1e-4
+    # What was to be explained is the score of the explicand minus that of its blur.
+    target = cocoax.contrastive_corpus_similarity(corpus, foil, "dot")
+    x = images(2)[0]
+    scores = target.score(encoder.represent([x, cocoax.Blur()(x)]))
+    own = next(gap for gap in fine if (gap.similarity, gap.target) == ("dot", "cocoa"))
+    assert own.difference == pytest.approx(float(scores[0] - scores[1]), abs=1e-5)
+
+
+def test_completeness_table__largest_gap_and_mean_difference() -> None:
+    gaps = [Gap("IG", "dot", "cocoa", 1.0, 1.5), Gap("IG", "dot", "cocoa", -0.5, -0.25), Gap("IG", "dot", "corpus", 2, 2)]
+    lines = completeness_table(gaps).splitlines()
+    assert lines[2:] == ["| IG | dot | cocoa | 0.8750 | 5.00e-01 |", "| IG | dot | corpus | 2.0000 | 0.00e+00 |"]

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import cocoax
+from cocoax.evaluation import randomised
+from cocoax.seeding import stream
+from cocoax.studies.randomisation import RandomisationStudy
+from cocoax.studies.study import METHODS, Run
+from tests.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
+
+
+def study(folder: Path) -> RandomisationStudy:
+    return RandomisationStudy(small_encoder(), TRAIN, HELD_OUT, folder, OPTIONS)
+
+
+def test_asks__references_by_the_explained_encoder_and_measures_by_the_trained_one(tmp_path: Path) -> None:
+    work = study(tmp_path)
+    run = Run(work, work.draw(123))
+    other = run.encoders["randomized"]
+    assert other.space != work.encoder.space
+    asks = work.asks(run, run.draw.explicands[0])
+    assert [(ask.case.key["class_case"], ask.key["model"]) for ask in asks] == [
+        ("same", "trained"),
+        ("same", "randomized"),
+        ("different", "trained"),
+        ("different", "randomized"),
+    ]
+    for ask in asks:
+        explained = work.encoder if ask.key["model"] == "trained" else other
+        assert ask.encoder is explained
+        assert {reference.space for reference in ask.target.references} == {explained.space}
+        measure = ask.case.measures[0]
+        assert isinstance(measure, cocoax.Target)
+        assert {reference.space for reference in measure.references} == {work.encoder.space}
+    one = run.draw.explicands[0]
+    numbers = run.draw.corpora[one.own]
+    expected = other.represent([TRAIN.images[number] for number in numbers])
+    torch.testing.assert_close(run.corpus(one.own, model="randomized").samples, expected, atol=1e-5, rtol=0)
+
+
+def test_explained__another_random_encoder_in_each_run(tmp_path: Path) -> None:
+    work = study(tmp_path)
+    spaces = {work.explained(seed)["randomized"].space for seed in (123, 456)}
+    assert len(spaces) == 2
+
+
+def test_run__one_value_by_hand(tmp_path: Path) -> None:
+    work = study(tmp_path)
+    records = work.run(progress=False)
+    trained, other, drawn = work.encoder, randomised(work.encoder, 123), work.draw(123)
+    one = drawn.explicands[3]
+    image = HELD_OUT.images[one.number]
+    corpus, foil = ([TRAIN.images[n] for n in kind[one.other]] for kind in (drawn.corpora, drawn.foils))
+    target = cocoax.contrastive_corpus_similarity(other.reference(corpus), other.reference(foil))
+    seed = int(stream(123, 2, 3).integers(2**31))
+    attribution = cocoax.GradientShap(3, seed=seed).explain(other, image, target)
+    measure = cocoax.contrastive_corpus_similarity(trained.reference(corpus), trained.reference(foil))
+    expected = cocoax.insertion(trained, image, attribution, measure, steps=4).auc
+    fields = ("class_case", "method", "model", "measure", "metric", "run", "explicand")
+    key = ("different", "gradient_shap", "randomized", "contrastive_corpus_similarity", "insertion", 123, one.number)
+    (found,) = records.grouped(*fields)[key]
+    np.testing.assert_allclose(found["value"], expected, atol=1e-5)
+    groups = records.grouped("class_case", "method", "model")
+    assert {key[2] for key in groups if key[1] in METHODS} == {"trained", "randomized"}

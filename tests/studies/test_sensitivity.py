@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import cocoax
+from cocoax.studies.sensitivity import CorpusSizeStudy, FoilSizeStudy, SizeStudy
+from cocoax.studies.study import Run
+from tests.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
+
+
+class Tiny(SizeStudy):
+    name = "corpus-size"
+    pairs = ((1, 6), (2, 6), (4, 3))
+    sizes = (4, 6)
+
+
+def test_pairs__are_the_papers() -> None:
+    assert CorpusSizeStudy.pairs == ((1, 1500), (5, 1500), (20, 1500), (50, 1500), (100, 1500), (200, 1500))
+    assert CorpusSizeStudy.sizes == (200, 1500)
+    assert FoilSizeStudy.pairs == ((100, 100), (100, 500), (100, 1500), (100, 2500), (100, 5000))
+    assert FoilSizeStudy.sizes == (100, 5000)
+
+
+def test_asks__sizes_are_nested_and_each_is_judged_by_its_own(tmp_path: Path) -> None:
+    work = Tiny(small_encoder(), TRAIN, HELD_OUT, tmp_path, OPTIONS)
+    run = Run(work, work.draw(123))
+    one = run.draw.explicands[0]
+    asks = work.asks(run, one)
+    assert [(ask.case.key["class_case"], ask.case.key["corpus"], ask.case.key["foil"]) for ask in asks] == [
+        (case, *pair) for case in ("same", "different") for pair in Tiny.pairs
+    ]
+    for ask, label in zip(asks, [one.own] * 3 + [one.other] * 3, strict=True):
+        corpus, foil = ask.target.references
+        size, foil_size = ask.case.key["corpus"], ask.case.key["foil"]
+        assert (corpus.count, foil.count) == (size, foil_size)
+        whole = run.corpus(label)
+        assert whole.samples is not None
+        torch.testing.assert_close(corpus.samples, whole.samples[:size])
+        measure = ask.case.measures[0]
+        assert isinstance(measure, cocoax.Target)
+        assert measure.references == [corpus, foil]
+
+
+def test_run__random_is_a_reference_for_each_size(tmp_path: Path) -> None:
+    records = Tiny(small_encoder(), TRAIN, HELD_OUT, tmp_path, OPTIONS).run(progress=False)
+    groups = records.grouped("class_case", "method", "corpus", "foil", "measure", "metric")
+    for pair in Tiny.pairs:
+        for method in ("random", "rise", "integrated_gradients"):
+            assert len(groups["same", method, *pair, "corpus_majority_probability", "insertion"]) == 12
+    assert len({key[2:4] for key in groups}) == 3
+
+
+def test_run__one_value_by_hand(tmp_path: Path) -> None:
+    work = Tiny(small_encoder(), TRAIN, HELD_OUT, tmp_path, OPTIONS)
+    records = work.run(progress=False)
+    drawn, encoder = work.draw(456), work.encoder
+    one = drawn.explicands[1]
+    corpus = encoder.reference([TRAIN.images[n] for n in drawn.corpora[one.own][:4]])
+    foil = encoder.reference([TRAIN.images[n] for n in drawn.foils[one.own][:3]])
+    target = cocoax.contrastive_corpus_similarity(corpus, foil)
+    image = HELD_OUT.images[one.number]
+    attribution = cocoax.IntegratedGradients(3).explain(encoder, image, target)
+    expected = cocoax.insertion(encoder, image, attribution, target, steps=4).auc
+    fields = ("class_case", "method", "corpus", "foil", "measure", "metric", "run", "explicand")
+    key = ("same", "integrated_gradients", 4, 3, "contrastive_corpus_similarity", "insertion", 456, one.number)
+    (found,) = records.grouped(*fields)[key]
+    np.testing.assert_allclose(found["value"], expected, atol=1e-5)
+
+
+def test_study__needs_its_own_sizes_whatever_the_options_say(tmp_path: Path) -> None:
+    work = CorpusSizeStudy(small_encoder(), TRAIN, HELD_OUT, tmp_path, OPTIONS)
+    with pytest.raises(ValueError, match="has 8 images but 200 corpus images were asked for"):
+        work.run(progress=False)
