@@ -57,6 +57,48 @@ def demo(
         console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
 
 
+@app.command(name="ask-text")
+def ask_text(
+    text: Annotated[str, typer.Argument(help="The text to explain; - reads it from standard input.")],
+    like: Annotated[list[str], typer.Option(help="What it is compared with; may be given several times.")],
+    unlike: Annotated[list[str] | None, typer.Option(help="Rather than what; may be given several times.")] = None,
+    match: Annotated[
+        bool, typer.Option("--match", help="TEXT is a query, --like the document it found: explain both sides.")
+    ] = False,
+    encoder: Annotated[
+        str, typer.Option(help="The text encoder, as for cocoax.load: minilm, st:NAME_OR_FOLDER, …")
+    ] = "minilm",
+    features: Annotated[str, typer.Option(help="words, tokens or sentences")] = "words",
+    removal: Annotated[str | None, typer.Option(help="How words are removed: mask, deletion or attention.")] = None,
+    method: Annotated[str, typer.Option(help="rise, kernel-shap, occlusion or integrated-gradients")] = "rise",
+    samples: Annotated[int, typer.Option(help="Texts with words removed to encode.", min=10)] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of what is removed.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.")] = None,
+) -> None:
+    """Which words of a text make it similar to some things, rather than to others?"""
+    import sys
+
+    from cocoax.ask_text import answer, print_side, write_answers
+
+    sides = answer(
+        sys.stdin.read() if text == "-" else text,
+        like,
+        unlike or [],
+        match=match,
+        encoder=encoder,
+        features=features,
+        removal=removal,
+        method=method,
+        samples=samples,
+        seed=seed,
+    )
+    for heading, side in sides.items():
+        print_side(console, heading, side)
+    if out is not None:
+        for path in write_answers(out, sides):
+            console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
+
+
 @app.command()
 def bench(
     quick: Annotated[bool, typer.Option("--quick/--full", help="A few minutes, or all of it.")] = True,
@@ -429,6 +471,9 @@ def reproduce(
     foil: Annotated[int | None, typer.Option(min=1)] = None,
     samples: Annotated[int | None, typer.Option(min=10, help="Masks of RISE.")] = None,
     grid: Annotated[int | None, typer.Option(min=1, help="Cells of a mask.")] = None,
+    picture: Annotated[
+        list[str] | None, typer.Option(help="For 'localisation': FILE:P:Q, a picture and two things in it; repeatable.")
+    ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="Name every table and figure.")] = False,
 ) -> None:
     """Run an experiment of the paper on any encoder and data, and see its numbers beside the published ones."""
@@ -443,6 +488,10 @@ def reproduce(
     if name not in NAMES:
         close = difflib.get_close_matches(name, NAMES, n=3, cutoff=0.3)
         raise ValueError(f"No study is called {name!r}; close are {', '.join(close) or 'none'}. --list names them all.")
+    asked = {"runs": runs, "explicands": explicands, "corpus": corpus, "foil": foil, "samples": samples, "grid": grid}
+    if name == "localisation":
+        _show_written(_localisation(encoder, picture or [], out, preset, asked))
+        return
     if data is None:
         raise ValueError(
             "Say where the data are: --data FOLDER, of CIFAR-10, ImageNet, Imagenette, MURA or of class folders."
@@ -453,11 +502,31 @@ def reproduce(
     from cocoax.studies.reproduce import options_of, run_study
 
     matplotlib.use("Agg")
-    asked = {"runs": runs, "explicands": explicands, "corpus": corpus, "foil": foil, "samples": samples, "grid": grid}
     written = run_study(
         name, cocoax.load(encoder), open_data(data, "train"), open_data(data, "test"), out, options_of(preset, asked)
     )
-    for file in written:
+    _show_written(written)
+
+
+def _localisation(encoder: str, pictures: list[str], out: Path, preset: str, asked: dict[str, Any]) -> list[Path]:
+    import matplotlib
+
+    from cocoax.data.samples import collage, photo
+    from cocoax.studies.reproduce import options_of, run_localisation
+
+    matplotlib.use("Agg")
+    parts = [text.rsplit(":", 2) for text in pictures]
+    wrong = [text for text, part in zip(pictures, parts, strict=True) if len(part) != 3]
+    if wrong:
+        raise ValueError(f"A picture for 'localisation' is FILE:P:Q, as in photo.jpg:cat:dog. Got {wrong[0]!r}.")
+    given = [(file, p, q) for file, p, q in parts]
+    shown: list[Any] = [*given] or [(collage(), "cat", "motorbike"), (photo("astronaut"), "rocket", "helmet")]
+    name = "starter" if encoder == "simclr-cifar10-small" else encoder  # captions need a text tower
+    return run_localisation(cocoax.load(name), shown, out, options_of(preset, asked))
+
+
+def _show_written(files: list[Path]) -> None:
+    for file in files:
         console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
 
 

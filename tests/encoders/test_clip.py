@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,25 @@ def test_siglip2__pictures_of_different_shapes_make_a_reference(
     alone = torch.cat([encoder.represent(picture) for picture in mixed])
     torch.testing.assert_close(encoder.represent(mixed), alone, rtol=0, atol=1e-5)
     assert encoder.reference(mixed).count == 5
+
+
+def test_siglip2__processor_that_gives_no_patches(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(folders["siglip2"], tmp_path / "wrong"))
+    (folder / "preprocessor_config.json").write_text(json.dumps(tiny.SQUEEZED))
+    with pytest.raises(ValueError, match=r"takes patches, but its image processor is SiglipImageProcessor.* gives none"):
+        load(folder)
+
+
+@pytest.mark.parametrize("family", ["clip", "siglip", "siglip2", "align"])
+def test_load__what_save_pretrained_writes(
+    family: str, folders: dict[str, Path], pictures: list[Image.Image], tmp_path: Path
+) -> None:
+    with tiny.making():
+        transformers.AutoModel.from_pretrained(folders[family]).save_pretrained(tmp_path / family)
+        transformers.AutoProcessor.from_pretrained(folders[family]).save_pretrained(tmp_path / family)
+    hub, saved = load(folders[family]), load(tmp_path / family)
+    assert torch.equal(saved.represent(pictures), hub.represent(pictures))
+    assert torch.equal(saved.text.represent(CAPTIONS), hub.text.represent(CAPTIONS))
 
 
 # --- texts --------------------------------------------------------------------------------------------------------------

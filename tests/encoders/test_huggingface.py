@@ -230,9 +230,9 @@ def bert(tmp_path: Path) -> Path:
 
 def test_load__a_text_model_goes_to_the_text_loader(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(huggingface, "_loader", lambda *where: lambda *what, **options: asked.append((where, what, options)))
+    monkeypatch.setattr(huggingface, "_text_loader", lambda: lambda *what, **options: asked.append((what, options)))
     load(bert, pooling="mean")
-    assert asked == [(("cocoax.encoders.sentence", "load_hf_text"), (str(bert),), {"pooling": "mean"})]
+    assert asked == [((str(bert),), {"pooling": "mean"})]
 
 
 def test_load__unknown_option(folders: dict[str, Path]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import save_file
 
 import cocoax
 from cocoax import Encoder
@@ -24,9 +22,6 @@ if find_spec("open_clip") is None:
     pytest.skip("open_clip is not installed", allow_module_level=True)
 
 CAPTIONS = ["a cat", "Dog!", "the fox jumps"]
-VISION = {"image_size": 32, "layers": 2, "width": 32, "head_width": 8, "patch_size": 8}
-TEXT = {"context_length": 20, "vocab_size": 49408, "width": 32, "heads": 4, "layers": 2}
-NORMALISE = {"mean": [0.48, 0.46, 0.41], "std": [0.27, 0.26, 0.28]}
 
 
 @pytest.fixture(scope="module")
@@ -34,30 +29,14 @@ def library() -> Any:
     return import_library("open_clip", "open_clip", "open_clip")
 
 
-def write(folder: Path, library: Any, preprocess: dict[str, Any], text: dict[str, Any] | None = None) -> Path:
-    folder.mkdir()
-    text = text or {}
-    config = {
-        "model_cfg": {"embed_dim": 12, "vision_cfg": VISION, "text_cfg": TEXT | text},
-        "preprocess_cfg": NORMALISE | preprocess,
-    }
-    (folder / "open_clip_config.json").write_text(json.dumps(config))
-    if "hf_tokenizer_name" in text:
-        tiny.bert_tokenizer().save_pretrained(folder)
-    with tiny.making():
-        model = tiny.lively(library.create_model(f"local-dir:{folder}", load_weights=False))
-    save_file(model.state_dict(), folder / "open_clip_model.safetensors")
-    return folder
-
-
 @pytest.fixture(scope="module")
 def folders(library: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("open_clip")
     own = {"hf_tokenizer_name": "in the folder", "vocab_size": 64, "pool_type": "last"}
     return {
-        "crop": write(root / "crop", library, {}),
-        "squash": write(root / "squash", library, {"resize_mode": "squash", "interpolation": "bilinear"}),
-        "tokenizer": write(root / "tokenizer", library, {}, own),  # padding counts, as SigLIP has it
+        "crop": tiny.open_clip(root / "crop", library, {}),
+        "squash": tiny.open_clip(root / "squash", library, {"resize_mode": "squash", "interpolation": "bilinear"}),
+        "tokenizer": tiny.open_clip(root / "tokenizer", library, {}, own),  # padding counts, as SigLIP has it
     }
 
 

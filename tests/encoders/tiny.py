@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import save_file
 from torch import nn
 
+POSITIONS = 16  # tokens that a text may have
 LETTERS = list(string.ascii_lowercase)
 TEXT = {"hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4}
 IMAGE = {**TEXT, "image_size": 24, "patch_size": 6}
@@ -135,8 +137,13 @@ def gemma_tokenizer(**options: Any) -> Any:
 
 def clip(folder: Path, kind: str = "CLIP", eos: int | None = None, **vision: Any) -> Path:
     """CLIP, and models that differ in few things."""
-    tokenizer = clip_tokenizer(model_max_length=16)
-    text = {**TEXT, "vocab_size": len(tokenizer), "max_position_embeddings": 16, "bos_token_id": tokenizer.bos_token_id}
+    tokenizer = clip_tokenizer(model_max_length=POSITIONS)
+    text = {
+        **TEXT,
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": POSITIONS,
+        "bos_token_id": tokenizer.bos_token_id,
+    }
     text |= {"eos_token_id": tokenizer.eos_token_id if eos is None else eos, "pad_token_id": 1}
     vision = {**IMAGE, **vision}
     config = getattr(transformers, f"{kind}Config")(text_config=text, vision_config=vision, projection_dim=12)
@@ -179,6 +186,7 @@ def siglip2(folder: Path, **tokenizer_options: Any) -> Path:
     vision = {**TEXT, "patch_size": 16, "num_patches": 16}
     config = transformers.Siglip2Config(text_config=text, vision_config=vision)
     naflex = {"image_processor_type": "Siglip2ImageProcessor", "patch_size": 16, "max_num_patches": 20, "do_resize": True}
+    naflex |= {"processor_class": "Siglip2Processor"}
     naflex |= {"do_rescale": True, "do_normalize": True, "image_mean": MEAN, "image_std": STD, "resample": 2}
     return write(folder, lively(transformers.Siglip2Model(config)), naflex, tokenizer)
 
@@ -223,6 +231,24 @@ def vision_text_dual(folder: Path) -> Path:
         projection_dim=12,
     )
     return write(folder, lively(transformers.VisionTextDualEncoderModel(config)), CROPPED, tokenizer)
+
+
+def open_clip(folder: Path, library: Any, preprocess: dict[str, Any], text: dict[str, Any] | None = None) -> Path:
+    """A model as OpenCLIP lays it down."""
+    folder.mkdir()
+    vision = {"image_size": 32, "layers": 2, "width": 32, "head_width": 8, "patch_size": 8}
+    words = {"context_length": 20, "vocab_size": 49408, "width": 32, "heads": 4, "layers": 2} | (text or {})
+    config = {
+        "model_cfg": {"embed_dim": 12, "vision_cfg": vision, "text_cfg": words},
+        "preprocess_cfg": {"mean": MEAN, "std": STD} | preprocess,
+    }
+    (folder / "open_clip_config.json").write_text(json.dumps(config))
+    if "hf_tokenizer_name" in words:
+        bert_tokenizer().save_pretrained(folder)
+    with making():
+        model = lively(library.create_model(f"local-dir:{folder}", load_weights=False))
+    save_file(model.state_dict(), folder / "open_clip_model.safetensors")
+    return folder
 
 
 DUAL: dict[str, Callable[[Path], Path]] = {

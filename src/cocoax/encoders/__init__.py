@@ -8,11 +8,23 @@ import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
+from cocoax.encoders.columns import TabularEncoder
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.images import Explicand, ImagePreprocess
-from cocoax.encoders.text import TextEncoder
+from cocoax.encoders.explicand import Explicand
+from cocoax.encoders.images import ImagePreprocess
+from cocoax.encoders.text import EmbeddedText, TextEncoder
 
-__all__ = ["ENCODERS", "Encoder", "Explicand", "ImagePreprocess", "Known", "TextEncoder", "load"]
+__all__ = [
+    "ENCODERS",
+    "EmbeddedText",
+    "Encoder",
+    "Explicand",
+    "ImagePreprocess",
+    "Known",
+    "TabularEncoder",
+    "TextEncoder",
+    "load",
+]
 
 
 @dataclass(frozen=True)
@@ -80,6 +92,12 @@ ENCODERS: dict[str, Known] = {
         "cocoax.encoders.open_clip:load_open_clip",
         ("open_clip",),
         "open_clip",
+    ),
+    "st:": Known(
+        "text encoders of sentence-transformers",
+        "cocoax.encoders.sentence:load_sentence_transformer",
+        ("sentence_transformers", "transformers"),
+        "hf",
     ),
 }
 

@@ -95,6 +95,11 @@ class PatchPreprocess:
     """The image processor of such a model, with its patches put together again to a picture ``[3, H, W]``."""
 
     def __init__(self, processor: Any) -> None:
+        if "spatial_shapes" not in processor.model_input_names:
+            raise ValueError(
+                f"The model takes patches, but its image processor is {type(processor).__name__}, which gives none; expected "
+                "Siglip2ImageProcessor as the image_processor_type in preprocessor_config.json."
+            )
         self.processor = processor
 
     def __call__(self, image: Image.Image) -> Tensor:

@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from cocoax.encoders.fingerprint import describe, digest, file_digest, weights_digest_of
+from cocoax.encoders.fingerprint import WeightsDigest, describe, digest, file_digest, weights_digest_of
 from cocoax.encoders.images import (
     WHOLE,
     Explicand,
@@ -55,6 +55,8 @@ class Encoder:
         classes: the names of the head's classes, in the order of its outputs.
         text: the text tower of an image-and-text encoder; both must share one representation space.
         name: shown in pictures; for a bare callable it also is what references and caches recognise it by.
+        features: ``"pixels"``. With ``"columns"`` it is a :class:`cocoax.TabularEncoder`, for rows of a table, and takes
+            the options of that.
 
     Inputs are pictures (paths, PIL images, uint8 arrays ``[H, W, C]``) or preprocessed float tensors ``[C, H, W]``.
     The module runs in eval mode, where its parameters are, and is left as it was found.
@@ -62,6 +64,18 @@ class Encoder:
     """
 
     hint = "Check the number of channels and the size that it expects."  # where the module itself fails
+
+    def __new__(cls, *_args: Any, features: str = "pixels", **_options: Any) -> Encoder:
+        """An encoder of tables for ``features="columns"``, of images otherwise."""
+        if cls is Encoder and features == "columns":
+            from cocoax.encoders.columns import TabularEncoder
+
+            return super().__new__(TabularEncoder)
+        if cls is Encoder and features != "pixels":
+            raise ValueError(
+                f"The 'features' parameter must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder. Got {features!r}."
+            )
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -74,6 +88,7 @@ class Encoder:
         classes: Sequence[str] | None = None,
         text: Encoder | None = None,
         name: str | None = None,
+        features: str = "pixels",
     ) -> None:
         if not callable(module):
             raise TypeError(f"An encoder must be an nn.Module or a callable. Got {type(module).__name__} instead.")
@@ -119,7 +134,8 @@ class Encoder:
     @property
     def recognisable(self) -> bool:
         """Whether the fingerprint means anything beyond this process; that of an unnamed callable does not."""
-        return not self._weights().startswith("unnamed-")
+        # Of a module there is always a digest, and reading all its weights to see that would take long.
+        return isinstance(self._weights, WeightsDigest) or not self._weights().startswith("unnamed-")
 
     @property
     def space(self) -> str:
@@ -222,6 +238,10 @@ class Encoder:
         if image is None or box_of is None:  # which part of a picture it shows is not known
             return Explicand(tensor, picture_of_tensor(tensor))
         return Explicand(tensor, picture_of(image), box_of(image.size))
+
+    def differentiable(self, explicand: Explicand) -> tuple[Encoder, Explicand]:
+        """The encoder and the explicand as gradients see them: float tensors in, representations out."""
+        return self, explicand
 
     def _preprocessed(self, image: Image.Image) -> Tensor:
         if self.preprocess is None:

@@ -41,15 +41,17 @@ def load_hf(name: str, **options: Any) -> Encoder:
     folder = Folder("hf", name, options.get("revision"))
     kind = folder.model_class
     if is_dual(kind):
-        return _loader("cocoax.encoders.clip", "load_clip")(name, **options)
+        from cocoax.encoders.clip import load_clip  # which uses this module
+
+        return load_clip(name, **options)
     if getattr(kind, "main_input_name", None) == "pixel_values":
         return load_hf_vision(name, **options)
-    return _loader("cocoax.encoders.sentence", "load_hf_text")(name, **options)
+    return _text_loader()(name, **options)
 
 
-def _loader(module: str, function: str) -> Callable[..., Encoder]:
+def _text_loader() -> Callable[..., Encoder]:
     try:
-        loader: Callable[..., Encoder] = getattr(import_module(module), function)
+        loader: Callable[..., Encoder] = import_module("cocoax.encoders.sentence").load_hf_text
     except ImportError as error:
         raise ImportError(f"This is a text model, which this version of Cocoax cannot load as 'hf:' ({error}).") from error
     return loader

@@ -12,10 +12,12 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from cocoax.encoders.explicand import WHOLE as WHOLE
+from cocoax.encoders.explicand import Box as Box
+from cocoax.encoders.explicand import Explicand as Explicand
+
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
-Box = tuple[float, float, float, float]
-WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 
 
 def image_files(folder: Path) -> list[Path]:
@@ -189,22 +191,6 @@ class ImagePreprocess:
     def _margin(left_over: int) -> int:
         """Pixels cut off before the crop, of so many that are cut off on both sides: as torchvision does."""
         return round(left_over / 2)
-
-
-@dataclass(frozen=True)
-class Explicand:
-    """An input, ready to be explained, and what is needed to draw a map over its picture.
-
-    Attributes:
-        tensor: the preprocessed input ``[C, H, W]``; explicands are masked after preprocessing.
-        picture: uint8 ``[h, w, 3]``, the original.
-        box: which part of the picture the tensor shows.
-
-    """
-
-    tensor: Tensor
-    picture: Tensor
-    box: Box = WHOLE
 
 
 def picture_of(image: Image.Image, longest: int = 1024) -> Tensor:

@@ -11,5 +11,7 @@ NAMES: dict[str, tuple[str, str]] = {
     **{name: (table.title, table.study) for name, table in paper_tables().items()},
     "corpus-size": ("figures: how results depend on the size of the corpus", "corpus-size"),
     "foil-size": ("figures: how results depend on the size of the foil", "foil-size"),
+    "augmentations": ("figures: what survives each of seven augmentations", "augmentations"),
+    "localisation": ("figure: what a caption names, with an image-and-text encoder", "localisation"),
     "completeness": ("check: attributions add up to what the explicand changes", "completeness"),
 }

@@ -144,8 +144,7 @@ class Study(ABC):
     def methods_of(self, seed: int) -> dict[str, Method]:
         """The paper's three methods, RISE by both estimators, with a seed of their own for each explicand."""
         options = self.options
-        side = max(self.encoder.explicand(self.held_out.images[0]).tensor.shape[1:]) if options.grid is None else 0
-        grid = (4 if side <= 64 else 7) if options.grid is None else options.grid
+        grid = grid_of(self.encoder, self.held_out.images[0], options.grid)
         return {
             "integrated_gradients": IntegratedGradients(options.steps),
             "gradient_shap": GradientShap(options.steps, seed=seed),
@@ -322,6 +321,13 @@ def four_targets(corpus: Reference, foil: Reference, similarity: str) -> dict[st
         "corpus": corpus_similarity(corpus, similarity),
         "cocoa": contrastive_corpus_similarity(corpus, foil, similarity),
     }
+
+
+def grid_of(encoder: Encoder, image: Any, asked: int | None) -> int:
+    """Cells of a mask: the paper's choice for the size of the encoder's inputs, unless something else was asked for."""
+    if asked is not None:
+        return asked
+    return 4 if max(encoder.explicand(image).tensor.shape[1:]) <= 64 else 7
 
 
 def versions() -> dict[str, str]:
