@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -279,10 +280,11 @@ def test_resnet__computes_what_torchvision_does(
     torch.testing.assert_close(encoder.head(found), head(found))
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("timm") is None, reason="timm is not installed")
 @pytest.mark.parametrize("family", ["resnet18", "resnet50"])
 def test_resnet__computes_what_timm_does(family: str, tmp_path: Path) -> None:
     """timm's ResNets have the names and the architecture of torchvision's."""
-    pytest.importorskip("timm")
     timm = import_library("timm", "timm", "timm")
     model = made(lambda: timm.create_model(family, num_classes=5))
     with torch.no_grad():
