@@ -17,6 +17,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade pip
 	$(BIN)/pip install -q -c constraints.txt -e '.[starter,dev]'
+	@# With their dependencies these would bring a torchvision that does not fit torch's CPU build; they are used without.
+	$(BIN)/pip install -q --no-deps 'timm>=1.0' 'open_clip_torch>=2.24' ftfy wcwidth
 	@touch $@
 
 install: $(INSTALLED)

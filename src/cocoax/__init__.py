@@ -29,9 +29,10 @@ from cocoax.attribution import (
     SmoothGrad,
     VanillaGradients,
 )
-from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TextEncoder, load
+from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load
 from cocoax.evaluation import Curve, curves, deletion, insertion
-from cocoax.features import Baseline, Blur, Constant, Fixed, Mean, Noise
+from cocoax.features import AttentionMask, Background, Baseline, Blur, Constant, Deletion, Fixed, MaskToken, Mean, Noise
+from cocoax.match import Match, explain_match
 from cocoax.questions import Answer, Question, Side, ask
 from cocoax.references import Reference, cache_info, clear_cache, foil_size
 from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
@@ -49,6 +50,7 @@ __all__ = [
     "Encoder",
     "Explicand",
     "ImagePreprocess",
+    "TabularEncoder",
     "TextEncoder",
     "load",
     # similarities s
@@ -70,11 +72,15 @@ __all__ = [
     "corpus_similarity",
     "representation_similarity",
     "similarity_to",
-    # what replaces removed pixels
+    # what replaces removed pixels, words and columns
+    "AttentionMask",
+    "Background",
     "Baseline",
     "Blur",
     "Constant",
+    "Deletion",
     "Fixed",
+    "MaskToken",
     "Mean",
     "Noise",
     # attribution methods φ
@@ -97,6 +103,9 @@ __all__ = [
     "Question",
     "Side",
     "ask",
+    # why texts match
+    "Match",
+    "explain_match",
     # evaluation η
     "Curve",
     "curves",

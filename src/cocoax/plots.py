@@ -93,6 +93,44 @@ def overlay(
     return ax
 
 
+def bars(
+    attribution: Attribution, ax: Axes | None = None, *, most: int = 40, title: str | None = None, limit: float | None = None
+) -> Axes:
+    """Draw the attribution of words or columns as bars, with two standard errors to both sides where they are known.
+
+    Args:
+        attribution: what to draw.
+        ax: matplotlib axes to draw on; new ones if not given.
+        most: how many features are drawn, in their own order; if there are more, those of the largest values.
+        title: by default the question and the score.
+        limit: the axis runs from -limit to +limit.
+
+    """
+    import matplotlib.pyplot as plt
+
+    if attribution.tokens is None:
+        raise ValueError("Bars are for words and columns; draw the attribution of an image with cocoax.plots.overlay.")
+    values = attribution.values.numpy() - attribution.neutral
+    drawn = np.sort(np.argsort(-np.abs(values), kind="stable")[:most])
+    if ax is None:
+        ax = plt.subplots(figsize=(5, 0.9 + 0.26 * len(drawn)), layout="constrained")[1]
+    errors = None if attribution.standard_error is None else 2 * attribution.standard_error.numpy()[drawn]
+    colours = ["#b2182b" if value > 0 else "#2166ac" for value in values[drawn]]
+    ax.barh(np.arange(len(drawn)), values[drawn], xerr=errors, color=colours, error_kw={"lw": 0.8, "ecolor": "#555555"})
+    # Dollars are dollars, not the beginning of a formula.
+    ax.set_yticks(np.arange(len(drawn)), [attribution.tokens[index] for index in drawn], fontsize=8, parse_math=False)
+    ax.invert_yaxis()
+    ax.axvline(0, color="#555555", lw=0.8)
+    if limit is not None:
+        ax.set_xlim(-limit, limit)
+    ax.tick_params(axis="x", labelsize=8)
+    left = f"; {len(values) - len(drawn)} smaller ones not shown" if len(values) > len(drawn) else ""
+    ax.set_xlabel(_meaning(attribution) + left, fontsize=8)
+    ax.set_title(question(attribution) if title is None else title, fontsize=10, parse_math=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
 def panel(
     attributions: Sequence[Attribution],
     *,

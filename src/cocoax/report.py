@@ -30,13 +30,14 @@ th { border-bottom: 2px solid #888 } td { border-bottom: 1px solid #ddd } td.num
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a paragraph, a picture and a table; each may be left out."""
+    """A heading, a paragraph, a fragment of HTML, a picture and a table; each may be left out."""
 
     heading: str
     text: str = ""
     figure: Figure | None = None
     header: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
+    html: str = ""
 
 
 def write_report(path: str | Path, title: str, sections: Sequence[Section]) -> Path:
@@ -135,6 +136,8 @@ def _section(section: Section) -> str:
     parts = [f"<h2>{html.escape(section.heading)}</h2>"]
     if section.text:
         parts.append(f"<p>{html.escape(section.text)}</p>")
+    if section.html:
+        parts.append(section.html)
     if section.figure is not None:
         picture = io.BytesIO()
         section.figure.savefig(picture, format="png", dpi=110)

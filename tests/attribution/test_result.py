@@ -27,6 +27,9 @@ def full_attribution() -> cocoax.Attribution:
         metadata={"target": "a “cat” rather than <dogs>", "options": {"seed": 3, "grid": [2, 3], "baseline": None}},
         picture=torch.arange(5 * 7 * 3, dtype=torch.uint8).reshape(5, 7, 3),
         box=(0.1, 1 / 3, 0.9, 2 / 3),
+        tokens=("el", "niño", "👩‍👧"),
+        text="el niño 👩‍👧",
+        offsets=((0, 2), (3, 7), (8, 11)),
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -564,6 +566,23 @@ def test_text__missing_tower_says_where_there_is_one(encoder: Encoder) -> None:
 # --- what an encoder must not return ------------------------------------------------------------------------------------
 
 
+def test_layer__first_of_a_tuple() -> None:
+    class Pair(nn.Module):
+        def forward(self, batch: Tensor) -> tuple[Tensor, None]:
+            return batch.flatten(1) * 2, None
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pair = Pair()
+
+        def forward(self, batch: Tensor) -> Tensor:
+            return self.pair(batch)[0].sum(1, keepdim=True)
+
+    batch = images(3)
+    close(Encoder(Net(), layer="pair").represent(batch), batch.flatten(1) * 2)
+
+
 def test_output__tuple(net: SmallNet) -> None:
     with pytest.raises(TypeError, match=r"'pair' returned a tuple of 2; it must return one tensor \[n, d\]\.") as caught:
         Encoder(lambda batch: (net(batch), None), name="pair").represent(images(2))
@@ -781,3 +800,51 @@ def test_progress__on_a_terminal_only_when_work_is_long(encoder: Encoder, monkey
         shown.last_print_t -= 5
         shown.update(5)
     assert "long work" in terminal.getvalue()
+
+
+# --- the head and its classes -------------------------------------------------------------------------------------------
+
+
+def test_classes__name_the_outputs_of_the_head(net: SmallNet) -> None:
+    with torch.random.fork_rng():
+        head = nn.Linear(8, 2)
+    assert Encoder(net, head=head, classes=("cat", "dog")).classes == ["cat", "dog"]
+    assert Encoder(net, head=head).classes is None
+    assert Encoder(net, head=lambda x: x[:, :3], classes=["a", "b", "c"]).classes == ["a", "b", "c"]  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"'classes' names 3 classes but the head has 2 outputs"):
+        Encoder(net, head=head, classes=["cat", "dog", "cow"])
+    with pytest.raises(ValueError, match=r"'classes' names 1 classes but there is no head"):
+        Encoder(net, classes=["cat"])
+
+
+# --- threads ------------------------------------------------------------------------------------------------------------
+
+
+class Slow(nn.Module):
+    """Two layers with time between them for other threads, and a dropout that shows a module in training mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Flatten()
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, batch: Tensor) -> Tensor:
+        hidden = self.first(batch)
+        time.sleep(0.002)
+        return self.drop(hidden)
+
+
+@pytest.mark.parametrize("layer", ["first", None])
+def test_represent__threads_do_not_see_each_others_layers(layer: str | None) -> None:
+    net = Slow().train()
+    encoders = [Encoder(net, layer=layer), Encoder(net, layer=layer)]  # two encoders of one module
+    batches = [images(2, 4, 4, seed=seed) for seed in range(40)]
+
+    def ask(index: int) -> Tensor:
+        return encoders[index % 2].represent(batches[index])
+
+    with ThreadPoolExecutor(8) as pool:
+        for batch, found in zip(batches, pool.map(ask, range(40)), strict=True):
+            assert torch.equal(found, batch.flatten(1))
+    assert net.drop.training
+    assert not net.first._forward_hooks

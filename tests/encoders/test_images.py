@@ -273,7 +273,7 @@ def test_open_image__array_of_another_shape(shape: tuple[int, ...]) -> None:
 
 
 def test_image_files__only_pictures_in_order(tmp_path: Path) -> None:
-    for name in ("b.JPG", "a.png", "c/d.webp", "notes.txt", "z"):
+    for name in ("b.JPG", "a.png", "c/d.webp", "notes.txt", "z", "._a.png", ".thumbnails/a.png"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert image_files(tmp_path) == [tmp_path / "a.png", tmp_path / "b.JPG", tmp_path / "c" / "d.webp"]
@@ -352,6 +352,14 @@ def test_preprocess__without_crop_or_resize() -> None:
     assert cropped.box(image.size) == pytest.approx((0.2, 0.25, 0.8, 0.75))
 
 
+def test_preprocess__height_and_width() -> None:
+    image = Image.fromarray(pixels(40, 80))
+    preprocess = ImagePreprocess(resize=(20, 10), crop=(14, 8), mean=MEAN, std=STD, interpolation="lanczos")
+    expected = by_hand(image, (10, 20), (1, 3), (8, 14), MEAN, STD, Image.Resampling.LANCZOS)
+    np.testing.assert_allclose(preprocess(image).numpy(), expected, atol=1e-5)
+    assert preprocess.box(image.size) == pytest.approx((0.1, 0.15, 0.9, 0.85))
+
+
 def test_preprocess__grey() -> None:
     image = Image.fromarray(pixels(40, 80))
     preprocess = ImagePreprocess(resize=10, crop=8, mean=(0.5,), std=(0.25,))
@@ -383,7 +391,7 @@ def test_box__is_the_region_the_tensor_shows(width: int, height: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ({"interpolation": "nearest"}, r"'interpolation' parameter must be 'bicubic' or 'bilinear'\. Got 'nearest' instead"),
+        ({"interpolation": "nearest"}, r"'interpolation' parameter must be 'bicubic', .*Got 'nearest' instead"),
         ({"mean": (0.5, 0.5)}, r"'mean' and 'std' must both have 1 or 3 entries.*Got mean=\(0\.5, 0\.5\)"),
         ({"mean": (0.5, 0.5), "std": (1.0, 1.0)}, r"must both have 1 or 3 entries"),
         ({"mean": (0.5,)}, r"must both have 1 or 3 entries"),
@@ -394,6 +402,8 @@ def test_box__is_the_region_the_tensor_shows(width: int, height: int) -> None:
         ({"resize": 2.5}, r"'resize' parameter must be .*Got 2\.5 instead"),
         ({"crop": 0}, r"'crop' parameter must be .*Got 0 instead"),
         ({"crop": -2}, r"'crop' parameter must be .*Got -2 instead"),
+        ({"crop": (8, 0)}, r"'crop' parameter must be .*Got \(8, 0\) instead"),
+        ({"resize": (8, 8, 8)}, r"'resize' parameter must be .*\(height, width\) or None\. Got \(8, 8, 8\) instead"),
         ({"mean": 0.5, "std": 0.5}, r"must both have 1 or 3 entries.*Got mean=0\.5, std=0\.5"),
     ],
 )

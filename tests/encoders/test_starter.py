@@ -281,7 +281,8 @@ def test_efficientnet__says_what_the_photos_show(efficientnet: Encoder, photos: 
     assert efficientnet.head is not None
     with torch.no_grad():
         best = efficientnet.head(efficientnet.represent(photos)).argmax(1).tolist()
-    cat, coffee, rocket, motorbike = (imagenet_classes()[index] for index in best)
+    assert efficientnet.classes == imagenet_classes()
+    cat, coffee, rocket, motorbike = (efficientnet.classes[index] for index in best)
     assert cat in ("tabby", "tiger cat", "Egyptian cat", "Persian cat", "Siamese cat")
     assert coffee in ("espresso", "cup", "coffee mug")
     assert rocket in ("missile", "projectile", "space shuttle")

@@ -248,3 +248,33 @@ def test_baseline_of_your_own__takes_part(encoder: cocoax.Encoder) -> None:
     run = cocoax.Occlusion(baseline=Negative()).run(encoder, explicand)
 
     assert torch.equal(run.baseline, -explicand)
+
+
+# --- background ---------------------------------------------------------------------------------------------------------
+
+ROWS = torch.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, 5.0, 5.0]])
+ROW = torch.zeros(1, 3)
+
+
+def test_background__mean_row() -> None:
+    assert cocoax.Background(ROWS)(ROW).tolist() == [[3.0, 3.0, 3.0]]
+
+
+def test_background__draws_are_distinct_rows_and_repeatable() -> None:
+    drawn = cocoax.Background(ROWS, draws=2, seed=1)(ROW)
+    assert drawn.shape == (2, 1, 3)
+    assert all(any(torch.equal(row[0], one) for one in ROWS) for row in drawn)
+    assert not torch.equal(drawn[0], drawn[1])
+    assert torch.equal(drawn, cocoax.Background(ROWS, draws=2, seed=1)(ROW))
+    assert torch.equal(cocoax.Background(ROWS, draws=9)(ROW)[:, 0], ROWS)
+
+
+def test_background__bad_values() -> None:
+    with pytest.raises(ValueError, match=r"background must have shape \[n, m\] with n >= 1\. Got \[0, 3\]"):
+        cocoax.Background(ROWS[:0])
+    with pytest.raises(ValueError, match=r"not finite"):
+        cocoax.Background(ROWS / 0)
+    with pytest.raises(ValueError, match=r"'draws' parameter must be at least 1"):
+        cocoax.Background(ROWS, draws=0)
+    with pytest.raises(ValueError, match=r"The background has 3 columns but the explicand has shape \[1, 2\]"):
+        cocoax.Background(ROWS)(torch.zeros(1, 2))

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from captum.attr import PerturbationAttribution
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cocoax.attribution.method import Method, encode_ends, resolve_baseline, results, to_plain
+from cocoax.attribution.method import Method, encode_ends, one_baseline, resolve_baseline, results, to_plain
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
 from cocoax.encoders.encoder import frozen
@@ -87,23 +88,23 @@ class Captum(Method):
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
         answers = []
-        for one in explicands:
-            baseline = resolve_baseline(self.baseline, encoder)(one.tensor)
+        for encoder, one in (encoder.differentiable(explicand) for explicand in explicands):
+            baseline = one_baseline(resolve_baseline(self.baseline, encoder)(one.tensor), one.tensor, self)
             ends = encode_ends(encoder, one.tensor, baseline)
             maps = []
             for target in targets:
                 module = TargetModule(target, encoder, ends[0])
                 with seeded(self.seed), frozen(encoder.owner), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # about hooks and gradients that it sets up itself
-                    maps.append(self._attribute(encoder, module, one.tensor, baseline))
+                    maps.append(self._attribute(encoder, module, one, baseline))
             scores = score_all(targets, ends, ends[0])
-            height, width = one.tensor.shape[1:]
-            per_channel = maps[0].shape == one.tensor.shape
-            stacked = torch.stack([part if per_channel else _resized(part, height, width) for part in maps])
+            stacked = torch.stack([part if part.shape == one.tensor.shape else _resized(part, one.shape) for part in maps])
+            if one.tokens is not None and issubclass(self.method, PerturbationAttribution):
+                stacked = stacked / _elements(one, "feature_mask" in _parameters(self.method.attribute))
             answers.append(results(self.describe(), encoder.name, encoder.space, one, targets, scores, raw=stacked))
         return answers
 
-    def _attribute(self, encoder: Encoder, module: nn.Module, explicand: Tensor, baseline: Tensor) -> Tensor:
+    def _attribute(self, encoder: Encoder, module: nn.Module, explicand: Explicand, baseline: Tensor) -> Tensor:
         constructor = {name: value for name, value in self.options.items() if name in _parameters(self.method.__init__)}
         call = {name: value for name, value in self.options.items() if name not in constructor}
         if isinstance(constructor.get("layer"), str):
@@ -116,8 +117,8 @@ class Captum(Method):
                 takes = takes | _parameters(_find(inner).attribute)
             else:
                 made = self.method(module, **constructor)
-            inputs = explicand[None].to(encoder.device)
-            for name, value in self._expected(inputs, baseline[None].to(encoder.device)).items():
+            inputs = explicand.tensor[None].to(encoder.device)
+            for name, value in self._expected(explicand, inputs, baseline[None].to(encoder.device)).items():
                 if name in takes and name not in self.options:
                     call[name] = value()
             output = made.attribute(inputs, **call)
@@ -127,18 +128,40 @@ class Captum(Method):
         values: Tensor = output[0].detach().to("cpu", torch.float32)
         return values
 
-    def _expected(self, inputs: Tensor, baseline: Tensor) -> dict[str, Callable[[], Any]]:
+    def _expected(self, explicand: Explicand, inputs: Tensor, baseline: Tensor) -> dict[str, Callable[[], Any]]:
         """What is filled in for parameters that the method has and the user has not given."""
-        _, channels, height, width = inputs.shape
-        rows, columns = (self.grid, self.grid) if isinstance(self.grid, int) else self.grid
+        channels, *sides = explicand.tensor.shape
+        grid = (self.grid, self.grid) if isinstance(self.grid, int) else self.grid
+        cells = grid if explicand.tokens is None else sides  # words and columns are cells of their own
         distribution = self.method.__name__ in ("DeepLiftShap", "GradientShap")  # these take a set of baselines
         return {
-            "baselines": lambda: baseline.repeat(2, 1, 1, 1) if distribution else baseline,
-            "feature_mask": lambda: grid_segments(height, width, self.grid)[None, None].to(inputs.device),
-            "sliding_window_shapes": lambda: (channels, -(-height // rows), -(-width // columns)),
-            "strides": lambda: (channels, -(-height // (2 * rows)), -(-width // (2 * columns))),
+            "baselines": lambda: baseline.repeat(2, *[1] * explicand.tensor.ndim) if distribution else baseline,
+            "feature_mask": lambda: _feature_mask(explicand, self.grid).to(inputs.device),
+            "sliding_window_shapes": lambda: (channels, *(-(-side // cell) for side, cell in zip(sides, cells, strict=True))),
+            "strides": lambda: (channels, *(-(-side // (2 * cell)) for side, cell in zip(sides, cells, strict=True))),
             "abs": lambda: False,
         }
+
+
+def _feature_mask(explicand: Explicand, grid: int | tuple[int, int]) -> Tensor:
+    """Which elements are removed together: cells of a grid, the tokens of a word, a column."""
+    if explicand.tokens is None:
+        height, width = explicand.shape
+        return grid_segments(height, width, grid)[None, None]
+    if explicand.members is None:
+        return torch.arange(len(explicand.tokens))[None, None]
+    # Special tokens are the same in the baseline; to which feature they are counted makes no difference.
+    return explicand.members.clamp(min=0)[None, None]
+
+
+def _elements(explicand: Explicand, by_feature: bool) -> Tensor:
+    """How many elements were removed together with each; all of them show the value of the whole, which is summed later."""
+    embedding = torch.tensor(len(explicand.tensor))
+    if not by_feature or explicand.members is None:
+        return embedding
+    mask = _feature_mask(explicand, 1)[0, 0]
+    own = explicand.members >= 0
+    return embedding * torch.bincount(mask[own])[mask]
 
 
 def _find(method: str | type) -> Any:
@@ -157,11 +180,11 @@ def _parameters(function: Any) -> set[str]:
     return names - {"self", "args", "kwargs", "forward_func", "model", "inputs", "target"}
 
 
-def _resized(values: Tensor, height: int, width: int) -> Tensor:
+def _resized(values: Tensor, shape: tuple[int, ...]) -> Tensor:
     """The map of a layer ``[channels, h, w]``, summed over channels and enlarged to the input: ``[1, H, W]``."""
-    if values.ndim != 3:
+    if values.ndim != 3 or len(shape) != 2:
         raise ValueError(f"A map of shape {list(values.shape)} cannot be laid over an image; use a convolutional layer.")
-    return F.interpolate(values.sum(0)[None, None], size=(height, width), mode="bilinear", align_corners=False)[0]
+    return F.interpolate(values.sum(0)[None, None], size=shape, mode="bilinear", align_corners=False)[0]
 
 
 @contextmanager

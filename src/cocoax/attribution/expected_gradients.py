@@ -8,7 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from cocoax.attribution.gradient import GradientMethod, Points
+from cocoax.attribution.gradient import GradientMethod, Points, along
 from cocoax.attribution.method import check_count
 from cocoax.encoders import Encoder
 from cocoax.features import Baseline
@@ -23,7 +23,8 @@ class ExpectedGradients(GradientMethod):
     background. ``baseline_score`` is the score of the background's mean image.
 
     Args:
-        background: inputs to draw baselines from (pictures or preprocessed tensors), of the explicand's size.
+        background: inputs to draw baselines from (pictures or preprocessed tensors), of the explicand's size. Texts may have
+            any length: their tokens are laid under those of the explicand, cut off or filled up with the mask token.
         samples: number of draws of b and α.
         seed: of the draws.
 
@@ -58,10 +59,10 @@ class ExpectedGradients(GradientMethod):
 
     def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
         """Points between background inputs and the explicand."""
-        which, along = self.draws()
+        which, positions = self.draws()
         chosen = self.background[which[rows]]
         difference = explicand - chosen
-        return Points(chosen + along[rows].view(-1, 1, 1, 1) * difference, difference)
+        return Points(chosen + along(positions[rows], explicand) * difference, difference)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import Method, encode_ends, resolve_baseline, results
+from cocoax.attribution.method import EmbeddedBaseline, Method, encode_ends, one_baseline, resolve_baseline, results
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
 from cocoax.encoders.encoder import frozen, is_out_of_memory
@@ -40,8 +40,11 @@ class Points:
 class GradientMethod(Method):
     """A method that averages gradients of the target with respect to the preprocessed input.
 
+    For a text that is the embeddings of its tokens; a word's value is the sum over its tokens and their embeddings.
+
     Args:
-        baseline: what the explicand is compared with: a :class:`cocoax.Baseline`, or a picture.
+        baseline: what the explicand is compared with: a :class:`cocoax.Baseline`, or a picture. For a text ``"mask"``, the
+            embedding of the mask token (the default), or ``Constant(0.0)``.
         batch_size: points differentiated at a time; automatic if not given.
 
     """
@@ -59,6 +62,17 @@ class GradientMethod(Method):
     def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
         """Some of the points, for an explicand and a baseline ``[C, H, W]``."""
 
+    def noise_at(self, seed: int, rows: slice, shape: tuple[int, ...]) -> Tensor:
+        """Standard normal noise for some points, in units of the preprocessed input, or of the spread of embeddings."""
+        noise = torch.stack([normal(seed, row, shape) for row in range(rows.start, rows.stop)])
+        return noise * self.baseline.spread if isinstance(self.baseline, EmbeddedBaseline) else noise
+
+    def slope(self, explicand: Tensor, baseline: Tensor) -> Tensor:
+        """The factor of methods that take the gradient as it is. Embeddings have no axes of their own (and where they are
+        normalised their gradients sum to zero), so the slope of a word is taken on the way from the baseline to it.
+        """
+        return explicand - baseline if isinstance(self.baseline, EmbeddedBaseline) else torch.ones(1)
+
     def prepared(self, encoder: Encoder) -> Self:
         """The same method; pictures among its options are prepared as the encoder's inputs are."""
         return replace(self, baseline=resolve_baseline(self.baseline, encoder))
@@ -66,18 +80,20 @@ class GradientMethod(Method):
     def _explain(
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
-        if len({one.tensor.shape for one in explicands}) > 1:  # they cannot share batches
+        views, ready = zip(*(encoder.differentiable(one) for one in explicands), strict=True)
+        if len({(id(view), one.tensor.shape) for view, one in zip(views, ready, strict=True)}) > 1:
+            # They cannot share batches.
             return [self._explain(encoder, [one], targets, progress)[0] for one in explicands]
-        return self.prepared(encoder)._explain_alike(encoder, explicands, targets, progress)
+        return self.prepared(views[0])._explain_alike(views[0], list(ready), targets, progress)
 
     def _explain_alike(
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
-        pairs = [(one.tensor, self.baseline(one.tensor)) for one in explicands]
+        pairs = [(one.tensor, one_baseline(self.baseline(one.tensor), one.tensor, self)) for one in explicands]
         ends = [encode_ends(encoder, *pair) for pair in pairs]
         weights = self.weights()
         parts, mixture = shared_parts(targets)
-        sums = [_Sums(mixture, one.tensor, self.sampled) for one in explicands]
+        sums = [_Sums(mixture, one, self.sampled) for one in explicands]
         size = encoder.batch_size(pairs[0][0], self.batch_size)
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):
@@ -111,32 +127,33 @@ class GradientMethod(Method):
 class _Sums:
     """Weighted sums over the points of one explicand: of the parts' gradients, and of the targets' squared values."""
 
-    def __init__(self, mixture: Tensor, like: Tensor, squared: bool) -> None:
+    def __init__(self, mixture: Tensor, explicand: Explicand, squared: bool) -> None:
         targets, parts = mixture.shape
+        self.explicand = explicand
         self.mixture = mixture.double()
-        self.parts = torch.zeros(parts, *like.shape, dtype=torch.float64)
-        self.squares = torch.zeros(targets, *like.shape[1:], dtype=torch.float64) if squared else None
+        self.parts = torch.zeros(parts, *explicand.tensor.shape, dtype=torch.float64)
+        self.squares = torch.zeros(targets, *explicand.shape, dtype=torch.float64) if squared else None
         self.count = 0
 
     def add(self, contributions: Tensor, weights: Tensor) -> None:
         """Contributions ``[parts, n, C, H, W]`` of n points."""
-        self.parts += torch.einsum("pnchw,n->pchw", contributions, weights.to(contributions))
+        self.parts += torch.einsum("pn...,n->p...", contributions, weights.to(contributions))
         if self.squares is not None:
-            means = contributions.mean(2).double()
-            self.squares += torch.einsum("tp,pnhw->tnhw", self.mixture, means).square().sum(1)
+            means = self.explicand.per_feature(contributions).double()
+            self.squares += torch.einsum("tp,pn...->tn...", self.mixture, means).square().sum(1)
         self.count += contributions.shape[1]
 
     @property
     def raw(self) -> Tensor:
         """The attributions ``[targets, C, H, W]``."""
-        return torch.einsum("tp,pchw->tchw", self.mixture, self.parts)
+        return torch.einsum("tp,p...->t...", self.mixture, self.parts)
 
     def standard_error(self) -> Tensor | None:
-        """Of the channel mean, for equally weighted random points."""
+        """Of each feature's value, for equally weighted random points."""
         if self.squares is None:
             return None
         n = self.count
-        spread = (self.squares - n * self.raw.mean(1).square()).clamp(min=0)
+        spread = (self.squares - n * self.explicand.per_feature(self.raw).square()).clamp(min=0)
         return (spread / max(1, n - 1) / n).sqrt()
 
 
@@ -228,6 +245,11 @@ def _no_gradient(encoder: Encoder) -> str:
         f"The encoder {encoder.name!r} is not differentiable: no gradient reaches its input. Use a method that removes "
         "parts, such as cocoax.Rise."
     )
+
+
+def along(positions: Tensor, explicand: Tensor) -> Tensor:
+    """Positions ``[n]`` on lines to the explicand, to be multiplied by differences of its shape."""
+    return positions.to(explicand).view(-1, *[1] * explicand.ndim)
 
 
 def normal(seed: int, row: int, shape: tuple[int, ...]) -> Tensor:

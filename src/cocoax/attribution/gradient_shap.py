@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cocoax.attribution.gradient import GradientMethod, Points, normal
+from cocoax.attribution.gradient import GradientMethod, Points, along
 from cocoax.attribution.method import check_at_least, check_count
 from cocoax.seeding import stream
 
@@ -18,7 +18,7 @@ class GradientShap(GradientMethod):
 
     Args:
         samples: number of draws of noise and α.
-        noise: standard deviation of ε, in units of the preprocessed input.
+        noise: standard deviation of ε, in units of the preprocessed input, or of the standard deviation of embeddings.
         baseline: b, for each explicand its own.
         seed: of noise and α.
         batch_size: points differentiated at a time; automatic if not given.
@@ -36,12 +36,12 @@ class GradientShap(GradientMethod):
 
     def draws(self, shape: tuple[int, ...], rows: slice) -> tuple[Tensor, Tensor]:
         """The noise ε ``[n, C, H, W]`` and the positions α ``[n]`` of some samples."""
-        noise = torch.stack([normal(self.seed, row, shape) for row in range(rows.start, rows.stop)])
+        noise = self.noise_at(self.seed, rows, shape)
         alphas = stream(self.seed).random(self.samples, dtype="float32")
         return self.noise * noise, torch.from_numpy(alphas[rows])
 
     def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
         """Points between the baseline and the noisy explicand."""
-        noise, along = self.draws(tuple(explicand.shape), rows)
+        noise, positions = self.draws(tuple(explicand.shape), rows)
         difference = explicand + noise - baseline
-        return Points(baseline + along.view(-1, 1, 1, 1) * difference, difference)
+        return Points(baseline + along(positions, explicand) * difference, difference)

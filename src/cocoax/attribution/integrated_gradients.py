@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.gradient import GradientMethod, Points
+from cocoax.attribution.gradient import GradientMethod, Points, along
 from cocoax.attribution.method import check_count
 
 
@@ -37,6 +37,5 @@ class IntegratedGradients(GradientMethod):
     def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
         """Points on the line."""
         nodes = (1 + np.polynomial.legendre.leggauss(self.steps)[0]) / 2
-        along = torch.from_numpy(nodes[rows]).to(explicand).view(-1, 1, 1, 1)
         difference = explicand - baseline
-        return Points(baseline + along * difference, difference)
+        return Points(baseline + along(torch.from_numpy(nodes[rows]), explicand) * difference, difference)

@@ -31,7 +31,8 @@ class KernelShap(RemovalMethod):
     Args:
         samples: number of coalitions.
         grid: segments in a grid, a number or (rows, columns).
-        segments: a label map ``[H, W]`` instead of the grid, from a superpixel algorithm, say.
+        segments: a label map ``[H, W]`` instead of the grid, from a superpixel algorithm, say. Words and columns are segments
+            of their own, unless labels ``[m]`` put some together.
         baseline: what replaces the segments outside a coalition.
         seed: of the drawn coalitions.
         batch_size: coalitions encoded at a time; automatic if not given.
@@ -51,9 +52,17 @@ class KernelShap(RemovalMethod):
         segments = (
             grid_segments(height, width, self.grid) if self.segments is None else check_segments(self.segments, height, width)
         )
-        players = int(segments.max()) + 1
-        if players < 2:
+        if int(segments.max()) == 0:
             raise ValueError("KernelShap needs at least two segments; use a finer grid.")
+        return self._coalitions(segments, count)
+
+    def draw_list(self, features: int, count: int | None = None) -> Coalitions:
+        """Coalitions of words or columns. A single one has no coalitions: it counts for everything."""
+        segments = torch.arange(features) if self.segments is None else check_segments(self.segments, features)
+        return self._coalitions(segments, count)
+
+    def _coalitions(self, segments: Tensor, count: int | None) -> Coalitions:
+        players = int(segments.max()) + 1
         everything = 2**players - 2
         wanted = min(self.samples, everything) if count is None else count
         if count is None and wanted < min(_fewest(players), everything):
@@ -72,11 +81,15 @@ class KernelShap(RemovalMethod):
         if wanted == everything:  # nothing is left to chance
             masses = torch.tensor(_masses(players), dtype=torch.float64)
             sizes = torch.minimum(bits.sum(1), players - bits.sum(1)) - 1
-            weights = masses[sizes] / torch.bincount(sizes)[sizes]
+            weights = masses[sizes] / torch.bincount(sizes)[sizes] if players > 1 else weights
             counts = torch.zeros_like(counts)
         return Coalitions(segments, bits[:wanted], weights[:wanted] / weights[:wanted].sum(), counts[:wanted])
 
     def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Coalitions:
+        """Coalitions as saved."""
+        return Coalitions(**tensors)
+
+    def restore_list(self, features: int, tensors: dict[str, Tensor]) -> Coalitions:
         """Coalitions as saved."""
         return Coalitions(**tensors)
 
@@ -89,6 +102,9 @@ class KernelShap(RemovalMethod):
         weights = masks.weights[:, None]
         gain = scores.double() - ends[1].double()
         total = (ends[0] - ends[1]).double()
+        if players == 1:
+            values = total[:, None]
+            return Estimate(values[:, masks.segments], torch.zeros_like(values[:, masks.segments]), features=values)
         inverse = torch.linalg.pinv(z.T @ (weights * z), hermitian=True)
         ones = inverse.sum(1, keepdim=True)
         # Projects an unconstrained solution onto those that sum to `total`.

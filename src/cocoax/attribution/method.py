@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral
 from typing import Any
 
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution.result import Attribution
-from cocoax.encoders import Encoder, Explicand
-from cocoax.features import Baseline, Blur, Constant, Fixed, Mean, Noise
+from cocoax.encoders import EmbeddedText, Encoder, Explicand, TabularEncoder, TextEncoder
+from cocoax.features import REMOVALS, Background, Baseline, Blur, Constant, Fixed, MaskToken, Mean, Noise, TokenRemoval
 from cocoax.targets import Target
 
 
@@ -81,7 +81,17 @@ def check_targets(targets: Target | Sequence[Target]) -> list[Target]:
 
 
 def resolve_baseline(baseline: Any, encoder: Encoder) -> Baseline:
-    """A baseline; a picture given as one is prepared as the encoder's inputs are."""
+    """A baseline; a picture given as one is prepared as the encoder's inputs are.
+
+    Methods have a blur unless told otherwise, which is for images; texts and columns take a default of their own in its
+    place.
+    """
+    if isinstance(encoder, EmbeddedText):
+        return _embedded_baseline(baseline, encoder)
+    if isinstance(encoder, TextEncoder):
+        return _text_baseline(baseline, encoder)
+    if isinstance(encoder, TabularEncoder):
+        return _columns_baseline(baseline, encoder)
     if isinstance(baseline, Baseline):
         return baseline
     named = {kind.__name__.lower(): kind.__name__ for kind in (Blur, Constant, Mean, Noise)}
@@ -90,13 +100,109 @@ def resolve_baseline(baseline: Any, encoder: Encoder) -> Baseline:
     return Fixed(encoder.prepare(baseline).detach().to("cpu", torch.float32))
 
 
+def _is_default(baseline: Any) -> bool:
+    """Whether it is the blur that methods have if nothing else was asked for."""
+    return isinstance(baseline, Blur) and baseline == Blur()
+
+
+def _text_baseline(baseline: Any, encoder: TextEncoder) -> TokenRemoval:
+    """How words are removed: by the mask token unless told otherwise, or by deletion where there is none."""
+    if _is_default(baseline):
+        baseline = "deletion" if encoder.mask is None else "mask"
+    if isinstance(baseline, str) and baseline in REMOVALS:
+        baseline = REMOVALS[baseline]()
+    if not isinstance(baseline, TokenRemoval):
+        raise ValueError(
+            f"Words are removed by baseline='mask', 'deletion' or 'attention' (or cocoax.MaskToken() and so on). "
+            f"Got {baseline!r} instead."
+        )
+    return baseline.ready(encoder)
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedBaseline(Fixed):
+    """The embeddings ``[d, L]`` of a text without its words; special tokens are still there.
+
+    Attributes:
+        image: the embeddings.
+        how: what stands for the words.
+        spread: the standard deviation of the explicand's embeddings; 0 for special tokens, ``[L]``.
+
+    """
+
+    how: Any
+    spread: Tensor
+
+
+def _embedded_baseline(baseline: Any, encoder: EmbeddedText) -> EmbeddedBaseline:
+    """Embeddings in place of those of the words: of the mask token unless told otherwise, or zero where there is none."""
+    if _is_default(baseline):
+        baseline = Constant(0.0) if encoder.mask is None else MaskToken()
+    elif baseline == "mask":
+        baseline = MaskToken()
+    if isinstance(baseline, MaskToken):
+        ready = baseline.ready(encoder)
+        assert ready.token is not None
+        return EmbeddedBaseline(encoder.laid_under([], ready.token), ready, encoder.spread)
+    if not isinstance(baseline, Constant | Fixed):
+        raise ValueError(
+            "Gradients need something in place of a word: baseline='mask', or cocoax.Constant(0.0) for zero embeddings. "
+            f"Got {baseline!r} instead."
+        )
+    return EmbeddedBaseline(encoder.keep_special(baseline(encoder.embeddings)), baseline, encoder.spread)
+
+
+def _columns_baseline(baseline: Any, encoder: TabularEncoder) -> Baseline:
+    """The mean of the encoder's background unless told otherwise; a row or several may be given too."""
+    if isinstance(baseline, Background | Constant | Fixed):
+        return baseline
+    if _is_default(baseline):
+        if encoder.background is None:
+            raise ValueError(
+                f"What should removed columns of {encoder.name!r} hold? Give the encoder background=rows, or the method a "
+                "baseline: cocoax.Background(rows), a row, or cocoax.Constant(0.0)."
+            )
+        return Background(encoder.background)
+    if isinstance(baseline, Blur | Mean | Noise):
+        raise ValueError(
+            f"{type(baseline).__name__} is for images; columns take cocoax.Background(rows), a row, or cocoax.Constant(0.0)."
+        )
+    if isinstance(baseline, Baseline):
+        return baseline
+    rows = [encoder.prepare(one) for one in encoder.as_list(baseline)]
+    return Fixed(rows[0]) if len(rows) == 1 else Background(torch.cat(rows))
+
+
+def removed(explicand: Explicand, how: Baseline) -> Tensor:
+    """The explicand with all of its features removed, prepared for the encoder."""
+    if isinstance(how, TokenRemoval):
+        return how.remove(explicand, torch.zeros(1, *explicand.shape))[0]
+    return how(explicand.tensor)
+
+
 def encode_ends(encoder: Encoder, explicand: Tensor, baseline: Tensor) -> Tensor:
-    """Representations of the explicand and of the baseline, ``[2, d]``; errors say which of the two is at fault."""
-    ends = encoder.encode(torch.stack([explicand, baseline]))
-    for name, end in zip(("explicand", "baseline"), ends, strict=True):
+    """Representations of the explicand and of the baseline, ``[2, d]``; errors say which of the two is at fault.
+
+    Where scores are averaged over several baselines ``[K, ...]`` there are 1 + K representations.
+    """
+    several = baseline.is_floating_point() and baseline.ndim > explicand.ndim
+    pair = [explicand, *(baseline if several else [baseline])]
+    ends = encoder.encode(torch.stack(pair) if explicand.is_floating_point() else pair)
+    for number, end in enumerate(ends):
         if not bool(torch.isfinite(end).all()):
+            name = "baseline" if number else "explicand"
             raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
     return ends
+
+
+def one_baseline(baseline: Tensor, explicand: Tensor, method: object) -> Tensor:
+    """The baseline of a gradient method, which takes only one."""
+    if baseline.ndim > explicand.ndim:
+        raise ValueError(
+            f"{type(method).__name__} takes one baseline, and Background(draws=...) gives {len(baseline)}; leave 'draws' "
+            "out, which takes their mean, or use cocoax.ExpectedGradients(background)."
+        )
+    return baseline
 
 
 def check_at_least(name: str, value: float, least: float) -> None:
@@ -178,7 +284,7 @@ def results(
 
     if values is None:
         assert raw is not None
-        values = raw.mean(1)
+        values = explicand.per_feature(raw)
     how = {
         "method": description["type"],
         "options": {key: value for key, value in description.items() if key != "type"},
@@ -186,6 +292,7 @@ def results(
         "space": space,
         "samples": samples,
         "stopped": stopped,
+        **({"left_out": explicand.left_out} if explicand.left_out else {}),
         "versions": {"cocoax": cocoax.__version__, "torch": torch.__version__},
     }
     return [
@@ -200,6 +307,9 @@ def results(
             metadata={**how, "target": target.name, "similarity": str(target.similarity)},
             picture=explicand.picture,
             box=explicand.box,
+            tokens=explicand.tokens,
+            text=explicand.text,
+            offsets=explicand.offsets,
         )
         for index, target in enumerate(targets)
     ]

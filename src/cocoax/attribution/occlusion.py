@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -15,7 +15,8 @@ class Occlusion(RemovalMethod):
     """A window slides over the image; a pixel's value is the mean drop of the score over the windows that cover it.
 
     Args:
-        window: side of the window in pixels, or (height, width); by default a seventh of the image, rounded up.
+        window: side of the window in pixels, or (height, width); by default a seventh of the image, rounded up. For words and
+            columns how many neighbours are removed together; by default one at a time.
         stride: pixels from one window to the next, or (down, right); by default half a window, rounded up.
         baseline: what replaces the window.
         batch_size: occluded inputs encoded at a time; automatic if not given.
@@ -46,6 +47,22 @@ class Occlusion(RemovalMethod):
         if count is not None and count > len(corners):
             raise ValueError(f"Occlusion has {len(corners)} windows and all of them are there; it cannot be extended.")
         return Windows(height, width, corners[:count], torch.tensor(window))
+
+    def draw_list(self, features: int, count: int | None = None) -> Windows:
+        """Every stretch of ``window`` features."""
+        window = 1 if self.window is None else self.window
+        stride = -(-window // 2) if self.stride is None and isinstance(window, int) else self.stride
+        if not (isinstance(window, int) and isinstance(stride, int)):
+            raise ValueError(
+                f"A window over words or columns has one side, an integer. Got {window!r} and {stride!r} instead."
+            )
+        if window > features:
+            raise ValueError(f"A window of {window} is larger than the {features} words or columns that there are.")
+        return replace(self, window=(1, window), stride=(1, stride)).draw(1, features, count)
+
+    def restore_list(self, features: int, tensors: dict[str, Tensor]) -> Windows:
+        """Windows as saved."""
+        return self.restore(1, features, tensors)
 
     def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Windows:
         """Windows as saved."""

@@ -23,21 +23,22 @@ from cocoax.attribution.method import (
     check_targets,
     encode_ends,
     from_plain,
+    removed,
     resolve_baseline,
     results,
     to_plain,
 )
-from cocoax.attribution.result import Attribution
+from cocoax.attribution.result import Attribution, named_features
 from cocoax.encoders import Encoder, Explicand
-from cocoax.features import baselines
+from cocoax.features import REMOVALS, Baseline, TokenRemoval, baselines
 from cocoax.progress import bar
 from cocoax.references import read_safetensors, write_safetensors
 from cocoax.similarity import Cosine
 from cocoax.targets import Target, score_all
 
-_KNOWN: dict[str, type] = {
-    kind.__name__: kind for kind in (baselines.Blur, baselines.Constant, baselines.Mean, baselines.Noise, baselines.Fixed)
-}
+_BASELINES = (baselines.Blur, baselines.Constant, baselines.Mean, baselines.Noise, baselines.Fixed, baselines.Background)
+_KNOWN: dict[str, type] = {kind.__name__: kind for kind in _BASELINES} | {kind.__name__: kind for kind in REMOVALS.values()}
+_LISTS_AT_ONCE = 1024  # masks over words or columns of which each distinct one is encoded once, in order of length
 
 
 class Interrupted(KeyboardInterrupt):
@@ -55,7 +56,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Masks(Protocol):
-    """Perturbations of an image: which pixels are kept, and how much."""
+    """Perturbations of an input: which pixels, words or columns are kept, and how much."""
 
     def __len__(self) -> int: ...
 
@@ -64,7 +65,7 @@ class Masks(Protocol):
         """The compact form, as saved."""
 
     def full(self, rows: slice) -> Tensor:
-        """Some masks at full size, ``[n, H, W]``: 1 keeps a pixel, 0 replaces it by the baseline."""
+        """Some masks at full size, ``[n, H, W]`` or ``[n, m]``: 1 keeps a feature, 0 replaces it by the baseline."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class RemovalMethod(Method):
     """A method that removes parts of the explicand and looks at what that does to its representation.
 
     Args:
-        baseline: what replaces removed pixels: a :class:`cocoax.Baseline`, or a picture.
+        baseline: what replaces removed pixels: a :class:`cocoax.Baseline`, or a picture. Words are removed by ``"mask"``,
+            ``"deletion"`` or ``"attention"``; columns are replaced by a :class:`cocoax.Background`.
         batch_size: perturbed inputs encoded at a time; automatic if not given.
 
     """
@@ -104,6 +106,18 @@ class RemovalMethod(Method):
     @abstractmethod
     def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Masks:
         """Masks from their compact form."""
+
+    def draw_list(self, features: int, count: int | None = None) -> Masks:
+        """As :meth:`draw`, over a list of features (words, columns)."""
+        raise TypeError(f"{type(self).__name__} removes parts of images; it does not know how to remove words or columns.")
+
+    def restore_list(self, features: int, tensors: dict[str, Tensor]) -> Masks:
+        """As :meth:`restore`, over a list of features."""
+        raise TypeError(f"{type(self).__name__} removes parts of images; it does not know how to remove words or columns.")
+
+    def masks_for(self, shape: tuple[int, ...], count: int | None = None) -> Masks:
+        """The masks for an explicand whose features have this shape."""
+        return self.draw(shape[0], shape[1], count) if len(shape) == 2 else self.draw_list(shape[0], count)
 
     @abstractmethod
     def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
@@ -146,10 +160,10 @@ class Run:
     Attributes:
         method: the method that made it.
         explicand: what is explained.
-        baseline: what replaces removed pixels, ``[C, H, W]``.
+        baseline: the explicand with everything removed, ``[C, H, W]`` for an image.
         masks: the perturbations, compactly; ``masks.full(slice)`` gives them at full size.
-        representations: of the masked inputs, ``[n, d]``.
-        ends: representations of the explicand and of the baseline, ``[2, d]``.
+        representations: of the masked inputs, ``[n, d]``; ``[n, K, d]`` where scores are averaged over K baselines.
+        ends: representations of the explicand and of the baseline (or of all K), ``[2, d]``.
         encoder: name of the encoder.
         space: the space its targets must live in.
         stopped: why sampling ended, where the method decides that by itself.
@@ -178,8 +192,8 @@ class Run:
         """Encode everything that ``method`` asks for."""
         method = replace(method, baseline=resolve_baseline(method.baseline, encoder))
         tensor = explicand.tensor
-        baseline = method.baseline(tensor)
-        masks = method.draw(*tensor.shape[1:])
+        baseline = removed(explicand, method.baseline)
+        masks = method.masks_for(explicand.shape)
         ends = encode_ends(encoder, tensor, baseline)
         nothing = ends.new_empty(0, ends.shape[1])
         run = cls(method, explicand, baseline, masks, nothing, ends, encoder.name, encoder.space)
@@ -220,15 +234,17 @@ class Run:
         return self
 
     def _draw(self, count: int) -> Masks:
-        _, height, width = self.explicand.tensor.shape
-        return self.method.draw(height, width, count)
+        return self.method.masks_for(self.explicand.shape, count)
 
     def _encode(self, encoder: Encoder, masks: Masks, shown: tqdm) -> None:
         """Encode the masks that are new, and keep them all; an interruption keeps those that were done."""
         done = len(self)
-        representations = self.ends.new_empty(len(masks), self.ends.shape[1])
-        representations[:done] = self.representations
-        parts = encode_masked(encoder, self.explicand.tensor, self.baseline, masks, done, self.method.batch_size, shown)
+        several = [len(self.ends) - 1] if len(self.ends) > 2 else []
+        representations = self.ends.new_empty(len(masks), *several, self.ends.shape[1])
+        if done:
+            representations[:done] = self.representations
+        size = self.method.batch_size
+        parts = encode_masked(encoder, self.explicand, self.baseline, self.method.baseline, masks, done, size, shown)
         try:
             for part in parts:
                 representations[done : done + len(part)] = part
@@ -245,14 +261,20 @@ class Run:
         for target in asked:
             target.check_space(self.space)
         own = self.ends[0]
-        for name, end in zip(("explicand", "baseline"), self.ends, strict=True):
+        for number, end in enumerate(self.ends):
+            name = "baseline" if number else "explicand"
             if not bool(end.any()) and any(isinstance(target.similarity, Cosine) for target in asked):
                 raise ValueError(
                     f"The representation of the {name} is zero, so its cosine similarity is undefined; use another {name}, "
                     "or similarity='dot'."
                 )
         ends = score_all(asked, self.ends, own)
-        estimate = self.method.estimate(self.masks, score_all(asked, self.representations, own), ends)
+        scores = score_all(asked, self.representations.flatten(0, -2), own)
+        if len(self.ends) > 2:  # averaged over several baselines
+            ends = torch.stack([ends[0], ends[1:].mean(0)])
+            scores = scores.view(len(self), -1, len(asked)).mean(1)
+        estimate = self.method.estimate(self.masks, scores, ends)
+        shape = (len(asked), *self.explicand.shape)
         answers = results(
             self.method.describe(),
             self.encoder,
@@ -260,8 +282,8 @@ class Run:
             self.explicand,
             asked,
             ends,
-            values=estimate.values,
-            standard_error=estimate.standard_error,
+            values=estimate.values.reshape(shape),
+            standard_error=None if estimate.standard_error is None else estimate.standard_error.reshape(shape),
             features=estimate.features,
             neutral=estimate.neutral,
             samples=len(self),
@@ -275,6 +297,10 @@ class Run:
         header = {
             "method": to_plain(self.method, options),
             "box": self.explicand.box,
+            "tokens": self.explicand.tokens,
+            "text": self.explicand.text,
+            "offsets": self.explicand.offsets,
+            "left_out": self.explicand.left_out,
             "encoder": self.encoder,
             "space": self.space,
             "stopped": self.stopped,
@@ -283,11 +309,11 @@ class Run:
             **options,
             **{f"mask_{name}": tensor for name, tensor in self.masks.tensors.items()},
             "explicand": self.explicand.tensor,
-            "picture": self.explicand.picture,
             "baseline": self.baseline,
             "representations": self.representations,
             "ends": self.ends,
         }
+        tensors |= {name: part for name in ("picture", "members") if (part := getattr(self.explicand, name)) is not None}
         return write_safetensors(path, tensors, "run", header)
 
     @classmethod
@@ -300,9 +326,17 @@ class Run:
             plain["baseline"] = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
         method = from_plain(plain, tensors, _KNOWN)
         left, top, right, bottom = header["box"]
-        explicand = Explicand(tensors["explicand"], tensors["picture"], (left, top, right, bottom))
+        explicand = Explicand(
+            tensors["explicand"],
+            tensors.get("picture"),
+            (left, top, right, bottom),
+            members=tensors.get("members"),
+            left_out=header.get("left_out", 0),
+            **named_features(header),
+        )
         compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
-        masks = method.restore(*explicand.tensor.shape[1:], compact)
+        restore = method.restore if len(explicand.shape) == 2 else method.restore_list
+        masks = restore(*explicand.shape, compact)
         return cls(
             method=method,
             explicand=explicand,
@@ -317,23 +351,79 @@ class Run:
 
 
 def encode_masked(
-    encoder: Encoder, explicand: Tensor, baseline: Tensor, masks: Masks, start: int, batch_size: int | None, shown: tqdm
+    encoder: Encoder,
+    explicand: Explicand,
+    baseline: Tensor,
+    how: Baseline,
+    masks: Masks,
+    start: int,
+    batch_size: int | None,
+    shown: tqdm,
 ) -> Iterator[Tensor]:
-    """Representations of the masked explicand, a batch at a time, for the masks from ``start`` on."""
+    """Representations of the masked explicand, a batch at a time, for the masks from ``start`` on.
+
+    ``baseline`` is the explicand without its features, and ``how`` they are removed where that is not by blending the two.
+    """
+    if explicand.tokens is not None:
+        yield from _encode_lists(encoder, explicand, baseline, how, masks, start, batch_size, shown)
+        return
     device = encoder.device
     baseline = baseline.to(device)
-    difference = explicand.to(device) - baseline
+    difference = explicand.tensor.to(device) - baseline
     while start < len(masks):
         size = encoder.batch_size(baseline, batch_size)
         rows = slice(start, min(start + size, len(masks)))
         kept = masks.full(rows).to(device).unsqueeze(1)
         output = encoder.encode(torch.addcmul(baseline, kept, difference))
-        bad = (~torch.isfinite(output).all(1)).nonzero()[:, 0].tolist()
-        if bad:
-            raise ValueError(
-                f"The representation of masked input {start + bad[0]} is not finite; the encoder cannot cope with "
-                "this baseline. Try another one, such as baseline=cocoax.Mean()."
-            )
+        _check_finite(output, start)
         yield output
         shown.update(len(output))
         start = rows.stop
+
+
+def _encode_lists(
+    encoder: Encoder,
+    explicand: Explicand,
+    baseline: Tensor,
+    how: Baseline,
+    masks: Masks,
+    start: int,
+    batch_size: int | None,
+    shown: tqdm,
+) -> Iterator[Tensor]:
+    """The same for words and columns, of which there are few: many masks are equal, and texts differ in length.
+
+    Of some masks at a time, the distinct ones are encoded, short ones together with short ones.
+    """
+    while start < len(masks):
+        rows = slice(start, min(start + _LISTS_AT_ONCE, len(masks)))
+        distinct, which = torch.unique(masks.full(rows).flatten(1), dim=0, return_inverse=True)
+        if isinstance(how, TokenRemoval):
+            inputs: list[Tensor] = how.remove(explicand, distinct)
+        else:  # [distinct, K, 1, m]: each mask with each baseline
+            kept = distinct[:, None, None]
+            inputs = list((kept * explicand.tensor + (1 - kept) * baseline).flatten(0, 1))
+        order = sorted(range(len(inputs)), key=lambda index: inputs[index].shape[-1])
+        outputs: list[Tensor] = [torch.empty(0)] * len(inputs)
+        while order:
+            size = encoder.batch_size(inputs[order[0]], batch_size)
+            batch, order = order[:size], order[size:]
+            for index, output in zip(batch, encoder.encode([inputs[index] for index in batch]), strict=True):
+                outputs[index] = output
+        found = torch.stack(outputs)
+        if len(found) > len(distinct):
+            found = found.view(len(distinct), -1, found.shape[1])
+        found = found[which]
+        _check_finite(found, start)
+        yield found
+        shown.update(len(found))
+        start = rows.stop
+
+
+def _check_finite(output: Tensor, start: int) -> None:
+    bad = (~torch.isfinite(output).flatten(1).all(1)).nonzero()[:, 0].tolist()
+    if bad:
+        raise ValueError(
+            f"The representation of masked input {start + bad[0]} is not finite; the encoder cannot cope with "
+            "this baseline. Try another one, such as baseline=cocoax.Mean()."
+        )

@@ -13,7 +13,7 @@ from torch import Tensor
 from cocoax.attribution.method import check_count, check_positive
 from cocoax.attribution.removal import Estimate, RemovalMethod, Run
 from cocoax.attribution.result import Attribution
-from cocoax.features import GridMasks
+from cocoax.features import BitMasks, GridMasks
 from cocoax.features.controls import FOLDS
 from cocoax.features.masks import MaskGeometry
 from cocoax.features.segments import check_grid
@@ -36,7 +36,7 @@ class Rise(RemovalMethod):
 
     Args:
         samples: number of masks.
-        grid: cells of a mask, a number or (rows, columns).
+        grid: cells of a mask, a number or (rows, columns). Words and columns are cells of their own.
         keep: probability p of keeping a cell.
         estimator: ``"efficient"`` or ``"paper"``.
         baseline: what replaces removed pixels.
@@ -78,6 +78,14 @@ class Rise(RemovalMethod):
         geometry = MaskGeometry(height, width, *check_grid(height, width, self.grid))
         return GridMasks(geometry, tensors["bits"], tensors["shifts"], self.keep)
 
+    def draw_list(self, features: int, count: int | None = None) -> BitMasks:
+        """Random subsets."""
+        return BitMasks.draw(features, self.keep, self.samples if count is None else count, self.seed)
+
+    def restore_list(self, features: int, tensors: dict[str, Tensor]) -> BitMasks:
+        """Subsets as saved."""
+        return BitMasks(tensors["bits"], self.keep)
+
     def more(self, run: Run, targets: Sequence[Target]) -> int:
         """Enough, by the error so far, to come within the tolerance; the run says why it stopped."""
         if self.tolerance is None:
@@ -95,7 +103,7 @@ class Rise(RemovalMethod):
         wanted = min(len(run) * (error / self.tolerance) ** 2, 2 * len(run))
         return min(max(int(wanted), len(run) + self.samples // 4 + 1), self.max_samples) - len(run)
 
-    def estimate(self, masks: GridMasks, scores: Tensor, ends: Tensor) -> Estimate:
+    def estimate(self, masks: GridMasks | BitMasks, scores: Tensor, ends: Tensor) -> Estimate:
         """The map, its standard error, and the mean score, which is the value of a pixel that makes no difference."""
         least = 2 * FOLDS if self.estimator == "efficient" else 2
         if len(scores) < least:
@@ -104,7 +112,7 @@ class Rise(RemovalMethod):
         return paper_estimate(masks, y) if self.estimator == "paper" else efficient_estimate(masks, y)
 
 
-def paper_estimate(masks: GridMasks, y: Tensor) -> Estimate:
+def paper_estimate(masks: GridMasks | BitMasks, y: Tensor) -> Estimate:
     """mean(y m) / p for scores ``y [n, k]``."""
     n, p = len(y), masks.keep
     values = masks.weighted_sum(y) / (n * p)
@@ -112,7 +120,7 @@ def paper_estimate(masks: GridMasks, y: Tensor) -> Estimate:
     return Estimate(values, _standard_error(squares - n * values.square(), n), y.mean(0))
 
 
-def efficient_estimate(masks: GridMasks, y: Tensor) -> Estimate:
+def efficient_estimate(masks: GridMasks | BitMasks, y: Tensor) -> Estimate:
     """The paper's estimate of what a linear model leaves unexplained, plus the exact map of the model, for ``y [n, k]``."""
     n, p = len(y), masks.keep
     fit = masks.controls.fit(y)

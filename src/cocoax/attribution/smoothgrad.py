@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from cocoax.attribution.gradient import GradientMethod, Points, normal
+from cocoax.attribution.gradient import GradientMethod, Points
 from cocoax.attribution.method import check_count, check_positive
 
 
@@ -17,7 +16,7 @@ class SmoothGrad(GradientMethod):
 
     Args:
         samples: number of noisy copies.
-        noise: standard deviation, in units of the preprocessed input.
+        noise: standard deviation, in units of the preprocessed input, or of the standard deviation of embeddings.
         seed: of the noise.
         batch_size: points differentiated at a time; automatic if not given.
 
@@ -34,5 +33,5 @@ class SmoothGrad(GradientMethod):
 
     def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
         """Noisy copies."""
-        noise = torch.stack([normal(self.seed, row, tuple(explicand.shape)) for row in range(rows.start, rows.stop)])
-        return Points(explicand + self.noise * noise, torch.ones(1))
+        noise = self.noise_at(self.seed, rows, tuple(explicand.shape))
+        return Points(explicand + self.noise * noise, self.slope(explicand, baseline))

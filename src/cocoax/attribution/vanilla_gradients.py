@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from cocoax.attribution.gradient import GradientMethod, Points
@@ -12,8 +11,8 @@ from cocoax.attribution.gradient import GradientMethod, Points
 
 @dataclass(frozen=True)
 class VanillaGradients(GradientMethod):
-    """The gradient of the target at the explicand: ∇γ(x)."""
+    """The gradient of the target at the explicand: ∇γ(x). For embeddings of words, ∇γ(x) ⊙ (x - b)."""
 
     def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
         """The explicand."""
-        return Points(explicand[None], torch.ones(1))
+        return Points(explicand[None], self.slope(explicand, baseline))

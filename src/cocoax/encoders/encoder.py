@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import copy
 import difflib
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from cocoax.encoders.fingerprint import describe, digest, file_digest, weights_digest_of
+from cocoax.encoders.fingerprint import WeightsDigest, describe, digest, file_digest, weights_digest_of
 from cocoax.encoders.images import (
     WHOLE,
     Explicand,
@@ -33,6 +35,10 @@ from cocoax.references import Reference
 CPU_BATCH = 640_000
 Pooling = Literal["mean", "flatten", "first"]
 
+# A forward pass sets the mode of the module and hooks into its layers, so that one module serves one thread at a time.
+_LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
+_LOCKS_LOCK = threading.Lock()
+
 
 class Encoder:
     """An image encoder f, with its preprocessing, batching and bookkeeping.
@@ -46,8 +52,11 @@ class Encoder:
         pooling: what makes one vector of an output with more than two dimensions: ``"mean"`` over positions or tokens,
             ``"flatten"``, or the ``"first"`` token.
         head: an optional classifier on top of the representation.
+        classes: the names of the head's classes, in the order of its outputs.
         text: the text tower of an image-and-text encoder; both must share one representation space.
         name: shown in pictures; for a bare callable it also is what references and caches recognise it by.
+        features: ``"pixels"``. With ``"columns"`` it is a :class:`cocoax.TabularEncoder`, for rows of a table, and takes
+            the options of that.
 
     Inputs are pictures (paths, PIL images, uint8 arrays ``[H, W, C]``) or preprocessed float tensors ``[C, H, W]``.
     The module runs in eval mode, where its parameters are, and is left as it was found.
@@ -55,6 +64,18 @@ class Encoder:
     """
 
     hint = "Check the number of channels and the size that it expects."  # where the module itself fails
+
+    def __new__(cls, *_args: Any, features: str = "pixels", **_options: Any) -> Encoder:
+        """An encoder of tables for ``features="columns"``, of images otherwise."""
+        if cls is Encoder and features == "columns":
+            from cocoax.encoders.columns import TabularEncoder
+
+            return super().__new__(TabularEncoder)
+        if cls is Encoder and features != "pixels":
+            raise ValueError(
+                f"The 'features' parameter must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder. Got {features!r}."
+            )
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -64,18 +85,25 @@ class Encoder:
         *,
         pooling: Pooling = "mean",
         head: nn.Module | None = None,
+        classes: Sequence[str] | None = None,
         text: Encoder | None = None,
         name: str | None = None,
+        features: str = "pixels",
     ) -> None:
         if not callable(module):
             raise TypeError(f"An encoder must be an nn.Module or a callable. Got {type(module).__name__} instead.")
         if pooling not in ("mean", "flatten", "first"):
             raise ValueError(f"The 'pooling' parameter must be 'mean', 'flatten' or 'first'. Got {pooling!r} instead.")
+        outputs = getattr(head, "out_features", None)
+        if classes is not None and (head is None or (outputs is not None and outputs != len(classes))):
+            what = "there is no head" if head is None else f"the head has {outputs} outputs"
+            raise ValueError(f"'classes' names {len(classes)} classes but {what}; pass one name for each output of the head.")
         self.module = module
         self.preprocess = preprocess
         self.layer = layer
         self.pooling = pooling
         self.head = head
+        self.classes = None if classes is None else list(classes)
         self.name: str = name or getattr(module, "__name__", None) or type(module).__name__
         self._text = copy.copy(text)
         self._image_tower: Encoder | None = None
@@ -106,7 +134,8 @@ class Encoder:
     @property
     def recognisable(self) -> bool:
         """Whether the fingerprint means anything beyond this process; that of an unnamed callable does not."""
-        return not self._weights().startswith("unnamed-")
+        # Of a module there is always a digest, and reading all its weights to see that would take long.
+        return isinstance(self._weights, WeightsDigest) or not self._weights().startswith("unnamed-")
 
     @property
     def space(self) -> str:
@@ -133,6 +162,16 @@ class Encoder:
         """The module behind the callable, if it can be seen."""
         owner = self.module if isinstance(self.module, nn.Module) else getattr(self.module, "__self__", None)
         return owner if isinstance(owner, nn.Module) else None
+
+    def with_module(self, module: nn.Module, name: str) -> Self:
+        """The same encoder around another module of the same architecture; without the text tower, whose space it left."""
+        other = copy.copy(self)
+        other.module, other.name = module, name
+        other._text = other._image_tower = None
+        other._weights = weights_digest_of(module, name)
+        other._submodule = other.layer_named(self.layer) if self.layer is not None else None
+        other._checked = 0
+        return other
 
     def layer_named(self, layer: str) -> nn.Module:
         """The submodule of this name; an error lists close names."""
@@ -200,6 +239,10 @@ class Encoder:
             return Explicand(tensor, picture_of_tensor(tensor))
         return Explicand(tensor, picture_of(image), box_of(image.size))
 
+    def differentiable(self, explicand: Explicand) -> tuple[Encoder, Explicand]:
+        """The encoder and the explicand as gradients see them: float tensors in, representations out."""
+        return self, explicand
+
     def _preprocessed(self, image: Image.Image) -> Tensor:
         if self.preprocess is None:
             return to_tensor(image)
@@ -251,13 +294,13 @@ class Encoder:
         """Representations ``[n, d]`` of a collated batch, differentiable; :meth:`represent` is for everything else."""
         size = len(batch) if isinstance(batch, Tensor) else len(next(iter(batch.values())))
         caught: list[Any] = []
-        with evaluating(self.owner):
+        with locked(self.owner), evaluating(self.owner):
             hook = None
             if self._submodule is not None:
                 hook = self._submodule.register_forward_hook(lambda _module, _inputs, output: caught.append(_copy(output)))
             try:
                 output = self.module(batch)
-            except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
                 if is_out_of_memory(error):
                     raise
                 shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} inputs"
@@ -441,6 +484,18 @@ class Encoder:
 
 
 @contextmanager
+def locked(module: nn.Module | None) -> Iterator[None]:
+    """Alone with a module: other threads wait."""
+    if module is None:
+        yield
+        return
+    with _LOCKS_LOCK:
+        lock = _LOCKS.setdefault(module, threading.RLock())
+    with lock:
+        yield
+
+
+@contextmanager
 def evaluating(module: nn.Module | None) -> Iterator[None]:
     """Eval mode for a while; every submodule gets its own mode back."""
     training = [] if module is None else [part for part in module.modules() if part.training]
@@ -467,7 +522,9 @@ def frozen(module: nn.Module | None) -> Iterator[None]:
 
 
 def _copy(output: Any) -> Any:
-    """What a layer gave, safe from later layers that work in place."""
+    """What a layer gave, safe from later layers that work in place; of (hidden states, attentions, ...) the first."""
+    if isinstance(output, tuple) and output and isinstance(output[0], Tensor):
+        output = output[0]
     return output.clone() if isinstance(output, Tensor) else output
 
 

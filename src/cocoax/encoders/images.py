@@ -12,15 +12,23 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from cocoax.encoders.explicand import WHOLE as WHOLE
+from cocoax.encoders.explicand import Box as Box
+from cocoax.encoders.explicand import Explicand as Explicand
+
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
-Box = tuple[float, float, float, float]
-WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Every picture below a folder, in sorted order."""
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    """Every picture below a folder, in sorted order; hidden files and folders are left out."""
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in SUFFIXES
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
     if not files:
         raise ValueError(f"No pictures below {folder}; expected files such as {', '.join(sorted(SUFFIXES)[:4])}.")
     return files
@@ -111,30 +119,34 @@ def to_tensor(image: Image.Image) -> Tensor:
 
 @dataclass(frozen=True)
 class ImagePreprocess:
-    """Resize the short side, crop the centre, scale to [0, 1] and normalise.
+    """Resize, crop the centre, scale to [0, 1] and normalise.
 
     Attributes:
-        resize: length of the short side after resizing, or None.
-        crop: side of the square cut from the centre, or None.
+        resize: length of the short side after resizing; or (height, width), whatever the picture's proportions; or None.
+        crop: side of the square cut from the centre, or (height, width), or None.
         mean, std: per channel, in units of [0, 1]; their length is the number of channels (1 or 3).
-        interpolation: ``bicubic`` or ``bilinear``.
+        interpolation: ``bicubic``, ``bilinear`` or ``lanczos``.
 
     """
 
-    resize: int | None = None
-    crop: int | None = None
+    resize: int | tuple[int, int] | None = None
+    crop: int | tuple[int, int] | None = None
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     std: tuple[float, ...] = (1.0, 1.0, 1.0)
     interpolation: str = "bicubic"
 
     def __post_init__(self) -> None:
-        if self.interpolation not in ("bicubic", "bilinear"):
+        if self.interpolation not in ("bicubic", "bilinear", "lanczos"):
             raise ValueError(
-                f"The 'interpolation' parameter must be 'bicubic' or 'bilinear'. Got {self.interpolation!r} instead."
+                "The 'interpolation' parameter must be 'bicubic', 'bilinear' or 'lanczos'. "
+                f"Got {self.interpolation!r} instead."
             )
         for name, size in (("resize", self.resize), ("crop", self.crop)):
-            if size is not None and not (isinstance(size, int) and size >= 1):
-                raise ValueError(f"The '{name}' parameter must be a positive integer or None. Got {size!r} instead.")
+            sides = size if isinstance(size, tuple) and len(size) == 2 else (size,)
+            if size is not None and not all(isinstance(side, int) and side >= 1 for side in sides):
+                raise ValueError(
+                    f"The '{name}' parameter must be a positive integer, (height, width) or None. Got {size!r} instead."
+                )
         sizes = {len(values) if isinstance(values, Sequence) else 0 for values in (self.mean, self.std)}
         if sizes not in ({1}, {3}) or min(self.std) <= 0:
             raise ValueError(
@@ -146,8 +158,7 @@ class ImagePreprocess:
         """The tensor ``[C, H, W]`` of a picture."""
         image = image.convert("RGB" if len(self.mean) == 3 else "L")
         width, height = self._resized(image.size)
-        resample = Image.Resampling.BICUBIC if self.interpolation == "bicubic" else Image.Resampling.BILINEAR
-        image = image.resize((width, height), resample)
+        image = image.resize((width, height), Image.Resampling[self.interpolation.upper()])
         left, top, right, bottom = self._cropped((width, height))
         pixels = to_tensor(image.crop((left, top, right, bottom)))
         mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
@@ -162,6 +173,8 @@ class ImagePreprocess:
     def _resized(self, size: tuple[int, int]) -> tuple[int, int]:
         if self.resize is None:
             return size
+        if isinstance(self.resize, tuple):
+            return self.resize[1], self.resize[0]
         short = min(size)
         width, height = (int(side * self.resize / short) for side in size)  # as torchvision does
         return width, height
@@ -170,24 +183,14 @@ class ImagePreprocess:
         width, height = size
         if self.crop is None:
             return 0, 0, width, height
-        left, top = round((width - self.crop) / 2), round((height - self.crop) / 2)
-        return left, top, left + self.crop, top + self.crop
+        high, wide = self.crop if isinstance(self.crop, tuple) else (self.crop, self.crop)
+        left, top = self._margin(width - wide), self._margin(height - high)
+        return left, top, left + wide, top + high
 
-
-@dataclass(frozen=True)
-class Explicand:
-    """An input, ready to be explained, and what is needed to draw a map over its picture.
-
-    Attributes:
-        tensor: the preprocessed input ``[C, H, W]``; explicands are masked after preprocessing.
-        picture: uint8 ``[h, w, 3]``, the original.
-        box: which part of the picture the tensor shows.
-
-    """
-
-    tensor: Tensor
-    picture: Tensor
-    box: Box = WHOLE
+    @staticmethod
+    def _margin(left_over: int) -> int:
+        """Pixels cut off before the crop, of so many that are cut off on both sides: as torchvision does."""
+        return round(left_over / 2)
 
 
 def picture_of(image: Image.Image, longest: int = 1024) -> Tensor:

@@ -1,24 +1,45 @@
-"""ResNets for small images (He et al. 2016, in the form used for CIFAR-10: a 3x3 stem, no first pooling)."""
+"""ResNets (He et al. 2016): for small images, with a small stem and no first pooling, and for ImageNet as in torchvision."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+
+
+class PaddedShortcut(nn.Module):
+    """A shortcut without weights ("option A"): every ``stride``-th pixel, with new channels of zeros, half on either side."""
+
+    def __init__(self, new_channels: int, stride: int) -> None:
+        super().__init__()
+        self.before = new_channels // 2
+        self.after = new_channels - self.before
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[n, channels, H, W] -> [n, channels + new_channels, H / stride, W / stride]``."""
+        return functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.before, self.after))
+
+    def extra_repr(self) -> str:
+        """Its settings."""
+        return f"before={self.before}, after={self.after}, stride={self.stride}"
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions and a shortcut, which is a 1x1 convolution where shapes change."""
+    """Two 3x3 convolutions and a shortcut, which is a 1x1 convolution (or ``padded``) where shapes change."""
 
-    def __init__(self, channels_in: int, channels: int, stride: int) -> None:
+    def __init__(self, channels_in: int, channels: int, stride: int, padded: bool = False) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(channels)
         self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(channels)
         self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or channels_in != channels:
+        if padded and (stride != 1 or channels_in != channels):
+            self.shortcut = PaddedShortcut(channels - channels_in, stride)
+        elif stride != 1 or channels_in != channels:
             self.shortcut = nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -28,11 +49,20 @@ class BasicBlock(nn.Module):
 
 
 class CifarResNet(nn.Module):
-    """A ResNet for images of about 32x32 pixels; its output is the pooled last stage."""
+    """A ResNet for images of about 32x32 pixels; its output is the pooled last stage.
 
-    def __init__(self, blocks: Sequence[int] = (2, 2, 2, 2), widths: Sequence[int] = (64, 128, 256, 512)) -> None:
+    ``stem`` is the kernel size and the stride of the first convolution; ``padded`` shortcuts have no weights.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[int] = (2, 2, 2, 2),
+        widths: Sequence[int] = (64, 128, 256, 512),
+        stem: tuple[int, int] = (3, 1),
+        padded: bool = False,
+    ) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
+        self.conv1 = nn.Conv2d(3, widths[0], stem[0], stem[1], 1, bias=False)
         self.bn1 = nn.BatchNorm2d(widths[0])
         stages: list[nn.Module] = []
         channels = widths[0]
@@ -40,7 +70,7 @@ class CifarResNet(nn.Module):
             strides = [1 if stage == 0 else 2] + [1] * (number - 1)
             layers = []
             for stride in strides:
-                layers.append(BasicBlock(channels, width, stride))
+                layers.append(BasicBlock(channels, width, stride, padded))
                 channels = width
             stages.append(nn.Sequential(*layers))
         self.stages = nn.Sequential(*stages)
@@ -55,3 +85,88 @@ class CifarResNet(nn.Module):
 def cifar_resnet18() -> CifarResNet:
     """ResNet-18 with 512 pooled features, as SimSiam and SimCLR use it on CIFAR-10."""
     return CifarResNet()
+
+
+def small_resnet() -> CifarResNet:
+    """Fourteen layers, 1.6 M parameters and 256 pooled features: small enough to train on a CPU in hours."""
+    return CifarResNet((1, 2, 2, 1), (32, 64, 128, 256), (4, 2))
+
+
+class ResNetBlock(nn.Module):
+    """A block of torchvision's ResNets, by its names: two 3x3 convolutions, or a ``bottleneck`` of 1x1, 3x3 and 1x1.
+
+    The stride sits in the (first) 3x3 convolution. A bottleneck has four times as many channels at its end.
+    """
+
+    def __init__(self, channels_in: int, channels: int, stride: int, bottleneck: bool) -> None:
+        super().__init__()
+        kernels = (1, 3, 1) if bottleneck else (3, 3)
+        strides = (1, stride, 1) if bottleneck else (stride, 1)
+        widths = (channels, channels, 4 * channels) if bottleneck else (channels, channels)
+        self.layers = len(kernels)
+        before = channels_in
+        for number, (kernel, step, width) in enumerate(zip(kernels, strides, widths, strict=True), start=1):
+            self.add_module(f"conv{number}", nn.Conv2d(before, width, kernel, step, kernel // 2, bias=False))
+            self.add_module(f"bn{number}", nn.BatchNorm2d(width))
+            before = width
+        self.downsample: nn.Module | None = None
+        if stride != 1 or channels_in != before:
+            self.downsample = nn.Sequential(nn.Conv2d(channels_in, before, 1, stride, bias=False), nn.BatchNorm2d(before))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[n, channels_in, H, W] -> [n, channels (times four), H / stride, W / stride]``."""
+        out = x
+        for number in range(1, self.layers + 1):
+            out = self.get_submodule(f"bn{number}")(self.get_submodule(f"conv{number}")(out))
+            out = torch.relu(out) if number < self.layers else out
+        return torch.relu(out + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet(nn.Module):
+    """A ResNet for ImageNet: 7x7 stem, max pooling, four stages; its output is the pooled last stage.
+
+    Weights have the names that torchvision gives them. ``tensorflow_pooling`` places the windows of the max pooling as
+    TensorFlow's ``SAME`` does, which for even sides is one pixel further to the right and down.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[int] = (2, 2, 2, 2),
+        widths: Sequence[int] = (64, 128, 256, 512),
+        bottleneck: bool = False,
+        tensorflow_pooling: bool = False,
+    ) -> None:
+        super().__init__()
+        self.tensorflow_pooling = tensorflow_pooling
+        self.conv1 = nn.Conv2d(3, widths[0], 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(widths[0])
+        channels = widths[0]
+        for stage, (number, width) in enumerate(zip(blocks, widths, strict=True)):
+            layers = []
+            for index in range(number):
+                layers.append(ResNetBlock(channels, width, 2 if stage and index == 0 else 1, bottleneck))
+                channels = 4 * width if bottleneck else width
+            self.add_module(f"layer{stage + 1}", nn.Sequential(*layers))
+        self.stages = len(blocks)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[n, 3, H, W] -> [n, channels]``."""
+        out = torch.relu(self.bn1(self.conv1(x)))
+        if self.tensorflow_pooling:
+            # SAME: as much padding as needed, the odd pixel at the end; nothing is below 0 here, so zeros never win.
+            right, down = (1 + side % 2 for side in (out.shape[3], out.shape[2]))
+            left, up = right // 2, down // 2
+            out = functional.max_pool2d(functional.pad(out, (left, right - left, up, down - up)), 3, 2)
+        else:
+            out = functional.max_pool2d(out, 3, 2, 1)
+        for stage in range(1, self.stages + 1):
+            out = self.get_submodule(f"layer{stage}")(out)
+        return out.mean((2, 3))
+
+
+# Networks that training knows by name.
+ARCHITECTURES: dict[str, Callable[[], nn.Module]] = {
+    "cifar-resnet18": cifar_resnet18,
+    "resnet14-small": small_resnet,
+    "resnet18": ResNet,
+}

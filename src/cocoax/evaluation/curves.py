@@ -1,11 +1,12 @@
 """Insertion and deletion curves (Petsiuk et al. 2018).
 
-Pixels are inserted into the baseline, or deleted from the explicand, in the order of their attribution. A good
-attribution makes the measure rise early when inserting and fall early when deleting.
+Pixels (or words, or columns) are inserted into the baseline, or deleted from the explicand, in the order of their
+attribution. A good attribution makes the measure rise early when inserting and fall early when deleting.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_count, encode_ends, resolve_baseline
+from cocoax.attribution.method import check_count, encode_ends, removed, resolve_baseline
 from cocoax.attribution.removal import encode_masked
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder
@@ -55,11 +56,12 @@ def insertion(
     Args:
         encoder: what turns images into representations; evaluation may use another one than the attribution did.
         explicand: one input.
-        attribution: an :class:`Attribution`, or a map ``[H, W]`` of the explicand's size.
+        attribution: an :class:`Attribution`, or a map ``[H, W]`` of the explicand's size (``[m]`` for words and columns).
         measures: a target, a callable from representations ``[n, d]`` to ``[n]``, or a list of those, which gives a list of
             curves from one encoding.
-        steps: equal steps from none to all of the pixels.
-        baseline: the image without pixels; the explicand's blur by default.
+        steps: equal steps from none to all of the pixels; of words and columns, at least one a step.
+        baseline: the image without pixels; the explicand's blur by default. Words are removed by ``"mask"`` (the default),
+            ``"deletion"`` or ``"attention"``, columns by the encoder's background.
         batch_size: images encoded at a time; automatic if not given.
         progress: show a progress bar (``None``: when it takes long).
 
@@ -128,22 +130,27 @@ def curves(
     if not attributions:
         raise ValueError("There are 0 attributions to evaluate; pass at least one.")
     one = encoder.explicand(explicand)
-    height, width = one.tensor.shape[1:]
+    number_of_features = math.prod(one.shape)
+    if one.tokens is not None:  # of a few words, each step takes at least one
+        steps = min(steps, number_of_features)
     alone = isinstance(measures, Target) or callable(measures)
     asked: list[Measure] = [measures] if alone else list(measures)  # type: ignore[arg-type, list-item]
     space = encoder.space  # reads all weights, so once
     for measure in asked:
         if isinstance(measure, Target):
             measure.check_space(space)
-    base = resolve_baseline(Blur() if baseline is None else baseline, encoder)(one.tensor)
-    ranks = torch.stack([_ranks(attribution, height, width) for attribution in attributions])
-    sizes = [round(step * height * width / steps) for step in range(steps + 1)]
+    how = resolve_baseline(Blur() if baseline is None else baseline, encoder)
+    base = removed(one, how)
+    ranks = torch.stack([_ranks(attribution, one.shape) for attribution in attributions])
+    sizes = [round(step * number_of_features / steps) for step in range(steps + 1)]
     masks = _RankMasks(ranks, sizes[1:-1], list(kinds))
     with bar(len(masks) + 2, f"curves on {encoder.name}", progress) as shown:
         ends = encode_ends(encoder, one.tensor, base)
-        inner = list(encode_masked(encoder, one.tensor, base, masks, 0, batch_size, shown))
-    representations = torch.cat([ends, *inner])
+        inner = list(encode_masked(encoder, one, base, how, masks, 0, batch_size, shown))
+    representations = torch.cat([ends, *(part.flatten(0, -2) for part in inner)])
     scores = torch.stack([_measured(measure, representations, ends[0]) for measure in asked])
+    if (several := len(ends) - 1) > 1:  # averaged over several baselines
+        scores = torch.cat([scores[:, :1], scores[:, 1:].reshape(len(asked), -1, several).mean(2)], dim=1)
     x = torch.arange(steps + 1) / steps
     answers = []
     for number in range(len(attributions)):
@@ -161,7 +168,7 @@ def curves(
 class _RankMasks:
     """Masks that keep (insertion) or remove (deletion) the pixels of the first ranks."""
 
-    ranks: Tensor  # [attributions, H, W]
+    ranks: Tensor  # [attributions, H, W] or [attributions, m]
     sizes: list[int]
     kinds: list[str]
 
@@ -185,12 +192,13 @@ class _RankMasks:
         return torch.stack(masks).float()
 
 
-def _ranks(attribution: Attribution | Tensor, height: int, width: int) -> Tensor:
-    """The place of each pixel in the order of descending attribution, ``[H, W]``; equal ones keep their order."""
+def _ranks(attribution: Attribution | Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The place of each pixel, word or column in the order of descending attribution; equal ones keep their order."""
     values = torch.as_tensor(attribution.values if isinstance(attribution, Attribution) else attribution)
-    if tuple(values.shape) != (height, width):
+    if tuple(values.shape) != shape:
+        features = f"{shape[0]} x {shape[1]} pixels" if len(shape) == 2 else f"{shape[0]} words or columns"
         raise ValueError(
-            f"The attribution has shape {list(values.shape)} but the explicand has {height} x {width} pixels; "
+            f"The attribution has shape {list(values.shape)} but the explicand has {features}; "
             "they must be of the same input, preprocessed alike."
         )
     if not bool(torch.isfinite(values).all()):
@@ -198,7 +206,7 @@ def _ranks(attribution: Attribution | Tensor, height: int, width: int) -> Tensor
     order = torch.argsort(values.detach().reshape(-1), descending=True, stable=True)
     ranks = torch.empty_like(order)
     ranks[order] = torch.arange(len(order))
-    return ranks.reshape(height, width)
+    return ranks.reshape(shape)
 
 
 def _measured(measure: Measure, representations: Tensor, own: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Baselines: what replaces a removed pixel. They act on the preprocessed explicand ``[C, H, W]``."""
+"""Baselines: what replaces a removed pixel or column. They act on the preprocessed explicand ``[C, H, W]`` or ``[1, m]``."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Constant(Baseline):
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """The constant image."""
-        values = torch.as_tensor(self.value).reshape(-1, 1, 1)
+        values = torch.as_tensor(self.value).reshape(-1, *[1] * (explicand.ndim - 1))
         if len(values) not in (1, len(explicand)):
             raise ValueError(
                 f"Constant needs 1 value or one for each of the {len(explicand)} channels. Got {len(values)} instead."
@@ -103,3 +103,45 @@ class Fixed(Baseline):
                 "they must be preprocessed alike."
             )
         return self.image.to(explicand)
+
+
+@dataclass(frozen=True, eq=False)
+class Background(Baseline):
+    """Rows of a table that stand for what a column usually holds.
+
+    Args:
+        rows: background samples ``[n, m]``, preprocessed like the explicand.
+        draws: average every score over this many of the rows, drawn once (all of them if there are no more): removed columns
+            take their values from each in turn, as in SHAP. Costs that many times the encoder work. By default one row is
+            put in, their mean.
+        seed: of the draws.
+
+    """
+
+    rows: Tensor
+    draws: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        rows = torch.as_tensor(self.rows)
+        if rows.ndim != 2 or len(rows) == 0:
+            raise ValueError(f"The background must have shape [n, m] with n >= 1. Got {list(rows.shape)} instead.")
+        object.__setattr__(self, "rows", rows.to("cpu", torch.float32))
+        if not bool(torch.isfinite(self.rows).all()):
+            raise ValueError("The background has values that are not finite; leave those rows out or fill them in.")
+        if self.draws is not None and self.draws < 1:
+            raise ValueError(f"The 'draws' parameter must be at least 1. Got {self.draws} instead.")
+
+    def __call__(self, explicand: Tensor) -> Tensor:
+        """The mean row ``[1, m]``, or the drawn ones ``[draws, 1, m]``."""
+        if explicand.ndim != 2 or self.rows.shape[1] != explicand.shape[-1]:
+            raise ValueError(
+                f"The background has {self.rows.shape[1]} columns but the explicand has shape {list(explicand.shape)}; they "
+                "must be rows of the same table."
+            )
+        if self.draws is None:
+            return self.rows.mean(0, keepdim=True)
+        if self.draws >= len(self.rows):
+            return self.rows[:, None]
+        chosen = np.sort(stream(self.seed).choice(len(self.rows), self.draws, replace=False))
+        return self.rows[torch.from_numpy(chosen)][:, None]

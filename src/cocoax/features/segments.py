@@ -32,12 +32,12 @@ def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[in
     return rows, columns
 
 
-def check_segments(segments: Tensor | np.ndarray, height: int, width: int) -> Tensor:
-    """A user's label map, checked and renumbered 0 to n-1."""
+def check_segments(segments: Tensor | np.ndarray, *shape: int) -> Tensor:
+    """A user's label map (or list of labels), checked and renumbered 0 to n-1."""
     segments = torch.as_tensor(segments)
-    if tuple(segments.shape) != (height, width) or segments.is_floating_point():
+    if tuple(segments.shape) != shape or segments.is_floating_point():
         raise ValueError(
-            f"The 'segments' parameter must be an integer label map of shape [{height}, {width}]. "
+            f"The 'segments' parameter must be an integer label map of shape {list(shape)}. "
             f"Got {segments.dtype} {list(segments.shape)} instead."
         )
     numbered: Tensor = torch.unique(segments, return_inverse=True)[1]

@@ -1,0 +1,57 @@
+"""Measures η: what insertion and deletion curves plot.
+
+Any target is a measure, and so is any function of representations; these are the ones that need a classifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from cocoax.references import Reference
+
+Head = Callable[[Tensor], Tensor]
+
+
+def class_probability(head: Head, label: int, name: str | None = None) -> Callable[[Tensor], Tensor]:
+    """The softmax probability that a classifier on top of the representation gives to one class."""
+
+    def probability(representations: Tensor) -> Tensor:
+        return logits_of(head, representations, label + 1).softmax(1)[:, label]
+
+    probability.__name__ = name or f"probability of class {label}"
+    return probability
+
+
+def corpus_majority_probability(head: Head, corpus: Reference) -> Callable[[Tensor], Tensor]:
+    """The probability of the class that most samples of the corpus are predicted to be; needs ``keep_samples=True``."""
+    label = majority_class(head, corpus)
+    return class_probability(head, label, "corpus majority probability")
+
+
+def majority_class(head: Head, corpus: Reference) -> int:
+    """The class that most samples of the corpus are predicted to be; the lowest number among equals."""
+    if corpus.samples is None:
+        raise ValueError(f"The majority class of {corpus.name!r} needs its samples; encode it with keep_samples=True.")
+    predicted = logits_of(head, corpus.samples).argmax(1)
+    return int(torch.bincount(predicted).argmax())
+
+
+def logits_of(head: Head, representations: Tensor, classes: int = 2) -> Tensor:
+    """What the head makes of representations ``[n, d]``: ``[n, classes]``; an error if it does not fit."""
+    like = next(head.parameters(), representations) if isinstance(head, nn.Module) else representations
+    try:
+        with torch.no_grad():
+            logits = head(representations.to(like)).to(representations)
+    except RuntimeError as error:
+        raise ValueError(
+            f"The head does not take representations of {representations.shape[1]} dimensions ({error}); "
+            "use the head that was trained on this encoder."
+        ) from error
+    if logits.ndim != 2 or len(logits) != len(representations) or logits.shape[1] < classes:
+        raise ValueError(
+            f"The head must give at least {classes} classes for each representation. Got shape {list(logits.shape)} instead."
+        )
+    return logits

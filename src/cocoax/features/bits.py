@@ -1,0 +1,66 @@
+"""The masks of RISE for a list of features (words, columns): independent bits, one for each feature.
+
+They offer what :class:`cocoax.features.GridMasks` offers, as masks of an image of one row, with simpler sums: a bit is its
+own square, and the control variates are the bits themselves, u = m - p, whose covariance with the mask is p(1-p) I.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.features.controls import Controls
+from cocoax.seeding import stream
+
+_BLOCK = 256  # masks of one block come from one random stream, so that any number of masks starts the same
+
+
+class BitMasks:
+    """Masks over ``m`` features: ``bits [n, m]`` (uint8), each kept with probability ``keep``."""
+
+    def __init__(self, bits: Tensor, keep: float) -> None:
+        self.bits = bits
+        self.keep = keep
+
+    @classmethod
+    def draw(cls, features: int, keep: float, count: int, seed: int) -> BitMasks:
+        """``count`` random masks; a larger count begins with the same ones."""
+        blocks = [stream(seed, block).random((_BLOCK, features)) < keep for block in range(-(-count // _BLOCK))]
+        bits = np.concatenate([np.zeros((0, features), bool), *blocks])[:count]
+        return cls(torch.from_numpy(bits.astype(np.uint8)), keep)
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The bits."""
+        return {"bits": self.bits}
+
+    def full(self, rows: slice) -> Tensor:
+        """Some masks, ``[n, m]``."""
+        return self.bits[rows].float()
+
+    def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
+        """Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, 1, m]``, or ``[groups, k, 1, m]`` for each group apart."""
+        bits, weights = self.bits.double(), weights.double()
+        if groups is None:
+            return (weights.T @ bits)[:, None]
+        members = [groups == group for group in range(int(groups.max()) + 1)]
+        return torch.stack([(weights[mine].T @ bits[mine])[:, None] for mine in members])
+
+    def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
+        """Σᵢ wᵢ mᵢ², the same as Σᵢ wᵢ mᵢ."""
+        return self.weighted_sum(weights)
+
+    @cached_property
+    def controls(self) -> Controls:
+        """Linear models of scores on the masks, minus their expectation."""
+        return Controls(self.bits.double() - self.keep, self.keep * (1 - self.keep))
+
+    def coarse_covariance(self, coefficients: Tensor) -> Tensor:
+        """Cov(u·b, m), exactly, for every column of ``coefficients [m, k]``: ``[k, 1, m]``."""
+        return self.keep * (1 - self.keep) * coefficients.T[:, None, :]

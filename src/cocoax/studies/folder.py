@@ -1,0 +1,107 @@
+"""Results of a study, written as they are made: a study that is killed goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.data.labelled import LabelledImages
+from cocoax.encoders import Encoder
+from cocoax.progress import bar
+from cocoax.references import Reference, read_safetensors, write_safetensors
+
+
+class Results:
+    """A folder with one file for each explicand, and the options they were made with.
+
+    A folder made with other options is refused, and so is a damaged file: nothing is overwritten.
+    """
+
+    def __init__(self, folder: str | Path, options: Mapping[str, Any]) -> None:
+        self.folder = Path(folder)
+        self.options: dict[str, Any] = json.loads(json.dumps(options))
+        path = self.folder / "options.json"
+        if path.exists():
+            try:
+                found = json.loads(path.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise ValueError(f"{path} is damaged ({error}); move the folder away to start anew.") from error
+            other = [name for name in {**found, **self.options} if found.get(name) != self.options.get(name)]
+            if other:
+                raise ValueError(
+                    f"{self.folder} holds results with other options: {other[0]} was {found.get(other[0])!r}, "
+                    f"now it is {self.options.get(other[0])!r}. Pass another folder, or the same options."
+                )
+        else:
+            write_text(path, json.dumps(self.options, indent=2) + "\n")
+
+    def path(self, unit: str) -> Path:
+        """The file of one unit of work."""
+        return self.folder / "units" / f"{unit}.safetensors"
+
+    def __contains__(self, unit: str) -> bool:
+        return self.path(unit).exists()
+
+    def write(self, unit: str, tensors: Mapping[str, Tensor], header: Mapping[str, object]) -> None:
+        """Keep one unit; all of it or nothing."""
+        write_safetensors(self.path(unit), tensors, "study unit", header)
+
+    def read(self, unit: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """One unit, as it was written."""
+        try:
+            return read_safetensors(self.path(unit), "study unit")
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{self.path(unit)} is damaged ({error}); delete this file and run the study again.") from error
+
+
+class Library:
+    """Representations of training images by their numbers: each is encoded once, whatever corpora and foils it is in."""
+
+    def __init__(self, encoder: Encoder, data: LabelledImages, folder: Path) -> None:
+        self.encoder = encoder
+        self.data = data
+        self.space = encoder.space
+        self.path = folder / f"representations-{self.space[:16]}.safetensors"
+        self.numbers = torch.zeros(0, dtype=torch.long)
+        self.vectors = torch.zeros(0, 0)
+        if self.path.exists():
+            tensors, header = read_safetensors(self.path, "representations")
+            if header["space"] != self.space or header["images"] != len(data):
+                raise ValueError(f"{self.path} is of another encoder or other data; move it away.")
+            self.numbers, self.vectors = tensors["numbers"], tensors["vectors"]
+
+    def encode(self, wanted: np.ndarray) -> None:
+        """Encode what is missing, a few thousand at a time, each kept on disk."""
+        missing = np.setdiff1d(wanted, self.numbers.numpy())
+        with bar(len(missing), f"corpora and foils with {self.encoder.name}") as shown:
+            for start in range(0, len(missing), 4096):
+                part = missing[start : start + 4096]
+                found = self.encoder.represent([self.data.images[number] for number in part], progress=False)
+                self.vectors = torch.cat([self.vectors, found]) if len(self.numbers) else found
+                self.numbers = torch.cat([self.numbers, torch.from_numpy(part)])
+                tensors = {"numbers": self.numbers, "vectors": self.vectors}
+                write_safetensors(self.path, tensors, "representations", {"space": self.space, "images": len(self.data)})
+                shown.update(len(part))
+
+    def reference(self, numbers: np.ndarray, name: str) -> Reference:
+        """The corpus or foil of these images."""
+        self.encode(numbers)
+        order = torch.argsort(self.numbers)
+        places = order[torch.searchsorted(self.numbers[order], torch.from_numpy(np.asarray(numbers)))]
+        return Reference.from_representations(self.vectors[places], name=name, space=self.space)
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a text file: all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+    return path

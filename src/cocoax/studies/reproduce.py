@@ -1,0 +1,124 @@
+"""From the name of a table or figure to its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cocoax.attribution import Rise
+from cocoax.data.labelled import LabelledImages
+from cocoax.encoders import Encoder
+from cocoax.seeding import stream
+from cocoax.studies import NAMES
+from cocoax.studies.augmentations import explain_augmentations, write_augmentations
+from cocoax.studies.completeness import completeness, completeness_table
+from cocoax.studies.folder import Library, write_text
+from cocoax.studies.localisation import explain_localisation, plot_localisation
+from cocoax.studies.main import MainStudy
+from cocoax.studies.randomisation import RandomisationStudy
+from cocoax.studies.sampling import RUN_SEEDS, draw
+from cocoax.studies.sensitivity import CorpusSizeStudy, FoilSizeStudy
+from cocoax.studies.study import PRESETS, Options, Study, grid_of
+from cocoax.studies.tables import write_results
+
+STUDIES: dict[str, type[Study]] = {
+    study.name: study for study in (MainStudy, RandomisationStudy, CorpusSizeStudy, FoilSizeStudy)
+}
+
+
+def options_of(preset: str, changes: Mapping[str, Any]) -> Options:
+    """The options of a preset, with those changed that are not ``None``."""
+    if preset not in PRESETS:
+        raise ValueError(f"The 'preset' parameter must be one of {', '.join(PRESETS)}. Got {preset!r} instead.")
+    return replace(PRESETS[preset], **{name: value for name, value in changes.items() if value is not None})
+
+
+def run_study(
+    name: str,
+    encoder: Encoder,
+    train: LabelledImages,
+    held_out: LabelledImages,
+    out: str | Path,
+    options: Options,
+    progress: bool | None = None,
+) -> list[Path]:
+    """Run the study that makes this table or figure, as far as it was not run yet, and write its files.
+
+    They go to ``out / encoder / study``; the files of the named table come last.
+    """
+    study = NAMES[name][1]
+    folder = folder_of(out, encoder, study)
+    if study == "completeness":
+        return _completeness(encoder, train, held_out, folder, options, progress)
+    if study == "augmentations":
+        return _augmentations(encoder, train, held_out, folder, options, progress)
+    work = STUDIES[study](encoder, train, held_out, folder, options)
+    written = write_results(work, work.run(progress))
+    return sorted(written, key=lambda path: path.stem == name)
+
+
+def _completeness(
+    encoder: Encoder,
+    train: LabelledImages,
+    held_out: LabelledImages,
+    folder: Path,
+    options: Options,
+    progress: bool | None,
+) -> list[Path]:
+    classes = list(range(len(train.classes)))
+    drawn = draw(train, held_out, classes=classes, explicands=1, corpus=options.corpus, foil=options.foil, seed=RUN_SEEDS[0])
+    library = Library(encoder, train, folder)
+    corpus, foil = library.reference(drawn.corpora[0], "corpus"), library.reference(drawn.foils[0], "foil")
+    images = [held_out.images[one.number] for one in drawn.explicands]
+    gaps = completeness(encoder, images, corpus, foil, progress=progress)
+    return [write_text(folder / "completeness.md", completeness_table(gaps))]
+
+
+def _augmentations(
+    encoder: Encoder,
+    train: LabelledImages,
+    held_out: LabelledImages,
+    folder: Path,
+    options: Options,
+    progress: bool | None,
+) -> list[Path]:
+    """Three held-out pictures of different classes, with random training images as the foil."""
+    random = stream(RUN_SEEDS[0])
+    first = [int(random.permutation(np.flatnonzero(held_out.labels == label))[0]) for label in np.unique(held_out.labels)[:3]]
+    foil = Library(encoder, train, folder).reference(random.permutation(len(train))[: options.foil], "random images")
+    images = [held_out.images[number] for number in first]
+    method = Rise(options.samples, grid_of(encoder, images[0], options.grid))
+    classes = encoder.classes
+    rows = [explain_augmentations(encoder, image, foil, method, classes=classes, progress=progress) for image in images]
+    return write_augmentations(folder, [f"held-out image {number}" for number in first], rows)
+
+
+def run_localisation(
+    encoder: Encoder,
+    pictures: Sequence[tuple[Any, str, str]],
+    out: str | Path,
+    options: Options,
+    progress: bool | None = None,
+) -> list[Path]:
+    """The paper's localisation figure for pictures with two things P and Q in each."""
+    import matplotlib.pyplot as plt
+
+    folder = folder_of(out, encoder, "localisation")
+    folder.mkdir(parents=True, exist_ok=True)
+    method = Rise(options.samples, options.grid or 7)
+    answers = [explain_localisation(encoder, image, p, q, method, progress=progress) for image, p, q in pictures]
+    figure = plot_localisation(answers)
+    written = [folder / "localisation.png", folder / "localisation.pdf"]
+    for path in written:
+        figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return written
+
+
+def folder_of(out: str | Path, encoder: Encoder, study: str) -> Path:
+    """Where the files of a study go."""
+    return Path(out) / encoder.name.replace(":", "-").replace("/", "-") / study

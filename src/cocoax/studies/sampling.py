@@ -1,0 +1,108 @@
+"""Which explicands, corpora and foils a run of a study uses, drawn as in the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cocoax.data.labelled import LabelledImages
+from cocoax.seeding import stream
+
+RUN_SEEDS = (123, 456, 789, 42, 91)  # the paper's five runs
+
+
+@dataclass(frozen=True)
+class Explicand:
+    """An image to explain: its number in the held-out split, its own class, and another one to hold against it."""
+
+    number: int
+    own: int
+    other: int
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One run: explicands from the held-out split; for each class a corpus and a foil, as numbers of training images.
+
+    Smaller corpora and foils are the first so many of these.
+    """
+
+    seed: int
+    explicands: list[Explicand]
+    corpora: dict[int, np.ndarray]
+    foils: dict[int, np.ndarray]
+
+    def __post_init__(self) -> None:
+        for label, corpus in self.corpora.items():
+            both = np.intersect1d(corpus, self.foils[label])
+            if len(both):
+                raise ValueError(
+                    f"Corpus and foil of class {label} share {len(both)} images, such as number {both[0]}; "
+                    "what is in both says nothing. Draw them apart."
+                )
+
+
+def draw(
+    train: LabelledImages,
+    held_out: LabelledImages,
+    *,
+    classes: Sequence[int],
+    explicands: int,
+    corpus: int,
+    foil: int,
+    seed: int,
+) -> Draw:
+    """Draw a run.
+
+    Args:
+        train: where corpora and foils come from.
+        held_out: where explicands come from.
+        classes: numbers of the classes to take part, at least two.
+        explicands: per class.
+        corpus: images of the class in its corpus.
+        foil: images in its foil, from all that is left of the training data: the corpus' own class is among them.
+        seed: of this run.
+
+    Every explicand serves twice: against the corpus of its own class, and against that of another one. Each class is the
+    other one equally often.
+
+    """
+    if len(classes) < 2:
+        raise ValueError(f"A study needs at least two classes. Got {len(classes)}.")
+    if min(explicands, corpus, foil) < 1:
+        raise ValueError(f"Explicands, corpus and foil must be at least 1. Got {explicands}, {corpus} and {foil} instead.")
+    chosen: list[list[int]] = []
+    corpora, foils = {}, {}
+    for label in classes:
+        random = stream(seed, 0, label)
+        chosen.append([int(one) for one in _some(random, _of(held_out, label), explicands, held_out, label, "explicands")])
+        corpora[label] = _some(random, _of(train, label), corpus, train, label, "corpus images")
+        left = np.setdiff1d(np.arange(len(train)), corpora[label])
+        if len(left) < foil:
+            raise ValueError(f"A foil of {foil} images was asked for but only {len(left)} are left beside the corpus.")
+        foils[label] = random.permutation(left)[:foil]
+    random = stream(seed, 1)
+    steps = 1 + np.concatenate([random.permutation(len(classes) - 1) for _ in range(-(-explicands // (len(classes) - 1)))])
+    listed = [
+        Explicand(numbers[turn], classes[place], classes[(place + int(steps[turn])) % len(classes)])
+        for turn in range(explicands)
+        for place, numbers in enumerate(chosen)
+    ]
+    return Draw(seed, listed, corpora, foils)
+
+
+def _of(data: LabelledImages, label: int) -> np.ndarray:
+    return np.flatnonzero(data.labels == label)
+
+
+def _some(
+    random: np.random.Generator, among: np.ndarray, number: int, data: LabelledImages, label: int, what: str
+) -> np.ndarray:
+    if len(among) < number:
+        raise ValueError(
+            f"The class {data.classes[label]!r} has {len(among)} images but {number} {what} were asked for; "
+            "ask for fewer or leave the class out."
+        )
+    return random.permutation(among)[:number]

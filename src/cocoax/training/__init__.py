@@ -1,0 +1,1 @@
+"""Training: SimSiam, SimCLR, classifiers and linear evaluation."""

@@ -1,0 +1,99 @@
+"""Augmentations of a batch of images at once, in torch.
+
+Crop, resize and flip are one affine map of the image plane, so one resampling does all three; brightness, contrast,
+saturation, hue and greyscale are affine maps of colour, so one 3x3 matrix and an offset per image do all five.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+GREY = torch.tensor([0.299, 0.587, 0.114])
+# Red, green, blue to luma and two chroma axes; hue is the angle in the chroma plane.
+_YIQ = torch.tensor([[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Random views of images.
+
+    Args:
+        size: side of the square that comes out.
+        scale: the part of the image's area that a random crop takes, with an aspect ratio from 3/4 to 4/3, its sides cut to
+            the image's; ``None`` takes all of it.
+        flip: probability of mirroring left and right.
+        rotation: largest angle in degrees, either way.
+        jitter: strengths of brightness, contrast, saturation and hue.
+        jitter_probability: of jittering colours at all.
+        grey: probability of taking the colours away.
+        mean: subtracted from pixels in [0, 1], for each channel.
+        std: divides them afterwards.
+
+    """
+
+    size: int
+    scale: tuple[float, float] | None = (0.2, 1.0)
+    flip: float = 0.5
+    rotation: float = 0.0
+    jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1)
+    jitter_probability: float = 0.8
+    grey: float = 0.2
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    std: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+    def __call__(self, images: Tensor, random: np.random.Generator) -> Tensor:
+        """Views ``[n, 3, size, size]`` of uint8 images ``[n, 3, H, W]``."""
+        pixels = images.float() / 255
+        grid = functional.affine_grid(
+            self.placement(pixels.shape, random), [len(pixels), 3, self.size, self.size], align_corners=False
+        )
+        # Rotated corners show the mirrored image rather than black, which would be a shape of its own.
+        views = functional.grid_sample(pixels, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
+        matrix, contrast = self.colour(len(views), random)
+        views = torch.einsum("nij,njhw->nihw", matrix, views)
+        means = torch.einsum("i,nihw->n", GREY, views)[:, None, None, None] / self.size**2
+        views = (contrast[:, None, None, None] * (views - means) + means).clamp(0, 1)
+        return (views - torch.tensor(self.mean)[:, None, None]) / torch.tensor(self.std)[:, None, None]
+
+    def placement(self, shape: torch.Size, random: np.random.Generator) -> Tensor:
+        """Affine maps ``[n, 2, 3]`` from the view's coordinates in [-1, 1] to the image's: crop, flip and rotation."""
+        number, (height, width) = shape[0], shape[2:]
+        if self.scale is None:
+            high, wide = np.ones(number), np.ones(number)
+        else:
+            area = random.uniform(*self.scale, number) * height * width
+            ratio = np.exp(random.uniform(-math.log(4 / 3), math.log(4 / 3), number))
+            wide = np.minimum(np.sqrt(area * ratio) / width, 1)
+            high = np.minimum(np.sqrt(area / ratio) / height, 1)
+        x = random.uniform(-1, 1, number) * (1 - wide)
+        y = random.uniform(-1, 1, number) * (1 - high)
+        wide = np.where(random.random(number) < self.flip, -wide, wide)
+        angle = np.deg2rad(random.uniform(-1, 1, number) * self.rotation)
+        cosine, sine = np.cos(angle), np.sin(angle)
+        rows = [[wide * cosine, -wide * sine, x], [high * sine, high * cosine, y]]
+        return torch.from_numpy(np.array(rows)).permute(2, 0, 1).float()
+
+    def colour(self, number: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Colour matrices ``[n, 3, 3]`` (brightness, saturation, hue, grey) and contrast factors ``[n]``."""
+        brightness, contrast, saturation, hue = self.jitter
+        on = random.random(number) < self.jitter_probability
+        factors = [
+            np.where(on, random.uniform(1 - min(most, 1), 1 + most, number), 1) for most in (brightness, contrast, saturation)
+        ]
+        bright, contrasted, saturated = (torch.from_numpy(factor).float() for factor in factors)
+        angle = torch.from_numpy(np.where(on, random.uniform(-hue, hue, number), 0) * 2 * math.pi).float()
+        saturated = saturated * torch.from_numpy(random.random(number) >= self.grey)
+        # Saturation and hue scale and turn the chroma plane; brightness scales everything.
+        turn = torch.zeros(number, 3, 3)
+        turn[:, 0, 0] = 1
+        turn[:, 1, 1] = turn[:, 2, 2] = saturated * angle.cos()
+        turn[:, 2, 1] = saturated * angle.sin()
+        turn[:, 1, 2] = -turn[:, 2, 1]
+        matrix = torch.linalg.inv(_YIQ) @ turn @ _YIQ
+        return bright[:, None, None] * matrix, contrasted

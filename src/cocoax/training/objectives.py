@@ -1,0 +1,90 @@
+"""What is minimised: an encoder with the heads that only its training needs, from views of a batch to a loss."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """Normalised temperature-scaled cross entropy between two views ``[n, d]`` of a batch (Chen et al. 2020).
+
+    Each of the 2n views must pick out its partner among the 2n - 1 others by cosine similarity.
+    """
+    z = functional.normalize(torch.cat([first, second]), dim=1)
+    similarities = z @ z.T / temperature
+    itself = torch.eye(len(z), dtype=torch.bool, device=z.device)
+    partner = torch.arange(len(z), device=z.device).roll(len(first))
+    return functional.cross_entropy(similarities.masked_fill(itself, -torch.inf), partner)
+
+
+class SimClr(nn.Module):
+    """SimCLR (Chen et al. 2020): views of one image attract, those of others repel."""
+
+    views = 2
+
+    def __init__(self, encoder: nn.Module, width: int, temperature: float, projection: int = 128) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.temperature = temperature
+        self.projector = nn.Sequential(
+            nn.Linear(width, width, bias=False),
+            nn.BatchNorm1d(width),
+            nn.ReLU(),
+            nn.Linear(width, projection, bias=False),
+            nn.BatchNorm1d(projection),
+        )
+
+    def forward(self, views: Tensor, _labels: Tensor) -> Tensor:
+        """The loss of views ``[2 n, 3, H, W]``, those of one kind first."""
+        first, second = self.projector(self.encoder(views)).chunk(2)
+        return nt_xent(first, second, self.temperature)
+
+
+class SimSiam(nn.Module):
+    """SimSiam (Chen & He 2021), in its form for CIFAR-10: a view predicts the other, which is held still."""
+
+    views = 2
+
+    def __init__(self, encoder: nn.Module, width: int, projection: int = 2048) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.projector = nn.Sequential(
+            nn.Linear(width, projection, bias=False),
+            nn.BatchNorm1d(projection),
+            nn.ReLU(),
+            nn.Linear(projection, projection, bias=False),
+            nn.BatchNorm1d(projection, affine=False),
+        )
+        self.predictor = nn.Sequential(
+            nn.Linear(projection, projection // 4, bias=False),
+            nn.BatchNorm1d(projection // 4),
+            nn.ReLU(),
+            nn.Linear(projection // 4, projection),
+        )
+
+    def forward(self, views: Tensor, _labels: Tensor) -> Tensor:
+        """The loss of views ``[2 n, 3, H, W]``, those of one kind first; -1 is the best there is."""
+        # Each kind of view passes alone, so that batch statistics are those of one view, as published.
+        (z1, p1), (z2, p2) = (self._both(view) for view in views.chunk(2))
+        return -(functional.cosine_similarity(p1, z2).mean() + functional.cosine_similarity(p2, z1).mean()) / 2
+
+    def _both(self, view: Tensor) -> tuple[Tensor, Tensor]:
+        projected = self.projector(self.encoder(view))
+        return projected.detach(), self.predictor(projected)
+
+
+class Classifier(nn.Module):
+    """A linear layer on the encoder, with the cross entropy of the labels."""
+
+    views = 1
+
+    def __init__(self, encoder: nn.Module, width: int, classes: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, views: Tensor, labels: Tensor) -> Tensor:
+        """The loss of views ``[n, 3, H, W]``."""
+        return functional.cross_entropy(self.head(self.encoder(views)), labels)

@@ -1,0 +1,414 @@
+"""Attribution to words and columns: every method against its definition, Captum or SHAP, on real kinds of encoders."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import product
+from math import factorial
+from pathlib import Path
+from typing import Any
+
+import captum.attr
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cocoax
+from cocoax import TabularEncoder, TextEncoder
+from cocoax.encoders.sentence import load_hf_text
+from tests.tiny import TEXTS, save_bert
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import shap
+
+TEXT = "The violinist parked her car."
+WORDS = ("The", "violinist", "parked", "her", "car", ".")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> TextEncoder:
+    return load_hf_text(str(save_bert(tmp_path_factory.mktemp("tiny"))))
+
+
+def targets_of(encoder: cocoax.Encoder, corpus: Any, foil: Any) -> list[cocoax.Target]:
+    one, other = encoder.reference(corpus, cache=False), encoder.reference(foil, cache=False)
+    return [
+        cocoax.contrastive_corpus_similarity(one, other),
+        cocoax.corpus_similarity(one, "dot"),
+        cocoax.representation_similarity(),
+    ]
+
+
+@pytest.fixture(scope="module")
+def targets(text: TextEncoder) -> list[cocoax.Target]:
+    return targets_of(text, ["a big dog"], ["red house", "the cat"])
+
+
+class Rows(nn.Module):
+    """A nonlinear map from 4 columns to 5 dimensions; counts its inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.first = nn.Parameter(torch.randn(4, 8, generator=generator))
+        self.second = nn.Parameter(torch.randn(8, 5, generator=generator))
+        self.inputs = 0
+
+    def forward(self, rows: Tensor) -> Tensor:
+        self.inputs += len(rows)
+        return torch.tanh(rows @ self.first) @ self.second + 0.3
+
+
+TABLE = np.random.default_rng(1).normal(size=(7, 4)).astype(np.float32)
+ROW = np.array([1.0, -2.0, 0.5, 3.0], dtype=np.float32)
+
+
+@pytest.fixture
+def table() -> TabularEncoder:
+    return TabularEncoder(Rows(), columns=["a", "b", "c", "d"], background=TABLE)
+
+
+METHODS = [
+    cocoax.Rise(samples=40),
+    cocoax.Rise(samples=40, estimator="paper"),
+    cocoax.KernelShap(samples=40),
+    cocoax.Occlusion(),
+    cocoax.VanillaGradients(),
+    cocoax.SmoothGrad(samples=4),
+    cocoax.IntegratedGradients(steps=5),
+    cocoax.GradientShap(samples=4),
+    cocoax.RandomAttribution(),
+    cocoax.Captum("IntegratedGradients", n_steps=5),
+    cocoax.Captum("FeatureAblation"),
+]
+
+
+def name_of(method: Any) -> str:
+    return repr(method)[:40]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=name_of)
+def test_explain__every_method_on_texts(method: cocoax.Method, text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    alone = method.explain(text, TEXT, targets[0])
+    assert alone.values.shape == (6,)
+    assert alone.tokens == WORDS
+    assert [TEXT[begin:end] for begin, end in alone.offsets] == list(WORDS)
+    many = method.explain(text, [TEXTS[1], TEXT], targets)
+    assert [len(answers) for answers in many] == [3, 3]
+    torch.testing.assert_close(many[1][0].values, alone.values, rtol=1e-4, atol=1e-5)
+    assert bool(torch.isfinite(torch.cat([one.values for answers in many for one in answers])).all())
+    assert many[0][0].tokens == ("a", "big", "red", "dog")
+
+
+@pytest.mark.parametrize("method", [*METHODS, cocoax.ExpectedGradients(TABLE, samples=4)], ids=name_of)
+def test_explain__every_method_on_rows(method: cocoax.Method, table: TabularEncoder) -> None:
+    for answers in method.explain(table, [ROW, TABLE[0]], targets_of(table, TABLE[:2], TABLE[2:])):
+        assert [one.values.shape for one in answers] == [(4,)] * 3
+        assert answers[0].tokens == ("a", "b", "c", "d")
+        assert answers[0].offsets is None
+        assert all(bool(torch.isfinite(one.values).all()) for one in answers)
+
+
+# --- removing -----------------------------------------------------------------------------------------------------------
+
+
+def score_without(encoder: TextEncoder, target: cocoax.Target, kept: tuple[int, ...], how: str) -> float:
+    """The score of a text with some words removed, written out by hand."""
+    explicand = encoder.explicand(TEXT)
+    assert explicand.members is not None
+    stays = torch.tensor([member < 0 or bool(kept[member]) for member in explicand.members.tolist()])
+    ids, mask = explicand.tensor.clone(), torch.ones_like(explicand.tensor)
+    if how == "mask":
+        ids[~stays] = 4
+    elif how == "deletion":
+        ids, mask = ids[stays], mask[stays]
+    else:
+        mask = stays.long()
+    with torch.no_grad():
+        found = encoder({"input_ids": ids[None], "attention_mask": mask[None]})
+        own = encoder({"input_ids": explicand.tensor[None], "attention_mask": torch.ones_like(explicand.tensor)[None]})[0]
+    return float(target.score(found, own)[0])
+
+
+@pytest.mark.parametrize("how", ["mask", "deletion", "attention"])
+def test_occlusion__is_the_drop_without_a_word(how: str, text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    for target, result in zip(targets, cocoax.Occlusion(baseline=how).explain(text, TEXT, targets), strict=True):
+        whole = score_without(text, target, (1,) * 6, how)
+        expected = [whole - score_without(text, target, tuple(int(i != word) for i in range(6)), how) for word in range(6)]
+        torch.testing.assert_close(result.values, torch.tensor(expected), rtol=0, atol=2e-5)
+
+
+def test_occlusion__windows_of_several_words(text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    result = cocoax.Occlusion(window=2, stride=2).explain(text, TEXT, targets[0])
+    whole = score_without(text, targets[0], (1,) * 6, "mask")
+    drop = whole - score_without(text, targets[0], (1, 1, 0, 0, 1, 1), "mask")
+    torch.testing.assert_close(result.values[2:4], torch.tensor([drop, drop]), rtol=0, atol=2e-5)
+    with pytest.raises(ValueError, match=r"A window of 9 is larger than the 6 words or columns"):
+        cocoax.Occlusion(window=9).explain(text, TEXT, targets[0])
+    with pytest.raises(ValueError, match=r"one side, an integer"):
+        cocoax.Occlusion(window=(1, 2)).explain(text, TEXT, targets[0])
+
+
+@pytest.mark.parametrize("how", ["mask", "deletion", "attention"])
+def test_rise__converges_to_its_definition(how: str, text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    """With all 64 subsets at hand, E[y m]/p is a plain mean over those that keep the word."""
+    scores = {kept: score_without(text, targets[0], kept, how) for kept in product((0, 1), repeat=6)}
+    expected = torch.tensor([np.mean([y for kept, y in scores.items() if kept[word]]) for word in range(6)])
+    result = cocoax.Rise(samples=3000, baseline=how).explain(text, TEXT, targets[0])
+    assert result.standard_error is not None
+    z = (result.values.double() - expected) / result.standard_error
+    assert float(z.abs().max()) < 4
+    assert float((result.values.double() - expected).abs().max()) < 0.02
+    assert result.neutral == pytest.approx(np.mean(list(scores.values())), abs=0.02)
+
+
+def test_rise__standard_errors_are_calibrated(text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    results = [cocoax.Rise(samples=60, seed=seed).explain(text, TEXT, targets[0]) for seed in range(60)]
+    spread = torch.stack([result.values for result in results]).std(0)
+    claimed = torch.stack([result.standard_error for result in results]).square().mean(0).sqrt()
+    assert 0.7 < float((claimed / spread).mean()) < 1.4
+
+
+def test_kernel_shap__all_coalitions_give_shapley_values(text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    result = cocoax.KernelShap(samples=62).explain(text, TEXT, targets[0])
+    scores = {kept: score_without(text, targets[0], kept, "mask") for kept in product((0, 1), repeat=6)}
+    expected = np.zeros(6)  # by the definition
+    for word, kept in product(range(6), scores):
+        if not kept[word]:
+            weight = factorial(sum(kept)) * factorial(5 - sum(kept)) / factorial(6)
+            expected[word] += weight * (scores[(*kept[:word], 1, *kept[word + 1 :])] - scores[kept])
+    np.testing.assert_allclose(result.values.numpy(), expected, atol=2e-5)
+    assert float(result.values.sum()) == pytest.approx(result.score - result.baseline_score, abs=1e-5)
+
+
+def test_kernel_shap__one_word_counts_for_everything(text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    result = cocoax.KernelShap().explain(text, "violinist", targets[0])
+    assert result.values.tolist() == pytest.approx([result.score - result.baseline_score])
+
+
+def test_kernel_shap__words_put_together(text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    result = cocoax.KernelShap(segments=torch.tensor([0, 0, 1, 1, 2, 2])).explain(text, TEXT, targets[0])
+    assert result.values[0] == result.values[1]
+    assert result.features is not None
+    assert float(result.features.sum()) == pytest.approx(result.score - result.baseline_score, abs=1e-5)
+
+
+@pytest.mark.parametrize("word", ["cat", "violinist", "👍"])
+@pytest.mark.parametrize("method", METHODS, ids=name_of)
+def test_explain__text_of_one_word(method: cocoax.Method, word: str, text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    result = method.explain(text, word, targets[0])
+    assert result.tokens == (word,)
+    assert bool(torch.isfinite(result.values).all())
+
+
+def test_run__equal_masks_are_encoded_once(text: TextEncoder) -> None:
+    seen: list[Tensor] = []
+    handle = text.owner.register_forward_hook(lambda _m, inputs, _o: seen.append(inputs[0]["input_ids"]))  # type: ignore[union-attr]
+    try:
+        run = cocoax.Rise(samples=500, baseline="deletion").run(text, TEXT)
+    finally:
+        handle.remove()
+    assert len(run) == 500
+    assert sum(map(len, seen)) <= 64 + 4  # all subsets of six words, the two ends and the checks of determinism
+    lengths = [batch.shape[1] for batch in seen[2:]]
+    assert lengths == sorted(lengths)  # short ones together
+
+
+def test_run__saves_loads_and_extends(text: TextEncoder, targets: list[cocoax.Target], tmp_path: Path) -> None:
+    method = cocoax.Rise(samples=30, baseline="deletion")
+    run = method.run(text, TEXT)
+    loaded = cocoax.Run.load(run.save(tmp_path / "run.safetensors"))
+    for one, other in zip(run.explain(targets), loaded.explain(targets), strict=True):
+        assert torch.equal(one.values, other.values)
+        assert (other.tokens, other.text, other.offsets) == (WORDS, TEXT, one.offsets)
+    longer = cocoax.Rise(samples=50, baseline="deletion").explain(text, TEXT, targets[0])
+    torch.testing.assert_close(loaded.extend(text, 20).explain(targets[0]).values, longer.values, rtol=0, atol=1e-5)
+    result = run.explain(targets[0])
+    again = cocoax.Attribution.load(result.save(tmp_path / "result.safetensors"))
+    assert (again.tokens, again.text, again.offsets) == (result.tokens, result.text, result.offsets)
+
+
+@pytest.mark.parametrize("method", [cocoax.KernelShap(samples=30), cocoax.Occlusion()], ids=name_of)
+def test_run__other_methods_save_and_load(
+    method: Any, text: TextEncoder, targets: list[cocoax.Target], tmp_path: Path
+) -> None:
+    run = method.run(text, TEXT)
+    loaded = cocoax.Run.load(run.save(tmp_path / "run.safetensors"))
+    assert torch.equal(run.explain(targets[0]).values, loaded.explain(targets[0]).values)
+
+
+def test_run__twenty_foils_without_the_encoder(text: TextEncoder) -> None:
+    run = cocoax.Rise(samples=100).run(text, TEXT)
+    corpus = text.reference(["a big dog"], cache=False)
+    foils = [text.reference([f"the {letter} car"], cache=False) for letter in "abcdefghijklmnopqrst"]
+    calls: list[int] = []
+    handle = text.owner.register_forward_hook(lambda *_: calls.append(1))  # type: ignore[union-attr]
+    try:
+        answers = run.explain([cocoax.contrastive_corpus_similarity(corpus, foil) for foil in foils])
+    finally:
+        handle.remove()
+    assert len(answers) == 20
+    assert not calls
+
+
+@pytest.mark.parametrize("wrong", ["blur", cocoax.Blur(5, 1.0), cocoax.Mean(), 3])
+def test_baseline__not_a_way_to_remove_words(wrong: Any, text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    with pytest.raises(ValueError, match=r"Words are removed by baseline='mask', 'deletion' or 'attention'"):
+        cocoax.Rise(samples=20, baseline=wrong).explain(text, TEXT, targets[0])
+
+
+@pytest.mark.parametrize("wrong", ["deletion", "attention", cocoax.Deletion(), cocoax.Blur(5, 1.0)])
+def test_baseline__gradients_need_something_in_place(wrong: Any, text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    with pytest.raises(ValueError, match=r"Gradients need something in place of a word"):
+        cocoax.IntegratedGradients(baseline=wrong).explain(text, TEXT, targets[0])
+
+
+def test_draw_list__method_that_knows_only_images(text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    class Odd(cocoax.attribution.removal.RemovalMethod):  # type: ignore[name-defined]
+        def draw(self, height: int, width: int, count: int | None = None) -> Any: ...
+        def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Any: ...
+        def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Any: ...
+
+    with pytest.raises(TypeError, match=r"Odd removes parts of images; it does not know how to remove words"):
+        Odd().explain(text, TEXT, targets[0])
+
+
+# --- gradients ----------------------------------------------------------------------------------------------------------
+
+
+def layer_ig(encoder: TextEncoder, target: cocoax.Target, text: str, baseline: list[int], steps: int) -> Tensor:
+    """Captum's LayerIntegratedGradients on the token embeddings, ``[L]``."""
+    ids = encoder.prepare(text)[None]
+    module = target.as_module(encoder, text if target.needs_explicand else None)
+    method = captum.attr.LayerIntegratedGradients(module, encoder.embedding_layer)
+    found = method.attribute(ids, baselines=torch.tensor([baseline]), n_steps=steps, method="gausslegendre")
+    return found.sum(-1)[0].detach()
+
+
+@pytest.mark.parametrize("features", ["words", "tokens"])
+def test_integrated_gradients__same_as_captums_layer_integrated_gradients(
+    features: Any, text: TextEncoder, targets: list[cocoax.Target]
+) -> None:
+    explicand = text.by(features).explicand(TEXT)
+    masked = [4 if member >= 0 else token for token, member in zip(explicand.tensor.tolist(), explicand.members, strict=True)]
+    for target, result in zip(
+        targets, cocoax.IntegratedGradients(steps=40).explain(text.by(features), TEXT, targets), strict=True
+    ):
+        tokens = layer_ig(text, target, TEXT, masked, 40)
+        expected = explicand.per_feature(tokens[None])
+        torch.testing.assert_close(result.values, expected.float(), rtol=0, atol=1e-5)
+        assert float(tokens[[0, -1]].abs().max()) < 1e-6  # special tokens do not count
+
+
+@pytest.mark.parametrize("baseline", ["mask", cocoax.MaskToken(9), cocoax.Constant(0.0)], ids=str)
+def test_integrated_gradients__complete(baseline: Any, text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    for result in cocoax.IntegratedGradients(steps=200, baseline=baseline).explain(text, TEXT, targets):
+        assert float(result.values.sum()) == pytest.approx(result.score - result.baseline_score, abs=2e-4)
+        assert result.raw is not None
+        torch.testing.assert_close(result.raw.sum(), result.values.sum(), rtol=0, atol=1e-5)
+
+
+def test_vanilla_gradients__are_slopes_towards_the_words(text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    result = cocoax.VanillaGradients().explain(text, TEXT, targets[0])
+    view, embedded = text.differentiable(text.explicand(TEXT))
+    masked = cocoax.attribution.method.resolve_baseline("mask", view)(embedded.tensor)  # type: ignore[attr-defined]
+    step = 1e-3
+    for word in range(6):
+        direction = (embedded.tensor - masked) * (embedded.members == word)
+        ends = view.encode([embedded.tensor - step * direction, embedded.tensor + step * direction])
+        low, high = targets[0].score(ends.double()).tolist()
+        assert float(result.values[word]) == pytest.approx((high - low) / (2 * step), abs=2e-3)
+
+
+def test_smoothgrad__noise_is_in_units_of_the_embeddings(text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    few = cocoax.SmoothGrad(samples=30, noise=1e-4).explain(text, TEXT, targets[0])
+    plain = cocoax.VanillaGradients().explain(text, TEXT, targets[0])
+    torch.testing.assert_close(few.values, plain.values, rtol=0, atol=1e-3)
+    assert few.standard_error is not None
+
+
+def test_expected_gradients__background_of_texts(text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    """With one background text that has as many tokens, the mean over draws of Integrated Gradients from it."""
+    background = "a dog a dog a dog a."
+    result = cocoax.ExpectedGradients([background], samples=3000).explain(text, TEXT, targets[0])
+    content = text.prepare(background)[1:-1].tolist()
+    expected = text.explicand(TEXT).per_feature(layer_ig(text, targets[0], TEXT, [2, *content, 3], 60)[None])
+    assert len(text.prepare(TEXT)) == len(content) + 2
+    assert result.standard_error is not None
+    assert bool(((result.values - expected).abs() <= 4.5 * result.standard_error + 1e-7).all())
+
+
+def test_captum__whole_features_are_removed_together(text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    """Captum's feature ablation on embeddings is occlusion by the mask token."""
+    found = cocoax.Captum("FeatureAblation").explain(text, TEXT, targets[0])
+    expected = cocoax.Occlusion().explain(text, TEXT, targets[0])
+    torch.testing.assert_close(found.values, expected.values, rtol=0, atol=2e-5)
+
+
+# --- columns ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draws", [None, 3, 7])
+def test_kernel_shap__columns_same_as_shap(draws: int | None, table: TabularEncoder) -> None:
+    target = targets_of(table, TABLE[:2], TABLE[2:])[0]
+    baseline = cocoax.Background(torch.from_numpy(TABLE), draws=draws)
+    result = cocoax.KernelShap(samples=14, baseline=baseline).explain(table, ROW, target)
+    rows = baseline(torch.from_numpy(ROW)[None]).reshape(-1, 4).numpy()
+    explainer = shap.ExactExplainer(
+        lambda x: target.score(table.represent(x)).numpy(), shap.maskers.Independent(rows, max_samples=len(rows))
+    )
+    np.testing.assert_allclose(result.values.numpy(), explainer(ROW[None]).values[0], atol=2e-5)
+    assert float(result.values.sum()) == pytest.approx(result.score - result.baseline_score, abs=1e-5)
+
+
+def test_run__several_baselines_save_load_and_extend(table: TabularEncoder, tmp_path: Path) -> None:
+    target = targets_of(table, TABLE[:2], TABLE[2:])[0]
+    baseline = cocoax.Background(torch.from_numpy(TABLE), draws=3)
+    run = cocoax.Rise(samples=30, baseline=baseline).run(table, ROW)
+    assert run.representations.shape == (30, 3, 5)
+    loaded = cocoax.Run.load(run.save(tmp_path / "run.safetensors")).extend(table, 20)
+    longer = cocoax.Rise(samples=50, baseline=baseline).explain(table, ROW, target)
+    torch.testing.assert_close(loaded.explain(target).values, longer.values, rtol=0, atol=1e-5)
+
+
+def test_integrated_gradients__columns_same_as_captum(table: TabularEncoder) -> None:
+    target = targets_of(table, TABLE[:2], TABLE[2:])[0]
+    result = cocoax.IntegratedGradients(steps=50).explain(table, ROW, target)
+    expected = captum.attr.IntegratedGradients(target.as_module(table)).attribute(
+        torch.from_numpy(ROW)[None], baselines=torch.from_numpy(TABLE.mean(0, keepdims=True)), n_steps=50
+    )
+    torch.testing.assert_close(result.values, expected[0].float(), rtol=0, atol=1e-5)
+    assert float(result.values.sum()) == pytest.approx(result.score - result.baseline_score, abs=1e-4)
+
+
+@pytest.mark.parametrize("method", [cocoax.KernelShap(), cocoax.Occlusion(), cocoax.IntegratedGradients()], ids=name_of)
+def test_explain__constant_column_counts_for_nothing(method: cocoax.Method) -> None:
+    """A column that is the same in the background and in the explicand cannot be removed."""
+    rows = TABLE.copy()
+    rows[:, 2] = ROW[2]
+    encoder = TabularEncoder(Rows(), columns=["a", "b", "c", "d"], background=rows)
+    result = method.explain(encoder, ROW, cocoax.representation_similarity())
+    assert float(result.values[2]) == pytest.approx(0, abs=1e-6)
+    assert float(result.values.abs().max()) > 0.01
+
+
+@pytest.mark.parametrize("given", [TABLE[0], TABLE[0].tolist(), cocoax.Constant(0.0), TABLE, cocoax.Background(TABLE[:3])])
+def test_baseline__of_columns_in_many_forms(given: Any, table: TabularEncoder) -> None:
+    expected = (
+        {1: TABLE[0], 2: TABLE.mean(0)}.get(np.ndim(given), np.zeros(4)) if not hasattr(given, "rows") else TABLE[:3].mean(0)
+    )
+    run = cocoax.Occlusion(baseline=given).run(table, ROW)
+    np.testing.assert_allclose(run.baseline[0].numpy(), expected, atol=1e-6)
+
+
+def test_baseline__columns_without_a_background() -> None:
+    encoder = TabularEncoder(Rows(), columns=["a", "b", "c", "d"], name="bare")
+    target = cocoax.representation_similarity()
+    with pytest.raises(ValueError, match=r"What should removed columns of 'bare' hold\? Give the encoder background=rows"):
+        cocoax.Rise(samples=20).explain(encoder, ROW, target)
+    with pytest.raises(ValueError, match=r"Noise is for images; columns take cocoax\.Background"):
+        cocoax.Rise(samples=20, baseline=cocoax.Noise()).explain(encoder, ROW, target)
+    with pytest.raises(ValueError, match=r"IntegratedGradients takes one baseline, and Background\(draws=\.\.\.\) gives 3"):
+        cocoax.IntegratedGradients(baseline=cocoax.Background(TABLE, draws=3)).explain(encoder, ROW, target)

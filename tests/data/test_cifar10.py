@@ -1,0 +1,97 @@
+"""CIFAR-10: its batches as they are published, and what is said when they are not."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from cocoax.data.cifar10 import CLASSES, cifar10
+
+NAMES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
+
+
+def batch(seed: int, count: int = 4) -> dict[bytes, Any]:
+    """A batch as in the published files: rows of 1024 red, 1024 green and 1024 blue values."""
+    random = np.random.default_rng(seed)
+    pixels = random.integers(0, 256, (count, 3072), dtype=np.uint8)
+    return {b"data": pixels, b"labels": random.integers(0, 10, count).tolist(), b"batch_label": b"a batch"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    inner = tmp_path / "cifar-10-batches-py"
+    inner.mkdir()
+    for seed, name in enumerate(NAMES):
+        (inner / name).write_bytes(pickle.dumps(batch(seed), protocol=2))
+    return tmp_path
+
+
+@pytest.mark.parametrize("inner", ["", "cifar-10-batches-py"])
+def test_cifar10__reads_every_batch_in_order(folder: Path, inner: str) -> None:
+    train, test = cifar10(folder / inner), cifar10(folder / inner, "test")
+    assert len(train) == 20
+    assert len(test) == 4
+    assert train.classes == test.classes == CLASSES
+    for data, batches in ((train, [batch(seed) for seed in range(5)]), (test, [batch(5)])):
+        rows = np.concatenate([each[b"data"] for each in batches])
+        assert data.labels.tolist() == [label for each in batches for label in each[b"labels"]]
+        for index in (0, len(data) - 1):
+            image = data.images[index]
+            assert image.shape == (32, 32, 3)
+            assert image.dtype == np.uint8
+            for row, column, channel in ((0, 0, 0), (3, 31, 1), (31, 5, 2)):
+                assert image[row, column, channel] == rows[index, channel * 1024 + row * 32 + column]
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_cifar10__repacked_with_another_pickle_protocol(folder: Path, protocol: int) -> None:
+    (folder / "cifar-10-batches-py" / "test_batch").write_bytes(pickle.dumps(batch(5), protocol=protocol))
+    assert cifar10(folder, "test").labels.tolist() == batch(5)[b"labels"]
+
+
+def test_cifar10__missing_says_where_to_get_it(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"has no cifar-10-batches-py/data_batch_1. Download .*University of Toronto"):
+        cifar10(tmp_path / "nowhere")
+    (folder / "cifar-10-batches-py" / "data_batch_3").unlink()
+    with pytest.raises(FileNotFoundError, match=r"has no cifar-10-batches-py/data_batch_3"):
+        cifar10(folder)
+
+
+def test_cifar10__unknown_split(folder: Path) -> None:
+    split: Any = "val"
+    with pytest.raises(ValueError, match=r"'split' parameter must be 'train' or 'test'. Got 'val' instead"):
+        cifar10(folder, split)
+
+
+class Attack:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, ("attacked",)
+
+
+def damaged(kind: str) -> bytes:
+    whole = pickle.dumps(batch(5), protocol=2)
+    return {
+        "attack": pickle.dumps({b"data": Attack(), b"labels": []}),
+        "eval": b"cbuiltins\neval\n(S'1'\ntR.",
+        "cut off": whole[:1000],
+        "empty": b"",
+        "text": b"no pickle at all",
+        "a list": pickle.dumps([1, 2]),
+        "no labels": pickle.dumps({b"data": batch(5)[b"data"]}),
+        "another shape": pickle.dumps({b"data": np.zeros((2, 100), np.uint8), b"labels": [0, 1]}),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["attack", "eval", "cut off", "empty", "text", "a list", "no labels", "another shape"])
+def test_cifar10__damaged_or_hostile(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "cifar-10-batches-py" / "test_batch").write_bytes(damaged(kind))
+    split: Literal["test"] = "test"
+    with pytest.raises(ValueError, match=r"test_batch is not a batch of CIFAR-10 for Python, or it is damaged"):
+        cifar10(folder, split)
+    assert not (folder / "attacked").exists()

@@ -1,0 +1,145 @@
+"""Encoders of tables: rows in many forms, and what is wrong with some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cocoax
+from cocoax import TabularEncoder
+
+NAMES = ["age", "height", "weight"]
+
+
+class Rows(nn.Module):
+    """A small nonlinear map from 3 columns to 4 dimensions; remembers the shapes it has seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.randn(3, 4, generator=torch.Generator().manual_seed(0)))
+        self.shapes: list[tuple[int, ...]] = []
+
+    def forward(self, rows: Tensor) -> Tensor:
+        self.shapes.append(tuple(rows.shape))
+        return torch.tanh(rows @ self.matrix)
+
+
+TABLE = np.random.default_rng(0).normal(size=(6, 3))
+
+
+@pytest.fixture
+def rows() -> Rows:
+    return Rows()
+
+
+@pytest.fixture
+def encoder(rows: Rows) -> TabularEncoder:
+    return TabularEncoder(rows, columns=NAMES, background=TABLE)
+
+
+def test_encoder__features_columns_is_a_tabular_encoder(rows: Rows, encoder: TabularEncoder) -> None:
+    made: Any = cocoax.Encoder(rows, features="columns", columns=NAMES, background=TABLE)
+    assert isinstance(made, TabularEncoder)
+    assert torch.equal(made.represent(TABLE), encoder.represent(TABLE))
+    assert type(cocoax.Encoder(rows)) is cocoax.Encoder
+    with pytest.raises(ValueError, match=r"'features' parameter must be 'pixels' or 'columns'; for texts .*Got 'words'"):
+        cocoax.Encoder(rows, features="words")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda table: table,
+        lambda table: table.tolist(),
+        lambda table: torch.from_numpy(table),
+        lambda table: pd.DataFrame(table, columns=NAMES),
+        lambda table: iter(table),
+        lambda table: [pd.Series(row, index=NAMES) for row in table],
+    ],
+)
+def test_represent__rows_in_every_form(form: Any, rows: Rows, encoder: TabularEncoder) -> None:
+    expected = torch.tanh(torch.from_numpy(TABLE).float() @ rows.matrix).detach()
+    torch.testing.assert_close(encoder.represent(form(TABLE)), expected)
+
+
+@pytest.mark.parametrize("one", [TABLE[0], TABLE[0].tolist(), torch.from_numpy(TABLE[0]), pd.Series(TABLE[0], index=NAMES)])
+def test_is_one__a_row(one: Any, encoder: TabularEncoder) -> None:
+    assert encoder.is_one(one)
+    assert not encoder.is_one([one])
+    assert encoder.represent(one).shape == (1, 4)
+    explicand = encoder.explicand(one)
+    assert explicand.tokens == tuple(NAMES)
+    assert explicand.tensor.shape == (1, 3)
+
+
+def test_preprocess__is_done_to_inputs_and_background(rows: Rows) -> None:
+    def scale(row: Tensor) -> Tensor:
+        return row * 2
+
+    encoder = TabularEncoder(rows, scale, columns=NAMES, background=TABLE)
+    torch.testing.assert_close(encoder.background, torch.from_numpy(2 * TABLE).float())
+    plain = TabularEncoder(rows, columns=NAMES)
+    torch.testing.assert_close(encoder.represent(TABLE), plain.represent(2 * TABLE))
+    assert encoder.fingerprint != plain.fingerprint
+
+
+def test_preprocess__must_keep_the_columns(rows: Rows) -> None:
+    encoder = TabularEncoder(rows, lambda row: row[:2], columns=NAMES)
+    with pytest.raises(ValueError, match=r"preprocess must return one number for each of the 3 columns\. Got shape \[2\]"):
+        encoder.prepare(TABLE[0])
+
+
+def test_reference__of_rows(encoder: TabularEncoder) -> None:
+    reference = encoder.reference(TABLE)
+    assert (reference.count, reference.name) == (6, "6 rows")
+    torch.testing.assert_close(reference.mean.float(), encoder.represent(TABLE).mean(0))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ([1.0, 2.0], ValueError, r"Input 0: A row of 'Rows' has 3 columns \(age, height, weight…\)\. Got shape \[2\]"),
+        ([1.0, float("nan"), 2.0], ValueError, r"Input 0: Column 'height' is nan; fill in what is missing first"),
+        ([1.0, 2.0, float("inf")], ValueError, r"Column 'weight' is inf"),
+        (np.array(["a", "b", "c"]), TypeError, r"A row must hold numbers only .*turn categories into numbers"),
+        ("a row", TypeError, r"rows of numbers.*Got str"),
+        (
+            pd.Series(TABLE[0], index=["height", "age", "weight"]),
+            ValueError,
+            r"The columns are height, age.* in the same order",
+        ),
+    ],
+)
+def test_represent__bad_rows(wrong: Any, error: type[Exception], message: str, encoder: TabularEncoder) -> None:
+    with pytest.raises(error, match=message):
+        encoder.represent(wrong)
+
+
+def test_represent__data_frame_with_other_columns(encoder: TabularEncoder) -> None:
+    with pytest.raises(ValueError, match=r"The columns are a, b.* expects age, height, weight"):
+        encoder.represent(pd.DataFrame(TABLE[:, :2], columns=["a", "b"]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([], r"'columns' parameter must be a list of names"),
+        ("abc", r"must be a list"),
+        (["a", "b", "a"], r"Two columns .*'a'"),
+    ],
+)
+def test_columns__bad_names(rows: Rows, columns: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TabularEncoder(rows, columns=columns)
+
+
+def test_background__bad_rows(rows: Rows) -> None:
+    with pytest.raises(ValueError, match=r"Input 1: Column 'age' is nan"):
+        TabularEncoder(rows, columns=NAMES, background=[[1.0, 2.0, 3.0], [np.nan, 2.0, 3.0]])
+    with pytest.raises(ValueError, match=r"background has 0 rows"):
+        TabularEncoder(rows, columns=NAMES, background=np.zeros((0, 3)))
