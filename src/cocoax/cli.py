@@ -349,7 +349,7 @@ def augmentations(
     images: Annotated[list[Path], typer.Argument(help="One or more pictures.")],
     foil: Annotated[Path, typer.Option(help="Folder of other pictures that the original is contrasted with.")],
     encoder: EncoderName = "efficientnet-lite0",
-    classes: Annotated[Path | None, typer.Option(help="Class names of the encoder's head, one per line.")] = None,
+    classes: Annotated[Path | None, typer.Option(help="Class names of the head, one per line; by default its own.")] = None,
     most: Annotated[int, typer.Option(help="Pictures of the foil, drawn at random.", min=1)] = 1500,
     samples: Annotated[int, typer.Option(help="Masked copies of each picture to encode.")] = 1000,
     grid: Annotated[int, typer.Option(help="Cells of a mask in each direction.")] = 7,
@@ -360,7 +360,6 @@ def augmentations(
     import matplotlib
 
     from cocoax.encoders.images import image_files, open_image
-    from cocoax.encoders.starter import imagenet_classes
     from cocoax.seeding import stream
     from cocoax.studies.augmentations import explain_augmentations, write_augmentations
 
@@ -370,8 +369,6 @@ def augmentations(
     files = image_files(foil)
     drawn = [files[index] for index in sorted(stream(seed).permutation(len(files))[:most])]
     names = classes.read_text(encoding="utf-8").splitlines() if classes else None
-    if names is None and encoder == "efficientnet-lite0":
-        names = imagenet_classes()
     loaded = cocoax.load(encoder)
     others = loaded.reference(drawn, name=f"{len(drawn)} other pictures")
     method = cocoax.Rise(samples=samples, grid=grid, seed=seed)

@@ -68,7 +68,7 @@ def explain_augmentations(
         image: a picture.
         foil: what the original is contrasted with; the paper takes 1500 random training images.
         method: Rise by default.
-        classes: names of the head's classes; their numbers if not given.
+        classes: names of the head's classes; by default the encoder's own, or their numbers.
         seed: of the augmentations.
         progress: show a progress bar (``None``: when it takes long).
 
@@ -79,7 +79,7 @@ def explain_augmentations(
     target = contrastive_corpus_similarity(original, foil)
     representations = encoder.represent(list(explicands.values()), progress=False)
     similarities = torch.cosine_similarity(representations, representations[:1])
-    predictions = _predict(encoder, representations, classes)
+    predictions = _predict(encoder, representations, encoder.classes if classes is None else classes)
     method = Rise() if method is None else method
     if isinstance(method, RemovalMethod):
         runs = [saved_run(encoder, explicand, method, [target], progress=progress) for explicand in explicands.values()]
