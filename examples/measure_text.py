@@ -70,19 +70,43 @@ def rates(encoder: cocoax.Encoder, pairs: list[DecisiveWord], removal: str, draw
     return Rates(*(first / len(pairs)).tolist(), beaten / len(pairs))
 
 
-def captum_difference(encoder: cocoax.TextEncoder, pairs: list[DecisiveWord], steps: int = 50) -> tuple[float, float]:
+def layer_ig(encoder: cocoax.TextEncoder, text: str, target: cocoax.Target, steps: int = 50) -> torch.Tensor:
+    """Captum's LayerIntegratedGradients of the token embeddings, from the mask token, summed over each word."""
+    explicand = encoder.explicand(text)
+    assert explicand.members is not None
+    assert encoder.mask is not None
+    masked = torch.where(explicand.members >= 0, encoder.mask, explicand.tensor)
+    layer = captum.attr.LayerIntegratedGradients(target.as_module(encoder), encoder.embedding_layer)
+    found = layer.attribute(explicand.tensor[None], baselines=masked[None], n_steps=steps)
+    return explicand.per_feature(found.sum(-1).detach()).float()
+
+
+def areas(encoder: cocoax.TextEncoder, pairs: list[DecisiveWord]) -> dict[str, tuple[float, float]]:
+    """Mean areas under the insertion and deletion curves of the contrastive similarity, for several methods."""
+    methods: dict[str, cocoax.Method] = {
+        "Rise": cocoax.Rise(samples=SAMPLES),
+        "KernelShap": cocoax.KernelShap(samples=SAMPLES),
+        "IntegratedGradients": cocoax.IntegratedGradients(),
+        "random": cocoax.RandomAttribution(),
+    }
+    names = [*methods, "Captum's LayerIntegratedGradients"]
+    sums = torch.zeros(len(names), 2)
+    for pair in pairs:
+        target = targets_of(encoder, pair)[0]
+        found = [method.explain(encoder, pair.text, target, progress=False) for method in methods.values()]
+        found.append(layer_ig(encoder, pair.text, target))
+        for row, curve in zip(sums, cocoax.curves(encoder, pair.text, found, target, progress=False), strict=True):
+            row += torch.tensor([curve["insertion"].auc, curve["deletion"].auc])
+    return {name: (float(row[0]), float(row[1])) for name, row in zip(names, sums / len(pairs), strict=True)}
+
+
+def captum_difference(encoder: cocoax.TextEncoder, pairs: list[DecisiveWord]) -> tuple[float, float]:
     """The largest difference from Captum's LayerIntegratedGradients, and from completeness."""
     apart = incomplete = 0.0
     for pair in pairs:
         target = targets_of(encoder, pair)[0]
-        explicand = encoder.explicand(pair.text)
-        result = cocoax.IntegratedGradients(steps=steps).explain(encoder, pair.text, target, progress=False)
-        assert explicand.members is not None
-        assert encoder.mask is not None
-        masked = torch.where(explicand.members >= 0, encoder.mask, explicand.tensor)
-        layer = captum.attr.LayerIntegratedGradients(target.as_module(encoder), encoder.embedding_layer)
-        found = layer.attribute(explicand.tensor[None], baselines=masked[None], n_steps=steps)
-        expected = explicand.per_feature(found.sum(-1).detach())
+        result = cocoax.IntegratedGradients().explain(encoder, pair.text, target, progress=False)
+        expected = layer_ig(encoder, pair.text, target)
         apart = max(apart, float((result.values - expected).abs().max()))
         incomplete = max(incomplete, abs(float(result.values.sum()) - result.score + result.baseline_score))
     return apart, incomplete
@@ -136,7 +160,9 @@ def main(timings: bool) -> None:
     for removal in ("mask", "deletion", "attention"):
         print(f"{removal:10} {rates(encoder, pairs, removal)}", flush=True)
     apart, incomplete = captum_difference(encoder, pairs[::4])
-    print(f"integrated gradients: {apart:.1e} from Captum's, incomplete by {incomplete:.1e}")
+    print(f"integrated gradients: {apart:.1e} from Captum's, incomplete by {incomplete:.1e}", flush=True)
+    for name, (insertion, deletion) in areas(encoder, pairs[::2]).items():
+        print(f"{name:34} insertion {insertion:+.3f}, deletion {deletion:+.3f}")
 
 
 if __name__ == "__main__":

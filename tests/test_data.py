@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cocoax.data import COLLAGE, collage, photo, samples
+from cocoax.data import COLLAGE, collage, decisive_words, photo, samples
 
 NAMES = ("astronaut", "cat", "coffee", "rocket", "motorbike")
 
@@ -74,3 +74,13 @@ def test_collage__a_quadrant_each(side: int) -> None:
 def test_collage__too_small(side: int) -> None:
     with pytest.raises(ValueError, match=rf"'side' parameter must be .*Got {side} instead"):
         collage(side)
+
+
+def test_decisive_words__each_is_a_word_of_its_text_once() -> None:
+    pairs = decisive_words()
+    assert len(pairs) == 48
+    for pair in pairs:
+        assert pair.text.split().count(pair.word) == 1
+        assert pair.topic != pair.rather_than
+        assert pair.word.lower() not in pair.topic.lower().split()  # otherwise the question would contain the answer
+    assert all(one.text == other.text and one.topic == other.rather_than for one, other in zip(pairs[::2], pairs[1::2], strict=True))

@@ -321,3 +321,31 @@ def test_panel__names_methods_where_they_differ() -> None:
     titles = [ax.get_title() for ax in figure.axes]
     assert any(title.startswith("Rise: a") for title in titles)
     assert any(title.startswith("Occlusion: a") for title in titles)
+
+
+# --- bars ---------------------------------------------------------------------------------------------------------------
+
+
+def words(values: list[float], **options: Any) -> cocoax.Attribution:
+    return cocoax.Attribution(
+        torch.tensor(values), 0.5, 0.1, tokens=tuple(f"${index}$" for index in range(len(values))), **options
+    )
+
+
+def test_bars__lengths_colours_and_names() -> None:
+    axes = words([1.0, -0.5, 0.25], neutral=0.25, standard_error=torch.full((3,), 0.1)).plot()
+    assert [round(bar.get_width(), 6) for bar in axes.patches] == [0.75, -0.75, 0.0]
+    assert axes.patches[0].get_facecolor() != axes.patches[1].get_facecolor()
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["$0$", "$1$", "$2$"]
+    axes.figure.canvas.draw()  # dollars do not start a formula
+
+
+def test_bars__only_the_largest_of_many() -> None:
+    axes = cocoax.plots.bars(words([float(index) for index in range(60)]), most=10)
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"${index}$" for index in range(50, 60)]
+    assert "50 smaller ones not shown" in axes.get_xlabel()
+
+
+def test_bars__not_for_images() -> None:
+    with pytest.raises(ValueError, match=r"Bars are for words and columns"):
+        cocoax.plots.bars(cocoax.Attribution(torch.zeros(2, 2), 0.0, 0.0))

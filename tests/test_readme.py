@@ -33,8 +33,8 @@ def run(block: str, **given: object) -> dict[str, object]:
     return names
 
 
-def test_readme__has_three_quickstarts() -> None:
-    assert len(BLOCKS) == 3
+def test_readme__has_four_quickstarts() -> None:
+    assert len(BLOCKS) == 4
 
 
 def test_readme__own_encoder(here: Path) -> None:
@@ -55,6 +55,9 @@ def test_readme__own_encoder(here: Path) -> None:
 @pytest.mark.parametrize("block", BLOCKS[1:])
 def test_readme__starter(here: Path, block: str) -> None:
     names = run(block)
+    if "match" in names:
+        assert [word for word, _ in names["match"].query.top(2)] == ["bicycle", "tyre"]  # type: ignore[attr-defined]
+        assert [word for word, _ in names["match"].document.top(2)] == ["bike", "wheel"]  # type: ignore[attr-defined]
     if "run" in names:
         assert len(names["answers"]) == 12  # type: ignore[arg-type]
         assert len(names["run"]) == 520  # type: ignore[arg-type]
