@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -102,6 +102,18 @@ class Encoder:
     def fingerprint(self) -> str:
         """Identifies weights, layer, pooling and preprocessing."""
         return digest(self._weights(), self.layer, self.pooling, describe(self.preprocess))
+
+    def freeze(self) -> Self:
+        """Take the weights as final, so that fingerprints need not look at them again; returns itself.
+
+        For programs that ask many small questions: looking takes longer than encoding a few words does. Changing the
+        weights afterwards goes unnoticed, so do not.
+        """
+        final = self._weights()
+        self._weights = lambda: final
+        if self._text is not None:
+            self._text.freeze()
+        return self
 
     @property
     def recognisable(self) -> bool:
