@@ -53,6 +53,7 @@ class Page:
     def __init__(self, studio: Studio, folder: Path) -> None:
         self.studio = studio
         self.folder = folder.resolve()
+        self.temporary: Any = None
         self.samples = _samples()
         with gr.Blocks(title="Cocoax", analytics_enabled=False, delete_cache=(600, 3600)) as self.blocks:
             self._lay_out()
@@ -138,7 +139,7 @@ class Page:
         self.chooser.refused(self.on_refused, None, self.status, **again)
         self.more.click(self.on_more, None, run, **again)
         self.stop.click(self.on_stop, None, self.stop, **again)
-        view = [self.opacity, self.palette, self.grid, self.same]
+        view: list[Any] = [self.opacity, self.palette, self.grid, self.same]
         for control in view:
             control.input(self.on_view, view, [*figures, self.legend], **last)
         self.compare.input(self.on_compare, self.compare, [self.panels[1]["column"], *figures], **last)
@@ -168,8 +169,7 @@ class Page:
     def on_photo(self, event: gr.EventData, request: gr.Request) -> Iterator[Updates]:
         """A photo was uploaded."""
         visitor = self.visitor(request)
-        path = event._data.get("path")
-        yield from self._look(visitor, lambda: self.studio.choose(visitor, self.uploaded(path), Path(str(path)).stem))
+        yield from self._look(visitor, lambda: self.studio.choose(visitor, self.uploaded(event._data.get("path"))))
 
     def on_sample(self, event: gr.EventData, request: gr.Request) -> Iterator[Updates]:
         """A sample photo was chosen; it brings a question with it."""
@@ -179,7 +179,7 @@ class Page:
         def choose() -> None:
             if name not in self.samples:
                 raise ValueError(f"No sample photo is called {name!r}; there are {', '.join(self.samples)}.")
-            self.studio.choose(visitor, self.samples[name], name)
+            self.studio.choose(visitor, self.samples[name])
             if self.studio.takes_words:
                 visitor.pictures[0] = {"like": [], "unlike": []}
                 self.studio.ask(visitor, 0, *SAMPLES[name])
@@ -232,9 +232,7 @@ class Page:
             return {self.panels[index]["figure"]: page.figure(visitor, index, self.sentence(error))}
         return self.figures(visitor, None if visitor.view.same_scale else index)
 
-    def on_dropped(
-        self, index: int, side: str, like: str, unlike: str, event: gr.EventData, request: gr.Request
-    ) -> Updates:
+    def on_dropped(self, index: int, side: str, like: str, unlike: str, event: gr.EventData, request: gr.Request) -> Updates:
         """Reference pictures were dropped."""
         visitor = self.visitor(request)
         there = visitor.pictures[index][side]
@@ -249,9 +247,7 @@ class Page:
         visitor.pictures[index][side] = [*there, *new]
         return self._with_pictures(index, side, like, unlike, request)
 
-    def on_removed(
-        self, index: int, side: str, like: str, unlike: str, event: gr.EventData, request: gr.Request
-    ) -> Updates:
+    def on_removed(self, index: int, side: str, like: str, unlike: str, event: gr.EventData, request: gr.Request) -> Updates:
         """A reference picture was taken away."""
         pictures = self.visitor(request).pictures[index]
         number = event._data.get("index")
@@ -302,7 +298,7 @@ class Page:
             told = page.figure(visitor, index, "There is nothing to download yet; choose a photo and ask.")
             return {self.file: None, self.panels[index]["figure"]: told}
         if kind == "png":
-            mime, data = "image/png", page.card(answer, visitor.view, *page.scalepartial(visitor, index))
+            mime, data = "image/png", page.card(answer, visitor.view, *page.scale_of(visitor, index))
         else:
             mime, data = "application/json", json.dumps(answer.describe(), ensure_ascii=False).encode()
         name = re.sub(r"\W+", "-", answer.name).strip("-")[:60] or "answer"
@@ -390,7 +386,7 @@ def launch(
     for variable in ("GRADIO_TEMP_DIR", "COCOAX_CACHE"):  # uploads, and what becomes of them, go when the page goes
         os.environ[variable] = folder.name
     made = Page(Studio(loaded, cocoax.Rise(samples=samples), kept), Path(folder.name))
-    made.blocks._cocoax_folder = folder
+    made.temporary = folder  # goes when the page goes
     _, address, _ = made.blocks.launch(
         server_name=host,
         server_port=port,

@@ -77,7 +77,7 @@ class Map:
         """The map of an attribution, averaged over cells if there are any."""
 
         def pooled(values: Tensor) -> np.ndarray:
-            size = [min(cells, side) for side in values.shape]
+            size = (min(cells, values.shape[0]), min(cells, values.shape[1]))
             averages: np.ndarray = (F.adaptive_avg_pool2d(values[None], size)[0] if cells else values).double().numpy()
             return averages
 
@@ -92,7 +92,8 @@ class Map:
         if self.error is None:
             return np.zeros(self.shown.shape, bool)
         size, doubt = np.abs(self.shown), 2 * self.error
-        return (size < doubt) & (size + doubt > VISIBLE * limit)
+        unknown: np.ndarray = (size < doubt) & (size + doubt > VISIBLE * limit)
+        return unknown
 
 
 def limit_of(attribution: Attribution, cells: int = 0) -> tuple[float, bool]:
@@ -115,9 +116,7 @@ def draw(attribution: Attribution, view: View, limit: float) -> Image.Image:
     picture = ImageOps.contain(picture, (LONGEST, LONGEST), Image.Resampling.BILINEAR)
     width, height = picture.size
     grey = np.asarray(picture, np.float32).mean(2, keepdims=True).repeat(3, 2)
-    left, top, right, bottom = (
-        round(part * side) for part, side in zip(attribution.box, (width, height) * 2, strict=True)
-    )
+    left, top, right, bottom = (round(part * side) for part, side in zip(attribution.box, (width, height) * 2, strict=True))
     canvas = grey * 0.25 + 255 * 0.75 if attribution.box != WHOLE else grey
     seen = (right - left, bottom - top)
     map_ = Map.of(attribution, view.cells)

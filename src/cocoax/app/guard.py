@@ -14,7 +14,9 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LARGEST = 100_000  # bytes of a message other than an upload
-_CLOSED = re.compile(r"/gradio_api/(file[=/]\s*\w+:|proxy=|vibe|undo-vibe|component_server|process_recording|deep_link|stream)")
+_CLOSED = re.compile(
+    r"/gradio_api/(file[=/]\s*\w+:|proxy=|vibe|undo-vibe|component_server|process_recording|deep_link|stream)"
+)
 
 
 class Guard:

@@ -53,7 +53,10 @@ def status(visitor: Visitor, progress: Progress | None = None, message: str = ""
     if visitor.explicand is None:
         return told
     picture = Image.fromarray(visitor.explicand.picture.numpy())
-    parts = [told, f'<div class="cx-photo"><img alt="the photo" src="{thumbnail(picture, 480, 300)}"></div>']
+    parts = [
+        told,
+        f'<div class="cx-photo"><img alt="the photo" src="{data_uri(ImageOps.contain(picture, (480, 300)))}"></div>',
+    ]
     if progress is not None:
         share = progress.samples / progress.goal if progress.goal else 0.0
         known = progress.error is not None and math.isfinite(progress.error)
@@ -108,7 +111,8 @@ def figure(visitor: Visitor, panel: int, message: str = "") -> str:
         reading = said(read(answer.attribution, visitor.place, view, limit))
     return (
         f'{told}<div class="cx-answer"><div class="cx-left-side"><div class="cx-map"><img alt="{escape(answer.name)}" '
-        f'src="{picture}">{pin}</div>{scale_bar(view, limit, cut)}<p class="cx-reading" aria-live="polite">{reading}</p></div>'
+        f'src="{picture}">{pin}</div>{scale_bar(view, limit, cut)}'
+        f'<p class="cx-reading" aria-live="polite">{reading}</p></div>'
         f'<div class="cx-right-side">{score(answer)}{regions(answer)}{comparison(answer)}</div></div>'
     )
 
@@ -161,12 +165,12 @@ def score(answer: Answer) -> str:
         unlike = answer.question.unlike.name
         question += f" <i>rather than</i> <b>{escape(unlike)}</b>"
         parts = (
-            f'<p class="cx-parts"><span>{number(answer.corpus_score)}<small>first</small></span>−'
+            f'<p class="cx-parts">=<span>{number(answer.corpus_score)}<small>first</small></span>−'
             f"<span>{number(answer.foil_score)}<small>second</small></span></p>"
         )
     return (
         f'<h3 class="cx-question">{question}</h3><div class="cx-score"><span class="cx-number">{number(answer.score)}'
-        f"<small>score of the whole photo</small></span>{'<em>=</em>' + parts if parts else ''}</div>"
+        f"<small>score of the whole photo</small></span>{parts}</div>"
     )
 
 
@@ -193,8 +197,8 @@ def comparison(answer: Answer, most: int = 6) -> str:
     rivals = answer.comparison[:most]
     largest = max(abs(rival.score) for rival in answer.comparison) or 1.0
     rows = "".join(
-        f'<li class="{rival.side}"><span>{escape(rival.name)}</span><i><b style="width:{100 * max(rival.score, 0) / largest:.0f}%">'
-        f"</b></i><em>{number(rival.score)}</em></li>"
+        f'<li class="{rival.side}"><span>{escape(rival.name)}</span><i>'
+        f'<b style="width:{100 * max(rival.score, 0) / largest:.0f}%"></b></i><em>{number(rival.score)}</em></li>'
         for rival in rivals
     )
     more = len(answer.comparison) - len(rivals)
@@ -221,12 +225,15 @@ def curve_plot(found: Sequence[tuple[str, list[dict[str, Curve]]]]) -> str:
     axes = plot.subplots(len(found), 2, squeeze=False, sharey="row")
     for row, (name, (own, random)) in zip(axes, found, strict=True):
         for ax, kind in zip(row, kinds, strict=True):
-            for curve, how, label in ((own[kind], {"color": "#b2182b", "lw": 2}, "this map"),
-                                      (random[kind], {"color": "#888", "lw": 1.2, "ls": "--"}, "random order")):
+            for curve, how, label in (
+                (own[kind], {"color": "#b2182b", "lw": 2}, "this map"),
+                (random[kind], {"color": "#888", "lw": 1.2, "ls": "--"}, "random order"),
+            ):
                 ax.plot(100 * curve.x.numpy(), curve.y.numpy(), label=f"{label}, area {curve.auc:+.3f}", **how)
             ax.set_title(f"{kind.capitalize()}: {shortened(name, 44)}", fontsize=9, loc="left", parse_math=False)
-            ax.set_xlabel("% of pixels " + ("put back, hottest first" if kind == "insertion" else "removed, hottest first"),
-                          fontsize=8)
+            ax.set_xlabel(
+                "% of pixels " + ("put back, hottest first" if kind == "insertion" else "removed, hottest first"), fontsize=8
+            )
             ax.tick_params(labelsize=8)
             ax.spines[["top", "right"]].set_visible(False)
             ax.legend(fontsize=8, frameon=False)
@@ -270,11 +277,9 @@ def notice(message: str) -> str:
 
 
 def thumbnail(photo: Image.Image | Path, width: int = 132, height: int = 96) -> str:
-    """A small copy, as part of the page."""
+    """A small copy, cut to size, as part of the page."""
     image = photo if isinstance(photo, Image.Image) else open_image(photo)
-    if (width, height) == (480, 300):
-        return data_uri(ImageOps.contain(image.convert("RGB"), (width, height)), 85)
-    return data_uri(ImageOps.fit(image.convert("RGB"), (width, height)), 85)
+    return data_uri(ImageOps.fit(image.convert("RGB"), (width, height)))
 
 
 def number(value: float, error: float | None = None) -> str:

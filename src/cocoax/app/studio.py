@@ -56,7 +56,6 @@ class Progress:
 class Visitor:
     """One visitor's photo, run and questions."""
 
-    name: str = ""
     explicand: Explicand | None = None
     run: Run | None = None
     goal: int = 0
@@ -67,9 +66,7 @@ class Visitor:
     place: tuple[float, float] | None = None
     questions: list[Question | None] = field(default_factory=lambda: [None] * PANELS)
     answers: list[Answer | None] = field(default_factory=lambda: [None] * PANELS)
-    pictures: list[dict[str, list[Path]]] = field(
-        default_factory=lambda: [{"like": [], "unlike": []} for _ in range(PANELS)]
-    )
+    pictures: list[dict[str, list[Path]]] = field(default_factory=lambda: [{"like": [], "unlike": []} for _ in range(PANELS)])
 
 
 class Studio:
@@ -119,12 +116,12 @@ class Studio:
 
     # --- the photo and its run ----------------------------------------------------------------------------------------
 
-    def choose(self, visitor: Visitor, photo: Any, name: str) -> None:
+    def choose(self, visitor: Visitor, photo: Any) -> None:
         """Take a photo (a picture or a file); a run that is under way for another one ends."""
         explicand = self.encoder.explicand(photo)
         with self._door:
             visitor.job += 1
-            visitor.name, visitor.explicand, visitor.run = name, explicand, None
+            visitor.explicand, visitor.run = explicand, None
             visitor.goal = self.method.samples
             visitor.running = False
             visitor.answers = [None] * PANELS
@@ -218,13 +215,11 @@ class Studio:
         for answer in visitor.answers:
             if answer is None:
                 continue
-            maps = [answer.attribution, random_like(answer.attribution)]
+            maps: list[Attribution | torch.Tensor] = [answer.attribution, random_like(answer.attribution)]
             with self._towers([answer.question]):
                 target = answer.question.target(self.encoder)
             with self._pictures:
-                both = curves(
-                    self.encoder, run.explicand, maps, target, CURVE_STEPS, run.method.baseline, progress=False
-                )
+                both = curves(self.encoder, run.explicand, maps, target, CURVE_STEPS, run.method.baseline, progress=False)
             found.append((answer.name, both))
         return found
 
@@ -251,5 +246,3 @@ def _forget(visitor: Visitor) -> None:
     visitor.job += 1
     visitor.explicand = visitor.run = None
     visitor.answers = [None] * PANELS
-
-
