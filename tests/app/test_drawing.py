@@ -131,9 +131,7 @@ def test_uncertain__without_errors() -> None:
 def test_read__value_and_error_of_a_place() -> None:
     values = torch.arange(12.0).reshape(3, 4)
     attribution = make(values, values / 10, neutral=2.0)
-    assert read(attribution, (0.6, 0.4), View(), 9.0) == Reading(
-        pytest.approx(6.0 - 2.0), pytest.approx(0.6), False
-    )
+    assert read(attribution, (0.6, 0.4), View(), 9.0) == Reading(pytest.approx(6.0 - 2.0), pytest.approx(0.6), False)
     assert read(attribution, (0.99, 0.99), View(), 9.0).value == pytest.approx(9.0)
 
 

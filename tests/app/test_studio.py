@@ -341,5 +341,3 @@ def test_curves__without_a_run(studio: Studio) -> None:
 )
 def test_captions(text: str, expected: list[str]) -> None:
     assert captions(text) == expected
-
-
