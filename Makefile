@@ -4,19 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow lint clean
+.PHONY: help install demo app test test-slow test-browser screenshots lint clean
 
 help:
-	@echo "make demo       explain two photos with the starter encoder; says where the pictures are"
-	@echo "make test       lint, type-check and test"
-	@echo "make test-slow  the long checks as well"
-	@echo "make install    create $(VENV) with everything that demo and tests need"
+	@echo "make demo         explain two photos with the starter encoder; says where the pictures are"
+	@echo "make test         lint, type-check and test"
+	@echo "make test-slow    the long checks as well"
+	@echo "make app          the web page, at http://127.0.0.1:7860"
+	@echo "make test-browser the web page in a real browser; installs Chromium if there is none"
+	@echo "make install      create $(VENV) with everything that demo and tests need"
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON="; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade pip
-	$(BIN)/pip install -q -c constraints.txt -e '.[starter,dev]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[starter,app,dev]'
 	@# With their dependencies these would bring a torchvision that does not fit torch's CPU build; they are used without.
 	$(BIN)/pip install -q --no-deps 'timm>=1.0' 'open_clip_torch>=2.24' ftfy wcwidth
 	@touch $@
@@ -35,7 +37,23 @@ test: lint
 	$(BIN)/pytest
 
 test-slow: lint
-	$(BIN)/pytest -m 'slow or not slow'
+	$(BIN)/pytest -m 'not browser'
+
+app: $(INSTALLED)
+	$(BIN)/cocoax app
+
+# Debian's Chromium serves Playwright well, so that Playwright need not download one of its own.
+$(VENV)/.browser: $(INSTALLED)
+	$(BIN)/pip install -q -c constraints.txt -e '.[browser]'
+	@command -v chromium chromium-browser >/dev/null || test -n "$$CHROMIUM" || { \
+	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); $$sudo apt-get update -q && $$sudo apt-get install -y -q chromium; }
+	@touch $@
+
+test-browser: $(VENV)/.browser
+	$(BIN)/pytest -m browser tests/browser
+
+screenshots: $(VENV)/.browser
+	$(BIN)/python -m tests.browser.screenshots docs/images
 
 clean:
 	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -123,6 +123,23 @@ def bench(
         console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
 
 
+@app.command(name="app")
+def web_page(
+    encoder: Annotated[str, typer.Option(help="What to ask; `cocoax encoders` lists them.")] = "starter",
+    samples: Annotated[int, typer.Option(help="Masked copies of a photo to look at.", min=50, max=5000)] = 1000,
+    port: Annotated[int | None, typer.Option(help="Port; by default the first free one from 7860 on.")] = None,
+    kept: Annotated[int, typer.Option(help="Visitors whose runs are kept.", min=1)] = 16,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in a browser.")] = True,
+) -> None:
+    """Serve the web page, to this machine only: choose a photo, ask in words or pictures, look at the answer."""
+    from cocoax.app import launch
+
+    console.print(f"Loading {encoder} …", highlight=False, markup=False)
+    page, address = launch(encoder, samples=samples, port=port, kept=kept, browser=browser, wait=False)
+    console.print(f"The page is at {address} (Ctrl-C ends it)", highlight=False, soft_wrap=True, markup=False)
+    page.blocks.block_thread()
+
+
 @app.command()
 def cache(clear: Annotated[bool, typer.Option("--clear", help="Delete everything in it.")] = False) -> None:
     """Look at the cache of encoded references and saved runs, or clear it."""

@@ -57,7 +57,7 @@ def overlay(
         raise ValueError(f"The 'limit' parameter must be above 0. Got {limit!r} instead.")
     cut = False
     if limit is None:
-        limit, cut = _scale(shown)
+        limit, cut = colour_scale(shown)
     height, width = shown.shape
     if attribution.picture is not None:
         picture = attribution.picture.numpy()
@@ -187,7 +187,7 @@ def question(attribution: Attribution) -> str:
     return "\n".join([*textwrap.wrap(attribution.name, 34), f"score {attribution.score:+.3f}"])
 
 
-def _scale(shown: np.ndarray) -> tuple[float, bool]:
+def colour_scale(shown: np.ndarray) -> tuple[float, bool]:
     """Where the colour scale ends, and whether that cuts off a few extreme pixels."""
     size = np.abs(shown)
     largest, most = float(size.max()), float(np.quantile(size, 0.99))

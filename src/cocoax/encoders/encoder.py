@@ -131,6 +131,18 @@ class Encoder:
         """Identifies weights, layer, pooling and preprocessing."""
         return digest(self._weights(), self.layer, self.pooling, describe(self.preprocess))
 
+    def freeze(self) -> Self:
+        """Take the weights as final, so that fingerprints need not look at them again; returns itself.
+
+        For programs that ask many small questions: looking takes longer than encoding a few words does. Changing the
+        weights afterwards goes unnoticed, so do not.
+        """
+        final = self._weights()
+        self._weights = lambda: final
+        if self._text is not None:
+            self._text.freeze()
+        return self
+
     @property
     def recognisable(self) -> bool:
         """Whether the fingerprint means anything beyond this process; that of an unnamed callable does not."""

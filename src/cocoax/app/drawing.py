@@ -1,0 +1,170 @@
+"""The page's pictures: drawn with NumPy and Pillow in a few milliseconds, in the colours of :mod:`cocoax.plots`."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from PIL import Image, ImageOps
+from torch import Tensor
+from torch.nn import functional as F
+
+from cocoax.attribution import Attribution
+from cocoax.encoders.images import WHOLE
+from cocoax.plots import COLOURS, colour_scale
+
+LONGEST = 720  # pixels of a picture on the page
+VISIBLE = 0.1  # of the colour scale: a value below this can hardly be told from white
+
+
+@dataclass(frozen=True)
+class Palette:
+    """A diverging colour map, and what its two ends are called."""
+
+    colours: str
+    raises: str
+    lowers: str
+
+
+PALETTES = {
+    "Red and blue": Palette(COLOURS, "Red", "blue"),
+    "Orange and purple": Palette("PuOr_r", "Orange", "purple"),
+    "Green and pink": Palette("PiYG", "Green", "pink"),
+}
+GRIDS = {"Smooth": 0, "7 × 7": 7, "14 × 14": 14, "28 × 28": 28}
+
+
+@dataclass(frozen=True)
+class View:
+    """How maps are drawn: what the visitor chose among ``PALETTES`` and ``GRIDS``, and how strong.
+
+    A value that is not among the choices, which a page of ours does not send, is an error.
+    """
+
+    opacity: float = 0.65
+    palette: str = "Red and blue"
+    grid: str = "Smooth"
+    same_scale: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.opacity, bool) or not isinstance(self.opacity, int | float) or not 0 <= self.opacity <= 1:
+            raise ValueError(f"The opacity must lie between 0 and 1. Got {self.opacity!r} instead.")
+        for what, value, known in (("colours", self.palette, PALETTES), ("grid", self.grid, GRIDS)):
+            if value not in known:
+                raise ValueError(f"The {what} must be one of {', '.join(known)}. Got {value!r} instead.")
+
+    @property
+    def cells(self) -> int:
+        """Cells across and down, 0 for none."""
+        return GRIDS[self.grid]
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """An attribution as the page shows it: values relative to neutral and their errors, by pixel or by cell.
+
+    The error of a cell is the mean of those of its pixels, which is the most it can be.
+    """
+
+    shown: np.ndarray
+    error: np.ndarray | None
+
+    @classmethod
+    def of(cls, attribution: Attribution, cells: int = 0) -> Map:
+        """The map of an attribution, averaged over cells if there are any."""
+
+        def pooled(values: Tensor) -> np.ndarray:
+            size = (min(cells, values.shape[0]), min(cells, values.shape[1]))
+            averages: np.ndarray = (F.adaptive_avg_pool2d(values[None], size)[0] if cells else values).double().numpy()
+            return averages
+
+        error = attribution.standard_error
+        return cls(pooled(attribution.values) - attribution.neutral, None if error is None else pooled(error))
+
+    def uncertain(self, limit: float) -> np.ndarray:
+        """Where it is not known whether there is anything: zero lies within two standard errors, and so does a visible value.
+
+        Zero regions are different: there, all that lies within two standard errors is too small to be seen.
+        """
+        if self.error is None:
+            return np.zeros(self.shown.shape, bool)
+        size, doubt = np.abs(self.shown), 2 * self.error
+        unknown: np.ndarray = (size < doubt) & (size + doubt > VISIBLE * limit)
+        return unknown
+
+
+def limit_of(attribution: Attribution, cells: int = 0) -> tuple[float, bool]:
+    """Where the colour scale ends, and whether that cuts off a few extreme values."""
+    return colour_scale(Map.of(attribution, cells).shown)
+
+
+@lru_cache
+def colours(palette: str) -> np.ndarray:
+    """The 256 colours of a palette, ``[256, 3]`` in 0..255."""
+    import matplotlib
+
+    return np.asarray(matplotlib.colormaps[PALETTES[palette].colours](np.arange(256)))[:, :3] * 255
+
+
+def draw(attribution: Attribution, view: View, limit: float) -> Image.Image:
+    """The map over its picture: colours for values, hatching where they are uncertain, a veil over what was not seen."""
+    assert attribution.picture is not None
+    picture = Image.fromarray(attribution.picture.numpy())
+    picture = ImageOps.contain(picture, (LONGEST, LONGEST), Image.Resampling.BILINEAR)
+    width, height = picture.size
+    grey = np.asarray(picture, np.float32).mean(2, keepdims=True).repeat(3, 2)
+    left, top, right, bottom = (round(part * side) for part, side in zip(attribution.box, (width, height) * 2, strict=True))
+    canvas = grey * 0.25 + 255 * 0.75 if attribution.box != WHOLE else grey
+    seen = (right - left, bottom - top)
+    map_ = Map.of(attribution, view.cells)
+    values = _resized(map_.shown, seen, smooth=not view.cells)
+    index = np.clip((values / limit + 1) * 127.5, 0, 255).round().astype(np.uint8)
+    heat = colours(view.palette)[index].astype(np.float32)
+    unsure = _resized(map_.uncertain(limit).astype(np.float32), seen, smooth=not view.cells) > 0.5
+    shown = grey[top:bottom, left:right] * (1 - view.opacity) + heat * view.opacity
+    shown[unsure] = (shown[unsure].mean(1, keepdims=True) + shown[unsure]) / 2
+    down, across = np.mgrid[: seen[1], : seen[0]]
+    shown[unsure & ((down + across) % 8 < 2)] *= 0.72
+    if view.cells:
+        rows, columns = map_.shown.shape
+        for lines, cells, side in ((shown, rows, seen[1]), (shown.transpose(1, 0, 2), columns, seen[0])):
+            lines[[round(cell * side / cells) for cell in range(1, cells)]] *= 0.8
+    canvas[top:bottom, left:right] = shown
+    return Image.fromarray(canvas.clip(0, 255).astype(np.uint8))
+
+
+def _resized(values: np.ndarray, size: tuple[int, int], *, smooth: bool) -> np.ndarray:
+    how = Image.Resampling.BILINEAR if smooth else Image.Resampling.NEAREST
+    return np.asarray(Image.fromarray(values.astype(np.float32)).resize(size, how))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a map says at one place; ``value`` is None where the encoder did not look."""
+
+    value: float | None = None
+    error: float | None = None
+    uncertain: bool = False
+
+
+def read(attribution: Attribution, place: tuple[float, float], view: View, limit: float) -> Reading:
+    """The value and standard error at a place of the picture (fractions from left and top)."""
+    left, top, right, bottom = attribution.box
+    x, y = (place[0] - left) / (right - left), (place[1] - top) / (bottom - top)
+    if not (0 <= x < 1 and 0 <= y < 1):
+        return Reading()
+    map_ = Map.of(attribution, view.cells)
+    rows, columns = map_.shown.shape
+    at = int(y * rows), int(x * columns)
+    error = None if map_.error is None else float(map_.error[at])
+    return Reading(float(map_.shown[at]), error, bool(map_.uncertain(limit)[at]))
+
+
+def data_uri(image: Image.Image, quality: int = 88) -> str:
+    """A picture as part of the page, so that nothing has to be served from a folder."""
+    file = io.BytesIO()
+    image.convert("RGB").save(file, "JPEG", quality=quality)
+    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()

@@ -1,0 +1,26 @@
+"""Serves the page with the small encoder, slowed down a little so that a run can be watched; prints its address."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import Tensor
+
+from cocoax.app import launch
+from tests.app.colours import Colours, encoder
+
+
+class Slow(Colours):
+    def forward(self, images: Tensor) -> Tensor:
+        time.sleep(0.004 * len(images))
+        return super().forward(images)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    slow = encoder()
+    slow.module.__class__ = Slow
+    page, address = launch(slow, samples=240, wait=False)
+    print(address, flush=True)
+    page.blocks.block_thread()

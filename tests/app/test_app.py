@@ -1,0 +1,296 @@
+"""The page's events, as the browser sends them; errors are sentences."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import numpy as np
+import pytest
+from PIL import Image
+
+import cocoax
+from cocoax.app import Page, theme
+from cocoax.app.studio import CHUNK, PICTURES, Studio
+from tests.app.colours import Colours, encoder, flag
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Page:
+    folder = tmp_path / "uploads"
+    folder.mkdir()
+    return Page(Studio(encoder(), cocoax.Rise(samples=2 * CHUNK, grid=4)), folder)
+
+
+def request(key: str = "a") -> Any:
+    return SimpleNamespace(session_hash=key)
+
+
+def event(**data: Any) -> Any:
+    return gr.EventData(None, data)
+
+
+def upload(page: Page, image: Image.Image, name: str = "photo.png", **options: Any) -> str:
+    path = page.folder / "0a" / name
+    path.parent.mkdir(exist_ok=True)
+    image.save(path, **options)
+    return str(path)
+
+
+def figure(page: Page, updates: dict[Any, Any], index: int = 0) -> str:
+    return str(updates[page.panels[index]["figure"]])
+
+
+def with_photo(page: Page) -> list[dict[Any, Any]]:
+    return list(page.on_photo(event(path=upload(page, flag())), request()))
+
+
+# --- photos -----------------------------------------------------------------------------------------------------------
+
+
+def test_photo__is_looked_at(page: Page) -> None:
+    updates = with_photo(page)
+    assert f"<b>{CHUNK}</b> of {2 * CHUNK}" in updates[1][page.status]
+    assert "finished" in updates[-1][page.status]
+    assert updates[1][page.stop].visible
+    assert not updates[-1][page.stop].visible
+    assert updates[-1][page.more].visible
+    assert "cx-map" in figure(page, updates[1])  # an answer while the run goes on
+
+
+@pytest.mark.parametrize("name", ["collage", "coffee"])
+def test_sample__brings_a_question(page: Page, name: str) -> None:
+    updates = list(page.on_sample(event(name=name), request()))
+    assert updates[0][page.panels[0]["like"]] in ("a cat", "a cup of coffee")
+    assert page.panels[0]["like"] not in updates[1]  # what the visitor types meanwhile is left alone
+    assert "rather than" in figure(page, updates[-1])
+
+
+def test_sample__unknown(page: Page) -> None:
+    (updates,) = page.on_sample(event(name="../secret"), request())
+    assert "No sample photo is called" in updates[page.status]
+
+
+def test_stop__keeps_what_there_is(page: Page) -> None:
+    run = page.on_photo(event(path=upload(page, flag())), request())
+    next(run), next(run)
+    assert not page.on_stop(request()).interactive
+    (last,) = list(run)
+    assert f"<b>{CHUNK}</b> masked copies seen" in last[page.status]
+    assert "stopped" in last[page.status]
+    assert "cx-map" in figure(page, last)
+    more = list(page.on_more(request()))
+    assert "finished" in more[-1][page.status]
+
+
+def test_second_upload_during_a_run(page: Page) -> None:
+    first = page.on_photo(event(path=upload(page, flag(), "first.png")), request())
+    next(first), next(first)
+    second = list(page.on_photo(event(path=upload(page, flag("blue", "red"), "second.png")), request()))
+    assert list(first) == []
+    assert "finished" in second[-1][page.status]
+
+
+def test_leave__forgets(page: Page) -> None:
+    with_photo(page)
+    page.on_leave(request())
+    assert page.studio.visitor("a").run is None
+
+
+def image_of(mode: str, **options: Any) -> Image.Image:
+    if mode == "I;16":
+        return Image.fromarray((np.arange(1600).reshape(40, 40) * 40).astype(np.uint16))
+    return flag().convert(mode, **options)
+
+
+@pytest.mark.parametrize(("mode", "suffix"), [("CMYK", "jpg"), ("I;16", "png"), ("RGBA", "png"), ("L", "png"), ("P", "gif")])
+def test_photo__of_any_kind(page: Page, mode: str, suffix: str) -> None:
+    path = upload(page, image_of(mode), f"photo.{suffix}")
+    assert "finished" in list(page.on_photo(event(path=path), request()))[-1][page.status]
+
+
+def test_photo__is_turned_as_the_camera_says(page: Page) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    path = upload(page, flag(size=(60, 40)), "photo.jpg", exif=exif)
+    list(page.on_photo(event(path=path), request()))
+    explicand = page.studio.visitor("a").explicand
+    assert explicand is not None
+    assert explicand.picture.shape == (60, 40, 3)
+
+
+def test_photo__that_is_a_text(page: Page) -> None:
+    path = page.folder / "photo.png"
+    path.write_text("Once upon a time")
+    (updates,) = page.on_photo(event(path=str(path)), request())
+    assert "photo.png is not an image that can be read" in updates[page.status]
+    assert str(page.folder) not in updates[page.status]
+
+
+def test_photo__of_one_pixel(page: Page) -> None:
+    (updates,) = page.on_photo(event(path=upload(page, flag(size=(1, 1)))), request())
+    assert "has 1 x 1 pixels; at least 2 x 2 are needed" in updates[page.status]
+
+
+def test_photo__that_is_huge(page: Page) -> None:
+    path = upload(page, Image.new("1", (20_000, 20_000)))
+    (updates,) = page.on_photo(event(path=path), request())
+    assert "too many pixels" in updates[page.status] or "pixels, more than" in updates[page.status]
+
+
+def test_photo__bad_one_leaves_the_old_run(page: Page) -> None:
+    with_photo(page)
+    path = page.folder / "photo.png"
+    path.write_text("Once upon a time")
+    list(page.on_photo(event(path=str(path)), request()))
+    assert "cx-map" in figure(page, page.on_ask(0, "red", "blue", request()))
+
+
+def test_photo__outside_of_the_folder(page: Page, tmp_path: Path) -> None:
+    flag().save(tmp_path / "private.png")
+    outside = [tmp_path / "private.png", page.folder / ".." / "private.png", "/etc/passwd", "", None, 3]
+    link = page.folder / "link.png"
+    link.symlink_to(tmp_path / "private.png")
+    for path in (*outside, link, "http://127.0.0.1/x.png"):
+        (updates,) = page.on_photo(event(path=path if path is None else str(path)), request())
+        assert "was not uploaded to this page" in updates[page.status]
+
+
+def test_refused__says_why(page: Page) -> None:
+    told = page.on_refused(event(name="a.png", reason="File(s) exceed the maximum allowed size of 20 MB"), request())
+    assert "a.png is too large: at most 20 MB can be uploaded" in told
+    assert "<b>.png could not be uploaded" not in page.on_refused(event(name="<b>.png", reason="?"), request())
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+
+def test_ask__without_encoder_work(page: Page) -> None:
+    with_photo(page)
+    module = page.studio.encoder.module
+    assert isinstance(module, Colours)
+    before = module.inputs
+    shown = figure(page, page.on_ask(0, "red", "blue", request()))
+    assert "<b>red</b> <i>rather than</i> <b>blue</b>" in shown
+    assert module.inputs == before
+
+
+@pytest.mark.parametrize(
+    ("like", "unlike", "complaint"),
+    [
+        ("red", "red", "Both sides of the question are &#x27;red&#x27;"),
+        ("red " * 40, "", "takes at most 12; shorten it"),
+    ],
+)
+def test_ask__bad_question_is_told_in_a_sentence(page: Page, like: str, unlike: str, complaint: str) -> None:
+    with_photo(page)
+    shown = figure(page, page.on_ask(0, like, unlike, request()))
+    assert complaint in shown
+    assert "Traceback" not in shown
+
+
+def test_ask__empty_is_about_the_photo_itself(page: Page) -> None:
+    with_photo(page)
+    assert "<b>itself</b>" in figure(page, page.on_ask(0, "", " ", request()))
+
+
+def test_compare__opens_and_closes_the_second_question(page: Page) -> None:
+    with_photo(page)
+    assert page.on_compare(True, request())[page.panels[1]["column"]].visible
+    assert "cx-map" in figure(page, page.on_ask(1, "blue", "red", request()), 1)
+    closed = page.on_compare(False, request())
+    assert not closed[page.panels[1]["column"]].visible
+    assert "cx-map" not in figure(page, closed, 1)
+
+
+def test_two_visitors__see_their_own(page: Page) -> None:
+    with_photo(page)
+    page.on_ask(0, "red", "blue", request("a"))
+    assert "Write a question" not in figure(page, page.on_ask(0, "red", "blue", request("a")))
+    assert "cx-map" not in figure(page, page.on_ask(0, "red", "blue", request("b")))
+
+
+def test_pictures__dropped_and_removed(page: Page) -> None:
+    with_photo(page)
+    path = upload(page, flag("blue", "blue"), "sky.png")
+    updates = page.on_dropped(0, "like", "", "red", event(files=[{"path": path, "name": "sky.png"}]), request())
+    assert 'data-remove="0"' in updates[page.panels[0]["like pictures"]]
+    assert "the picture sky" in figure(page, updates)
+    updates = page.on_removed(0, "like", "blue", "red", event(index=0), request())
+    assert "data-remove" not in updates[page.panels[0]["like pictures"]]
+    assert "sky" not in figure(page, updates)
+
+
+def test_pictures__bad_ones(page: Page, tmp_path: Path) -> None:
+    with_photo(page)
+    text = page.folder / "text.png"
+    text.write_text("no picture")
+    flag().save(tmp_path / "private.png")
+    good = upload(page, flag())
+    for files, complaint in (
+        ([{"path": str(text)}], "text.png is not an image"),
+        ([{"path": str(tmp_path / "private.png")}], "was not uploaded to this page"),
+        ([{"path": good}] * (PICTURES + 1), f"At most {PICTURES} pictures fit on one side"),
+    ):
+        updates = page.on_dropped(0, "like", "", "red", event(files=files), request())
+        assert complaint in figure(page, updates)
+        assert page.studio.visitor("a").pictures[0]["like"] == []
+    told = page.on_too_large(0, event(name="a.png", reason="maximum allowed size"), request())
+    assert "a.png is too large" in figure(page, told)
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+def test_view__redraws_all(page: Page) -> None:
+    with_photo(page)
+    before = figure(page, page.figures(page.studio.visitor("a")))
+    updates = page.on_view(0.3, "Orange and purple", "14 × 14", True, request())
+    assert figure(page, updates) != before
+    assert "Orange" in updates[page.legend]
+
+
+def test_point__is_read_in_every_panel(page: Page) -> None:
+    with_photo(page)
+    page.on_ask(1, "blue", "red", request())
+    updates = page.on_point(event(x=0.3, y=0.5), request())
+    for index in range(2):
+        assert "This place:" in figure(page, updates, index)
+    assert "This place:" not in figure(page, page.on_point(event(x=7, y="0.5"), request()))
+
+
+def test_curves__on_demand(page: Page) -> None:
+    assert "There is no run yet" in page.on_curves(request())
+    with_photo(page)
+    page.on_ask(0, "red", "blue", request())
+    assert "data:image/jpeg" in page.on_curves(request())
+
+
+def test_download__png_and_json(page: Page) -> None:
+    with_photo(page)
+    page.on_ask(0, "red", "blue", request())
+    files = {kind: page.on_download(0, kind, request())[page.file] for kind in ("png", "json")}
+    assert files["png"]["name"] == "red-rather-than-blue.png"
+    data = {kind: base64.b64decode(file["data"].split(",")[1]) for kind, file in files.items()}
+    assert Image.open(io.BytesIO(data["png"])).format == "PNG"
+    told = json.loads(data["json"])
+    assert told["question"] == "red rather than blue"
+    assert np.shape(told["values"]) == np.shape(told["standard_error"]) == (32, 32)
+    assert told["samples"] == 2 * CHUNK
+
+
+def test_download__nothing_yet(page: Page) -> None:
+    updates = page.on_download(0, "png", request())
+    assert updates[page.file] is None
+    assert "There is nothing to download yet" in figure(page, updates)
+
+
+def test_theme__has_no_fonts_from_elsewhere() -> None:
+    made = theme()
+    assert not made._stylesheets
+    assert "http" not in made._get_theme_css()

@@ -1,0 +1,81 @@
+"""The page as it is served: what can be fetched from it, and what cannot."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from cocoax.app import MEGABYTES
+
+
+def fetch(url: str, data: bytes | None = None, kind: str = "application/json") -> tuple[int, bytes]:
+    request = urllib.request.Request(url, data, {"Content-Type": kind} if data is not None else {})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def multipart(name: str, content: bytes) -> tuple[bytes, str]:
+    head = f'--x\r\nContent-Disposition: form-data; name="files"; filename="{name}"\r\nContent-Type: image/png\r\n\r\n'
+    return head.encode() + content + b"\r\n--x--\r\n", "multipart/form-data; boundary=x"
+
+
+def test_page__loads_nothing_from_elsewhere(address: str) -> None:
+    status, body = fetch(address)
+    assert status == 200
+    for remote in (b"fonts.googleapis", b"fonts.gstatic", b"cdnjs", b"jsdelivr", b'<script src="http', b'href="http'):
+        assert remote not in body
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "pyproject.toml", "../../../../etc/passwd", "/proc/self/environ"])
+def test_files__outside_of_the_folder_are_not_served(address: str, path: str) -> None:
+    status, body = fetch(f"{address}gradio_api/file={path}")
+    assert status in (403, 404)
+    assert b"root:" not in body
+    assert b"[project]" not in body
+
+
+def test_files__of_the_package_are_not_served(address: str) -> None:
+    here = Path(__file__).resolve()
+    assert fetch(f"{address}gradio_api/file={here}")[0] in (403, 404)
+
+
+@pytest.mark.parametrize(
+    "path", ["gradio_api/file=https://example.org/", "gradio_api/proxy=https://example.org/", "docs", "openapi.json"]
+)
+def test_closed(address: str, path: str) -> None:
+    assert fetch(address + path)[0] in (403, 404)
+
+
+def test_upload__too_large(address: str) -> None:
+    body, kind = multipart("a.png", b"x" * (MEGABYTES * 1000 * 1000 + 10_000))
+    assert fetch(f"{address}gradio_api/upload", body, kind)[0] == 413
+
+
+def test_upload__goes_to_the_folder_of_the_page(address: str) -> None:
+    body, kind = multipart("../../a.png", b"x")
+    status, answer = fetch(f"{address}gradio_api/upload", body, kind)
+    assert status == 200
+    (path,) = json.loads(answer)
+    assert "cocoax-app-" in path
+    assert ".." not in path
+
+
+def test_message__with_an_address_for_a_file_is_refused(address: str) -> None:
+    file = {"path": "http://127.0.0.1:1/x.png", "meta": {"_type": "gradio.FileData"}}
+    said = json.dumps({"data": [file], "fn_index": 0, "session_hash": "x"}).encode()
+    assert fetch(f"{address}gradio_api/queue/join", said)[0] == 403
+
+
+def test_encoder__cannot_be_chosen_by_a_visitor(address: str) -> None:
+    config = json.loads(fetch(f"{address}config")[1])
+    told = json.dumps(config)
+    for word in ("clip:", "hf:", "timm:", "efficientnet"):
+        assert word not in told

@@ -1,0 +1,133 @@
+"""Takes the pictures of docs/app.md with the starter encoder, and measures how long a new question takes.
+
+python -m tests.browser.screenshots [FOLDER]
+"""
+
+from __future__ import annotations
+
+import io
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import Page as Window
+from playwright.sync_api import sync_playwright
+
+from cocoax.app import Page, launch
+from tests.browser.conftest import chromium
+
+LIKE, UNLIKE = "#cx-like-{} input", "#cx-unlike-{} input"
+QUESTIONS = [
+    ("a cup of coffee", "a cat"),
+    ("a motorbike", "a rocket"),
+    ("a drink", "an animal"),
+    ("a wheel", "a face"),
+    ("a spoon", "a saucer"),
+    ("an engine", "a kitten"),
+    ("a launch pad", "a garage"),
+    ("whiskers", "a plate"),
+]
+
+
+def shoot(window: Window, path: Path, full: bool = False) -> None:
+    window.mouse.move(2, 2)
+    image = Image.open(io.BytesIO(window.screenshot(full_page=full))).convert("RGB")
+    for quality in (88, 80, 72, 64):
+        image.save(path, quality=quality, optimize=True, progressive=True)
+        if path.stat().st_size < 200_000:
+            break
+    print(f"{path}: {image.size}, {path.stat().st_size / 1000:.0f} kB")
+
+
+def ask(window: Window, like: str, unlike: str, index: int = 0) -> float:
+    """Ask, and tell how long the browser waited for the new map, in seconds."""
+    window.fill(LIKE.format(index), like)
+    window.fill(UNLIKE.format(index), unlike)
+    began = time.perf_counter()
+    window.press(UNLIKE.format(index), "Enter")
+    window.wait_for_function(
+        "([index, asked]) => document.querySelector(`#cx-figure-${index} .cx-question`)?.innerText === asked",
+        arg=[index, f"{like} rather than {unlike}"],
+        polling=5,
+    )
+    return time.perf_counter() - began
+
+
+def timed(page: Page) -> list[float]:
+    """From now on, how long each question takes at the server."""
+    took: list[float] = []
+    for function in page.blocks.fns.values():
+        if function.name == "on_ask":
+
+            def measured(*given: Any, inner: Any = function.fn) -> Any:
+                began = time.perf_counter()
+                answer = inner(*given)
+                took.append(time.perf_counter() - began)
+                return answer
+
+            function.fn = measured
+    return took
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    page, address = launch(wait=False)
+    module: Any = page.studio.encoder.module
+    calls: list[int] = []
+    module.register_forward_hook(lambda _module, inputs, _output: calls.append(len(inputs[0])))
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-background-networking"])
+        window = browser.new_page(viewport={"width": 1280, "height": 860})
+        window.goto(address)
+        window.wait_for_selector("[data-sample]")
+        window.wait_for_timeout(800)
+        shoot(window, folder / "app-upload.jpg")
+        window.click("[data-sample=collage]")
+        window.wait_for_function("Number(document.querySelector('.cx-status b')?.innerText) >= 190", timeout=240_000)
+        shoot(window, folder / "app-running.jpg")
+        window.wait_for_selector(".cx-progress.finished", timeout=600_000)
+        window.wait_for_timeout(500)
+        box = window.locator("#cx-figure-0 .cx-map img").bounding_box()
+        assert box is not None
+        window.mouse.click(box["x"] + 0.27 * box["width"], box["y"] + 0.3 * box["height"])
+        window.wait_for_selector(".cx-pin")
+        shoot(window, folder / "app-question.jpg")
+        before, took = len(calls), timed(page)
+        waited = [ask(window, *question) for question in QUESTIONS]
+        print(f"new questions: {len(took)}, encoder calls for them: {len(calls) - before}")
+        for what, times in (("at the server", took), ("in the browser", waited)):
+            print(f"{what}: median {1000 * statistics.median(times):.0f} ms, longest {1000 * max(times):.0f} ms")
+        ask(window, "a cat", "a cup of coffee / a rocket / a motorbike")
+        window.check("#cx-compare input")
+        window.wait_for_selector("#cx-like-1 input")
+        ask(window, "a cup of coffee", "a cat / a rocket / a motorbike", 1)
+        window.wait_for_timeout(400)
+        shoot(window, folder / "app-two-questions.jpg", full=True)
+        window.click("#cx-measure")
+        window.wait_for_selector("#cx-curves img", timeout=120_000)
+        window.wait_for_timeout(300)
+        shoot_part(window, "#cx-proof", folder / "app-curves.jpg")
+        phone = browser.new_page(
+            viewport={"width": 390, "height": 844}, device_scale_factor=2, has_touch=True, is_mobile=True
+        )
+        phone.goto(address)
+        phone.wait_for_selector("[data-sample]")
+        phone.wait_for_timeout(800)
+        phone.click("[data-sample=coffee]")
+        phone.wait_for_function("Number(document.querySelector('.cx-status b')?.innerText) >= 300", timeout=240_000)
+        shoot(phone, folder / "app-phone.jpg", full=True)
+        browser.close()
+    page.blocks.close()
+
+
+def shoot_part(window: Window, selector: str, path: Path) -> None:
+    image = Image.open(io.BytesIO(window.locator(selector).screenshot())).convert("RGB")
+    image.save(path, quality=85, optimize=True)
+    print(f"{path}: {image.size}, {path.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images"))

@@ -1,0 +1,235 @@
+"""The page in a real browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app.colours import flag
+
+pytestmark = pytest.mark.browser
+LIKE, UNLIKE = "#cx-like-{} input, #cx-like-{} textarea", "#cx-unlike-{} input, #cx-unlike-{} textarea"
+
+
+def upload(page: Any, photo: Path) -> None:
+    page.set_input_files("#cx-photo input[type=file]", str(photo))
+
+
+def ask(page: Any, like: str, unlike: str, index: int = 0) -> None:
+    page.fill(LIKE.format(index, index), like)
+    page.fill(UNLIKE.format(index, index), unlike)
+    page.press(UNLIKE.format(index, index), "Enter")
+    page.wait_for_function(
+        "([index, like]) => document.querySelector(`#cx-figure-${index} .cx-question`)?.innerText.startsWith(like)",
+        arg=[index, like],
+    )
+
+
+def finished(page: Any) -> None:
+    page.wait_for_selector(".cx-progress.finished")
+
+
+def samples(page: Any) -> int:
+    return int(page.inner_text(".cx-status b"))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_page__fits_its_window_and_has_no_clutter(visit: Any, width: int, photo: Path) -> None:
+    page = visit(width)
+    assert page.title() == "Cocoax"
+    upload(page, photo)
+    finished(page)
+    ask(page, "red", "blue")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert not page.is_visible("footer")
+    assert "Gradio" not in page.inner_text("body")
+
+
+def test_photo__runs_with_live_progress_then_answers(visit: Any, photo: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    page.wait_for_selector(".cx-progress.running")
+    page.wait_for_selector("#cx-figure-0 .cx-map img")  # before the run has ended
+    first = samples(page)
+    page.wait_for_function("first => Number(document.querySelector('.cx-status b').innerText) > first", arg=first)
+    assert "of the signal" in page.inner_text(".cx-status")
+    finished(page)
+    before = page.get_attribute("#cx-figure-0 .cx-map img", "src")
+    ask(page, "red", "blue")
+    assert page.get_attribute("#cx-figure-0 .cx-map img", "src") != before
+    assert page.is_visible("#cx-more")
+    assert samples(page) == 240
+
+
+def test_question__while_the_run_goes_on(visit: Any, photo: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    page.wait_for_selector("#cx-figure-0 .cx-map img")
+    ask(page, "red", "blue")
+    finished(page)
+    assert page.inner_text("#cx-figure-0 .cx-question") == "red rather than blue"
+
+
+def test_two_questions__side_by_side(visit: Any, photo: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    finished(page)
+    ask(page, "red", "blue")
+    page.check("#cx-compare input")
+    ask(page, "blue", "red", 1)
+    left, right = (page.locator(f"#cx-panel-{index}").bounding_box() for index in range(2))
+    assert left["x"] + left["width"] <= right["x"]
+    page.click("#cx-figure-0 .cx-map img", position={"x": 60, "y": 60})
+    page.wait_for_selector("#cx-figure-1 .cx-pin")
+    readings = [page.inner_text(f"#cx-figure-{index} .cx-reading") for index in range(2)]
+    assert all("±" in reading for reading in readings)
+    assert "+" in readings[0]
+    assert "−" in readings[1]
+    page.uncheck("#cx-compare input")
+    page.wait_for_selector("#cx-panel-1", state="hidden")
+
+
+def test_stop__and_go_on(visit: Any, photo: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    page.wait_for_selector("#cx-figure-0 .cx-map img")
+    page.click("#cx-stop")
+    page.wait_for_selector(".cx-progress.stopped")
+    assert samples(page) < 240
+    ask(page, "red", "blue")
+    page.click("#cx-more")
+    finished(page)
+    assert samples(page) > 240
+
+
+def test_second_upload__during_a_run(visit: Any, photo: Path, tmp_path: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    page.wait_for_selector("#cx-figure-0 .cx-map img")
+    flag("blue", "red", size=(90, 120)).save(tmp_path / "second.png")
+    upload(page, tmp_path / "second.png")
+    page.wait_for_function(
+        "(() => { const i = document.querySelector('.cx-photo img'); return i && i.naturalHeight > i.naturalWidth })()"
+    )
+    finished(page)
+    assert samples(page) == 240
+    size = page.evaluate(
+        "(() => { const i = document.querySelector('#cx-figure-0 .cx-map img'); return [i.naturalWidth, i.naturalHeight] })()"
+    )
+    assert size == [540, 720]
+
+
+def test_two_visitors__at_once(visit: Any, photo: Path, tmp_path: Path) -> None:
+    one, two = visit(), visit()
+    flag("green", "red", size=(90, 120)).save(tmp_path / "second.png")
+    upload(one, photo)
+    upload(two, tmp_path / "second.png")
+    ask(one, "red", "blue")
+    ask(two, "green", "red")
+    finished(one), finished(two)
+    assert one.inner_text("#cx-figure-0 .cx-question") == "red rather than blue"
+    assert two.inner_text("#cx-figure-0 .cx-question") == "green rather than red"
+    assert samples(one) == samples(two) == 240
+
+
+def test_sample__brings_a_question(visit: Any) -> None:
+    page = visit()
+    page.click("[data-sample=cat]")
+    page.wait_for_selector("#cx-figure-0 .cx-map img")
+    assert page.input_value(LIKE.format(0, 0)) == "a cat"
+
+
+def test_pictures__dropped_on_a_side(visit: Any, photo: Path, tmp_path: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    finished(page)
+    flag("blue", "blue").save(tmp_path / "sky.png")
+    page.set_input_files("#cx-like-pictures-0 input[type=file]", str(tmp_path / "sky.png"))
+    page.wait_for_selector("#cx-like-pictures-0 .cx-ref img")
+    page.wait_for_function("document.querySelector('#cx-figure-0 .cx-question').innerText.includes('sky')")
+    page.click("#cx-like-pictures-0 [data-remove]")
+    page.wait_for_selector("#cx-like-pictures-0 .cx-ref", state="detached")
+
+
+def test_photo__dropped_from_outside(visit: Any, photo: Path) -> None:
+    page = visit()
+    data = list(photo.read_bytes())
+    page.evaluate(
+        """data => {
+            const files = new DataTransfer();
+            files.items.add(new File([new Uint8Array(data)], "dropped.png", { type: "image/png" }));
+            const drop = new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true });
+            document.querySelector(".cx-drop").dispatchEvent(drop);
+        }""",
+        data,
+    )
+    finished(page)
+
+
+def test_upload__that_is_no_picture(visit: Any, tmp_path: Path) -> None:
+    page = visit()
+    (tmp_path / "story.png").write_text("Once upon a time")
+    upload(page, tmp_path / "story.png")
+    page.wait_for_selector("#cx-status .cx-notice")
+    assert "story.png is not an image that can be read" in page.inner_text("#cx-status .cx-notice")
+
+
+def test_upload__that_is_too_large(visit: Any, tmp_path: Path) -> None:
+    page = visit()
+    (tmp_path / "large.png").write_bytes(b"x" * 21_000_000)
+    upload(page, tmp_path / "large.png")
+    page.wait_for_selector("#cx-status .cx-notice")
+    assert page.inner_text("#cx-status .cx-notice").startswith("large.png is too large: at most 20 MB")
+
+
+def test_question__bad_one_is_told_beside_the_old_answer(visit: Any, photo: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    finished(page)
+    ask(page, "red", "blue")
+    page.fill(UNLIKE.format(0, 0), "red")
+    page.press(UNLIKE.format(0, 0), "Enter")
+    page.wait_for_selector("#cx-figure-0 .cx-notice")
+    assert "Both sides of the question are 'red'" in page.inner_text("#cx-figure-0 .cx-notice")
+    assert page.is_visible("#cx-figure-0 .cx-map img")
+
+
+def test_controls__redraw(visit: Any, photo: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    finished(page)
+    ask(page, "red", "blue")
+    for action in (
+        lambda: page.click("#cx-colours label:has-text('Orange')"),
+        lambda: page.click("#cx-grid label:has-text('14')"),
+        lambda: page.fill("#cx-opacity input[type=number]", "0.2"),
+    ):
+        before = page.get_attribute("#cx-figure-0 .cx-map img", "src")
+        action()
+        page.wait_for_function("before => document.querySelector('#cx-figure-0 .cx-map img').src !== before", arg=before)
+    assert "Orange raises" in page.inner_text(".cx-legend")
+
+
+def test_curves__on_demand(visit: Any, photo: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    finished(page)
+    page.click("#cx-measure")
+    page.wait_for_selector("#cx-curves img")
+
+
+def test_downloads(visit: Any, photo: Path, tmp_path: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    finished(page)
+    ask(page, "red", "blue")
+    for kind in ("png", "json"):
+        with page.expect_download() as waiting:
+            page.click(f"#cx-{kind}-0")
+        waiting.value.save_as(tmp_path / f"answer.{kind}")
+        assert waiting.value.suggested_filename == f"red-rather-than-blue.{kind}"
+    assert (tmp_path / "answer.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((tmp_path / "answer.json").read_text())["question"] == "red rather than blue"
