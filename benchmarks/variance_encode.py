@@ -45,6 +45,7 @@ class CifarResNet(nn.Module):
         self.load_state_dict({name: tensor for name, tensor in state.items() if not name.startswith("linear")})
 
     def forward(self, images: Tensor) -> Tensor:
+        """``[n, 3, 32, 32] -> [n, 64]``."""
         hidden = self.bn1(self.conv1(images)).relu()
         for stage in (1, 2, 3):
             hidden = getattr(self, f"layer{stage}")(hidden)
@@ -115,6 +116,7 @@ def design(name: str, side: int, grid: int, count: int, seed: int) -> GridMasks:
 
 
 def main() -> None:
+    """Encode and keep."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--weights", type=Path)

@@ -21,8 +21,9 @@ from cocoax.data import DecisiveWord, decisive_words
 SAMPLES = 300
 FRACTION = 0.2
 PARAGRAPH = (
-    "The violinist parked her car behind the house and carried the instrument into the kitchen, where her brother was reading "
-    "about the price of oil. They talked for a while about the weather, the new neighbours and the broken telescope in the attic."
+    "The violinist parked her car behind the house and carried the instrument into the kitchen, where her brother was "
+    "reading about the price of oil. They talked for a while about the weather, the new neighbours and the broken "
+    "telescope in the attic."
 )
 
 

@@ -50,7 +50,7 @@ def chooser(samples: dict[str, Image.Image], megabytes: int) -> str:
 def status(visitor: Visitor, progress: Progress | None = None, message: str = "") -> str:
     """The photo, how far its run is, and what went wrong."""
     told = notice(message)
-    if visitor.explicand is None:
+    if visitor.explicand is None or visitor.explicand.picture is None:
         return told
     picture = Image.fromarray(visitor.explicand.picture.numpy())
     parts = [
