@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from cocoax.encoders.encoder import Encoder, Pooling
-from cocoax.encoders.huggingface import Folder, Preprocess, Tokenizer, is_dual, layer_of
+from cocoax.encoders.huggingface import Folder, Preprocess, is_dual, layer_of
 from cocoax.encoders.images import WHOLE, Box
 from cocoax.encoders.text import TextEncoder
+from cocoax.encoders.tokenizer import Tokenizer
 
 
 def load_clip(

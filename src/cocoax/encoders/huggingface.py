@@ -26,7 +26,6 @@ from PIL import Image
 from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder, Pooling, is_out_of_memory
-from cocoax.encoders.fingerprint import digest
 from cocoax.encoders.images import ImagePreprocess
 
 Preprocess = Callable[[Image.Image], Tensor]
@@ -392,22 +391,3 @@ def _noise(width: int, height: int) -> Image.Image:
 
 
 # --- text -----------------------------------------------------------------------------------------------------------------
-
-
-class Tokenizer:
-    """A transformers tokenizer as a function from a text to its token ids, special tokens included; nothing is cut."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
-
-    def __call__(self, text: str) -> list[int]:
-        """The token ids."""
-        ids: list[int] = self.tokenizer(text, truncation=False, verbose=False)["input_ids"]
-        return ids
-
-    @cached_property
-    def _vocabulary(self) -> str:
-        return digest(*sorted(self.tokenizer.get_vocab().items()))
-
-    def __repr__(self) -> str:
-        return f"{type(self.tokenizer).__name__}({self._vocabulary})"
