@@ -45,6 +45,7 @@ class CifarResNet(nn.Module):
         self.load_state_dict({name: tensor for name, tensor in state.items() if not name.startswith("linear")})
 
     def forward(self, images: Tensor) -> Tensor:
+        """``[n, 3, 32, 32] -> [n, 64]``."""
         hidden = self.bn1(self.conv1(images)).relu()
         for stage in (1, 2, 3):
             hidden = getattr(self, f"layer{stage}")(hidden)
@@ -59,6 +60,7 @@ class _Block(nn.Module):
         self.conv2, self.bn2 = nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after)
 
     def forward(self, hidden: Tensor) -> Tensor:
+        """The same shape, or half the size and twice the channels."""
         output = self.bn2(self.conv2(self.bn1(self.conv1(hidden)).relu()))
         if self.stride > 1:
             more = output.shape[1] - hidden.shape[1]
@@ -107,11 +109,15 @@ def design(name: str, side: int, grid: int, count: int, seed: int) -> GridMasks:
         spread = np.floor(points * geometry.cell).astype(int)
         shifts = np.repeat(spread, count // number, 0)
     return GridMasks(
-        geometry, torch.from_numpy(bits.reshape(-1, grid, grid).astype(np.uint8)), torch.from_numpy(shifts.astype(np.int16)), 0.5
+        geometry,
+        torch.from_numpy(bits.reshape(-1, grid, grid).astype(np.uint8)),
+        torch.from_numpy(shifts.astype(np.int16)),
+        0.5,
     )
 
 
 def main() -> None:
+    """Encode what is missing in the folder."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--weights", type=Path)

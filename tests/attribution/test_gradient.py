@@ -108,7 +108,9 @@ def test_explain__out_of_memory_on_a_single_point() -> None:
     def huge(batch: Tensor) -> Tensor:
         return torch.empty(10**15) if batch.requires_grad else batch.flatten(1)
 
-    with pytest.raises(MemoryError, match=r"'huge' ran out of memory on the gradient of a single input of shape \[3, 16, 16\]"):
+    with pytest.raises(
+        MemoryError, match=r"'huge' ran out of memory on the gradient of a single input of shape \[3, 16, 16\]"
+    ):
         cocoax.IntegratedGradients(steps=4).explain(
             cocoax.Encoder(huge, name="huge"), images(1)[0], cocoax.representation_similarity()
         )
