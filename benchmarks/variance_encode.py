@@ -60,6 +60,7 @@ class _Block(nn.Module):
         self.conv2, self.bn2 = nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after)
 
     def forward(self, hidden: Tensor) -> Tensor:
+        """The same shape, or half the size and twice the channels."""
         output = self.bn2(self.conv2(self.bn1(self.conv1(hidden)).relu()))
         if self.stride > 1:
             more = output.shape[1] - hidden.shape[1]
@@ -116,7 +117,7 @@ def design(name: str, side: int, grid: int, count: int, seed: int) -> GridMasks:
 
 
 def main() -> None:
-    """Encode and keep."""
+    """Encode what is missing in the folder."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--weights", type=Path)

@@ -48,8 +48,11 @@ def test_sample_efficiency__and_what_is_written(tmp_path: Path) -> None:
 
 
 def test_coverage__is_near_95_percent() -> None:
-    figure = bench.coverage(seeds=6)
-    assert 90 <= figure.median <= 99
+    figures = bench.coverage(seeds=6, sizes=(40, 300))
+    assert [figure.name.split(", ")[1] for figure in figures] == ["40 samples (%)", "300 samples (%)"]
+    for figure in figures:
+        assert list(figure.details["targets"]) == list(bench.TARGETS)
+        assert 88 <= figure.median <= 99.5
 
 
 def test_ratios__of_the_same_thing_are_about_one() -> None:
