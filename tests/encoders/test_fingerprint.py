@@ -19,7 +19,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from cocoax import Encoder, ImagePreprocess, TextEncoder
-from cocoax.encoders.fingerprint import digest, file_digest
+from cocoax.encoders.fingerprint import digest, file_digest, weights_digest_of
 from cocoax.encoders.images import to_tensor
 from tests.conftest import SmallNet, images
 
@@ -589,3 +589,13 @@ def test_fingerprint__globals_of_a_preprocess_count(net: SmallNet, monkeypatch: 
     before = encoder.fingerprint
     monkeypatch.setitem(globals(), "BRIGHTNESS", 2.0)
     assert encoder.fingerprint != before
+
+
+def test_fingerprint__of_a_library_model_whatever_else_was_loaded() -> None:
+    from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
+
+    with torch.random.fork_rng():
+        bert = BertModel(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8))
+        before = weights_digest_of(bert, None)()
+        GPT2Model(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=10))  # enters a registry that all models share
+    assert weights_digest_of(bert, None)() == before

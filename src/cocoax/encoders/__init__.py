@@ -69,6 +69,7 @@ ENCODERS: dict[str, Known] = {
     "minilm": Known(
         "the starter's text tower: all-MiniLM-L6-v2, 384-d", "cocoax.encoders.starter:load_minilm", _STARTER[2:], "starter"
     ),
+    "simclr-cifar10-small": Known("small SimCLR of CIFAR-10 (32x32), comes along, 256-d", f"{_PAPER}:load_small_simclr"),
     "simclr:": Known("SimCLR: ResNet-50 (ImageNet, converted), or one trained here", f"{_PAPER}:load_simclr", takes="FILE"),
     "simsiam:": Known("SimSiam: ResNet-18 (CIFAR-10), 512-d", f"{_PAPER}:load_simsiam", takes="FILE"),
     "resnet18:": Known("classifier ResNet-18 (MURA, torchvision), 512-d", f"{_PAPER}:load_resnet18", takes="FILE"),

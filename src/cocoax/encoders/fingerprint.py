@@ -120,7 +120,8 @@ def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
         return f"method {describe((value.__func__, value.__self__), within)}"
     if isinstance(value, FunctionType):
         held = [cell.cell_contents for cell in value.__closure__ or ()]
-        held += [value.__globals__[name] for name in _names(value.__code__) if _counts(value.__globals__.get(name))]
+        if not _installed(value.__code__):  # globals of a library are its own affair: transformers keeps registries in them
+            held += [value.__globals__[name] for name in _names(value.__code__) if _counts(value.__globals__.get(name))]
         return f"function {describe((value.__code__, value.__defaults__, value.__kwdefaults__, held), within)}"
     text = repr(value)
     if " object at 0x" in text and hasattr(value, "__dict__"):  # a repr that only says where the object lies
@@ -138,6 +139,10 @@ def _names(code: CodeType) -> list[str]:
     """Global names that code uses, nested functions included."""
     nested = [name for part in code.co_consts if isinstance(part, CodeType) for name in _names(part)]
     return sorted({*code.co_names, *nested})
+
+
+def _installed(code: CodeType) -> bool:
+    return any(folder in code.co_filename for folder in ("site-packages", "dist-packages"))
 
 
 def _counts(value: Any) -> bool:

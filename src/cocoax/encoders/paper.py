@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,17 @@ def load_simclr(path: str | Path) -> Encoder:
 
     expected = "a ResNet-50 that 'cocoax convert-simclr' wrote, or a ResNet that 'cocoax train simclr' wrote"
     return _load("simclr", path, expected, lambda plan: not plan.padded, preprocess, "simclr")
+
+
+def load_small_simclr() -> Encoder:
+    """A small SimCLR encoder of CIFAR-10 that comes with the package: 256 features and a linear classifier as ``head``.
+
+    1.6 M parameters, trained for 2.5 M images on a CPU; docs/simclr-cifar10-small.md is its card.
+    """
+    with as_file(files("cocoax.encoders").joinpath("simclr_cifar10_small.safetensors")) as path:
+        encoder = load_simclr(path)
+    encoder.name = "simclr-cifar10-small"
+    return encoder
 
 
 def load_resnet18(path: str | Path) -> Encoder:
