@@ -1,6 +1,6 @@
 """Every figure of docs/text.md, measured: decisive words, deletion against random, speed, agreement with Captum.
 
-    python examples/measure_text.py [--timings]
+python examples/measure_text.py [--timings]
 """
 
 from __future__ import annotations

@@ -19,7 +19,13 @@ def attribution(values: list[float], **options: object) -> cocoax.Attribution:
     words = ["Bär", "👩‍👧", "שלום"]
     offsets = tuple((TEXT.index(word), TEXT.index(word) + len(word)) for word in words)
     return cocoax.Attribution(
-        torch.tensor(values), 0.5, 0.1, tokens=tuple(words), text=TEXT, offsets=offsets, **options  # type: ignore[arg-type]
+        torch.tensor(values),
+        0.5,
+        0.1,
+        tokens=tuple(words),
+        text=TEXT,
+        offsets=offsets,
+        **options,  # type: ignore[arg-type]
     )
 
 
