@@ -55,7 +55,7 @@ def test_closed(address: str, path: str) -> None:
 
 
 def test_upload__too_large(address: str) -> None:
-    body, kind = multipart("a.png", b"x" * (MEGABYTES * 1000 * 1000 + 10_000))
+    body, kind = multipart("a.png", b"x" * (MEGABYTES * 2**20 + 10_000))
     assert fetch(f"{address}gradio_api/upload", body, kind)[0] == 413
 
 
