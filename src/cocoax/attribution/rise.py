@@ -19,7 +19,6 @@ from cocoax.features.masks import MaskGeometry
 from cocoax.features.segments import check_grid
 from cocoax.targets import Target, representation_similarity
 
-
 # Contributions are so uneven that their variance is known as well as that of n/3 normal ones (measured). Errors are made
 # wider by what Student's t is wider than the normal distribution there, 1 + (1.96² + 1) / (4 n/3): a tenth at 40 samples.
 FEW = 3.6
