@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -55,8 +56,15 @@ def test_coverage__is_near_95_percent() -> None:
         assert 88 <= figure.median <= 99.5
 
 
-def test_ratios__of_the_same_thing_are_about_one() -> None:
-    def work() -> None:
-        sum(range(200_000))
+def test_ratios__pairs_what_was_timed_in_turns_and_drops_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    times = iter([9.0, 1.0, 1.0, 2.0, 2.0, 1.0])
 
-    assert 0.2 < bench.median(bench.ratios(work, work, 5)) < 5
+    def seconds(work: Callable[[], object]) -> float:
+        work()
+        return next(times)
+
+    monkeypatch.setattr(bench, "seconds", seconds)
+
+    assert bench.ratios(lambda: order.append("above"), lambda: order.append("below"), 2) == [2.0, 0.5]
+    assert order == ["below", "above"] * 3
