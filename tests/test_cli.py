@@ -238,7 +238,7 @@ def test_main__good_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 # --- train and reproduce ----------------------------------------------------------------------------------------------
 
-SCALE = "--runs 1 --explicands 1 --corpus 4 --foil 6 --samples 10 --grid 3".split()
+SCALE = ["--runs", "1", "--explicands", "1", "--corpus", "4", "--foil", "6", "--samples", "10", "--grid", "3"]
 
 
 def test_reproduce__lists_every_table_and_figure() -> None:
@@ -300,7 +300,7 @@ def test_train__linear(tmp_path: Path) -> None:
 def test_reproduce__killed_three_times_equals_uninterrupted(tmp_path: Path) -> None:
     """SIGKILL at random moments; the same command goes on, and the results are the same bit for bit."""
     data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
-    scale = "--runs 3 --explicands 4 --corpus 4 --foil 6 --samples 400 --grid 3".split()
+    scale = ["--runs", "3", "--explicands", "4", "--corpus", "4", "--foil", "6", "--samples", "400", "--grid", "3"]
 
     def start(out: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "cocoax.cli", "reproduce", "main", "--data", str(data), *scale]

@@ -131,7 +131,7 @@ def test_fit__bad_input(representations: Tensor, labels: np.ndarray, classes: in
     "options", [{"solver": "adam"}, {"epochs": 0}, {"batch_size": 0}, {"learning_rate": 0}, {"strength": -1}]
 )
 def test_probe__bad_options(options: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="'sgd' or 'logistic'|at least one epoch"):
+    with pytest.raises(ValueError, match=r"'sgd' or 'logistic'|at least one epoch"):
         LinearProbe(**options)  # type: ignore[arg-type]
 
 

@@ -71,7 +71,7 @@ def test_results__truncated_unit(tmp_path: Path, keep: int) -> None:
 def test_results__unit_of_another_kind(tmp_path: Path) -> None:
     results = Results(tmp_path, {})
     cocoax.Reference.from_representations(torch.ones(2, 3)).save(results.path("1-0000"))
-    with pytest.raises(ValueError, match="is damaged .*it holds reference"):
+    with pytest.raises(ValueError, match=r"is damaged .*it holds reference"):
         results.read("1-0000")
 
 
@@ -134,6 +134,6 @@ def test_library__damaged_or_of_other_data(tmp_path: Path) -> None:
         Library(encoder, fewer, tmp_path)
     library.path.write_bytes(library.path.read_bytes()[:-5])
     before = content(tmp_path)
-    with pytest.raises(ValueError, match="may be truncated. Delete it; what was in it is then encoded again"):
+    with pytest.raises(ValueError, match=r"may be truncated. Delete it; what was in it is then encoded again"):
         Library(encoder, TRAIN, tmp_path)
     assert content(tmp_path) == before

@@ -22,7 +22,7 @@ def test_names__every_one_has_a_study() -> None:
 def test_options_of__preset_with_changes() -> None:
     assert options_of("paper", {"runs": None, "samples": None}) == PRESETS["paper"]
     assert options_of("small", {"runs": 3, "samples": None}) == replace(PRESETS["small"], runs=3)
-    with pytest.raises(ValueError, match="'preset' parameter must be one of paper, small. Got 'tiny'"):
+    with pytest.raises(ValueError, match=r"'preset' parameter must be one of paper, small. Got 'tiny'"):
         options_of("tiny", {})
 
 

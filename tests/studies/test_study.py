@@ -131,7 +131,7 @@ def test_run__truncated_unit_is_told_and_nothing_overwritten(tmp_path: Path) -> 
     path = study.results.path("123-0002")
     path.write_bytes(path.read_bytes()[:-20])
     before = units(tmp_path)
-    with pytest.raises(ValueError, match="123-0002.safetensors is damaged .*delete this file and run the study again"):
+    with pytest.raises(ValueError, match=r"123-0002.safetensors is damaged .*delete this file and run the study again"):
         main_study(tmp_path, runs=1).run(progress=False)
     assert units(tmp_path) == before
     whole = before | {"123-0002.safetensors": b""}
@@ -167,7 +167,7 @@ def test_study__head_that_does_not_fit(tmp_path: Path) -> None:
         main_study(tmp_path, small_encoder(5))
     with pytest.raises(ValueError, match="tells 5 classes apart but the data have 3"):
         main_study(tmp_path, small_encoder(5, classes=["a", "b", "c", "blue", "green"]))
-    with pytest.raises(ValueError, match="'bare' has no head.*cocoax train linear"):
+    with pytest.raises(ValueError, match=r"'bare' has no head.*cocoax train linear"):
         main_study(tmp_path, cocoax.Encoder(small_encoder().module, name="bare"))
     assert not list(tmp_path.iterdir())
 
@@ -210,7 +210,9 @@ def test_records__means_and_runs() -> None:
     curve = torch.tensor([[[0.0, 1.0, 2.0]], [[2.0, 2.0, 2.0]]])
     rows = [{"method": "a", "gini": 0.1}, {"method": "b", "gini": 0.1}]
     headers = [{"run": run, "explicand": 0, "rows": rows, "measures": ["m"]} for run in (1, 1, 2)]
-    records = Records([({"insertion": curve * k, "deletion": -curve * k}, header) for k, header in zip((1, 3, 5), headers)])
+    records = Records(
+        [({"insertion": curve * k, "deletion": -curve * k}, header) for k, header in zip((1, 3, 5), headers, strict=True)]
+    )
     areas = records.grouped("method", "metric")
     assert [value["value"] for value in areas["a", "insertion"]] == pytest.approx([1, 3, 5])
     assert [value["value"] for value in areas["b", "deletion"]] == pytest.approx([-2, -6, -10])
