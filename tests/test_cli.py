@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import cocoax
 from cocoax import cli, demo
-from cocoax.studies import NAMES
+from cocoax.studies import NAMES, tables
 from tests.conftest import images
 from tests.studies.tiny import write_checkpoint, write_folders
 from tests.test_demo import load_starter
@@ -249,7 +249,8 @@ def test_reproduce__lists_every_table_and_figure() -> None:
     assert invoke("reproduce").output == result.output
 
 
-def test_reproduce__main_from_folders_and_a_checkpoint(tmp_path: Path) -> None:
+def test_reproduce__main_from_folders_and_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "curve_figure", lambda *_arguments: [])  # plots take longer than the study
     data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
     arguments = ["--data", str(data), "--encoder", f"cifar-resnet:{checkpoint}", "--out", str(tmp_path / "out"), *SCALE]
     result = invoke("reproduce", "main", *arguments, "--classes", "red,0")

@@ -63,7 +63,7 @@ def test_majority_class__needs_samples() -> None:
 def test_class_probability__of_a_class_that_the_head_does_not_have() -> None:
     with pytest.raises(ValueError, match="at least 4 classes"):
         class_probability(head, 3)(torch.zeros(2, 2))
-    with pytest.raises(ValueError, match=r"'label' parameter must be at least 0\. Got -1"):
+    with pytest.raises(ValueError, match=r"'label' parameter must be at least 0. Got -1"):
         class_probability(head, -1)
 
 

@@ -134,6 +134,6 @@ def test_library__damaged_or_of_other_data(tmp_path: Path) -> None:
         Library(encoder, fewer, tmp_path)
     library.path.write_bytes(library.path.read_bytes()[:-5])
     before = content(tmp_path)
-    with pytest.raises(ValueError, match=r"may be truncated\. Delete it; what was in it is then encoded again"):
+    with pytest.raises(ValueError, match=r"may be truncated. Delete it; what was in it is then encoded again"):
         Library(encoder, TRAIN, tmp_path)
     assert content(tmp_path) == before
