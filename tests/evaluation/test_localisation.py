@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from PIL import Image
 from scipy import stats
 
 import cocoax
-from cocoax.data.annotated import Example
+from cocoax.data.annotated import Example, collage_examples
 from cocoax.evaluation.localisation import (
     Record,
     best_iou,
@@ -301,3 +302,17 @@ def test_summarise__overall_and_per_class() -> None:
     assert json.loads(json.dumps(describe(summarise(records)), allow_nan=False))[0]["questions"] == 3
     with pytest.raises(ValueError, match="There are 0 results"):
         summarise([])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    "COCOAX_PHOTOS" not in os.environ, reason="set COCOAX_PHOTOS to a folder of photos named after their classes"
+)
+def test_localise__starter_finds_four_photos_in_a_collage() -> None:
+    """The figures of the documentation, on fewer collages: contrast helps, and label-free cannot do better than chance."""
+    examples = collage_examples(os.environ["COCOAX_PHOTOS"], count=12)
+    records = localise(cocoax.load("starter"), examples, cocoax.Rise(samples=500))
+    found = {summary.target: summary.found for summary in summarise(records, per_class=False)}
+    assert found["label-free"].mean == 0.25
+    assert found["contrastive"].mean > 0.7
+    assert found["contrastive"].mean >= found["corpus"].mean > 0.5
