@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -228,3 +229,24 @@ def test_main__bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_main__good_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_main(monkeypatch, "cache") == 0
     assert "holds 0 chunks" in capsys.readouterr().out
+
+
+# --- the web page -----------------------------------------------------------------------------------------------------
+
+
+def test_app__serves_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    web = pytest.importorskip("cocoax.app")
+    asked: list[Any] = []
+    waited: list[bool] = []
+    page = SimpleNamespace(blocks=SimpleNamespace(block_thread=lambda: waited.append(True)))
+
+    def launch(encoder: str, **options: Any) -> tuple[Any, str]:
+        asked.append((encoder, options))
+        return page, "http://127.0.0.1:7861/"
+
+    monkeypatch.setattr(web, "launch", launch)
+    result = invoke("app", "--samples", "200", "--kept", "3", "--no-browser")
+    assert result.exit_code == 0, result.output
+    assert asked == [("starter", {"samples": 200, "port": None, "kept": 3, "browser": False, "wait": False})]
+    assert "http://127.0.0.1:7861/" in result.output
+    assert waited

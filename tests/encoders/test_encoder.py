@@ -781,3 +781,18 @@ def test_progress__on_a_terminal_only_when_work_is_long(encoder: Encoder, monkey
         shown.last_print_t -= 5
         shown.update(5)
     assert "long work" in terminal.getvalue()
+
+
+# --- final weights ----------------------------------------------------------------------------------------------------
+
+
+def test_freeze__fingerprints_stay_and_are_not_computed_again(net: SmallNet) -> None:
+    other = SmallNet(seed=1).eval()
+    encoder = cocoax.Encoder(net, text=cocoax.Encoder(other))
+    before = encoder.fingerprint, encoder.space, encoder.text.fingerprint
+    assert encoder.freeze() is encoder
+    with torch.no_grad():
+        net.fc.weight += 1
+        other.fc.weight += 1
+    assert (encoder.fingerprint, encoder.space, encoder.text.fingerprint) == before
+    assert cocoax.Encoder(net).fingerprint != before[0]
