@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -327,3 +328,24 @@ def test_reproduce__killed_three_times_equals_uninterrupted(tmp_path: Path) -> N
     whole, parts = (next((tmp_path / out).rglob("results.json")).parent for out in ("whole", "parts"))
     for path in [*whole.glob("*.json"), *whole.glob("*.md"), *whole.glob("*.tex"), *whole.glob("units/*.safetensors")]:
         assert (parts / path.relative_to(whole)).read_bytes() == path.read_bytes(), path.name
+
+
+# --- the web page -----------------------------------------------------------------------------------------------------
+
+
+def test_app__serves_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    web = pytest.importorskip("cocoax.app")
+    asked: list[Any] = []
+    waited: list[bool] = []
+    page = SimpleNamespace(blocks=SimpleNamespace(block_thread=lambda: waited.append(True)))
+
+    def launch(encoder: str, **options: Any) -> tuple[Any, str]:
+        asked.append((encoder, options))
+        return page, "http://127.0.0.1:7861/"
+
+    monkeypatch.setattr(web, "launch", launch)
+    result = invoke("app", "--samples", "200", "--kept", "3", "--no-browser")
+    assert result.exit_code == 0, result.output
+    assert asked == [("starter", {"samples": 200, "port": None, "kept": 3, "browser": False, "wait": False})]
+    assert "http://127.0.0.1:7861/" in result.output
+    assert waited

@@ -848,3 +848,18 @@ def test_represent__threads_do_not_see_each_others_layers(layer: str | None) -> 
             assert torch.equal(found, batch.flatten(1))
     assert net.drop.training
     assert not net.first._forward_hooks
+
+
+# --- final weights ----------------------------------------------------------------------------------------------------
+
+
+def test_freeze__fingerprints_stay_and_are_not_computed_again(net: SmallNet) -> None:
+    other = SmallNet(seed=1).eval()
+    encoder = cocoax.Encoder(net, text=cocoax.Encoder(other))
+    before = encoder.fingerprint, encoder.space, encoder.text.fingerprint
+    assert encoder.freeze() is encoder
+    with torch.no_grad():
+        net.fc.weight += 1
+        other.fc.weight += 1
+    assert (encoder.fingerprint, encoder.space, encoder.text.fingerprint) == before
+    assert cocoax.Encoder(net).fingerprint != before[0]
