@@ -22,8 +22,8 @@ SAMPLES = 300
 FRACTION = 0.2
 PARAGRAPH = (
     "The violinist parked her car behind the house and carried the instrument into the kitchen, where her brother was "
-    "reading about the price of oil. They talked for a while about the weather, the new neighbours and the broken telescope in "
-    "the attic."
+    "reading about the price of oil. They talked for a while about the weather, the new neighbours and the broken telescope "
+    "in the attic."
 )
 
 
