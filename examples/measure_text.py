@@ -22,8 +22,8 @@ SAMPLES = 300
 FRACTION = 0.2
 PARAGRAPH = (
     "The violinist parked her car behind the house and carried the instrument into the kitchen, where her brother was "
-    "reading about the price of oil. They talked for a while about the weather, the new neighbours and the broken "
-    "telescope in the attic."
+    "reading about the price of oil. They talked for a while about the weather, the new neighbours and the broken telescope "
+    "in the attic."
 )
 
 
@@ -53,9 +53,11 @@ def rates(encoder: cocoax.Encoder, pairs: list[DecisiveWord], removal: str, draw
     """
     first = torch.zeros(3)
     beaten = 0
+    method = cocoax.Rise(samples=SAMPLES, baseline=removal)
+    runs = {text: method.run(encoder, text, progress=False) for text in {pair.text for pair in pairs}}  # for both questions
     for number, pair in enumerate(pairs):
         asked = targets_of(encoder, pair)
-        results = cocoax.Rise(samples=SAMPLES, baseline=removal).explain(encoder, pair.text, asked, progress=False)
+        results = runs[pair.text].explain(asked)
         first += torch.tensor([float(result.top(1)[0][0] == pair.word) for result in results])
         words = len(results[0].values)
         count = math.ceil(FRACTION * words)

@@ -73,5 +73,7 @@ def _content(tokenizer: Any) -> str:
     if backend is None:
         return digest(sorted(tokenizer.get_vocab().items()))
     rules = json.loads(backend.to_str())
-    # Calls switch these on and off.
-    return digest(json.dumps({key: value for key, value in rules.items() if key not in ("truncation", "padding")}))
+    # Calls switch these on and off; and parts of it have another order in every process.
+    return digest(
+        json.dumps({key: value for key, value in rules.items() if key not in ("truncation", "padding")}, sort_keys=True)
+    )
