@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cocoax import cli
+from cocoax.ask_text import answer
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.sentence import load_hf_text
 from tests.tiny import save_bert
@@ -90,3 +91,9 @@ def test_ask_text__mistakes_are_told_in_a_sentence(
     error = capsys.readouterr().err
     assert message in error.replace("\n", " ")
     assert "Traceback" not in error
+
+
+def test_answer__empty_text_is_told_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cocoax.ask_text.load", lambda _name: pytest.fail("loaded an encoder"))
+    with pytest.raises(ValueError, match="The text is empty; write at least one word"):
+        answer("  ", ["music"], [])

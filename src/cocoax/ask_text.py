@@ -40,6 +40,8 @@ def answer(
     seed: int = 0,
 ) -> dict[str, Side]:
     """The answer, or both sides of a match, by heading."""
+    if not text.strip():
+        raise ValueError("The text is empty; write at least one word.")
     how = _method(method, samples, seed, removal)
     kind = check_features(features)
     for name, texts in (("like", like), ("unlike", unlike)):
@@ -86,6 +88,11 @@ def print_side(console: Console, heading: str, side: Side, most: int = 8) -> Non
     for row in rows:
         table.add_row(*map(escape, row))
     console.print(table)
+    more = len(side.attribution.values) - len(rows)
+    if more > 0:
+        console.print(f"and {more} more that count less; --out writes them all", highlight=False)
+    if left_out := side.attribution.metadata.get("left_out"):
+        console.print(f"The last {left_out} tokens of the text were left out: the encoder takes no more.", highlight=False)
 
 
 def _table(side: Side, most: int | None = None) -> tuple[list[str], list[list[str]]]:
@@ -100,7 +107,8 @@ def _table(side: Side, most: int | None = None) -> tuple[list[str], list[list[st
     for index in shown.abs().argsort(descending=True, stable=True)[:most].tolist():
         row = [whole.tokens[index], f"{float(shown[index]):+.4f}"]
         if whole.standard_error is not None:
-            row.append(f"{float(whole.standard_error[index]):.4f}")
+            error = float(whole.standard_error[index])
+            row.append(f"{error:.4f}" + (" (may be nothing)" if abs(float(shown[index])) < 2 * error else ""))
         if side.foil is not None:
             row += [f"{float(part.values[index]) - part.neutral:+.4f}" for part in (side.corpus, side.foil)]
         rows.append(row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import warnings
 from dataclasses import fields, replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 
 import cocoax
 
@@ -501,10 +502,9 @@ def reproduce(
     from cocoax.studies import NAMES
 
     if show_list or name is None:
-        table = Table(Column("name", no_wrap=True), "what it is", "study")
         for known, (what, study) in NAMES.items():
-            table.add_row(known, escape(what), study)
-        console.print(table)
+            made_by = f" [dim](study {study})[/]" if study != known else ""
+            console.print(f"[bold]{known}[/]{made_by}\n    {escape(what)}", highlight=False)
         return
     if name not in NAMES:
         close = difflib.get_close_matches(name, NAMES, n=3, cutoff=0.3)
@@ -553,6 +553,10 @@ def _show_written(files: list[Path]) -> None:
 
 def main() -> None:
     """Run the command line; what a user did wrong is told in a sentence, not in a traceback."""
+    # What a library would tell a programmer, a user gets as a sentence.
+    warnings.showwarning = lambda message, *_where: Console(stderr=True).print(
+        f"[yellow]note:[/] {escape(str(message))}", highlight=False, soft_wrap=True
+    )
     try:
         app()
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -424,3 +425,16 @@ def test_load__gives_what_the_training_saw(recipe: str, family: str, tmp_path: P
     expected = training.represent(Pixels(data, 32), np.arange(16))
     torch.testing.assert_close(encoder.represent(pictures), expected, rtol=1e-4, atol=1e-5)
     assert encoder.classes == (["cat", "dog"] if recipe == "classifier" else None)
+
+
+def test_small_simclr__comes_with_the_package() -> None:
+    encoder = cocoax.load("simclr-cifar10-small")
+    assert encoder.name == "simclr-cifar10-small"
+    assert encoder.classes is not None
+    assert encoder.head is not None
+    representations = encoder.represent(images(4, 32, 32))
+    assert representations.shape == (4, 256)
+    assert encoder.head(representations).shape == (4, len(encoder.classes)) == (4, 10)
+    assert bool((representations >= 0).all())  # after a ReLU
+    file = files("cocoax.encoders").joinpath("simclr_cifar10_small.safetensors")
+    assert len(file.read_bytes()) < 5e6
