@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import warnings
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +20,11 @@ import cocoax
 
 app = typer.Typer(help="What in an input makes its representation similar to these things, rather than to those?")
 console = Console()
+
+
+def _show_written(files: Iterable[Path]) -> None:
+    for file in files:
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _version(asked: bool) -> None:
@@ -54,8 +60,7 @@ def demo(
         mark = "[green]yes[/]" if answer.found == answer.expected else f"[red]no, expected {answer.expected}[/]"
         table.add_row(escape(answer.attribution.name), f"{answer.attribution.score:+.3f}", answer.found, mark)
     console.print(table)
-    for file in files:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
+    _show_written(files)
 
 
 @app.command(name="ask-text")
@@ -96,8 +101,7 @@ def ask_text(
     for heading, side in sides.items():
         print_side(console, heading, side)
     if out is not None:
-        for path in write_answers(out, sides):
-            console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
+        _show_written(write_answers(out, sides))
 
 
 @app.command()
@@ -120,8 +124,7 @@ def bench(
         mark = "[green]reached[/]" if figure.reached else "[red]not reached[/]"
         table.add_row(figure.name, figure.subject, f"{figure.median:.3g}", spread, figure.goal, mark)
     console.print(table)
-    for path in (write_json(out, figures), plot_errors(figures, out.with_suffix(".png"))):
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
+    _show_written((write_json(out, figures), plot_errors(figures, out.with_suffix(".png"))))
 
 
 @app.command(name="app")
@@ -289,8 +292,7 @@ def ask(
     counted = f", {how['samples']} samples" if how.get("samples") else ""
     stopped = f": {how['stopped']}" if how.get("stopped") else ""
     console.print(f"{how['method']} on {how['encoder']}{counted}{stopped}", highlight=False, markup=False)
-    for file in write_answers(out, f"{image.name}: what is it like?", answers):
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
+    _show_written(write_answers(out, f"{image.name}: what is it like?", answers))
 
 
 @app.command()
@@ -358,8 +360,7 @@ def localise(
     file.write_text(
         json.dumps({"encoder": encoder, "samples": samples, "summaries": describe(summaries)}, indent=1), encoding="utf-8"
     )
-    for path in (file, out / "results.jsonl"):
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
+    _show_written((file, out / "results.jsonl"))
 
 
 @app.command()
@@ -398,8 +399,7 @@ def augmentations(
             cells = (image.stem, one.name, predicted, f"{one.similarity:.3f}", f"{one.attribution.score:+.3f}")
             table.add_row(*map(escape, cells))
     console.print(table)
-    for file in write_augmentations(out, [image.name for image in images], rows)[:2]:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
+    _show_written(write_augmentations(out, [image.name for image in images], rows)[:2])
 
 
 @app.command("convert-simclr")
@@ -544,11 +544,6 @@ def _localisation(encoder: str, pictures: list[str], out: Path, preset: str, ask
     shown: list[Any] = [*given] or [(collage(), "cat", "motorbike"), (photo("astronaut"), "rocket", "helmet")]
     name = "starter" if encoder == "simclr-cifar10-small" else encoder  # captions need a text tower
     return run_localisation(cocoax.load(name), shown, out, options_of(preset, asked))
-
-
-def _show_written(files: list[Path]) -> None:
-    for file in files:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True, markup=False)
 
 
 def main() -> None:

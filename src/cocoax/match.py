@@ -127,7 +127,7 @@ def explain_match(
     each = [documents.reference([other], name="another", progress=False) for other in others]
     foil = each[0].merge(*each[1:], name="the other documents" if len(each) > 1 else "the other document") if each else None
     options: dict[str, Any] = {"method": method, "similarity": similarity, "progress": progress}
-    own = encoder.represent([query], progress=False)
+    own = asked.mean.float()[None]  # of one text, so its representation
     scores = [float(similarity_to(one, similarity).score(own)[0]) for one in (found, *each)]
     return Match(
         query_side=ask_text(encoder, query, found, foil, **options),

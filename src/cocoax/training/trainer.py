@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders.encoder import evaluating
 from cocoax.encoders.images import ImagePreprocess, open_image
+from cocoax.encoders.paper import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
 from cocoax.encoders.resnet import ARCHITECTURES
 from cocoax.evaluation.representations import effective_rank, knn_accuracy
 from cocoax.progress import bar
@@ -31,8 +32,6 @@ from cocoax.training.augment import Augmentation
 from cocoax.training.lars import Lars
 from cocoax.training.objectives import Classifier, SimClr, SimSiam
 
-CIFAR = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # mean and standard deviation of each channel
-IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # Collapsed are too few directions for a handful of classes, or many of them within a narrow cone.
 LEAST_RANK, LEAST_SPREAD = 4.0, 0.1
 
@@ -99,7 +98,7 @@ class Recipe:
         return plain
 
 
-_CIFAR_VIEWS = Augmentation(32, (0.2, 1.0), mean=CIFAR[0], std=CIFAR[1])
+_CIFAR_VIEWS = Augmentation(32, (0.2, 1.0), mean=CIFAR10_MEAN, std=CIFAR10_STD)
 
 # The published hyperparameters, and what two cores manage in two hours.
 RECIPES: dict[str, Recipe] = {
@@ -127,7 +126,7 @@ RECIPES: dict[str, Recipe] = {
     "classifier": Recipe(
         "classifier",
         "resnet18",
-        Augmentation(224, None, 0.5, 30.0, (0, 0, 0, 0), 0.0, 0.0, *IMAGENET),
+        Augmentation(224, None, 0.5, 30.0, (0, 0, 0, 0), 0.0, 0.0, IMAGENET_MEAN, IMAGENET_STD),
         224,
         30,
         256,
