@@ -686,7 +686,9 @@ def test_interruption__between_rounds(encoder: cocoax.Encoder, monkeypatch: pyte
 
 
 SLOW_RUN = """
-import time, torch, cocoax
+import signal, time, torch, cocoax
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background start with it ignored
 
 def slow(batch):
     print("encoding", flush=True)

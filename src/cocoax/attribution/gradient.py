@@ -90,6 +90,8 @@ class GradientMethod(Method):
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
         pairs = [(one.tensor, one_baseline(self.baseline(one.tensor), one.tensor, self)) for one in explicands]
+        space = encoder.space
+        encoder = encoder.folded(space, *pairs[0])
         ends = [encode_ends(encoder, *pair) for pair in pairs]
         weights = self.weights()
         parts, mixture = shared_parts(targets)
@@ -107,7 +109,6 @@ class GradientMethod(Method):
                     start = stop
                 shown.update(start)
         description = self.describe()
-        space = encoder.space
         return [
             results(
                 description,

@@ -141,6 +141,7 @@ def curves(
             measure.check_space(space)
     how = resolve_baseline(Blur() if baseline is None else baseline, encoder)
     base = removed(one, how)
+    encoder = encoder.folded(space, one.tensor, base)
     ranks = torch.stack([_ranks(attribution, one.shape) for attribution in attributions])
     sizes = [round(step * number_of_features / steps) for step in range(steps + 1)]
     masks = _RankMasks(ranks, sizes[1:-1], list(kinds))

@@ -49,8 +49,7 @@ def curve_figure(records: Records, folder: Path) -> list[Path]:
                         label = "pixel noise" if reference == "random" else "chance level"
                         axis.plot(np.linspace(0, 1, len(curve)), curve, style, color=COLOURS["random"], label=label)
                     axis.set_title(f"{title}, {metric}", fontsize=10)
-                    if row == 1:
-                        axis.set_xlabel(f"part of the pixels {'inserted' if metric == 'insertion' else 'deleted'}")
+                    axis.set_xlabel(f"part of the pixels {'inserted' if metric == 'insertion' else 'deleted'}")
             for axis in axes[:, 0]:
                 axis.set_ylabel(measure.replace("_", " "))
             axes[0, 0].legend(fontsize=8, frameon=False)

@@ -1,0 +1,165 @@
+"""Folding must never change what an encoder says, whatever the module does with its layers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cocoax
+from cocoax.encoders.resnet import cifar_resnet18
+
+
+def norm(channels: int) -> nn.BatchNorm2d:
+    """A normalisation that does something."""
+    found = nn.BatchNorm2d(channels)
+    for tensor in (found.weight.data, found.bias.data, found.running_mean, found.running_var):
+        assert tensor is not None
+        tensor.uniform_(0.5, 2.0)
+    return found
+
+
+def plain() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 4, 3), norm(4), nn.ReLU(inplace=True), nn.Conv2d(4, 5, 3, bias=False), norm(5))
+
+
+class Shared(nn.Module):
+    """One convolution and one norm, used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.norm = nn.Conv2d(3, 3, 3, padding=1), norm(3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.norm(self.convolution(self.norm(self.convolution(images))))
+
+
+class Tapped(nn.Module):
+    """What the convolution gives is used beside the norm too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.norm = nn.Conv2d(3, 3, 3), norm(3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        found = self.convolution(images)
+        return self.norm(found) + found
+
+
+class Reading(nn.Module):
+    """The norm's weights are read where its module is not called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.norm = nn.Conv2d(3, 3, 3), norm(3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.norm(self.convolution(images)) * self.norm.weight[:, None, None]
+
+
+class Standardised(nn.Conv2d):
+    """A convolution that does not use its weights as they are."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return nn.functional.conv2d(images, self.weight / self.weight.norm(), self.bias)
+
+
+class Uncopied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = plain()
+
+    def __deepcopy__(self, _memo: object) -> Uncopied:
+        raise TypeError("not to be copied")
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.layers(images)
+
+
+def standardised() -> nn.Module:
+    return nn.Sequential(Standardised(3, 4, 3), norm(4), nn.ReLU(), nn.Conv2d(4, 4, 3), norm(4))
+
+
+def hooked() -> nn.Module:
+    module = plain()
+    module[0].register_forward_hook(lambda _module, _inputs, output: output * 2)
+    return module
+
+
+def norms(module: nn.Module) -> int:
+    return sum(isinstance(part, nn.BatchNorm2d) for part in module.modules())
+
+
+def folded(encoder: cocoax.Encoder, inputs: Tensor) -> cocoax.Encoder:
+    return encoder.folded(encoder.space, *inputs[:2])
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> Iterator[None]:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+@pytest.fixture
+def inputs(seeded: None) -> Tensor:
+    return torch.rand(5, 3, 16, 16)
+
+
+@pytest.mark.parametrize(
+    ("make", "left"),
+    [(plain, 0), (cifar_resnet18, 0), (standardised, 1), (hooked, 1), (Shared, 1), (Tapped, 1), (Reading, 1), (Uncopied, 2)],
+)
+def test_folding_changes_only_the_speed(make: Callable[[], nn.Module], left: int, inputs: Tensor) -> None:
+    module = make().eval()
+    before = copy.copy(module.state_dict())
+    encoder = cocoax.Encoder(module, pooling="flatten")
+    found = folded(encoder, inputs)
+    assert (found is encoder) == (make in (Shared, Tapped, Reading, Uncopied))
+    assert norms(found.module) == left  # type: ignore[arg-type]
+    assert torch.allclose(found.encode(inputs), encoder.encode(inputs), rtol=1e-4, atol=1e-5)
+    assert found.space == encoder.space
+    assert norms(module) == norms(make())
+    assert all(torch.equal(tensor, module.state_dict()[name]) for name, tensor in before.items())
+
+
+def test_a_folded_encoder_is_kept_until_the_weights_change(inputs: Tensor) -> None:
+    module = plain()
+    encoder = cocoax.Encoder(module, pooling="flatten")
+    first = folded(encoder, inputs)
+    assert folded(encoder, inputs) is first
+    with torch.no_grad():
+        module[3].weight *= 2
+    second = folded(encoder, inputs)
+    assert second is not first
+    assert torch.allclose(second.encode(inputs), encoder.encode(inputs), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", ["0", "1", "2"])
+def test_a_layer_gives_what_it_gave(layer: str, inputs: Tensor) -> None:
+    encoder = cocoax.Encoder(plain(), layer=layer, pooling="flatten")
+    found = folded(encoder, inputs)
+    assert (found is encoder) == (layer == "0")  # a convolution on its own does not give what it gives with its norm
+    assert torch.allclose(found.encode(inputs), encoder.encode(inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_half_precision_is_left_alone(inputs: Tensor) -> None:
+    encoder = cocoax.Encoder(plain().half(), pooling="flatten")
+    assert folded(encoder, inputs) is encoder
+
+
+@pytest.mark.parametrize("method", [cocoax.Rise(samples=40, grid=4), cocoax.IntegratedGradients(steps=8)])
+def test_attributions_are_those_of_the_module_itself(
+    method: cocoax.Rise | cocoax.IntegratedGradients, inputs: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = cocoax.Encoder(plain(), pooling="flatten")
+    target = cocoax.corpus_similarity(encoder.reference(inputs[1:3]))
+    fast = method.explain(encoder, inputs[0], target)
+    assert encoder.folded(encoder.space, inputs[0]) is not encoder
+    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _space, *_examples: self)
+    slow = method.explain(encoder, inputs[0], target)
+    assert torch.allclose(fast.values, slow.values, rtol=1e-3, atol=1e-5 * float(slow.values.abs().max()))
+    assert not torch.equal(fast.values, slow.values)  # that it was folded shows in the rounding
