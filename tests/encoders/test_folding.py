@@ -67,6 +67,14 @@ class Standardised(nn.Conv2d):
         return nn.functional.conv2d(images, self.weight / self.weight.norm(), self.bias)
 
 
+class Merging(nn.Conv2d):
+    """A convolution that changes its weights, for good, when it is told to be in eval mode."""
+
+    def train(self, mode: bool = True) -> Merging:
+        self.weight.data += 1
+        return super().train(mode)
+
+
 class Uncopied(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -83,6 +91,10 @@ def standardised() -> nn.Module:
     return nn.Sequential(Standardised(3, 4, 3), norm(4), nn.ReLU(), nn.Conv2d(4, 4, 3), norm(4))
 
 
+def merging() -> nn.Module:
+    return nn.Sequential(Merging(3, 4, 3), norm(4))
+
+
 def hooked() -> nn.Module:
     module = plain()
     module[0].register_forward_hook(lambda _module, _inputs, output: output * 2)
@@ -94,7 +106,7 @@ def norms(module: nn.Module) -> int:
 
 
 def folded(encoder: cocoax.Encoder, inputs: Tensor) -> cocoax.Encoder:
-    return encoder.folded(encoder.space, *inputs[:2])
+    return encoder.folded(encoder.space, list(inputs[:2]), encoder.encode(inputs[:2]))
 
 
 @pytest.fixture(autouse=True)
@@ -111,14 +123,24 @@ def inputs(seeded: None) -> Tensor:
 
 @pytest.mark.parametrize(
     ("make", "left"),
-    [(plain, 0), (cifar_resnet18, 0), (standardised, 1), (hooked, 1), (Shared, 1), (Tapped, 1), (Reading, 1), (Uncopied, 2)],
+    [
+        (plain, 0),
+        (cifar_resnet18, 0),
+        (standardised, 1),
+        (hooked, 2),
+        (Shared, 1),
+        (Tapped, 1),
+        (Reading, 1),
+        (merging, 0),
+        (Uncopied, 2),
+    ],
 )
 def test_folding_changes_only_the_speed(make: Callable[[], nn.Module], left: int, inputs: Tensor) -> None:
     module = make().eval()
-    before = copy.copy(module.state_dict())
+    before = copy.deepcopy(module.state_dict())
     encoder = cocoax.Encoder(module, pooling="flatten")
     found = folded(encoder, inputs)
-    assert (found is encoder) == (make in (Shared, Tapped, Reading, Uncopied))
+    assert (found is encoder) == (make in (hooked, Shared, Tapped, Reading, Uncopied))
     assert norms(found.module) == left  # type: ignore[arg-type]
     assert torch.allclose(found.encode(inputs), encoder.encode(inputs), rtol=1e-4, atol=1e-5)
     assert found.space == encoder.space
@@ -158,8 +180,59 @@ def test_attributions_are_those_of_the_module_itself(
     encoder = cocoax.Encoder(plain(), pooling="flatten")
     target = cocoax.corpus_similarity(encoder.reference(inputs[1:3]))
     fast = method.explain(encoder, inputs[0], target)
-    assert encoder.folded(encoder.space, inputs[0]) is not encoder
-    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _space, *_examples: self)
+    assert folded(encoder, inputs) is not encoder
+    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _space, _examples, _expected: self)
     slow = method.explain(encoder, inputs[0], target)
     assert torch.allclose(fast.values, slow.values, rtol=1e-3, atol=1e-5 * float(slow.values.abs().max()))
     assert not torch.equal(fast.values, slow.values)  # that it was folded shows in the rounding
+
+
+def test_hooks_and_settings_that_come_later_count(inputs: Tensor) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers, self.settings = plain(), [1.0]
+
+        def features(self, images: Tensor) -> Tensor:  # where the fingerprint does not look
+            return self.layers(images) ** self.settings[0]
+
+        def forward(self, images: Tensor) -> Tensor:
+            return self.features(images)
+
+    module = Scaled()
+    encoder = cocoax.Encoder(module, pooling="flatten")
+    assert folded(encoder, inputs) is not encoder
+    for register, hook in (
+        (module.layers[0].register_forward_hook, lambda _module, _inputs, output: output * 2),
+        (module.layers[1].register_full_backward_hook, lambda _module, gradients, _outputs: gradients),
+    ):
+        handle = register(hook)
+        assert folded(encoder, inputs) is encoder
+        handle.remove()
+        assert folded(encoder, inputs) is not encoder
+    module.settings[0] = 2.0
+    assert folded(encoder, inputs) is encoder
+
+
+def test_a_first_input_that_shows_nothing(inputs: Tensor) -> None:
+    encoder = cocoax.Encoder(standardised(), pooling="flatten")
+    black = torch.zeros_like(inputs)
+    assert norms(folded(encoder, black).module) == 1  # type: ignore[arg-type]
+    assert torch.allclose(folded(encoder, black).encode(inputs), encoder.encode(inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_inference_mode(inputs: Tensor) -> None:
+    encoder = cocoax.Encoder(plain(), pooling="flatten")
+    target = cocoax.representation_similarity()
+    with torch.inference_mode():
+        cocoax.Rise(samples=20, grid=4).explain(encoder, inputs[0], target)
+    assert cocoax.IntegratedGradients(steps=4).explain(encoder, inputs[0], target).values.any()
+
+
+def test_another_device(inputs: Tensor) -> None:
+    module = plain()
+    encoder = cocoax.Encoder(module, pooling="flatten")
+    space = encoder.space
+    found = folded(encoder, inputs)
+    module.to("meta")
+    assert encoder.folded(space, list(inputs[:2]), torch.zeros(2, 1)) is not found

@@ -90,9 +90,9 @@ class GradientMethod(Method):
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
         pairs = [(one.tensor, one_baseline(self.baseline(one.tensor), one.tensor, self)) for one in explicands]
-        space = encoder.space
-        encoder = encoder.folded(space, *pairs[0])
         ends = [encode_ends(encoder, *pair) for pair in pairs]
+        space = encoder.space
+        encoder = encoder.folded(space, pairs[0], ends[0])
         weights = self.weights()
         parts, mixture = shared_parts(targets)
         sums = [_Sums(mixture, one, self.sampled) for one in explicands]

@@ -196,8 +196,8 @@ class Run:
         tensor = explicand.tensor
         baseline = removed(explicand, method.baseline)
         masks = method.masks_for(explicand.shape)
-        encoder = encoder.folded(space, tensor, baseline)
         ends = encode_ends(encoder, tensor, baseline)
+        encoder = encoder.folded(space, (tensor, baseline), ends)
         nothing = ends.new_empty(0, ends.shape[1])
         run = cls(method, explicand, baseline, masks, nothing, ends, encoder.name, space)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
@@ -237,7 +237,7 @@ class Run:
         last = slice(len(self) - 1, len(self))
         if len(self) and not torch.equal(self.masks.full(last), masks.full(last)):
             raise ValueError("The run's masks cannot be drawn again (another version of NumPy?). Start a new run.")
-        encoder = encoder.folded(self.space, self.explicand.tensor, self.baseline)
+        encoder = encoder.folded(self.space, (self.explicand.tensor, self.baseline), self.ends)
         with bar(samples, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
             self._encode(encoder, masks, shown)
         self.stopped = ""

@@ -18,7 +18,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from cocoax.encoders.fingerprint import WeightsDigest, describe, digest, file_digest, weights_digest_of
-from cocoax.encoders.folding import fold_norms, has_norms, shallow_copy
+from cocoax.encoders.folding import can_be_folded, fold_norms, shallow_copy
 from cocoax.encoders.images import (
     WHOLE,
     Explicand,
@@ -114,7 +114,7 @@ class Encoder:
         self._submodule = self.layer_named(layer) if layer is not None else None
         self._most_at_once: int | None = None  # learned when memory ran out
         self._checked = 0  # 1 after one input alone was encoded twice, 2 after one of a batch was
-        self._folded: tuple[object, Encoder] | None = None
+        self._folded: tuple[object, Encoder | None] | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}{f', layer={self.layer!r}' if self.layer else ''})"
@@ -190,37 +190,44 @@ class Encoder:
         other._folded = None
         return other
 
-    def folded(self, space: str, *examples: Tensor) -> Encoder:
+    def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """The same encoder, faster on many inputs like these ``[C, H, W]``: batch normalisation is folded into convolutions.
 
-        It is kept for as long as the weights stay what they are, which ``space``, the encoder's own, tells. Where nothing
-        can be folded, or the representations of the examples would change by more than rounding, it is the encoder itself.
+        It is kept for as long as the weights stay what they are, which ``space``, the encoder's own, tells. Where nothing can
+        be folded, or the examples' representations are not the ``expected`` ones but for rounding, it is the encoder itself.
         """
         owner = self.owner
         shape = examples[0].shape
         alike = all(one.shape == shape and one.is_floating_point() for one in examples)
-        if owner is None or not alike or not has_norms(owner):
+        if owner is None or not alike or not can_be_folded(owner):
             return self
-        key = space, shape
-        if self._folded is None or self._folded[0] != key:
-            self._folded = key, self._fold(owner, torch.stack(examples)) or self
-        return self._folded[1]
+        key = space, shape, self.device
+        # Parameters must not be inference tensors, which later gradients could not use.
+        with locked(owner), torch.inference_mode(False), torch.no_grad():
+            batch = self.collate(torch.stack(list(examples)))
+            if self._folded is None or self._folded[0] != key:
+                self._folded = key, self._fold(owner, batch)
+            other = self._folded[1]
+            return other if other is not None and other._gives(batch, expected) else self
 
-    def _fold(self, owner: nn.Module, examples: Tensor) -> Encoder | None:
-        before: list[Tensor] = []
+    def _fold(self, owner: nn.Module, batch: Tensor) -> Encoder | None:
         try:
             module = shallow_copy(owner)
             draft = self.with_module(module, self.name)
-            with torch.no_grad():
-                batch = self.collate(examples)
-                if not fold_norms(module, lambda: before.append(draft(batch))):
-                    return None
-                other = self.with_module(module, self.name)
-                change = (other(batch) - before[0]).norm(dim=1)
-        except Exception:  # a module that cannot be copied, or that needs its norms for something else, serves as it is
+            if not fold_norms(module, lambda: draft(batch)):
+                return None
+            other = self.with_module(module, self.name)  # again: a layer of it may be another module now
+        except Exception:  # a module that cannot be copied serves as it is
             return None
         other._text, other._image_tower, other._weights = self._text, self._image_tower, self._weights
-        return other if bool((change <= 1e-4 * before[0].norm(dim=1)).all()) else None
+        return other
+
+    def _gives(self, batch: Tensor, expected: Tensor) -> bool:
+        try:
+            change = (self(batch).to(expected) - expected).norm(dim=1)
+        except Exception:  # whatever a module says that misses its norms
+            return False
+        return bool((change <= 1e-4 * expected.norm(dim=1)).all())
 
     def layer_named(self, layer: str) -> nn.Module:
         """The submodule of this name; an error lists close names."""

@@ -19,24 +19,30 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
-def has_norms(module: nn.Module) -> bool:
-    """Whether there is anything to fold, in a precision that allows it."""
+def can_be_folded(module: nn.Module) -> bool:
+    """Whether there is anything to fold, in a precision that allows it, and no hook that would notice."""
+    parts = list(module.modules())
     precise = all(p.dtype in (torch.float32, torch.float64) for p in module.parameters() if p.is_floating_point())
-    return precise and any(isinstance(part, _NORMS) for part in module.modules())
+    hooked = any(
+        part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks for part in parts
+    )
+    return precise and not hooked and any(isinstance(part, _NORMS) for part in parts)
 
 
 def shallow_copy(module: nn.Module) -> nn.Module:
     """The same network of modules around the same weights, in eval mode."""
     weights = {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
     copied: nn.Module = copy.deepcopy(module, weights)
-    return copied.eval()
+    for part in copied.modules():  # not .eval(), which some modules take as the moment to change their weights
+        part.training = False
+    return copied
 
 
 def fold_norms(module: nn.Module, forward: Callable[[], object]) -> bool:
     """Fold, in place, each normalisation that directly follows a convolution; ``forward`` runs the module on examples.
 
-    Which follows which is seen in that run, and each fold is tried on what came by there, so that convolutions which do
-    something else with their weights, and modules that run more than once, stay as they are. Returns whether any was folded.
+    Which follows which is seen in that run, and each fold is tried on noise there, so that convolutions which do something
+    else with their weights, and modules that run more than once, stay as they are. Returns whether any was folded.
     """
     made: dict[int, tuple[nn.Module, Tensor, Tensor]] = {}
     calls: Counter[nn.Module] = Counter()
@@ -48,16 +54,16 @@ def fold_norms(module: nn.Module, forward: Callable[[], object]) -> bool:
 
     def after_norm(norm: nn.Module, inputs: Any, output: Tensor) -> None:
         calls[norm] += 1
-        convolution, given, before = made.get(id(inputs[0]), (norm, output, output))
+        convolution, given, before = made.pop(id(inputs[0]), (norm, output, output))
         if before is inputs[0]:
             folded = fuse_conv_bn_eval(convolution, norm)  # type: ignore[type-var, arg-type]
-            if _close(folded.forward(given), output):  # not a call, which hooks would notice
+            noise = torch.randn(given[:1].shape, generator=torch.Generator().manual_seed(0)).to(given)
+            # Not calls, which hooks would notice.
+            if _close(folded.forward(noise), norm.forward(convolution.forward(noise))):
                 found[norm] = convolution, folded
 
     hooks = []
     for part in module.modules():
-        if part._forward_hooks or part._forward_pre_hooks:  # somebody looks at what it gives
-            continue
         if isinstance(part, _CONVOLUTIONS):
             hooks.append(part.register_forward_hook(after_convolution))
         elif isinstance(part, _NORMS) and part.track_running_stats:

@@ -141,12 +141,12 @@ def curves(
             measure.check_space(space)
     how = resolve_baseline(Blur() if baseline is None else baseline, encoder)
     base = removed(one, how)
-    encoder = encoder.folded(space, one.tensor, base)
     ranks = torch.stack([_ranks(attribution, one.shape) for attribution in attributions])
     sizes = [round(step * number_of_features / steps) for step in range(steps + 1)]
     masks = _RankMasks(ranks, sizes[1:-1], list(kinds))
     with bar(len(masks) + 2, f"curves on {encoder.name}", progress) as shown:
         ends = encode_ends(encoder, one.tensor, base)
+        encoder = encoder.folded(space, (one.tensor, base), ends)
         inner = list(encode_masked(encoder, one, base, how, masks, 0, batch_size, shown))
     representations = torch.cat([ends, *(part.flatten(0, -2) for part in inner)])
     scores = torch.stack([_measured(measure, representations, ends[0]) for measure in asked])
