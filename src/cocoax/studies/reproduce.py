@@ -17,6 +17,7 @@ from cocoax.seeding import stream
 from cocoax.studies import NAMES
 from cocoax.studies.augmentations import explain_augmentations, write_augmentations
 from cocoax.studies.completeness import completeness, completeness_table
+from cocoax.studies.figures import save
 from cocoax.studies.folder import Library, write_text
 from cocoax.studies.localisation import explain_localisation, plot_localisation
 from cocoax.studies.main import MainStudy
@@ -120,18 +121,11 @@ def run_localisation(
     progress: bool | None = None,
 ) -> list[Path]:
     """The paper's localisation figure for pictures with two things P and Q in each."""
-    import matplotlib.pyplot as plt
-
     folder = folder_of(out, encoder, "localisation")
     folder.mkdir(parents=True, exist_ok=True)
     method = Rise(options.samples, options.grid or 7)
     answers = [explain_localisation(encoder, image, p, q, method, progress=progress) for image, p, q in pictures]
-    figure = plot_localisation(answers)
-    written = [folder / "localisation.png", folder / "localisation.pdf"]
-    for path in written:
-        figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return written
+    return save(plot_localisation(answers), folder / "localisation", dpi=110)
 
 
 def folder_of(out: str | Path, encoder: Encoder, study: str) -> Path:
