@@ -162,6 +162,17 @@ def test_study__folder_of_another_encoder_or_head(tmp_path: Path) -> None:
         main_study(tmp_path, other)
 
 
+@pytest.mark.parametrize("which", ["training", "held-out"])
+def test_study__folder_of_other_data(tmp_path: Path, which: str) -> None:
+    main_study(tmp_path)
+    splits = {"training": TRAIN, "held-out": HELD_OUT}
+    pixels = np.array(splits[which].images)
+    pixels[5, 3, 3, 0] ^= 1  # as many images, with the same labels
+    splits[which] = replace(splits[which], images=pixels)
+    with pytest.raises(ValueError, match=f"other options: {which} data was"):
+        MainStudy(small_encoder(), splits["training"], splits["held-out"], tmp_path, OPTIONS)
+
+
 def test_study__head_that_does_not_fit(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="head of 'tiny' tells 5 classes apart but the data have 3"):
         main_study(tmp_path, small_encoder(5))

@@ -119,9 +119,8 @@ class Study(ABC):
             "encoder": encoder.name,
             "fingerprint": encoder.fingerprint,
             "head": digest(*encoder.head.state_dict().values()),
-            "training images": len(train),
-            "held-out images": len(held_out),
-            "labels": digest(torch.from_numpy(np.concatenate([train.labels, held_out.labels]))),
+            "training data": train.fingerprint,
+            "held-out data": held_out.fingerprint,
             **asdict(options),
         }
         self.results = Results(folder, about)

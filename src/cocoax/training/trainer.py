@@ -4,7 +4,6 @@ training that was stopped goes on exactly where it was."""
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import math
 import os
@@ -317,8 +316,7 @@ class Training:
 
     def _made_from(self) -> dict[str, Any]:
         """What a checkpoint must have in common with this training."""
-        labels = hashlib.sha256(json.dumps([self.data.classes, self.data.labels.tolist()]).encode()).hexdigest()
-        return {"recipe": self.recipe.plain(), "images": len(self.data), "labels": labels}
+        return {"recipe": self.recipe.plain(), "data": self.data.fingerprint}
 
     def _save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -330,10 +328,9 @@ class Training:
         ours = self._made_from()
         try:
             state = torch.load(self.checkpoint, weights_only=True)
-            theirs = {"labels": ours["labels"]} | state  # checkpoints of the first version have no digest of the labels
-            recipe = {name: (theirs["recipe"].get(name), value) for name, value in ours["recipe"].items()}
+            recipe = {name: (state["recipe"].get(name), value) for name, value in ours["recipe"].items()}
             different = [f"{name} {old!r}, not {new!r}" for name, (old, new) in recipe.items() if old != new]
-            different += [f"other {name}" for name in ("images", "labels") if theirs[name] != ours[name]]
+            different += ["other images, labels or classes"] if state["data"] != ours["data"] else []
             if not different:
                 self._set(state)
         except Exception as error:  # whatever a damaged file makes torch raise, with advice not meant for such a file
