@@ -329,6 +329,23 @@ def test_resnet18__classes_and_preprocessing_of_one_trained_here(tmp_path: Path)
     torch.testing.assert_close(prepared[:, 0, 0], torch.tensor([2.2489, 2.4286, 2.6400]), rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("network", "family", "outputs", "first"),
+    [
+        ("basic 3x3", "cifar-resnet", 10, "airplane"),
+        ("basic 3x3", "cifar-resnet", 1000, None),
+        ("basic 7x7", "resnet18", 10, None),
+        ("basic 7x7", "resnet18", 1000, "tench"),
+    ],
+)
+def test_load__classes_that_the_file_does_not_name(
+    network: str, family: str, outputs: int, first: str | None, tmp_path: Path
+) -> None:
+    weights = state(made(NETWORKS[network])) | under("fc", linear(outputs, 10))
+    classes = cocoax.load(f"{family}:{saved(tmp_path / 'net.pth', weights)}").classes
+    assert (None if classes is None else classes[0]) == first
+
+
 # --- what does not fit --------------------------------------------------------------------------------------------------
 
 NETWORKS: dict[str, Callable[[], nn.Module]] = {

@@ -168,7 +168,7 @@ def _load(
         network,
         _as_trained(preprocess(plan), checkpoint.metadata),
         head=head,
-        classes=_classes(checkpoint, head),
+        classes=_classes(checkpoint, head, plan),
         name=f"{family}:{checkpoint.path.stem}",
     )
 
@@ -264,12 +264,16 @@ def _head(checkpoint: Checkpoint, prefix: str, features: int) -> nn.Linear | Non
     return None
 
 
-def _classes(checkpoint: Checkpoint, head: nn.Linear | None) -> list[str] | None:
-    """The names of the head's classes: what the file says, or else those of the data set with as many classes."""
+def _classes(checkpoint: Checkpoint, head: nn.Linear | None, plan: Plan) -> list[str] | None:
+    """The names of the head's classes: what the file says, or else those of the data set that such networks are known for.
+
+    Ten classes are CIFAR-10's only for a network made for small images: any other may be Imagenette's, or anybody's.
+    """
     if head is None:
         return None
     named = checkpoint.metadata.get("classes")
     if isinstance(named, list):
         return [str(name) for name in named]
-    known: dict[int, Callable[[], list[str]]] = {10: lambda: list(CIFAR10_CLASSES), 1000: imagenet_classes}
-    return known[head.out_features]() if head.out_features in known else None
+    if plan.small and head.out_features == len(CIFAR10_CLASSES):
+        return list(CIFAR10_CLASSES)
+    return imagenet_classes() if not plan.small and head.out_features == 1000 else None
