@@ -106,14 +106,7 @@ class Study(ABC):
         self.held_out = held_out
         self.options = options
         self.classes = list(range(len(train.classes))) if options.classes is None else list(options.classes)
-        probe = encoder.represent([held_out.images[0]], progress=False)
-        outputs = logits_of(encoder.head, probe).shape[1]
-        # A head for all of ImageNet's classes may be used on data with ten of them, if their names say so.
-        if outputs != len(train.classes) and not set(train.classes) <= set(encoder.classes or ()):
-            raise ValueError(
-                f"The head of {encoder.name!r} tells {outputs} classes apart but the data have {len(train.classes)}; "
-                "use data or a head with the same classes."
-            )
+        self._check_head(logits_of(encoder.head, encoder.represent([held_out.images[0]], progress=False)).shape[1])
         about = {
             "study": self.name,
             "encoder": encoder.name,
@@ -124,6 +117,21 @@ class Study(ABC):
             **asdict(options),
         }
         self.results = Results(folder, about)
+
+    def _check_head(self, outputs: int) -> None:
+        """Raise unless the head tells the classes of the study apart: by name, or where it has no names by their number.
+
+        A head for all of ImageNet's classes may be used on ten of them; as many classes by other names are other classes.
+        """
+        known, classes = self.encoder.classes, self.train.classes
+        unknown = [one for number, one in enumerate(classes) if number in self.classes and one not in (known or classes)]
+        if known is None and outputs != len(classes):
+            wrong = f"tells {outputs} classes apart but the data have {len(classes)}"
+        elif known is not None and unknown:
+            wrong = f"does not know the class {unknown[0]!r} of the data but {', '.join(known[:3])}, …"
+        else:
+            return
+        raise ValueError(f"The head of {self.encoder.name!r} {wrong}; use data or a head with the same classes.")
 
     # --- what a study must say ----------------------------------------------------------------------------------------
 
