@@ -110,6 +110,16 @@ def test_recipes__simclr_is_the_published_one() -> None:
     assert recipe.augmentation.scale == (0.08, 1.0)
 
 
+def test_recipes__classifier_is_the_papers_for_mura() -> None:
+    recipe = RECIPES["classifier"]
+    assert (recipe.architecture, recipe.side, recipe.batch_size, recipe.optimizer) == ("resnet18", 224, 256, "adam")
+    assert (recipe.learning_rate, recipe.schedule, recipe.weight_decay) == (1e-3, "step", 1e-3)
+    views = recipe.augmentation
+    assert (views.size, views.scale, views.flip, views.vertical_flip, views.rotation) == (224, None, 0.5, 0.5, 30)
+    assert (views.jitter_probability, views.grey) == (0, 0)
+    assert (views.mean, views.std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
 def test_learning_rate__cosine() -> None:
     recipe = replace(RECIPE, epochs=4, learning_rate=2.0)
     rates = [learning_rate(recipe, step, 5) for step in range(20)]
