@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from cocoax.data.cifar10 import CLASSES as CIFAR10_CLASSES
 from cocoax.encoders.checkpoint import Checkpoint, read_checkpoint
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.images import ImagePreprocess
+from cocoax.encoders.images import ImagePreprocess, resize_of
 from cocoax.encoders.resnet import CifarResNet, ResNet
 from cocoax.encoders.simclr import ARCHITECTURE
 from cocoax.encoders.starter import imagenet_classes
@@ -181,7 +181,7 @@ def _as_trained(preprocess: ImagePreprocess, metadata: Mapping[str, Any]) -> Ima
     return replace(
         preprocess,
         interpolation="bicubic",  # as in training here
-        resize=round(side * (preprocess.resize or 1) / (preprocess.crop or 1)),
+        resize=resize_of(side),
         crop=side,
         mean=tuple(metadata.get("mean", preprocess.mean)),
         std=tuple(metadata.get("std", preprocess.std)),

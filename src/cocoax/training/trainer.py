@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders.encoder import evaluating
-from cocoax.encoders.images import ImagePreprocess, open_image
+from cocoax.encoders.images import ImagePreprocess, open_image, resize_of
 from cocoax.encoders.paper import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
 from cocoax.encoders.resnet import ARCHITECTURES
 from cocoax.evaluation.representations import effective_rank, knn_accuracy
@@ -363,7 +363,7 @@ class Pixels:
         self.array: np.ndarray | None = None
         if isinstance(data.images, np.ndarray) and data.images.dtype == np.uint8 and data.images.shape[1:] == (side, side, 3):
             self.array = data.images
-        self._resize = ImagePreprocess(resize=round(side * 256 / 224) if side >= 64 else side, crop=side)
+        self._resize = ImagePreprocess(resize=resize_of(side), crop=side)
 
     def __call__(self, chosen: np.ndarray) -> Tensor:
         """The images of these numbers."""
