@@ -413,6 +413,13 @@ def test_training__unknown_architecture_names_the_known_ones(tmp_path: Path) -> 
         Training(replace(RECIPE, architecture="vgg"), noise(), tmp_path)
 
 
+def test_training__simsiam_of_a_network_that_could_not_be_loaded(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, kind="simsiam", architecture="resnet18", side=32)
+    with pytest.raises(ValueError, match=r"networks with a small stem, such as cifar-resnet18. Got resnet18"):
+        Training(recipe, noise(), tmp_path)
+    assert Training(replace(recipe, kind="simclr"), noise(), tmp_path).step == 0
+
+
 def test_training__a_loss_that_is_not_finite_is_an_error(tmp_path: Path) -> None:
     training = Training(replace(RECIPE, learning_rate=1e30), noise(), tmp_path)
     with pytest.raises(ValueError, match=r"loss became nan at step \d; lower the learning rate"):

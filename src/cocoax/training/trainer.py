@@ -22,7 +22,7 @@ from cocoax.data.labelled import LabelledImages
 from cocoax.encoders.encoder import evaluating
 from cocoax.encoders.images import ImagePreprocess, open_image, resize_of
 from cocoax.encoders.paper import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
-from cocoax.encoders.resnet import ARCHITECTURES
+from cocoax.encoders.resnet import ARCHITECTURES, ResNet
 from cocoax.evaluation.representations import effective_rank, knn_accuracy
 from cocoax.progress import bar
 from cocoax.references import write_safetensors
@@ -166,6 +166,11 @@ class Training:
         with torch.random.fork_rng():
             torch.manual_seed(recipe.seed)
             self.objective = _objective(recipe, len(data.classes))
+        if recipe.kind == "simsiam" and isinstance(self.encoder, ResNet):
+            raise ValueError(
+                "SimSiam is for small images here: 'simsiam:' loads networks with a small stem, such as cifar-resnet18. "
+                f"Got {recipe.architecture}; train that with simclr."
+            )
         self.objective.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = _optimizer(recipe, self.objective)
         self.steps_per_epoch = len(data) // recipe.batch_size
