@@ -498,6 +498,17 @@ def test_examine__of_the_training_images_themselves_and_of_even_directions(
     assert found["spread"] == pytest.approx(1, abs=0.02)
 
 
+def test_examine__accuracy_of_a_classifier(tmp_path: Path) -> None:
+    training, held_out = Training(replace(RECIPE, kind="classifier"), noise(), tmp_path), noise(40, seed=1)
+    assert isinstance(training.objective, trainer.Classifier)
+    with torch.no_grad():
+        training.objective.head.weight.zero_()
+        training.objective.head.bias.copy_(torch.tensor([0.0, 1.0, 0.0]))  # always the second class
+    found = training.examine(held_out)
+    assert found["accuracy"] == pytest.approx(float((held_out.labels == 1).mean()))
+    assert "accuracy" not in Training(RECIPE, noise(), tmp_path / "other").examine(held_out)
+
+
 # Learning
 
 

@@ -23,6 +23,7 @@ from cocoax.encoders.encoder import evaluating
 from cocoax.encoders.images import ImagePreprocess, open_image, resize_of
 from cocoax.encoders.paper import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
 from cocoax.encoders.resnet import ARCHITECTURES, ResNet
+from cocoax.evaluation.probe import accuracy
 from cocoax.evaluation.representations import effective_rank, knn_accuracy
 from cocoax.progress import bar
 from cocoax.references import write_safetensors
@@ -201,7 +202,7 @@ class Training:
         """Train to the end, or to step ``until``; gives the finished encoder's file, or ``None`` if there is more to do.
 
         Ctrl-C keeps what was learned. After each epoch ``say`` gets a line with the loss, the accuracy of the 20 nearest
-        neighbours and the effective rank of the representations.
+        neighbours, the effective rank of the representations and, of a classifier, its own accuracy.
         """
         last = self.steps if until is None else min(until, self.steps)
         with bar(self.steps, f"{self.recipe.kind} {self.recipe.architecture}", progress) as shown:
@@ -277,16 +278,24 @@ class Training:
         os.replace(part, path)
 
     def examine(self, held_out: LabelledImages, most: int = 1000, memory: int = 5000) -> dict[str, float]:
-        """Nearest-neighbour accuracy on held-out images, effective rank, and the spread of the unit vectors (1 is even)."""
+        """Nearest-neighbour accuracy on held-out images, effective rank, and the spread of the unit vectors (1 is even).
+
+        For a classifier also how often it is right. Up to ``most`` held-out images and ``memory`` neighbours, evenly chosen.
+        """
         known, asked = (_spread(len(data), number) for data, number in ((self.data, memory), (held_out, most)))
         representations = self.represent(self.pixels, known)
         queries = self.represent(Pixels(held_out, self.recipe.side), asked)
         if not bool(torch.isfinite(queries).all()):
             raise ValueError(f"Representations are not finite after step {self.step}; lower the learning rate.")
-        accuracy = knn_accuracy(representations, self.data.labels[known], queries, held_out.labels[asked])
-        unit = nn.functional.normalize(queries, dim=1)
-        spread = float(unit.std(0).mean()) * math.sqrt(unit.shape[1])
-        return {"knn": accuracy, "effective_rank": effective_rank(queries), "spread": spread}
+        labels, unit = held_out.labels[asked], nn.functional.normalize(queries, dim=1)
+        found = {
+            "knn": knn_accuracy(representations, self.data.labels[known], queries, labels),
+            "effective_rank": effective_rank(queries),
+            "spread": float(unit.std(0).mean()) * math.sqrt(unit.shape[1]),
+        }
+        if isinstance(self.objective, Classifier):
+            found["accuracy"] = accuracy(self.objective.head, queries, labels)
+        return found
 
     def represent(self, pixels: Pixels, chosen: np.ndarray) -> Tensor:
         """Representations ``[n, d]`` of plain images by their numbers."""
