@@ -399,6 +399,27 @@ def test_training__refuses_pickled_code(tmp_path: Path) -> None:
     assert not (tmp_path / "owned").exists()
 
 
+@pytest.mark.parametrize("left", ["encoder.safetensors", "log.jsonl"])
+def test_training__refuses_to_replace_what_one_without_its_checkpoint_left(tmp_path: Path, left: str) -> None:
+    Training(RECIPE, noise(), tmp_path).run(say=quiet)
+    for path in [path for path in tmp_path.iterdir() if path.name != left]:
+        path.unlink()
+    with pytest.raises(FileExistsError, match=r"holds a training without the checkpoint\.pt to go on from"):
+        Training(RECIPE, noise(), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [left]
+
+
+def test_training__killed_before_its_first_checkpoint_starts_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(RECIPE, noise(), tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "_save", _raise)
+        with pytest.raises(KeyboardInterrupt):
+            training.run(say=quiet)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
+    Training(RECIPE, noise(), tmp_path).run(say=quiet)
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 3
+
+
 # Bad input
 
 

@@ -180,6 +180,8 @@ class Training:
         self._losses: list[float] = []
         if self.checkpoint.exists():
             self._restore()
+        else:
+            self._check_new()
 
     @property
     def checkpoint(self) -> Path:
@@ -341,6 +343,18 @@ class Training:
     def _made_from(self) -> dict[str, Any]:
         """What a checkpoint must have in common with this training."""
         return {"recipe": self.recipe.plain(), "data": self.data.fingerprint}
+
+    def _check_new(self) -> None:
+        """Raise if the folder holds what a training left, which one from the start would replace.
+
+        One line of the log is written before the first checkpoint.
+        """
+        log, finished = self.folder / "log.jsonl", self.folder / "encoder.safetensors"
+        if finished.exists() or (log.exists() and len(log.read_text(encoding="utf-8").splitlines()) > 1):
+            raise FileExistsError(
+                f"{self.folder} holds a training without the {self.checkpoint.name} to go on from; put that file back, or "
+                "pass another folder to start anew."
+            )
 
     def _save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
