@@ -58,7 +58,6 @@ def test_run_study__randomised(tmp_path: Path) -> None:
 def test_run_study__sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = STUDIES["foil-size"]
     monkeypatch.setattr(study, "pairs", ((3, 2), (3, 6)))
-    monkeypatch.setattr(study, "sizes", (3, 6))
     options = replace(OPTIONS, explicands=1)
     written = run_study("foil-size", small_encoder(), TRAIN, HELD_OUT, tmp_path, options, progress=False)
     assert {path.name for path in written if path.suffix == ".png"} == {"foil_size_same.png", "foil_size_different.png"}

@@ -89,7 +89,6 @@ class Study(ABC):
     """A study over explicands of a labelled data set; each table and figure of numbers is one."""
 
     name: str
-    sizes: tuple[int, int] | None = None  # the largest corpus and foil it needs, where those are not the options'
 
     def __init__(
         self, encoder: Encoder, train: LabelledImages, held_out: LabelledImages, folder: str | Path, options: Options
@@ -143,6 +142,11 @@ class Study(ABC):
         """The encoders that are explained in a run; evaluation always uses the study's own."""
         return {"trained": self.encoder}
 
+    @property
+    def pairs(self) -> Sequence[tuple[int, int]]:
+        """Sizes of corpus and foil that it uses together."""
+        return [(self.options.corpus, self.options.foil)]
+
     # --- what they share ----------------------------------------------------------------------------------------------
 
     @cached_property
@@ -167,14 +171,13 @@ class Study(ABC):
 
     def draw(self, seed: int) -> Draw:
         """The explicands, corpora and foils of a run."""
-        corpus, foil = (self.options.corpus, self.options.foil) if self.sizes is None else self.sizes
         return draw(
             self.train,
             self.held_out,
             classes=self.classes,
             explicands=self.options.explicands,
-            corpus=corpus,
-            foil=foil,
+            corpus=max(corpus for corpus, _ in self.pairs),
+            foil=max(foil for _, foil in self.pairs),
             seed=seed,
         )
 
