@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 
-from cocoax.studies import NAMES
+from cocoax.references import read_safetensors
+from cocoax.studies import NAMES, reproduce
 from cocoax.studies.reproduce import STUDIES, class_numbers, options_of, run_study
+from cocoax.studies.sampling import draw
 from cocoax.studies.study import PRESETS
 from tests.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
 
@@ -67,3 +72,41 @@ def test_run_study__sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_run_study__completeness(tmp_path: Path) -> None:
     (path,) = run_study("completeness", small_encoder(), TRAIN, HELD_OUT, tmp_path, OPTIONS, progress=False)
     assert "| KernelSHAP | cosine | cocoa |" in path.read_text()
+
+
+def encoded(folder: Path) -> list[int]:
+    """The training images that a study needed."""
+    (path,) = folder.glob("representations-*.safetensors")
+    return sorted(read_safetensors(path, "representations")[0]["numbers"].tolist())
+
+
+def test_run_study__completeness_draws_what_a_study_draws_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    check = reproduce.completeness
+    monkeypatch.setattr(
+        reproduce,
+        "completeness",
+        lambda encoder, images, *rest, **more: seen.extend(images) or check(encoder, images, *rest, **more),
+    )
+    labels = np.where(TRAIN.labels == 0, 1, TRAIN.labels)  # no picture of the first class is left for a corpus
+    train, options = replace(TRAIN, labels=labels), replace(OPTIONS, classes=(2, 1))
+    run_study("completeness", small_encoder(), train, HELD_OUT, tmp_path, options, progress=False)
+    drawn = draw(train, HELD_OUT, classes=(2, 1), explicands=1, corpus=4, foil=6, seed=123)
+    assert encoded(tmp_path / "tiny" / "completeness") == sorted([*drawn.corpora[2], *drawn.foils[2]])
+    assert np.array_equal(seen, [HELD_OUT.images[one.number] for one in drawn.explicands])
+
+
+@pytest.mark.parametrize(("classes", "labels"), [(None, [0, 1, 2]), ((2, 0), [2, 0])])
+def test_run_study__augmentations(tmp_path: Path, classes: tuple[int, ...] | None, labels: list[int]) -> None:
+    options = replace(OPTIONS, classes=classes, foil=24)
+    files = run_study("augmentations", small_encoder(), TRAIN, HELD_OUT, tmp_path, options, progress=False)
+    pictures = dict.fromkeys(one["picture"] for one in json.loads(files[1].read_text()))
+    assert [HELD_OUT.labels[int(title.split()[-1])] for title in pictures] == labels
+    assert encoded(tmp_path / "tiny" / "augmentations") == list(range(24))
+
+
+def test_run_study__augmentations_with_too_large_a_foil(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="foil of 25 images was asked for but only 24 are left beside the corpus"):
+        run_study("augmentations", small_encoder(), TRAIN, HELD_OUT, tmp_path, replace(OPTIONS, foil=25), progress=False)

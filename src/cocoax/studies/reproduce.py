@@ -22,7 +22,7 @@ from cocoax.studies.folder import Library, write_text
 from cocoax.studies.localisation import explain_localisation, plot_localisation
 from cocoax.studies.main import MainStudy
 from cocoax.studies.randomisation import RandomisationStudy
-from cocoax.studies.sampling import RUN_SEEDS, draw
+from cocoax.studies.sampling import RUN_SEEDS, draw_foil, draw_of
 from cocoax.studies.sensitivity import CorpusSizeStudy, FoilSizeStudy
 from cocoax.studies.study import PRESETS, Options, Study, grid_of
 from cocoax.studies.tables import write_results
@@ -85,11 +85,15 @@ def _completeness(
     options: Options,
     progress: bool | None,
 ) -> list[Path]:
-    classes = list(range(len(train.classes)))
-    drawn = draw(train, held_out, classes=classes, explicands=1, corpus=options.corpus, foil=options.foil, seed=RUN_SEEDS[0])
+    """A held-out picture of each class, with the corpus and the foil of the first; drawn as in the first run of a study."""
+    streams = {label: stream(RUN_SEEDS[0], 0, label) for label in options.classes or range(len(train.classes))}
+    numbers = [int(draw_of(held_out, label, 1, random, "explicands")[0]) for label, random in streams.items()]
+    first, random = next(iter(streams.items()))
+    own = draw_of(train, first, options.corpus, random, "corpus images")
+    others = draw_foil(train, options.foil, random, without=own)
     library = Library(encoder, train, folder)
-    corpus, foil = library.reference(drawn.corpora[0], "corpus"), library.reference(drawn.foils[0], "foil")
-    images = [held_out.images[one.number] for one in drawn.explicands]
+    corpus, foil = library.reference(own, "corpus"), library.reference(others, "foil")
+    images = [held_out.images[number] for number in numbers]
     gaps = completeness(encoder, images, corpus, foil, progress=progress)
     return [write_text(folder / "completeness.md", completeness_table(gaps))]
 
@@ -102,14 +106,15 @@ def _augmentations(
     options: Options,
     progress: bool | None,
 ) -> list[Path]:
-    """Three held-out pictures of different classes, with random training images as the foil."""
+    """Held-out pictures of the first three classes, with random training images as the foil."""
     random = stream(RUN_SEEDS[0])
-    first = [int(random.permutation(np.flatnonzero(held_out.labels == label))[0]) for label in np.unique(held_out.labels)[:3]]
-    foil = Library(encoder, train, folder).reference(random.permutation(len(train))[: options.foil], "random images")
+    classes = np.unique(held_out.labels) if options.classes is None else options.classes
+    first = [int(draw_of(held_out, label, 1, random, "explicands")[0]) for label in classes[:3]]
+    others = draw_foil(train, options.foil, random, without=[])
+    foil = Library(encoder, train, folder).reference(others, "random images")
     images = [held_out.images[number] for number in first]
     method = Rise(options.samples, grid_of(encoder, images[0], options.grid))
-    classes = encoder.classes
-    rows = [explain_augmentations(encoder, image, foil, method, classes=classes, progress=progress) for image in images]
+    rows = [explain_augmentations(encoder, image, foil, method, progress=progress) for image in images]
     return write_augmentations(folder, [f"held-out image {number}" for number in first], rows)
 
 
