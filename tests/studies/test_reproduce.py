@@ -9,12 +9,14 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+import cocoax
 from cocoax.references import read_safetensors
 from cocoax.studies import NAMES, reproduce
-from cocoax.studies.reproduce import STUDIES, class_numbers, options_of, run_study
+from cocoax.studies.reproduce import STUDIES, class_numbers, options_of, run_localisation, run_study
 from cocoax.studies.sampling import draw
 from cocoax.studies.study import PRESETS
 from tests.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
+from tests.test_questions import picture, two_towers
 
 mpl.use("Agg")
 
@@ -29,6 +31,37 @@ def test_options_of__preset_with_changes() -> None:
     assert options_of("small", {"runs": 3, "samples": None}) == replace(PRESETS["small"], runs=3)
     with pytest.raises(ValueError, match=r"'preset' parameter must be one of paper, small. Got 'tiny'"):
         options_of("tiny", {})
+
+
+def test_options_of__figures_are_the_papers_with_its_preset_alone() -> None:
+    paper, small = (options_of(preset, {}, "localisation") for preset in ("paper", "small"))
+    assert (paper.samples, paper.estimator) == (20_000, "paper")
+    assert (small.samples, small.estimator) == (PRESETS["small"].samples, "efficient")
+    assert options_of("paper", {"samples": 300}, "localisation").samples == 300
+
+
+@pytest.mark.parametrize("estimator", ["paper", "efficient"])
+def test_figures__use_the_estimator_of_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, estimator: Any) -> None:
+    used: list[Any] = []
+
+    def stopped(*arguments: Any, **_options: Any) -> None:
+        used.append(next(one for one in arguments if isinstance(one, cocoax.Rise)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "explain_augmentations", stopped)
+    monkeypatch.setattr(reproduce, "explain_localisation", stopped)
+    options = replace(OPTIONS, estimator=estimator)
+    with pytest.raises(KeyboardInterrupt):
+        run_study("augmentations", small_encoder(), TRAIN, HELD_OUT, tmp_path, options, progress=False)
+    with pytest.raises(KeyboardInterrupt):
+        run_localisation(small_encoder(), [(HELD_OUT.images[0], "cat", "dog")], tmp_path, options, progress=False)
+    assert [(method.samples, method.estimator) for method in used] == [(20, estimator)] * 2
+
+
+def test_run_localisation__writes_the_figure(tmp_path: Path) -> None:
+    written = run_localisation(two_towers(), [(picture(), "rocket", "cup")], tmp_path, OPTIONS, progress=False)
+    assert [path.name for path in written] == ["localisation.png", "localisation.pdf"]
+    assert all(path.stat().st_size > 1000 for path in written)
 
 
 def test_class_numbers__names_or_numbers() -> None:

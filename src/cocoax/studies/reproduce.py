@@ -32,11 +32,12 @@ STUDIES: dict[str, type[Study]] = {
 }
 
 
-def options_of(preset: str, changes: Mapping[str, Any]) -> Options:
-    """The options of a preset, with those changed that are not ``None``."""
+def options_of(preset: str, changes: Mapping[str, Any], study: str = "main") -> Options:
+    """The options of a preset for a study, with those changed that are not ``None``."""
     if preset not in PRESETS:
         raise ValueError(f"The 'preset' parameter must be one of {', '.join(PRESETS)}. Got {preset!r} instead.")
-    return replace(PRESETS[preset], **{name: value for name, value in changes.items() if value is not None})
+    own = {"samples": 20_000} if (preset, study) == ("paper", "localisation") else {}
+    return replace(PRESETS[preset], **own | {name: value for name, value in changes.items() if value is not None})
 
 
 def class_numbers(asked: str, classes: Sequence[str]) -> tuple[int, ...]:
@@ -113,7 +114,7 @@ def _augmentations(
     others = draw_foil(train, options.foil, random, without=[])
     foil = Library(encoder, train, folder).reference(others, "random images")
     images = [held_out.images[number] for number in first]
-    method = Rise(options.samples, grid_of(encoder, images[0], options.grid))
+    method = Rise(options.samples, grid_of(encoder, images[0], options.grid), estimator=options.estimator)
     rows = [explain_augmentations(encoder, image, foil, method, progress=progress) for image in images]
     return write_augmentations(folder, [f"held-out image {number}" for number in first], rows)
 
@@ -128,7 +129,7 @@ def run_localisation(
     """The paper's localisation figure for pictures with two things P and Q in each."""
     folder = folder_of(out, encoder, "localisation")
     folder.mkdir(parents=True, exist_ok=True)
-    method = Rise(options.samples, options.grid or 7)
+    method = Rise(options.samples, options.grid or 7, estimator=options.estimator)
     answers = [explain_localisation(encoder, image, p, q, method, progress=progress) for image, p, q in pictures]
     return save(plot_localisation(answers), folder / "localisation", dpi=110)
 
