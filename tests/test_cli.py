@@ -261,6 +261,18 @@ def test_reproduce__main_from_folders_and_a_checkpoint(tmp_path: Path, monkeypat
     assert len(list((folder / "units").iterdir())) == 2
 
 
+@pytest.mark.parametrize(("preset", "expected"), [("paper", (20_000, "paper")), ("small", (1000, "efficient"))])
+def test_reproduce__localisation_at_the_scale_of_the_preset(
+    monkeypatch: pytest.MonkeyPatch, preset: str, expected: tuple[int, str]
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(cocoax, "load", lambda name: name)
+    monkeypatch.setattr("cocoax.studies.reproduce.run_localisation", lambda *arguments: asked.append(arguments[-1]) or [])
+    result = invoke("reproduce", "localisation", "--preset", preset, "--picture", "a.png:cat:dog")
+    assert result.exit_code == 0, result.output
+    assert [(options.samples, options.estimator) for options in asked] == [expected]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

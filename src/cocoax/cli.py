@@ -543,7 +543,7 @@ def _localisation(encoder: str, pictures: list[str], out: Path, preset: str, ask
     given = [(file, p, q) for file, p, q in parts]
     shown: list[Any] = [*given] or [(collage(), "cat", "motorbike"), (photo("astronaut"), "rocket", "helmet")]
     name = "starter" if encoder == "simclr-cifar10-small" else encoder  # captions need a text tower
-    return run_localisation(cocoax.load(name), shown, out, options_of(preset, asked))
+    return run_localisation(cocoax.load(name), shown, out, options_of(preset, asked, "localisation"))
 
 
 def main() -> None:

@@ -329,6 +329,23 @@ def test_resnet18__classes_and_preprocessing_of_one_trained_here(tmp_path: Path)
     torch.testing.assert_close(prepared[:, 0, 0], torch.tensor([2.2489, 2.4286, 2.6400]), rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("network", "family", "outputs", "first"),
+    [
+        ("basic 3x3", "cifar-resnet", 10, "airplane"),
+        ("basic 3x3", "cifar-resnet", 1000, None),
+        ("basic 7x7", "resnet18", 10, None),
+        ("basic 7x7", "resnet18", 1000, "tench"),
+    ],
+)
+def test_load__classes_that_the_file_does_not_name(
+    network: str, family: str, outputs: int, first: str | None, tmp_path: Path
+) -> None:
+    weights = state(made(NETWORKS[network])) | under("fc", linear(outputs, 10))
+    classes = cocoax.load(f"{family}:{saved(tmp_path / 'net.pth', weights)}").classes
+    assert (None if classes is None else classes[0]) == first
+
+
 # --- what does not fit --------------------------------------------------------------------------------------------------
 
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
@@ -414,15 +431,27 @@ def test_load__family_without_a_file() -> None:
         cocoax.load("simsiam:")
 
 
-@pytest.mark.parametrize(("recipe", "family"), [("simclr-small", "simclr"), ("classifier", "cifar-resnet")])
-def test_load__gives_what_the_training_saw(recipe: str, family: str, tmp_path: Path) -> None:
-    pictures = np.random.default_rng(0).integers(0, 256, (16, 32, 32, 3), dtype=np.uint8)
+@pytest.mark.parametrize(
+    ("recipe", "family", "architecture", "side"),
+    [
+        ("simclr-small", "simclr", "resnet14-small", 32),
+        ("simclr-small", "simclr", "resnet14-small", 64),
+        ("simsiam-small", "simsiam", "resnet14-small", 32),
+        ("classifier", "cifar-resnet", "resnet14-small", 32),
+        ("classifier", "resnet18", "resnet18", 32),
+    ],
+)
+@pytest.mark.parametrize("shape", [(32, 32), (80, 90)])
+def test_load__gives_what_the_training_saw(
+    recipe: str, family: str, architecture: str, side: int, shape: tuple[int, int], tmp_path: Path
+) -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (16, *shape, 3), dtype=np.uint8)
     data = LabelledImages(pictures, np.arange(16) % 2, ["cat", "dog"])  # type: ignore[arg-type]
-    small = replace(RECIPES[recipe], side=32, architecture="resnet14-small", epochs=1, batch_size=8)
+    small = replace(RECIPES[recipe], side=side, architecture=architecture, epochs=1, batch_size=8)
     with torch.random.fork_rng():
         training = Training(small, data, tmp_path / "training")
     encoder = cocoax.load(f"{family}:{training.export()}")
-    expected = training.represent(Pixels(data, 32), np.arange(16))
+    expected = training.represent(Pixels(data, side), np.arange(16))
     torch.testing.assert_close(encoder.represent(pictures), expected, rtol=1e-4, atol=1e-5)
     assert encoder.classes == (["cat", "dog"] if recipe == "classifier" else None)
 

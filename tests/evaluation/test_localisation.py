@@ -219,6 +219,8 @@ def test_localise__goes_on_where_it_stopped(tmp_path: Path) -> None:
     every = localise(encoder, examples, RISE, folder=tmp_path)
     assert every[: len(first)] == first
     assert net.inputs == 32
+    assert localise(encoder, examples, RISE, folder=tmp_path) == every  # the cut line has not spoilt the one after it
+    assert net.inputs == 32
     assert every == localise(encoder, examples, RISE)
 
 

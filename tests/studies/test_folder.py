@@ -11,7 +11,7 @@ import cocoax
 from cocoax.encoders import Encoder
 from cocoax.studies.folder import Library, Results, write_text
 from tests.conftest import SmallNet
-from tests.studies.tiny import TRAIN, small_encoder
+from tests.studies.tiny import TRAIN, coloured, small_encoder
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -130,8 +130,10 @@ def test_library__damaged_or_of_other_data(tmp_path: Path) -> None:
     library = Library(encoder, TRAIN, tmp_path)
     library.encode(np.array([1, 2]))
     fewer = type(TRAIN)(TRAIN.images[:-1], TRAIN.labels[:-1], TRAIN.classes)
-    with pytest.raises(ValueError, match="is of another encoder or other data; move it away"):
-        Library(encoder, fewer, tmp_path)
+    as_many = coloured(8, 2)
+    for other in (fewer, as_many):
+        with pytest.raises(ValueError, match="is of another encoder or other data; move it away"):
+            Library(encoder, other, tmp_path)
     library.path.write_bytes(library.path.read_bytes()[:-5])
     before = content(tmp_path)
     with pytest.raises(ValueError, match=r"may be truncated. Delete it; what was in it is then encoded again"):

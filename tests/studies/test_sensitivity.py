@@ -7,22 +7,32 @@ import pytest
 import torch
 
 import cocoax
+from cocoax.studies import sensitivity
 from cocoax.studies.sensitivity import CorpusSizeStudy, FoilSizeStudy, SizeStudy
-from cocoax.studies.study import Run
+from cocoax.studies.study import PRESETS, Run
 from tests.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
 
 
 class Tiny(SizeStudy):
     name = "corpus-size"
     pairs = ((1, 6), (2, 6), (4, 3))
-    sizes = (4, 6)
 
 
-def test_pairs__are_the_papers() -> None:
-    assert CorpusSizeStudy.pairs == ((1, 1500), (5, 1500), (20, 1500), (50, 1500), (100, 1500), (200, 1500))
-    assert CorpusSizeStudy.sizes == (200, 1500)
-    assert FoilSizeStudy.pairs == ((100, 100), (100, 500), (100, 1500), (100, 2500), (100, 5000))
-    assert FoilSizeStudy.sizes == (100, 5000)
+def test_pairs__are_the_papers(tmp_path: Path) -> None:
+    corpus = CorpusSizeStudy(small_encoder(), TRAIN, HELD_OUT, tmp_path / "corpus", PRESETS["paper"])
+    foil = FoilSizeStudy(small_encoder(), TRAIN, HELD_OUT, tmp_path / "foil", PRESETS["paper"])
+    assert corpus.pairs == [(1, 1500), (5, 1500), (20, 1500), (50, 1500), (100, 1500), (200, 1500)]
+    assert foil.pairs == [(100, 100), (100, 500), (100, 1500), (100, 2500), (100, 5000)]
+
+
+def test_pairs__what_a_study_does_not_vary_is_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sensitivity, "CORPUS_SIZES", (1, 3, 5))
+    monkeypatch.setattr(sensitivity, "FOIL_SIZES", (2, 7))
+    for study, pairs in ((CorpusSizeStudy, [(1, 6), (3, 6), (5, 6)]), (FoilSizeStudy, [(4, 2), (4, 7)])):
+        work = study(small_encoder(), TRAIN, HELD_OUT, tmp_path / study.name, OPTIONS)
+        assert work.pairs == pairs
+        drawn = work.draw(123)
+        assert (len(drawn.corpora[0]), len(drawn.foils[0])) == (pairs[-1][0], pairs[-1][1])
 
 
 def test_asks__sizes_are_nested_and_each_is_judged_by_its_own(tmp_path: Path) -> None:

@@ -162,11 +162,24 @@ def test_study__folder_of_another_encoder_or_head(tmp_path: Path) -> None:
         main_study(tmp_path, other)
 
 
+@pytest.mark.parametrize("which", ["training", "held-out"])
+def test_study__folder_of_other_data(tmp_path: Path, which: str) -> None:
+    main_study(tmp_path)
+    splits = {"training": TRAIN, "held-out": HELD_OUT}
+    pixels = np.array(splits[which].images)
+    pixels[5, 3, 3, 0] ^= 1  # as many images, with the same labels
+    splits[which] = replace(splits[which], images=pixels)
+    with pytest.raises(ValueError, match=f"other options: {which} data was"):
+        MainStudy(small_encoder(), splits["training"], splits["held-out"], tmp_path, OPTIONS)
+
+
 def test_study__head_that_does_not_fit(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="head of 'tiny' tells 5 classes apart but the data have 3"):
         main_study(tmp_path, small_encoder(5))
-    with pytest.raises(ValueError, match="tells 5 classes apart but the data have 3"):
+    with pytest.raises(ValueError, match="head of 'tiny' does not know the class 'red' of the data but a, b, c, …"):
         main_study(tmp_path, small_encoder(5, classes=["a", "b", "c", "blue", "green"]))
+    with pytest.raises(ValueError, match="does not know the class 'blue' of the data but cat, green, red"):  # as many
+        main_study(tmp_path, small_encoder(classes=["cat", "green", "red"]))
     with pytest.raises(ValueError, match=r"'bare' has no head.*cocoax train linear"):
         main_study(tmp_path, cocoax.Encoder(small_encoder().module, name="bare"))
     assert not list(tmp_path.iterdir())
@@ -176,6 +189,12 @@ def test_study__head_of_more_classes_that_include_those_of_the_data(tmp_path: Pa
     """As a head for all of ImageNet, and the ten classes of Imagenette."""
     study = main_study(tmp_path, small_encoder(5, classes=["grey", *CLASSES, "black"]), runs=1, explicands=1)
     assert len(study.run(progress=False)) == 3
+
+
+def test_study__head_of_fewer_classes_that_include_those_that_take_part(tmp_path: Path) -> None:
+    """As a head for Imagenette, and those classes of ImageNet, with foils from all of it."""
+    study = main_study(tmp_path, small_encoder(2, classes=["red", "blue"]), runs=1, explicands=1, classes=(0, 2))
+    assert len(study.run(progress=False)) == 2
 
 
 def test_study__splits_of_different_classes(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import itertools
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,7 +181,3 @@ def test_size_table__a_line_for_each_size() -> None:
     )
     assert "| same | a b | RISE | 1 | 9 | 0.250 (0.000) | -0.250 (0.000) |" in made
     assert "| same | a b | RISE | 5 | 9 | 1.250 (0.000) | -1.250 (0.000) |" in made
-
-
-def test_published_csv__is_part_of_the_package() -> None:
-    assert Path(str(files("cocoax.studies"))).joinpath("published.csv").is_file()

@@ -102,6 +102,15 @@ def test_augmentation__turns_the_image() -> None:
     torch.testing.assert_close(views, torch.rot90(images, dims=(2, 3)) / 255, atol=1e-5, rtol=0)
 
 
+def test_augmentation__mirrors_top_and_bottom_as_often_as_announced() -> None:
+    images = pictures(3)
+    views = replace(PLAIN, vertical_flip=1.0)(images, random())
+    torch.testing.assert_close(views, images.flip(2) / 255, atol=1e-6, rtol=0)
+    maps = replace(PLAIN, vertical_flip=0.3).placement(MANY, random()).numpy()
+    assert abs(float((maps[:, 1, 1] < 0).mean()) - 0.3) < 0.03  # four standard errors
+    assert (maps[:, 0, 0] > 0).all()
+
+
 def test_augmentation__turned_corners_show_the_image() -> None:
     white = torch.full((20, 3, 8, 8), 255, dtype=torch.uint8)
     torch.testing.assert_close(replace(PLAIN, rotation=45)(white, random()), torch.ones(20, 3, 8, 8), atol=1e-5, rtol=0)

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 from safetensors import safe_open
+from torch import nn
 
 import cocoax
+from cocoax.encoders.resnet import CifarResNet, ResNet
 from cocoax.evaluation import LinearProbe, accuracy
 from cocoax.references import write_safetensors
 from cocoax.training.linear import train_linear
@@ -62,9 +64,31 @@ def test_train_linear__an_old_head_is_replaced(tmp_path: Path) -> None:
     assert found.head.weight.shape == (3, 8)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("name", ["starter", "simclr:missing.safetensors", "simclr:weights.pt"])
-def test_train_linear__encoder_that_is_no_file_of_ours(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match=r"as simclr:FILE.safetensors. Got"):
+@pytest.mark.parametrize("family", ["simsiam", "simclr", "cifar-resnet", "resnet18"])
+def test_train_linear__checkpoints_of_others(tmp_path: Path, family: str) -> None:
+    """What they do not say of themselves, such as preprocessing and pooling, is the family's before and after."""
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        network = (
+            ResNet(widths=(4, 6, 8, 10)) if family in ("simclr", "resnet18") else CifarResNet((1, 1, 1, 1), (4, 6, 8, 10))
+        )
+        head = nn.Linear(10, 7)
+    weights = network.state_dict()
+    weights |= {} if family == "simsiam" else {f"fc.{name}": tensor for name, tensor in head.state_dict().items()}
+    torch.save({"state_dict": {f"module.{name}": tensor for name, tensor in weights.items()}}, tmp_path / "net.pth")
+    out = tmp_path / "out.safetensors"
+    train_linear(f"{family}:{tmp_path / 'net.pth'}", TRAIN, HELD_OUT, out, "logistic")
+    before, after = (cocoax.load(f"{family}:{path}") for path in (tmp_path / "net.pth", out))
+    assert after.classes == CLASSES
+    assert after.head is not None
+    assert after.head.weight.shape == (3, 10)  # type: ignore[union-attr]
+    assert after.space == before.space
+    torch.testing.assert_close(after.represent(TRAIN.images[:4]), before.represent(TRAIN.images[:4]))
+
+
+@pytest.mark.parametrize("name", ["starter", "simclr:missing.safetensors", "clip:openai/clip-vit-base-patch32"])
+def test_train_linear__encoder_that_is_no_file(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=r"as simsiam:FILE. Got"):
         train_linear(name, TRAIN, HELD_OUT, tmp_path / "out.safetensors")
 
 
@@ -77,3 +101,7 @@ def test_train_linear__other_errors_come_before_the_encoding(
     with pytest.raises(ValueError, match="'sgd' or 'logistic'"):
         train_linear(f"simclr:{source}", TRAIN, HELD_OUT, tmp_path / "out.safetensors", "adam")
     assert not (tmp_path / "out.safetensors").exists()
+    before = source.read_bytes()
+    with pytest.raises(FileExistsError, match=r"encoder.safetensors exists already; delete it first"):
+        train_linear(f"simclr:{source}", TRAIN, HELD_OUT, source)
+    assert source.read_bytes() == before

@@ -110,6 +110,16 @@ def test_recipes__simclr_is_the_published_one() -> None:
     assert recipe.augmentation.scale == (0.08, 1.0)
 
 
+def test_recipes__classifier_is_the_papers_for_mura() -> None:
+    recipe = RECIPES["classifier"]
+    assert (recipe.architecture, recipe.side, recipe.batch_size, recipe.optimizer) == ("resnet18", 224, 256, "adam")
+    assert (recipe.learning_rate, recipe.schedule, recipe.weight_decay) == (1e-3, "step", 1e-3)
+    views = recipe.augmentation
+    assert (views.size, views.scale, views.flip, views.vertical_flip, views.rotation) == (224, None, 0.5, 0.5, 30)
+    assert (views.jitter_probability, views.grey) == (0, 0)
+    assert (views.mean, views.std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
 def test_learning_rate__cosine() -> None:
     recipe = replace(RECIPE, epochs=4, learning_rate=2.0)
     rates = [learning_rate(recipe, step, 5) for step in range(20)]
@@ -344,9 +354,10 @@ def test_training__depends_on_the_seed_alone(tmp_path: Path) -> None:
         (replace(RECIPE, learning_rate=0.1), noise(), r"learning_rate 0\.05, not 0\.1"),
         (replace(RECIPE, augmentation=replace(AUGMENTATION, flip=0.0)), noise(), "augmentation"),
         (RECIPE, noise(30), "other images"),
-        (RECIPE, noise(seed=1), "other labels"),
+        (RECIPE, LabelledImages(noise(seed=1).images, noise().labels, ["a", "b", "c"]), "other images"),
+        (RECIPE, LabelledImages(noise().images, noise(seed=1).labels, ["a", "b", "c"]), "other images"),
     ],
-    ids=["rate", "augmentation", "number", "labels"],
+    ids=["rate", "augmentation", "number", "images", "labels"],
 )
 def test_training__refuses_a_folder_with_another_training(
     tmp_path: Path, recipe: Recipe, data: LabelledImages, message: str
@@ -356,14 +367,6 @@ def test_training__refuses_a_folder_with_another_training(
     with pytest.raises(ValueError, match=f"another recipe or other data \\({message}.*pass another folder"):
         Training(recipe, data, tmp_path)
     assert (tmp_path / "checkpoint.pt").read_bytes() == before
-
-
-def test_training__goes_on_from_a_checkpoint_without_a_digest_of_labels(tmp_path: Path) -> None:
-    Training(RECIPE, noise(), tmp_path).run(until=1, say=quiet)
-    state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    del state["labels"]
-    torch.save(state, tmp_path / "checkpoint.pt")
-    assert Training(RECIPE, noise(), tmp_path).step == 1
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "other", "incomplete"])
@@ -396,6 +399,27 @@ def test_training__refuses_pickled_code(tmp_path: Path) -> None:
     assert not (tmp_path / "owned").exists()
 
 
+@pytest.mark.parametrize("left", ["encoder.safetensors", "log.jsonl"])
+def test_training__refuses_to_replace_what_one_without_its_checkpoint_left(tmp_path: Path, left: str) -> None:
+    Training(RECIPE, noise(), tmp_path).run(say=quiet)
+    for path in [path for path in tmp_path.iterdir() if path.name != left]:
+        path.unlink()
+    with pytest.raises(FileExistsError, match=r"holds a training without the checkpoint\.pt to go on from"):
+        Training(RECIPE, noise(), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [left]
+
+
+def test_training__killed_before_its_first_checkpoint_starts_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(RECIPE, noise(), tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "_save", _raise)
+        with pytest.raises(KeyboardInterrupt):
+            training.run(say=quiet)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
+    Training(RECIPE, noise(), tmp_path).run(say=quiet)
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 3
+
+
 # Bad input
 
 
@@ -408,6 +432,13 @@ def test_training__needs_a_batch_of_images(tmp_path: Path) -> None:
 def test_training__unknown_architecture_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'vgg'; known are cifar-resnet18, resnet14-small"):
         Training(replace(RECIPE, architecture="vgg"), noise(), tmp_path)
+
+
+def test_training__simsiam_of_a_network_that_could_not_be_loaded(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, kind="simsiam", architecture="resnet18", side=32)
+    with pytest.raises(ValueError, match=r"networks with a small stem, such as cifar-resnet18. Got resnet18"):
+        Training(recipe, noise(), tmp_path)
+    assert Training(replace(recipe, kind="simclr"), noise(), tmp_path).step == 0
 
 
 def test_training__a_loss_that_is_not_finite_is_an_error(tmp_path: Path) -> None:
@@ -486,6 +517,17 @@ def test_examine__of_the_training_images_themselves_and_of_even_directions(
     assert found["knn"] > 0.95  # each is its own nearest neighbour, with weight e^10
     assert found["effective_rank"] > 55
     assert found["spread"] == pytest.approx(1, abs=0.02)
+
+
+def test_examine__accuracy_of_a_classifier(tmp_path: Path) -> None:
+    training, held_out = Training(replace(RECIPE, kind="classifier"), noise(), tmp_path), noise(40, seed=1)
+    assert isinstance(training.objective, trainer.Classifier)
+    with torch.no_grad():
+        training.objective.head.weight.zero_()
+        training.objective.head.bias.copy_(torch.tensor([0.0, 1.0, 0.0]))  # always the second class
+    found = training.examine(held_out)
+    assert found["accuracy"] == pytest.approx(float((held_out.labels == 1).mean()))
+    assert "accuracy" not in Training(RECIPE, noise(), tmp_path / "other").examine(held_out)
 
 
 # Learning

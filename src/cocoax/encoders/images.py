@@ -111,6 +111,14 @@ def _from_array(array: np.ndarray) -> Image.Image:
     return Image.fromarray(array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array)
 
 
+def resize_of(side: int) -> int:
+    """The shorter side that pictures get before the square of ``side`` is cut out: ImageNet's 256 to 224, all of small ones.
+
+    What is trained here is trained and loaded with it.
+    """
+    return round(side * 256 / 224) if side >= 64 else side
+
+
 def to_tensor(image: Image.Image) -> Tensor:
     """A picture as a float tensor ``[C, H, W]`` in [0, 1]."""
     array = np.asarray(image, dtype=np.float32)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from cocoax.data.cifar10 import CLASSES as CIFAR10_CLASSES
 from cocoax.encoders.checkpoint import Checkpoint, read_checkpoint
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.images import ImagePreprocess
+from cocoax.encoders.images import ImagePreprocess, resize_of
 from cocoax.encoders.resnet import CifarResNet, ResNet
 from cocoax.encoders.simclr import ARCHITECTURE
 from cocoax.encoders.starter import imagenet_classes
@@ -168,7 +168,7 @@ def _load(
         network,
         _as_trained(preprocess(plan), checkpoint.metadata),
         head=head,
-        classes=_classes(checkpoint, head),
+        classes=_classes(checkpoint, head, plan),
         name=f"{family}:{checkpoint.path.stem}",
     )
 
@@ -181,7 +181,7 @@ def _as_trained(preprocess: ImagePreprocess, metadata: Mapping[str, Any]) -> Ima
     return replace(
         preprocess,
         interpolation="bicubic",  # as in training here
-        resize=round(side * (preprocess.resize or 1) / (preprocess.crop or 1)),
+        resize=resize_of(side),
         crop=side,
         mean=tuple(metadata.get("mean", preprocess.mean)),
         std=tuple(metadata.get("std", preprocess.std)),
@@ -264,12 +264,16 @@ def _head(checkpoint: Checkpoint, prefix: str, features: int) -> nn.Linear | Non
     return None
 
 
-def _classes(checkpoint: Checkpoint, head: nn.Linear | None) -> list[str] | None:
-    """The names of the head's classes: what the file says, or else those of the data set with as many classes."""
+def _classes(checkpoint: Checkpoint, head: nn.Linear | None, plan: Plan) -> list[str] | None:
+    """The names of the head's classes: what the file says, or else those of the data set that such networks are known for.
+
+    Ten classes are CIFAR-10's only for a network made for small images: any other may be Imagenette's, or anybody's.
+    """
     if head is None:
         return None
     named = checkpoint.metadata.get("classes")
     if isinstance(named, list):
         return [str(name) for name in named]
-    known: dict[int, Callable[[], list[str]]] = {10: lambda: list(CIFAR10_CLASSES), 1000: imagenet_classes}
-    return known[head.out_features]() if head.out_features in known else None
+    if plan.small and head.out_features == len(CIFAR10_CLASSES):
+        return list(CIFAR10_CLASSES)
+    return imagenet_classes() if not plan.small and head.out_features == 1000 else None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -258,10 +259,17 @@ def _questions(
 
 
 def _append(path: Path, key: str, records: Sequence[Record]) -> None:
-    """One line per picture, written at once: an interruption loses at most the picture it fell into."""
+    """One line per picture, written at once: an interruption loses at most the picture it fell into.
+
+    What an interruption left of a line is ended first, or else it would spoil the next one as well.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"key": key, "records": [asdict(record) for record in records]}) + "\n")
+    line = json.dumps({"key": key, "records": [asdict(record) for record in records]}).encode() + b"\n"
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            line = line if file.read() == b"\n" else b"\n" + line
+        file.write(line)
 
 
 def _read(path: Path) -> dict[str, list[Record]]:

@@ -21,6 +21,7 @@ from cocoax.attribution.saved import saved_run
 from cocoax.data.augmentations import augmented
 from cocoax.encoders import Encoder, Explicand, ImagePreprocess
 from cocoax.encoders.images import open_image, picture_of
+from cocoax.evaluation.measures import logits_of
 from cocoax.plots import overlay
 from cocoax.references import Reference
 from cocoax.targets import contrastive_corpus_similarity
@@ -115,9 +116,7 @@ def _predict(
 ) -> list[tuple[str | None, float | None]]:
     if encoder.head is None:
         return [(None, None)] * len(representations)
-    with torch.no_grad():
-        parameter = next(encoder.head.parameters(), representations)
-        probabilities = encoder.head(representations.to(parameter)).softmax(1).cpu()
+    probabilities = logits_of(encoder.head, representations).softmax(1)
     if classes is not None and len(classes) != probabilities.shape[1]:
         raise ValueError(f"The encoder's head has {probabilities.shape[1]} classes but there are {len(classes)} names.")
     best, index = probabilities.max(1)

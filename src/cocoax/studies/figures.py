@@ -53,7 +53,7 @@ def curve_figure(records: Records, folder: Path) -> list[Path]:
             for axis in axes[:, 0]:
                 axis.set_ylabel(measure.replace("_", " "))
             axes[0, 0].legend(fontsize=8, frameon=False)
-            written += _save(figure, folder / f"curves_{class_case}_{measure}")
+            written += save(figure, folder / f"curves_{class_case}_{measure}")
     return written
 
 
@@ -96,15 +96,16 @@ def size_figure(records: Records, folder: Path) -> list[Path]:
                 if row == 1:
                     axis.set_xlabel(f"images in the {name}")
         axes[0, 0].legend(fontsize=8, frameon=False)
-        written += _save(figure, folder / f"{name}_size_{class_case}")
+        written += save(figure, folder / f"{name}_size_{class_case}")
     return written
 
 
-def _save(figure: Figure, path: Path) -> list[Path]:
+def save(figure: Figure, path: Path, dpi: int = 150) -> list[Path]:
+    """Write a figure as PNG and PDF, and close it; returns the files."""
     import matplotlib.pyplot as plt
 
     written = [path.with_suffix(".png"), path.with_suffix(".pdf")]
     for file in written:
-        figure.savefig(file, dpi=150)
+        figure.savefig(file, dpi=dpi)
     plt.close(figure)
     return written

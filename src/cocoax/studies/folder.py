@@ -81,7 +81,7 @@ class Library:
                 tensors, header = read_safetensors(self.path, "representations")
             except ValueError as error:
                 raise ValueError(f"{error} Delete it; what was in it is then encoded again.") from error
-            if header["space"] != self.space or header["images"] != len(data):
+            if header["space"] != self.space or header["data"] != data.fingerprint:
                 raise ValueError(f"{self.path} is of another encoder or other data; move it away.")
             self.numbers, self.vectors = tensors["numbers"], tensors["vectors"]
 
@@ -95,7 +95,8 @@ class Library:
                 self.vectors = torch.cat([self.vectors, found]) if len(self.numbers) else found
                 self.numbers = torch.cat([self.numbers, torch.from_numpy(part)])
                 tensors = {"numbers": self.numbers, "vectors": self.vectors}
-                write_safetensors(self.path, tensors, "representations", {"space": self.space, "images": len(self.data)})
+                header = {"space": self.space, "data": self.data.fingerprint}
+                write_safetensors(self.path, tensors, "representations", header)
                 shown.update(len(part))
 
     def reference(self, numbers: np.ndarray, name: str) -> Reference:

@@ -17,11 +17,12 @@ from cocoax.seeding import stream
 from cocoax.studies import NAMES
 from cocoax.studies.augmentations import explain_augmentations, write_augmentations
 from cocoax.studies.completeness import completeness, completeness_table
+from cocoax.studies.figures import save
 from cocoax.studies.folder import Library, write_text
 from cocoax.studies.localisation import explain_localisation, plot_localisation
 from cocoax.studies.main import MainStudy
 from cocoax.studies.randomisation import RandomisationStudy
-from cocoax.studies.sampling import RUN_SEEDS, draw
+from cocoax.studies.sampling import RUN_SEEDS, draw_foil, draw_of
 from cocoax.studies.sensitivity import CorpusSizeStudy, FoilSizeStudy
 from cocoax.studies.study import PRESETS, Options, Study, grid_of
 from cocoax.studies.tables import write_results
@@ -31,11 +32,12 @@ STUDIES: dict[str, type[Study]] = {
 }
 
 
-def options_of(preset: str, changes: Mapping[str, Any]) -> Options:
-    """The options of a preset, with those changed that are not ``None``."""
+def options_of(preset: str, changes: Mapping[str, Any], study: str = "main") -> Options:
+    """The options of a preset for a study, with those changed that are not ``None``."""
     if preset not in PRESETS:
         raise ValueError(f"The 'preset' parameter must be one of {', '.join(PRESETS)}. Got {preset!r} instead.")
-    return replace(PRESETS[preset], **{name: value for name, value in changes.items() if value is not None})
+    own = {"samples": 20_000} if (preset, study) == ("paper", "localisation") else {}
+    return replace(PRESETS[preset], **own | {name: value for name, value in changes.items() if value is not None})
 
 
 def class_numbers(asked: str, classes: Sequence[str]) -> tuple[int, ...]:
@@ -84,11 +86,15 @@ def _completeness(
     options: Options,
     progress: bool | None,
 ) -> list[Path]:
-    classes = list(range(len(train.classes)))
-    drawn = draw(train, held_out, classes=classes, explicands=1, corpus=options.corpus, foil=options.foil, seed=RUN_SEEDS[0])
+    """A held-out picture of each class, with the corpus and the foil of the first; drawn as in the first run of a study."""
+    streams = {label: stream(RUN_SEEDS[0], 0, label) for label in options.classes or range(len(train.classes))}
+    numbers = [int(draw_of(held_out, label, 1, random, "explicands")[0]) for label, random in streams.items()]
+    first, random = next(iter(streams.items()))
+    own = draw_of(train, first, options.corpus, random, "corpus images")
+    others = draw_foil(train, options.foil, random, without=own)
     library = Library(encoder, train, folder)
-    corpus, foil = library.reference(drawn.corpora[0], "corpus"), library.reference(drawn.foils[0], "foil")
-    images = [held_out.images[one.number] for one in drawn.explicands]
+    corpus, foil = library.reference(own, "corpus"), library.reference(others, "foil")
+    images = [held_out.images[number] for number in numbers]
     gaps = completeness(encoder, images, corpus, foil, progress=progress)
     return [write_text(folder / "completeness.md", completeness_table(gaps))]
 
@@ -101,14 +107,15 @@ def _augmentations(
     options: Options,
     progress: bool | None,
 ) -> list[Path]:
-    """Three held-out pictures of different classes, with random training images as the foil."""
+    """Held-out pictures of the first three classes, with random training images as the foil."""
     random = stream(RUN_SEEDS[0])
-    first = [int(random.permutation(np.flatnonzero(held_out.labels == label))[0]) for label in np.unique(held_out.labels)[:3]]
-    foil = Library(encoder, train, folder).reference(random.permutation(len(train))[: options.foil], "random images")
+    classes = np.unique(held_out.labels) if options.classes is None else options.classes
+    first = [int(draw_of(held_out, label, 1, random, "explicands")[0]) for label in classes[:3]]
+    others = draw_foil(train, options.foil, random, without=[])
+    foil = Library(encoder, train, folder).reference(others, "random images")
     images = [held_out.images[number] for number in first]
-    method = Rise(options.samples, grid_of(encoder, images[0], options.grid))
-    classes = encoder.classes
-    rows = [explain_augmentations(encoder, image, foil, method, classes=classes, progress=progress) for image in images]
+    method = Rise(options.samples, grid_of(encoder, images[0], options.grid), estimator=options.estimator)
+    rows = [explain_augmentations(encoder, image, foil, method, progress=progress) for image in images]
     return write_augmentations(folder, [f"held-out image {number}" for number in first], rows)
 
 
@@ -120,18 +127,11 @@ def run_localisation(
     progress: bool | None = None,
 ) -> list[Path]:
     """The paper's localisation figure for pictures with two things P and Q in each."""
-    import matplotlib.pyplot as plt
-
     folder = folder_of(out, encoder, "localisation")
     folder.mkdir(parents=True, exist_ok=True)
-    method = Rise(options.samples, options.grid or 7)
+    method = Rise(options.samples, options.grid or 7, estimator=options.estimator)
     answers = [explain_localisation(encoder, image, p, q, method, progress=progress) for image, p, q in pictures]
-    figure = plot_localisation(answers)
-    written = [folder / "localisation.png", folder / "localisation.pdf"]
-    for path in written:
-        figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return written
+    return save(plot_localisation(answers), folder / "localisation", dpi=110)
 
 
 def folder_of(out: str | Path, encoder: Encoder, study: str) -> Path:

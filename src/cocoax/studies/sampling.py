@@ -79,12 +79,9 @@ def draw(
     corpora, foils = {}, {}
     for label in classes:
         random = stream(seed, 0, label)
-        chosen.append([int(one) for one in _some(random, _of(held_out, label), explicands, held_out, label, "explicands")])
-        corpora[label] = _some(random, _of(train, label), corpus, train, label, "corpus images")
-        left = np.setdiff1d(np.arange(len(train)), corpora[label])
-        if len(left) < foil:
-            raise ValueError(f"A foil of {foil} images was asked for but only {len(left)} are left beside the corpus.")
-        foils[label] = random.permutation(left)[:foil]
+        chosen.append(draw_of(held_out, label, explicands, random, "explicands").tolist())
+        corpora[label] = draw_of(train, label, corpus, random, "corpus images")
+        foils[label] = draw_foil(train, foil, random, without=corpora[label])
     random = stream(seed, 1)
     steps = 1 + np.concatenate([random.permutation(len(classes) - 1) for _ in range(-(-explicands // (len(classes) - 1)))])
     listed = [
@@ -95,16 +92,22 @@ def draw(
     return Draw(seed, listed, corpora, foils)
 
 
-def _of(data: LabelledImages, label: int) -> np.ndarray:
-    return np.flatnonzero(data.labels == label)
-
-
-def _some(
-    random: np.random.Generator, among: np.ndarray, number: int, data: LabelledImages, label: int, what: str
-) -> np.ndarray:
+def draw_of(data: LabelledImages, label: int, number: int, random: np.random.Generator, what: str) -> np.ndarray:
+    """So many images of a class, by their numbers; ``what`` they are for is said if there are too few."""
+    among = np.flatnonzero(data.labels == label)
     if len(among) < number:
         raise ValueError(
             f"The class {data.classes[label]!r} has {len(among)} images but {number} {what} were asked for; "
             "ask for fewer or leave the class out."
         )
     return random.permutation(among)[:number]
+
+
+def draw_foil(
+    data: LabelledImages, number: int, random: np.random.Generator, without: Sequence[int] | np.ndarray
+) -> np.ndarray:
+    """So many images of any class, by their numbers, none of the corpus among them."""
+    left = np.setdiff1d(np.arange(len(data)), without)
+    if len(left) < number:
+        raise ValueError(f"A foil of {number} images was asked for but only {len(left)} are left beside the corpus.")
+    return random.permutation(left)[:number]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cocoax.studies.explicand import Ask, Case
 from cocoax.studies.sampling import Explicand
 from cocoax.studies.study import Run, Study
@@ -13,8 +15,6 @@ FOIL_SIZES = (100, 500, 1500, 2500, 5000)
 
 class SizeStudy(Study):
     """COCOA with several sizes of corpus and foil, each judged by its own corpus and foil."""
-
-    pairs: tuple[tuple[int, int], ...]
 
     def asks(self, run: Run, one: Explicand) -> list[Ask]:
         """COCOA for each size, in each of the two cases."""
@@ -29,16 +29,22 @@ class SizeStudy(Study):
 
 
 class CorpusSizeStudy(SizeStudy):
-    """Corpora of 1 to 200 images against foils of 1500."""
+    """Corpora of 1 to 200 images against the foil of the options."""
 
     name = "corpus-size"
-    pairs = tuple((size, 1500) for size in CORPUS_SIZES)
-    sizes = (max(CORPUS_SIZES), 1500)
+
+    @property
+    def pairs(self) -> Sequence[tuple[int, int]]:
+        """Each size of the corpus."""
+        return [(size, self.options.foil) for size in CORPUS_SIZES]
 
 
 class FoilSizeStudy(SizeStudy):
-    """Foils of 100 to 5000 images against corpora of 100."""
+    """Foils of 100 to 5000 images against the corpus of the options."""
 
     name = "foil-size"
-    pairs = tuple((100, size) for size in FOIL_SIZES)
-    sizes = (100, max(FOIL_SIZES))
+
+    @property
+    def pairs(self) -> Sequence[tuple[int, int]]:
+        """Each size of the foil."""
+        return [(self.options.corpus, size) for size in FOIL_SIZES]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -58,6 +58,7 @@ class Options:
         corpus: images in a corpus.
         foil: images in a foil.
         samples: masks of RISE.
+        estimator: of RISE in the two figures that show maps, ``"paper"`` or ``"efficient"``; the tables have both.
         grid: cells of a mask; 4 for images of up to 64 pixels, otherwise 7, if not given.
         steps: of Integrated Gradients, and samples of GradientSHAP.
         curve_steps: of insertion and deletion.
@@ -70,6 +71,7 @@ class Options:
     corpus: int = 100
     foil: int = 1500
     samples: int = 5000
+    estimator: Literal["paper", "efficient"] = "paper"
     grid: int | None = None
     steps: int = 50
     curve_steps: int = 50
@@ -82,14 +84,13 @@ class Options:
                 raise ValueError(f"The '{name}' parameter must be at least {number}. Got {getattr(self, name)} instead.")
 
 
-PRESETS = {"paper": Options(), "small": Options(runs=2, explicands=1, samples=1000)}
+PRESETS = {"paper": Options(), "small": Options(runs=2, explicands=1, samples=1000, estimator="efficient")}
 
 
 class Study(ABC):
     """A study over explicands of a labelled data set; each table and figure of numbers is one."""
 
     name: str
-    sizes: tuple[int, int] | None = None  # the largest corpus and foil it needs, where those are not the options'
 
     def __init__(
         self, encoder: Encoder, train: LabelledImages, held_out: LabelledImages, folder: str | Path, options: Options
@@ -106,25 +107,32 @@ class Study(ABC):
         self.held_out = held_out
         self.options = options
         self.classes = list(range(len(train.classes))) if options.classes is None else list(options.classes)
-        probe = encoder.represent([held_out.images[0]], progress=False)
-        outputs = logits_of(encoder.head, probe).shape[1]
-        # A head for all of ImageNet's classes may be used on data with ten of them, if their names say so.
-        if outputs != len(train.classes) and not set(train.classes) <= set(encoder.classes or ()):
-            raise ValueError(
-                f"The head of {encoder.name!r} tells {outputs} classes apart but the data have {len(train.classes)}; "
-                "use data or a head with the same classes."
-            )
+        self._check_head(logits_of(encoder.head, encoder.represent([held_out.images[0]], progress=False)).shape[1])
         about = {
             "study": self.name,
             "encoder": encoder.name,
             "fingerprint": encoder.fingerprint,
             "head": digest(*encoder.head.state_dict().values()),
-            "training images": len(train),
-            "held-out images": len(held_out),
-            "labels": digest(torch.from_numpy(np.concatenate([train.labels, held_out.labels]))),
-            **asdict(options),
+            "training data": train.fingerprint,
+            "held-out data": held_out.fingerprint,
+            **{name: value for name, value in asdict(options).items() if name != "estimator"},  # there are both
         }
         self.results = Results(folder, about)
+
+    def _check_head(self, outputs: int) -> None:
+        """Raise unless the head tells the classes of the study apart: by name, or where it has no names by their number.
+
+        A head for all of ImageNet's classes may be used on ten of them; as many classes by other names are other classes.
+        """
+        known, classes = self.encoder.classes, self.train.classes
+        unknown = [one for number, one in enumerate(classes) if number in self.classes and one not in (known or classes)]
+        if known is None and outputs != len(classes):
+            wrong = f"tells {outputs} classes apart but the data have {len(classes)}"
+        elif known is not None and unknown:
+            wrong = f"does not know the class {unknown[0]!r} of the data but {', '.join(known[:3])}, …"
+        else:
+            return
+        raise ValueError(f"The head of {self.encoder.name!r} {wrong}; use data or a head with the same classes.")
 
     # --- what a study must say ----------------------------------------------------------------------------------------
 
@@ -135,6 +143,11 @@ class Study(ABC):
     def explained(self, seed: int) -> dict[str, Encoder]:
         """The encoders that are explained in a run; evaluation always uses the study's own."""
         return {"trained": self.encoder}
+
+    @property
+    def pairs(self) -> Sequence[tuple[int, int]]:
+        """Sizes of corpus and foil that it uses together."""
+        return [(self.options.corpus, self.options.foil)]
 
     # --- what they share ----------------------------------------------------------------------------------------------
 
@@ -160,14 +173,13 @@ class Study(ABC):
 
     def draw(self, seed: int) -> Draw:
         """The explicands, corpora and foils of a run."""
-        corpus, foil = (self.options.corpus, self.options.foil) if self.sizes is None else self.sizes
         return draw(
             self.train,
             self.held_out,
             classes=self.classes,
             explicands=self.options.explicands,
-            corpus=corpus,
-            foil=foil,
+            corpus=max(corpus for corpus, _ in self.pairs),
+            foil=max(foil for _, foil in self.pairs),
             seed=seed,
         )
 

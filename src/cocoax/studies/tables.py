@@ -57,11 +57,7 @@ def rows_of(table: PaperTable, records: Records) -> list[Row]:
         chance = [ours(None, f"chance of {method}", None, None, metric) for metric in METRICS]
         rows.append(Row(title, "Chance", (chance[0], chance[1]), (None,) * 6))
     noise = [ours(None, "random", None, None, metric) for metric in METRICS]
-    random = next(
-        (theirs("random", target, "trained") for target in ("random", "cocoa") if any(theirs("random", target, "trained"))),
-        (None,) * 6,
-    )
-    rows.append(Row("Random", "Pixel noise", (noise[0], noise[1]), random))
+    rows.append(Row("Random", "Pixel noise", (noise[0], noise[1]), theirs("random", "random", "trained")))
     return rows
 
 

@@ -28,6 +28,7 @@ class Augmentation:
         scale: the part of the image's area that a random crop takes, with an aspect ratio from 3/4 to 4/3, its sides cut to
             the image's; ``None`` takes all of it.
         flip: probability of mirroring left and right.
+        vertical_flip: probability of mirroring top and bottom.
         rotation: largest angle in degrees, either way.
         jitter: strengths of brightness, contrast, saturation and hue.
         jitter_probability: of jittering colours at all.
@@ -40,6 +41,7 @@ class Augmentation:
     size: int
     scale: tuple[float, float] | None = (0.2, 1.0)
     flip: float = 0.5
+    vertical_flip: float = 0.0
     rotation: float = 0.0
     jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1)
     jitter_probability: float = 0.8
@@ -74,6 +76,8 @@ class Augmentation:
         x = random.uniform(-1, 1, number) * (1 - wide)
         y = random.uniform(-1, 1, number) * (1 - high)
         wide = np.where(random.random(number) < self.flip, -wide, wide)
+        if self.vertical_flip:  # recipes without it keep their random numbers
+            high = np.where(random.random(number) < self.vertical_flip, -high, high)
         angle = np.deg2rad(random.uniform(-1, 1, number) * self.rotation)
         cosine, sine = np.cos(angle), np.sin(angle)
         rows = [[wide * cosine, -wide * sine, x], [high * sine, high * cosine, y]]

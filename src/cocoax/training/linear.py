@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders import load
+from cocoax.encoders.checkpoint import read_checkpoint
 from cocoax.evaluation import LinearProbe, accuracy
 from cocoax.references import write_safetensors
 
@@ -20,25 +21,31 @@ def train_linear(
 ) -> float:
     """Fit a classifier on the encoder's representations and write both to one file; gives the held-out accuracy.
 
-    ``encoder`` names one that comes from a safetensors file of ``cocoax train``, as ``"simclr:FILE"``.
+    ``encoder`` names one that comes from a checkpoint, as ``"simsiam:FILE"``; so does what is written. ``out`` must not exist
+    yet.
     """
     source = Path(encoder.partition(":")[2])
-    if source.suffix != ".safetensors" or not source.is_file():
-        raise ValueError(
-            f"A classifier is kept with an encoder that cocoax trained, as simclr:FILE.safetensors. Got {encoder!r}."
-        )
+    if not source.is_file():
+        raise ValueError(f"A classifier is kept with an encoder that comes from a file, as simsiam:FILE. Got {encoder!r}.")
     if Path(out).suffix != ".safetensors":
         raise ValueError(f"The classifier and its encoder go to one file; call it something.safetensors. Got {out}.")
+    if Path(out).exists():
+        raise FileExistsError(f"{out} exists already; delete it first, or choose another name.")
     probe = LinearProbe(solver, **options)  # type: ignore[arg-type]
     found = load(encoder)
+    assert isinstance(found.module, nn.Module)
     head = probe.fit(found.represent(train.images), train.labels, len(train.classes))
     right = accuracy(head, found.represent(held_out.images), held_out.labels)
-    with safe_open(source, framework="pt") as file:
-        header = json.loads((file.metadata() or {}).get("cocoax", "{}"))
-        weights = {name: file.get_tensor(name) for name in file.keys() if not name.startswith("head.")}  # noqa: SIM118
-    half = any(tensor.dtype == torch.float16 for tensor in weights.values())
-    for name, tensor in head.state_dict().items():
-        weights[f"head.{name}"] = tensor.half() if half else tensor
-    header.pop("kind", None)
+    weights = found.module.state_dict()
+    kind = torch.float16 if _fits_half(weights) else torch.float32
+    weights |= {f"head.{name}": tensor for name, tensor in head.state_dict().items()}
+    weights = {name: tensor.to(kind) if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
+    # What the file says of itself stays, and nothing is added: how it is loaded depends on what it does not say, too.
+    header = {name: value for name, value in read_checkpoint(source).metadata.items() if name != "kind"}
     write_safetensors(out, weights, "encoder", {**header, "classes": train.classes, "linear accuracy": right})
     return right
+
+
+def _fits_half(weights: Mapping[str, Tensor]) -> bool:
+    """Whether half precision loses nothing, since the weights come from a file that has no more."""
+    return all(torch.equal(tensor, tensor.half().to(tensor)) for tensor in weights.values() if tensor.is_floating_point())

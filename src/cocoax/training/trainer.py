@@ -4,7 +4,6 @@ training that was stopped goes on exactly where it was."""
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import math
 import os
@@ -21,9 +20,10 @@ from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders.encoder import evaluating
-from cocoax.encoders.images import ImagePreprocess, open_image
+from cocoax.encoders.images import ImagePreprocess, open_image, resize_of
 from cocoax.encoders.paper import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
-from cocoax.encoders.resnet import ARCHITECTURES
+from cocoax.encoders.resnet import ARCHITECTURES, ResNet
+from cocoax.evaluation.probe import accuracy
 from cocoax.evaluation.representations import effective_rank, knn_accuracy
 from cocoax.progress import bar
 from cocoax.references import write_safetensors
@@ -122,11 +122,21 @@ RECIPES: dict[str, Recipe] = {
         "simclr", "resnet14-small", replace(_CIFAR_VIEWS, size=24), 32, 50, 128, 0.15, weight_decay=1e-4, temperature=0.2
     ),
     "simsiam-small": Recipe("simsiam", "resnet14-small", replace(_CIFAR_VIEWS, size=24), 32, 50, 128, 0.03, projection=512),
-    # The paper's MURA classifier.
+    # The paper's MURA classifier, on all training images: the fifth that the paper tuned the rate on is not left out.
     "classifier": Recipe(
         "classifier",
         "resnet18",
-        Augmentation(224, None, 0.5, 30.0, (0, 0, 0, 0), 0.0, 0.0, IMAGENET_MEAN, IMAGENET_STD),
+        Augmentation(
+            224,
+            None,
+            vertical_flip=0.5,
+            rotation=30.0,
+            jitter=(0, 0, 0, 0),
+            jitter_probability=0.0,
+            grey=0.0,
+            mean=IMAGENET_MEAN,
+            std=IMAGENET_STD,
+        ),
         224,
         30,
         256,
@@ -157,6 +167,11 @@ class Training:
         with torch.random.fork_rng():
             torch.manual_seed(recipe.seed)
             self.objective = _objective(recipe, len(data.classes))
+        if recipe.kind == "simsiam" and isinstance(self.encoder, ResNet):
+            raise ValueError(
+                "SimSiam is for small images here: 'simsiam:' loads networks with a small stem, such as cifar-resnet18. "
+                f"Got {recipe.architecture}; train that with simclr."
+            )
         self.objective.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = _optimizer(recipe, self.objective)
         self.steps_per_epoch = len(data) // recipe.batch_size
@@ -165,6 +180,8 @@ class Training:
         self._losses: list[float] = []
         if self.checkpoint.exists():
             self._restore()
+        else:
+            self._check_new()
 
     @property
     def checkpoint(self) -> Path:
@@ -187,7 +204,7 @@ class Training:
         """Train to the end, or to step ``until``; gives the finished encoder's file, or ``None`` if there is more to do.
 
         Ctrl-C keeps what was learned. After each epoch ``say`` gets a line with the loss, the accuracy of the 20 nearest
-        neighbours and the effective rank of the representations.
+        neighbours, the effective rank of the representations and, of a classifier, its own accuracy.
         """
         last = self.steps if until is None else min(until, self.steps)
         with bar(self.steps, f"{self.recipe.kind} {self.recipe.architecture}", progress) as shown:
@@ -263,16 +280,24 @@ class Training:
         os.replace(part, path)
 
     def examine(self, held_out: LabelledImages, most: int = 1000, memory: int = 5000) -> dict[str, float]:
-        """Nearest-neighbour accuracy on held-out images, effective rank, and the spread of the unit vectors (1 is even)."""
+        """Nearest-neighbour accuracy on held-out images, effective rank, and the spread of the unit vectors (1 is even).
+
+        For a classifier also how often it is right. Up to ``most`` held-out images and ``memory`` neighbours, evenly chosen.
+        """
         known, asked = (_spread(len(data), number) for data, number in ((self.data, memory), (held_out, most)))
         representations = self.represent(self.pixels, known)
         queries = self.represent(Pixels(held_out, self.recipe.side), asked)
         if not bool(torch.isfinite(queries).all()):
             raise ValueError(f"Representations are not finite after step {self.step}; lower the learning rate.")
-        accuracy = knn_accuracy(representations, self.data.labels[known], queries, held_out.labels[asked])
-        unit = nn.functional.normalize(queries, dim=1)
-        spread = float(unit.std(0).mean()) * math.sqrt(unit.shape[1])
-        return {"knn": accuracy, "effective_rank": effective_rank(queries), "spread": spread}
+        labels, unit = held_out.labels[asked], nn.functional.normalize(queries, dim=1)
+        found = {
+            "knn": knn_accuracy(representations, self.data.labels[known], queries, labels),
+            "effective_rank": effective_rank(queries),
+            "spread": float(unit.std(0).mean()) * math.sqrt(unit.shape[1]),
+        }
+        if isinstance(self.objective, Classifier):
+            found["accuracy"] = accuracy(self.objective.head, queries, labels)
+        return found
 
     def represent(self, pixels: Pixels, chosen: np.ndarray) -> Tensor:
         """Representations ``[n, d]`` of plain images by their numbers."""
@@ -317,8 +342,19 @@ class Training:
 
     def _made_from(self) -> dict[str, Any]:
         """What a checkpoint must have in common with this training."""
-        labels = hashlib.sha256(json.dumps([self.data.classes, self.data.labels.tolist()]).encode()).hexdigest()
-        return {"recipe": self.recipe.plain(), "images": len(self.data), "labels": labels}
+        return {"recipe": self.recipe.plain(), "data": self.data.fingerprint}
+
+    def _check_new(self) -> None:
+        """Raise if the folder holds what a training left, which one from the start would replace.
+
+        One line of the log is written before the first checkpoint.
+        """
+        log, finished = self.folder / "log.jsonl", self.folder / "encoder.safetensors"
+        if finished.exists() or (log.exists() and len(log.read_text(encoding="utf-8").splitlines()) > 1):
+            raise FileExistsError(
+                f"{self.folder} holds a training without the {self.checkpoint.name} to go on from; put that file back, or "
+                "pass another folder to start anew."
+            )
 
     def _save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -330,10 +366,9 @@ class Training:
         ours = self._made_from()
         try:
             state = torch.load(self.checkpoint, weights_only=True)
-            theirs = {"labels": ours["labels"]} | state  # checkpoints of the first version have no digest of the labels
-            recipe = {name: (theirs["recipe"].get(name), value) for name, value in ours["recipe"].items()}
+            recipe = {name: (state["recipe"].get(name), value) for name, value in ours["recipe"].items()}
             different = [f"{name} {old!r}, not {new!r}" for name, (old, new) in recipe.items() if old != new]
-            different += [f"other {name}" for name in ("images", "labels") if theirs[name] != ours[name]]
+            different += ["other images, labels or classes"] if state["data"] != ours["data"] else []
             if not different:
                 self._set(state)
         except Exception as error:  # whatever a damaged file makes torch raise, with advice not meant for such a file
@@ -356,7 +391,7 @@ class Pixels:
         self.array: np.ndarray | None = None
         if isinstance(data.images, np.ndarray) and data.images.dtype == np.uint8 and data.images.shape[1:] == (side, side, 3):
             self.array = data.images
-        self._resize = ImagePreprocess(resize=round(side * 256 / 224) if side >= 64 else side, crop=side)
+        self._resize = ImagePreprocess(resize=resize_of(side), crop=side)
 
     def __call__(self, chosen: np.ndarray) -> Tensor:
         """The images of these numbers."""
