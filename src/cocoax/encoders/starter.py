@@ -3,8 +3,9 @@
 EfficientNet-Lite0 says which of the 1000 ImageNet classes a picture shows, all-MiniLM-L6-v2 says what their names mean.
 Joined as in ConSE (Norouzi et al. 2014), a picture's representation is the probability-weighted mean of the embeddings
 of the class names: the pictures live in the space of the sentences, and all of it is differentiable. Two things make it
-better at saying what is where (42 rather than 36 of 48 objects found in collages of four photos): probabilities are
-softened, so that the second and third object in a picture count too, and embeddings are taken relative to their mean.
+better at saying what is where (docs/asking.md has the figures): probabilities are softened, so that the second and third
+object in a picture count too, and embeddings are centred and decorrelated, so that the similarities of a picture to the names
+follow the probabilities rather than how alike the names are.
 """
 
 from __future__ import annotations
@@ -78,7 +79,18 @@ def load_starter() -> Encoder:
     # As a reference, so that the thousand names are encoded once and not every time that the encoder is loaded.
     names = text.reference([f"a {name}" for name in imagenet_classes()], keep_samples=True, progress=False).samples
     assert names is not None
-    return Encoder(ConSE(network, names - names.mean(0)), EFFICIENTNET_PREPROCESS, text=text, name="starter")
+    return Encoder(ConSE(network, decorrelated(names)), EFFICIENTNET_PREPROCESS, text=text, name="starter")
+
+
+def decorrelated(names: Tensor, ridge: float = 3.0) -> Tensor:
+    """Vectors ``[n, d]`` such that a sum of them, weighted by p, has similarities to the names that are close to p.
+
+    That is ridge regression of p on the centred names; the penalty keeps words that are no class name meaningful.
+    """
+    centred = (names - names.mean(0)).double()
+    gram = centred.T @ centred
+    scale = gram.diagonal().mean()
+    return torch.linalg.solve(gram / scale + ridge * torch.eye(len(gram), dtype=gram.dtype), centred.T).T.float()
 
 
 class EfficientNetFeatures(nn.Module):
@@ -103,7 +115,7 @@ class ConSE(nn.Module):
         self.names: Tensor
         self.register_buffer("names", names)
 
-    TEMPERATURE = 2.0
+    TEMPERATURE = 3.0
 
     def forward(self, images: Tensor) -> Tensor:
         """Representations ``[n, 384]`` of images ``[n, 3, H, W]``."""
