@@ -18,6 +18,8 @@ from cocoax.encoders.explicand import Explicand as Explicand
 
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
+# Whatever a file is called, Pillow would try all it knows, some of which start other programs (EPS starts Ghostscript).
+_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 
 
 def image_files(folder: Path) -> list[Path]:
@@ -59,7 +61,7 @@ def _open_file(path: Path) -> Image.Image:
             # Our own limit is checked next, and damaged EXIF data is no reason to complain about a picture that is whole.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             warnings.simplefilter("ignore", UserWarning)
-            with Image.open(path) as image:
+            with Image.open(path, formats=_FORMATS) as image:
                 size = image.size
                 if _size_error(size) is None:
                     image.load()
@@ -158,6 +160,11 @@ class ImagePreprocess:
         """The tensor ``[C, H, W]`` of a picture."""
         image = image.convert("RGB" if len(self.mean) == 3 else "L")
         width, height = self._resized(image.size)
+        if width * height > MAX_PIXELS:  # a narrow picture of a few bytes would take gigabytes
+            raise ValueError(
+                f"The image of {image.width} x {image.height} pixels would have {width} x {height} once it is resized, more "
+                f"than the {MAX_PIXELS:,} that are allowed; cut it to a less narrow shape first."
+            )
         image = image.resize((width, height), Image.Resampling[self.interpolation.upper()])
         left, top, right, bottom = self._cropped((width, height))
         pixels = to_tensor(image.crop((left, top, right, bottom)))
