@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 # Whatever a file is called, Pillow would try all it knows, some of which start other programs (EPS starts Ghostscript).
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+
+Read = TypeVar("Read")
 
 
 def image_files(folder: Path) -> list[Path]:
@@ -47,13 +50,14 @@ def open_image(source: str | Path | Image.Image | np.ndarray) -> Image.Image:
     elif isinstance(source, Image.Image):
         image = source
     else:
-        return _open_file(Path(source))
+        return read_file(Path(source), _to_rgb)
     if error := _size_error(image.size):
         raise ValueError(f"The image {error}")
     return _to_rgb(image)
 
 
-def _open_file(path: Path) -> Image.Image:
+def read_file(path: Path, convert: Callable[[Image.Image], Read]) -> Read:
+    """What ``convert`` makes of a picture as the file has it, neither turned nor converted; errors name the file."""
     if not path.is_file():
         raise FileNotFoundError(f"No file at {path}; check the path.")
     try:
@@ -65,7 +69,7 @@ def _open_file(path: Path) -> Image.Image:
                 size = image.size
                 if _size_error(size) is None:
                     image.load()
-                    return _to_rgb(image)
+                    return convert(image)
     except UnidentifiedImageError as error:
         raise ValueError(f"{path} is not an image that can be read; expected JPEG, PNG, WebP or the like.") from error
     except Image.DecompressionBombError as error:
