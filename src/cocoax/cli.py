@@ -244,8 +244,6 @@ def ask(
     """
     import matplotlib
 
-    from cocoax.attribution.removal import RemovalMethod
-    from cocoax.attribution.saved import saved_run
     from cocoax.encoders.images import open_image
     from cocoax.questions import Question, Side
     from cocoax.report import compare, region_rows, write_answers
@@ -274,11 +272,7 @@ def ask(
     picture = open_image(image)  # what is wrong with it is told before the encoder is loaded
     out.mkdir(parents=True, exist_ok=True)
     loaded = cocoax.load(encoder)
-    about: Any = loaded.explicand(picture)
-    if isinstance(chosen, RemovalMethod):
-        targets = [one.target(loaded) for one in questions]
-        about = saved_run(loaded, about, chosen, targets, at_least=samples is None)
-    answers = cocoax.ask(loaded, about, questions, chosen)
+    answers = cocoax.ask(loaded, loaded.explicand(picture), questions, chosen, at_least=samples is None)
     for answer in answers:
         console.print(f"\n[bold]{escape(answer.name)}[/]", highlight=False, soft_wrap=True)
         console.print(f"score {escape(answer.split())}", highlight=False, soft_wrap=True)

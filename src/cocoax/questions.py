@@ -299,12 +299,14 @@ def ask(
     questions: Question | Sequence[Question],
     method: Method | None = None,
     *,
+    at_least: bool = False,
     progress: bool | None = None,
 ) -> list[Answer]:
     """Answer questions about one picture.
 
     ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` (Rise by
-    default) explains; runs of removal-based methods are kept and found again (``cocoax.attribution.saved``).
+    default) explains; runs of removal-based methods are kept and found again (``cocoax.attribution.saved``), those with more
+    samples than asked for as a whole if ``at_least``.
     """
     asked = [questions] if isinstance(questions, Question) else list(questions)
     if not asked:
@@ -314,7 +316,7 @@ def ask(
     targets = [question._difference(*part) for question, part in zip(asked, parts, strict=True)]
     method = Rise() if method is None else method
     if not isinstance(about, Run) and isinstance(method, RemovalMethod):
-        about = saved_run(encoder, about, method, targets, progress=progress)
+        about = saved_run(encoder, about, method, targets, at_least=at_least, progress=progress)
     if isinstance(about, Run):
         attributions, own = about.explain(targets), about.ends[0]
     else:
