@@ -61,7 +61,6 @@ class Visitor:
     goal: int = 0
     job: int = 0  # whoever samples for this visitor stops when this has moved on
     stopping: bool = False
-    running: bool = False
     view: View = field(default_factory=View)
     place: tuple[float, float] | None = None
     questions: list[Question | None] = field(default_factory=lambda: [None] * PANELS)
@@ -123,7 +122,6 @@ class Studio:
             visitor.job += 1
             visitor.explicand, visitor.run = explicand, None
             visitor.goal = self.method.samples
-            visitor.running = False
             visitor.answers = [None] * PANELS
             visitor.place = None
 
@@ -135,37 +133,32 @@ class Studio:
         if visitor.explicand is None:
             raise ValueError("There is no photo yet; choose one or upload your own.")
         visitor.job += 1
-        job, visitor.stopping, visitor.running = visitor.job, False, True
+        job, visitor.stopping = visitor.job, False
         run = None if visitor.run is None else replace(visitor.run)
         had = 0 if run is None else len(run)
         if more:
             visitor.goal = min(had + more, MOST)
         began = time.monotonic()
-        try:
-            yield Progress(had, visitor.goal)
-            while visitor.job == job and not visitor.stopping and (run is None or len(run) < visitor.goal):
-                with self._pictures:
-                    if visitor.job != job:
-                        return
-                    if run is None:
-                        first = replace(self.method, samples=min(CHUNK, visitor.goal))
-                        run = first.run(self.encoder, visitor.explicand, progress=False)
-                    else:
-                        run.extend(self.encoder, min(CHUNK, visitor.goal - len(run)), progress=False)
-                with self._door:
-                    if visitor.job != job:
-                        return
-                    # A copy, since this one grows while others read.
-                    visitor.run = replace(run, method=replace(self.method, samples=len(run)))
-                self.answer(visitor)
-                pace = (time.monotonic() - began) / (len(run) - had)
-                yield Progress(len(run), visitor.goal, self.error(visitor), pace * (visitor.goal - len(run)))
-            if visitor.job == job and run is not None:
-                visitor.running = False
-                yield Progress(len(run), visitor.goal, self.error(visitor), running=False)
-        finally:
-            if visitor.job == job:
-                visitor.running = False
+        yield Progress(had, visitor.goal)
+        while visitor.job == job and not visitor.stopping and (run is None or len(run) < visitor.goal):
+            with self._pictures:
+                if visitor.job != job:
+                    return
+                if run is None:
+                    first = replace(self.method, samples=min(CHUNK, visitor.goal))
+                    run = first.run(self.encoder, visitor.explicand, progress=False)
+                else:
+                    run.extend(self.encoder, min(CHUNK, visitor.goal - len(run)), progress=False)
+            with self._door:
+                if visitor.job != job:
+                    return
+                # A copy, since this one grows while others read.
+                visitor.run = replace(run, method=replace(self.method, samples=len(run)))
+            self.answer(visitor)
+            pace = (time.monotonic() - began) / (len(run) - had)
+            yield Progress(len(run), visitor.goal, self.error(visitor), pace * (visitor.goal - len(run)))
+        if visitor.job == job and run is not None:
+            yield Progress(len(run), visitor.goal, self.error(visitor), running=False)
 
     def error(self, visitor: Visitor) -> float | None:
         """The largest relative error among the visitor's answers."""
