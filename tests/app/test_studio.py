@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import cocoax
+from cocoax.app import studio as module
 from cocoax.app.studio import CHUNK, MOST, Progress, Studio, Visitor, captions
 from tests.app.colours import Colours, Names, encoder, flag
 
@@ -295,6 +296,29 @@ def test_ask__an_encoder_without_words() -> None:
     assert not studio.takes_words
     with pytest.raises(ValueError, match="The encoder 'sight' knows no words; drop pictures instead"):
         studio.ask(studio.visitor("a"), 0, "red", "")
+
+
+@pytest.mark.parametrize("meanwhile", ["another question", "another photo", "dropped", "left"])
+def test_answer__that_comes_too_late_is_not_kept(
+    studio: Studio, meanwhile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor = looked_at(studio)
+
+    def late(*what: Any) -> list[cocoax.Answer]:
+        found = cocoax.ask(*what)
+        if meanwhile == "another question":
+            visitor.questions[0], visitor.answers[0] = cocoax.Question("red"), None
+        elif meanwhile == "another photo":
+            studio.choose(visitor, flag("blue", "red"))
+        elif meanwhile == "dropped":
+            studio.drop(visitor, 0)
+        else:
+            studio.leave("a")
+        return found
+
+    monkeypatch.setattr(module, "ask", late)
+    studio.answer(visitor)
+    assert visitor.answers == [None, None]
 
 
 def test_drop__forgets_a_question(studio: Studio) -> None:

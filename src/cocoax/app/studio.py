@@ -110,8 +110,8 @@ class Studio:
         """A visitor closed the page: what is theirs is dropped, and their run ends."""
         with self._door:
             gone = self._visitors.pop(key, None)
-        if gone is not None:
-            _forget(gone)
+            if gone is not None:
+                _forget(gone)
 
     # --- the photo and its run ----------------------------------------------------------------------------------------
 
@@ -175,29 +175,37 @@ class Studio:
             raise ValueError(f"The encoder {self.encoder.name!r} knows no words; drop pictures instead.")
         with self._towers([question]):
             question.target(self.encoder)  # so that a bad question is told now, whether or not there is a run
-        visitor.questions[panel] = question
+        with self._door:
+            visitor.questions[panel] = question
         self.answer(visitor, panel)
 
     def drop(self, visitor: Visitor, panel: int) -> None:
         """Put a question away."""
-        visitor.questions[panel] = visitor.answers[panel] = None
-        visitor.pictures[panel] = {"like": [], "unlike": []}
+        with self._door:
+            visitor.questions[panel] = visitor.answers[panel] = None
+            visitor.pictures[panel] = {"like": [], "unlike": []}
 
     def answer(self, visitor: Visitor, panel: int | None = None) -> None:
         """Answer the visitor's questions, or one of them, from the run there is; the photo is not encoded again.
 
-        Nothing asked in the first panel asks about the photo itself (label-free).
+        Nothing asked in the first panel asks about the photo itself (label-free). An answer that took so long that there is
+        another question or run by now is dropped; whoever brought those answers too.
         """
-        run = visitor.run
+        with self._door:
+            run = visitor.run
+            if run is not None and visitor.questions[0] is None:
+                visitor.questions[0] = Question()
         if run is None:
             return
-        if visitor.questions[0] is None:
-            visitor.questions[0] = Question()
         for index in range(PANELS) if panel is None else (panel,):
             question = visitor.questions[index]
-            if question is not None:
-                with self._towers([question]):
-                    (visitor.answers[index],) = ask(self.encoder, run, [question])
+            if question is None:
+                continue
+            with self._towers([question]):
+                (found,) = ask(self.encoder, run, [question])
+            with self._door:
+                if visitor.run is run and visitor.questions[index] is question:
+                    visitor.answers[index] = found
 
     def curves(self, visitor: Visitor) -> list[tuple[str, list[dict[str, Curve]]]]:
         """Insertion and deletion curves of every answer: those of its map, and of pixels in random order beside them."""
