@@ -239,6 +239,53 @@ def test_pictures__dropped_and_removed(page: Page) -> None:
     assert "sky" not in figure(page, updates)
 
 
+def drop(page: Page, index: int = 0) -> None:
+    path = upload(page, flag("blue", "blue"), "sky.png")
+    page.on_dropped(index, "like", "", "red", event(files=[{"path": path, "name": "sky.png"}]), request())
+
+
+def test_pictures__outlive_their_files(page: Page) -> None:
+    with_photo(page)
+    drop(page)
+    drop(page)
+    for path in page.folder.rglob("*.png"):
+        path.unlink()  # as Gradio does after an hour
+    run = page.on_more(request())
+    next(run)
+    shown = next(run)
+    assert f"<b>{3 * CHUNK}</b> of" in shown[page.status]
+    assert "the picture sky / the picture sky" in figure(page, shown)
+    updates = page.on_removed(0, "like", "", "red", event(index=0), request())
+    assert "the picture sky" in figure(page, updates)
+    assert "the picture sky / the picture sky" not in figure(page, updates)
+
+
+def outputs_of(page: Page, name: str) -> set[Any]:
+    (found,) = [function.outputs for function in page.blocks.fns.values() if function.name == name]
+    return set(found)
+
+
+def test_pictures__are_gone_from_the_page_too_when_a_sample_is_chosen(page: Page) -> None:
+    with_photo(page)
+    drop(page)
+    updates = list(page.on_sample(event(name="coffee"), request()))
+    for side in ("like", "unlike"):
+        assert "data-remove" not in updates[0][page.panels[0][f"{side} pictures"]]
+    assert set(updates[0]) <= outputs_of(page, "on_sample")
+    assert page.studio.visitor("a").pictures[0] == {"like": [], "unlike": []}
+
+
+def test_pictures__are_gone_from_the_page_too_when_the_second_question_is_closed(page: Page) -> None:
+    with_photo(page)
+    page.on_compare(True, request())
+    drop(page, 1)
+    assert "data-remove" in page.on_compare(True, request())[page.panels[1]["like pictures"]]
+    updates = page.on_compare(False, request())
+    for side in ("like", "unlike"):
+        assert "data-remove" not in updates[page.panels[1][f"{side} pictures"]]
+    assert set(updates) <= outputs_of(page, "on_compare")
+
+
 def test_pictures__bad_ones(page: Page, tmp_path: Path) -> None:
     with_photo(page)
     text = page.folder / "text.png"

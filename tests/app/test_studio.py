@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 import cocoax
 from cocoax.app import studio as module
-from cocoax.app.studio import CHUNK, MOST, Progress, Studio, Visitor, captions
+from cocoax.app.studio import CHUNK, MOST, Progress, Studio, Visitor, captions, reference_picture
 from tests.app.colours import Colours, Names, encoder, flag
 
 SAMPLES = 4 * CHUNK
@@ -266,13 +267,29 @@ def test_ask__with_pictures(studio: Studio, tmp_path: Path) -> None:
     visitor = looked_at(studio)
     for name in ("red", "blue"):
         flag(name, name).save(tmp_path / f"{name}.png")
-    visitor.pictures[0] = {"like": [tmp_path / "blue.png"], "unlike": [tmp_path / "red.png"]}
+    red, blue = (reference_picture(tmp_path / f"{name}.png") for name in ("red", "blue"))
+    visitor.pictures[0] = {"like": [blue], "unlike": [red]}
     studio.ask(visitor, 0, "", "")
     left, right = halves(visitor)
     assert left < 0 < right
     before = seen(studio)
     studio.ask(visitor, 0, "green", "")  # words beside them; the pictures are not encoded again
     assert seen(studio) == before
+
+
+def test_reference_picture__is_small_and_has_no_place(tmp_path: Path) -> None:
+    flag(size=(2000, 1000)).save(tmp_path / "a flag.png")
+    image = reference_picture(tmp_path / "a flag.png")
+    assert image.size == (512, 256)
+    question = cocoax.Question(images_only(image))
+    assert question.name == "the picture a flag"
+    assert question.describe()["like"]["images"] == ["a flag.png"]  # not where it lies
+    with pytest.raises(ValueError, match="Both sides of the question are 'the picture a flag'"):
+        cocoax.Question(images_only(image), images_only(reference_picture(tmp_path / "a flag.png")))
+
+
+def images_only(image: Image.Image) -> cocoax.Side:
+    return cocoax.Side(images=[image])
 
 
 @pytest.mark.parametrize(
@@ -299,9 +316,7 @@ def test_ask__an_encoder_without_words() -> None:
 
 
 @pytest.mark.parametrize("meanwhile", ["another question", "another photo", "dropped", "left"])
-def test_answer__that_comes_too_late_is_not_kept(
-    studio: Studio, meanwhile: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answer__that_comes_too_late_is_not_kept(studio: Studio, meanwhile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     visitor = looked_at(studio)
 
     def late(*what: Any) -> list[cocoax.Answer]:

@@ -16,11 +16,13 @@ from threading import Lock
 from typing import Any
 
 import torch
+from PIL import Image
 
 from cocoax.app.drawing import View
 from cocoax.attribution import Attribution, Rise, Run
 from cocoax.attribution.rise import relative_error
 from cocoax.encoders import Encoder, Explicand
+from cocoax.encoders.images import open_image
 from cocoax.evaluation import Curve, curves
 from cocoax.questions import Answer, Question, Side, ask
 
@@ -29,6 +31,7 @@ CHUNK = 24  # masked copies encoded before anybody else gets their turn; half a 
 MORE = 500  # samples that "more" adds
 MOST = 5000  # samples of a run in all
 PICTURES = 12  # reference pictures on one side of a question
+LONGEST = 512  # their longer side, in pixels: many are kept, and encoders look at no more
 CURVE_STEPS = 20
 
 
@@ -65,7 +68,9 @@ class Visitor:
     place: tuple[float, float] | None = None
     questions: list[Question | None] = field(default_factory=lambda: [None] * PANELS)
     answers: list[Answer | None] = field(default_factory=lambda: [None] * PANELS)
-    pictures: list[dict[str, list[Path]]] = field(default_factory=lambda: [{"like": [], "unlike": []} for _ in range(PANELS)])
+    pictures: list[dict[str, list[Image.Image]]] = field(
+        default_factory=lambda: [{"like": [], "unlike": []} for _ in range(PANELS)]
+    )
 
 
 class Studio:
@@ -231,6 +236,14 @@ class Studio:
             held.enter_context(self._pictures)
         held.enter_context(self._words)
         return held
+
+
+def reference_picture(path: Path) -> Image.Image:
+    """A dropped picture as it is kept: in memory, since uploads are deleted after a while, and by its name alone."""
+    image: Any = open_image(path)
+    image.thumbnail((LONGEST, LONGEST), Image.Resampling.BICUBIC)
+    image.filename = path.name
+    return image  # type: ignore[no-any-return]
 
 
 def captions(text: str) -> list[str]:
