@@ -131,7 +131,9 @@ def bench(
 def web_page(
     encoder: Annotated[str, typer.Option(help="What to ask; `cocoax encoders` lists them.")] = "starter",
     samples: Annotated[int, typer.Option(help="Masked copies of a photo to look at.", min=50, max=5000)] = 1000,
-    port: Annotated[int | None, typer.Option(help="Port; by default the first free one from 7860 on.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port; by default the first free one from 7860 on.", min=1, max=65535)
+    ] = None,
     kept: Annotated[int, typer.Option(help="Visitors whose runs are kept.", min=1)] = 16,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in a browser.")] = True,
 ) -> None:
@@ -142,6 +144,7 @@ def web_page(
     page, address = launch(encoder, samples=samples, port=port, kept=kept, browser=browser, wait=False)
     console.print(f"The page is at {address} (Ctrl-C ends it)", highlight=False, soft_wrap=True, markup=False)
     page.blocks.block_thread()
+    page.close()
 
 
 @app.command()

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,8 @@ import pytest
 from PIL import Image
 
 import cocoax
-from cocoax.app import Page, theme
+from cocoax import app
+from cocoax.app import Page, launch, theme
 from cocoax.app.studio import CHUNK, PICTURES, Studio
 from tests.app.colours import Colours, encoder, flag
 
@@ -348,6 +350,60 @@ def test_download__nothing_yet(page: Page) -> None:
     updates = page.on_download(0, "png", request())
     assert updates[page.file] is None
     assert "There is nothing to download yet" in figure(page, updates)
+
+
+# --- launching --------------------------------------------------------------------------------------------------------
+
+VARIABLES = ("GRADIO_TEMP_DIR", "COCOAX_CACHE")
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One variable is set and one is not; what is served is not, but its folder is noted."""
+    folders: list[str] = []
+    monkeypatch.setenv("COCOAX_CACHE", "mine")
+    monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
+
+    def serve(made: Page, *_options: Any) -> str:
+        folders.append(str(made.folder))
+        assert {os.environ[name] for name in VARIABLES} == {str(made.folder)}
+        return "http://127.0.0.1:1/"
+
+    monkeypatch.setattr(app, "_serve", serve)
+    monkeypatch.setattr(app, "Page", lambda studio, folder: SimpleNamespace(folder=folder, blocks=gone()))
+    return folders
+
+
+def gone() -> Any:
+    return SimpleNamespace(close=lambda **_options: None, block_thread=lambda: None)
+
+
+def restored(folders: list[str]) -> bool:
+    return [os.environ.get(name) for name in VARIABLES] == [None, "mine"] and not Path(folders[0]).exists()
+
+
+def test_launch__environment_is_restored_on_close(served: list[str]) -> None:
+    made, _ = launch(encoder(), wait=False)
+    assert Path(served[0]).is_dir()
+    assert not restored(served)
+    Page.close(made)
+    assert restored(served)
+
+
+def test_launch__environment_is_restored_after_waiting(served: list[str]) -> None:
+    launch(encoder())
+    assert restored(served)
+
+
+def test_launch__environment_is_restored_on_failure(served: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(made: Page, *_options: Any) -> str:
+        served.append(str(made.folder))
+        raise OSError("Cannot find empty port")
+
+    monkeypatch.setattr(app, "_serve", fail)
+    with pytest.raises(OSError, match="Cannot find empty port"):
+        launch(encoder())
+    assert restored(served)
 
 
 def test_theme__has_no_fonts_from_elsewhere() -> None:

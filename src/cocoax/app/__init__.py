@@ -13,6 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,16 @@ class Page:
     def __init__(self, studio: Studio, folder: Path) -> None:
         self.studio = studio
         self.folder = folder.resolve()
-        self.temporary: Any = None
+        self.held = ExitStack()  # what lasts as long as the page
         self.samples = _samples()
         with gr.Blocks(title="Cocoax", analytics_enabled=False, delete_cache=(600, 3600)) as self.blocks:
             self._lay_out()
             self._wire()
         self.blocks.queue(max_size=64, api_open=False, default_concurrency_limit=32)
+
+    def close(self) -> None:
+        """End the page: its server, its folder and its environment variables."""
+        self.held.close()
 
     # --- layout -------------------------------------------------------------------------------------------------------
 
@@ -374,7 +379,9 @@ def launch(
     browser: bool = False,
     wait: bool = True,
 ) -> tuple[Page, str]:
-    """Serve the page; returns it and its address, at once if not to ``wait``.
+    """Serve the page; returns it and its address, at once if not to ``wait``: ``page.close()`` then ends it.
+
+    While it lasts, the environment variables GRADIO_TEMP_DIR and COCOAX_CACHE name its own folder, which goes when it ends.
 
     Args:
         encoder: an encoder, or what :func:`cocoax.load` takes; visitors cannot choose another.
@@ -386,19 +393,43 @@ def launch(
         wait: until interrupted.
 
     """
+    loaded = cocoax.load(encoder) if isinstance(encoder, str) else encoder
+    with ExitStack() as held:
+        folder = held.enter_context(tempfile.TemporaryDirectory(prefix="cocoax-app-"))
+        # Uploads, and what becomes of them, go when the page goes.
+        held.enter_context(_environment(GRADIO_TEMP_DIR=folder, COCOAX_CACHE=folder))
+        made = Page(Studio(loaded, cocoax.Rise(samples=samples), kept), Path(folder))
+        held.callback(made.blocks.close, verbose=False)
+        address = _serve(made, host, port, browser)
+        if wait:
+            made.blocks.block_thread()
+        else:
+            made.held = held.pop_all()
+    return made, address
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Environment variables for a while; they are given back as they were."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _serve(made: Page, host: str, port: int | None, browser: bool) -> str:
     from starlette.middleware import Middleware
 
-    loaded = cocoax.load(encoder) if isinstance(encoder, str) else encoder
-    folder = tempfile.TemporaryDirectory(prefix="cocoax-app-")
-    for variable in ("GRADIO_TEMP_DIR", "COCOAX_CACHE"):  # uploads, and what becomes of them, go when the page goes
-        os.environ[variable] = folder.name
-    made = Page(Studio(loaded, cocoax.Rise(samples=samples), kept), Path(folder.name))
-    made.temporary = folder  # goes when the page goes
     _, address, _ = made.blocks.launch(
         server_name=host,
         server_port=port,
         inbrowser=browser,
-        prevent_thread_lock=not wait,
+        prevent_thread_lock=True,
         quiet=True,
         share=False,
         max_file_size=f"{MEGABYTES}mb",
@@ -415,4 +446,4 @@ def launch(
         head=f"<style>{page.asset('style.css')}</style>",  # css= would lose what depends on the width of a container
         app_kwargs={"middleware": [Middleware(Guard)], "docs_url": None, "redoc_url": None, "openapi_url": None},
     )
-    return made, address
+    return str(address)
