@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from cocoax.data.annotated import class_names, coco_examples, coco_mask, collage_examples, decode_runs, mask_examples
+from cocoax.encoders.images import open_image
 
 HEIGHT, WIDTH = 23, 31
 
@@ -104,6 +105,9 @@ def test_coco_mask__bad(annotation: dict[str, Any], complaint: str) -> None:
         coco_mask(annotation, 20, 30)
 
 
+IMAGE = {"id": 1, "file_name": "one.png", "height": HEIGHT, "width": WIDTH}
+
+
 def write_coco(folder: Path, **changes: Any) -> Path:
     picture().save(folder / "one.png")
     picture(seed=1).save(folder / "two.png")
@@ -145,7 +149,12 @@ def test_coco_examples__one_per_picture_and_objects_of_a_class_together(tmp_path
         ({"categories": []}, "is not a COCO json: KeyError 10"),
         ({"images": []}, "annotates the image 1, which is not among its images"),
         ({"annotations": []}, "has no annotations"),
-        ({"images": [{"id": 1, "file_name": "../x.png"}, {"id": 2, "file_name": "y"}]}, "lies outside of"),
+        ({"images": [{**IMAGE, "file_name": "../x.png"}, {**IMAGE, "id": 2}]}, "lies outside of"),
+        ({"images": [{**IMAGE, "width": "wide"}]}, "is not a COCO json: ValueError .*wide"),
+        *(
+            ({"images": [{key: value for key, value in IMAGE.items() if key != missing}]}, f"KeyError '{missing}'; expected")
+            for missing in IMAGE
+        ),
     ],
 )
 def test_coco_examples__bad_content(changes: dict[str, Any], complaint: str, tmp_path: Path) -> None:
@@ -171,6 +180,31 @@ def test_coco_examples__bad_files(tmp_path: Path) -> None:
         second.load()
 
 
+def oriented(path: Path, pixels: np.ndarray, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(pixels).save(path, exif=exif)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_coco_examples__masks_are_turned_with_the_picture(tmp_path: Path, orientation: int) -> None:
+    path = write_coco(tmp_path)
+    pixels = np.zeros((HEIGHT, WIDTH), np.uint8)
+    pixels[:5, :5] = pixels[10:15, 10:15] = 255  # the cats
+    oriented(tmp_path / "one.png", pixels, orientation)
+    file, masks = coco_examples(path, tmp_path)[0].load()
+    assert np.array_equal(masks["cat"], np.asarray(open_image(file)) > 0)
+
+
+def test_coco_examples__annotations_of_the_upright_picture(tmp_path: Path) -> None:
+    path = write_coco(tmp_path)
+    oriented(tmp_path / "one.png", np.zeros((WIDTH, HEIGHT), np.uint8), 6)  # stored lying down
+    masks = coco_examples(path, tmp_path)[0].load()[1]
+    expected = np.zeros((HEIGHT, WIDTH), bool)
+    expected[:5, :5] = expected[10:15, 10:15] = True
+    assert np.array_equal(masks["cat"], expected)
+
+
 # --- image-mask pairs -------------------------------------------------------------------------------------------------
 
 
@@ -189,6 +223,51 @@ def test_mask_examples__pairs_by_name(tmp_path: Path) -> None:
     masks = two.load()[1]
     assert np.array_equal(masks["cat"], cat)
     assert np.array_equal(masks["a big dog"], dog)
+
+
+def rgba(mask: np.ndarray, colour: np.ndarray, solid: bool = False) -> Image.Image:
+    alpha = np.full_like(mask, 255, np.uint8) if solid else mask.astype(np.uint8) * 255
+    return Image.fromarray(np.dstack([colour.astype(np.uint8)] * 3 + [alpha]))
+
+
+def palette(mask: np.ndarray, **options: Any) -> Image.Image:
+    image = Image.fromarray(mask.astype(np.uint8)).convert("P")
+    image.putpalette([255, 255, 255, 0, 0, 0])
+    image.info.update(options)
+    return image
+
+
+KINDS: dict[str, Any] = {
+    "small numbers of 16 bits": lambda mask: Image.fromarray(mask.astype(np.uint16) * 7),
+    "cut out": lambda mask: rgba(mask, np.zeros(mask.shape)),
+    "solid with alpha": lambda mask: rgba(mask, mask * 255, solid=True),
+    "grey with alpha": lambda mask: rgba(mask, mask * 9).convert("LA"),
+    "palette": palette,
+    "palette with a clear colour": lambda mask: palette(mask, transparency=1),
+    "one clear colour": lambda mask: Image.fromarray(mask.astype(np.uint8) * 255),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mask_examples__numbers_count_as_they_are(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "masks/cat").mkdir(parents=True)
+    picture().save(tmp_path / "pictures/one.png")
+    mask = random_mask(1)
+    options = {"transparency": 0} if kind == "one clear colour" else {}
+    KINDS[kind](mask).save(tmp_path / "masks/cat/one.png", **options)
+    (example,) = mask_examples(tmp_path / "pictures", tmp_path / "masks")
+    assert np.array_equal(example.load()[1]["cat"], mask)
+
+
+def test_mask_examples__turned_as_exif_says(tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "masks/cat").mkdir(parents=True)
+    mask = random_mask(1)
+    oriented(tmp_path / "pictures/one.png", mask.astype(np.uint8), 6)
+    oriented(tmp_path / "masks/cat/one.png", mask.astype(np.uint8), 6)
+    (example,) = mask_examples(tmp_path / "pictures", tmp_path / "masks")
+    assert np.array_equal(example.load()[1]["cat"], np.rot90(mask, -1))
 
 
 def test_mask_examples__bad(tmp_path: Path) -> None:

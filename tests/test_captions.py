@@ -48,6 +48,9 @@ def test_cifar100__the_hundred_names() -> None:
         ("a Rocket.", {"rocket"}),
         (["This is a photo of a maple_tree"], {"maple tree"}),
         (["two buses", "Roses!"], {"bus", "rose"}),
+        (["babies and butterflies", "Poppies", "boys"], {"baby", "butterfly", "poppy", "boy"}),
+        (["wolves"], {"wolf"}),
+        (["men", "two women and mice"], {"man", "woman", "mouse"}),
         (["a manatee", "seaside", "a cartoon"], set()),  # parts of words are not words
         (["a maple", "tree of oak"], set()),  # nor do names reach across texts
         (["an oak", "tree"], set()),

@@ -348,8 +348,9 @@ def test_reproduce__killed_three_times_equals_uninterrupted(tmp_path: Path) -> N
 def test_app__serves_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
     web = pytest.importorskip("cocoax.app")
     asked: list[Any] = []
-    waited: list[bool] = []
-    page = SimpleNamespace(blocks=SimpleNamespace(block_thread=lambda: waited.append(True)))
+    waited: list[str] = []
+    blocks = SimpleNamespace(block_thread=lambda: waited.append("until interrupted"))
+    page = SimpleNamespace(blocks=blocks, close=lambda: waited.append("closed"))
 
     def launch(encoder: str, **options: Any) -> tuple[Any, str]:
         asked.append((encoder, options))
@@ -360,4 +361,11 @@ def test_app__serves_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0, result.output
     assert asked == [("starter", {"samples": 200, "port": None, "kept": 3, "browser": False, "wait": False})]
     assert "http://127.0.0.1:7861/" in result.output
-    assert waited
+    assert waited == ["until interrupted", "closed"]
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "-1"])
+def test_app__port_out_of_range(port: str) -> None:
+    result = invoke("app", "--port", port)
+    assert result.exit_code == 2
+    assert "65535" in result.output

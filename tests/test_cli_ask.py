@@ -96,6 +96,27 @@ def test_ask__without_samples_uses_all_that_are_saved(
     assert "1040 samples" in result.output
 
 
+def test_ask__references_are_made_once(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture(9).save(tmp_path / "cup.png")
+    made: list[Any] = []
+    reference = cocoax.Encoder.reference
+    monkeypatch.setattr(
+        cocoax.Encoder, "reference", lambda self, *what, **how: made.append(what) or reference(self, *what, **how)
+    )
+    assert ask(image, "--like-image", str(tmp_path / "cup.png")).exit_code == 0
+    assert len(made) == 1
+
+
+def test_ask__again_into_the_same_folder_keeps_the_earlier_report(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    ask(image, "--like", "a cat")
+    result = ask(image, "--like", "a dog")
+    assert "a cat" in (tmp_path / "out" / "report.html").read_text()
+    assert "a dog" in (tmp_path / "out" / "report-2.html").read_text()
+    assert f"wrote {tmp_path / 'out' / 'report-2.html'}" in result.output
+
+
 def test_ask__pictures_on_both_sides(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
     (tmp_path / "cats").mkdir()
     for number in range(3):

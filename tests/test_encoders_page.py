@@ -36,7 +36,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         if "layer" in options:
             options["layer"] = options["layer"].replace("5", "1")  # the small model has two layers
         if family == "open_clip" and not (tmp_path / family).exists():
-            tiny.open_clip(tmp_path / family, import_library("open_clip", "open_clip", "open_clip"), {})
+            tiny.open_clip(tmp_path / family, import_library("open_clip"), {})
         if family == "timm":
             return load("timm:test_convnext", pretrained=False)
         return load(f"{family}:{tmp_path / family}" if family != "starter" else name, **options)

@@ -44,7 +44,8 @@ def test_explain_match__parts_add_up(encoder: TextEncoder) -> None:
         assert side.foil is not None
         torch.testing.assert_close(side.attribution.values, side.corpus.values - side.foil.values, rtol=0, atol=1e-5)
         assert side.attribution.score == pytest.approx(side.corpus.score - side.foil.score, abs=1e-5)
-        assert str(side).startswith(f"score {side.attribution.score:+.3f} = corpus {side.corpus.score:+.3f} - foil")
+        parts = f"corpus {side.corpus.score:+.3f}, foil {side.foil.score:+.3f}"
+        assert str(side) == f"score {side.attribution.score:+.3f}: {parts}"
 
 
 def test_explain_match__without_others_and_with_one(encoder: TextEncoder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,12 @@ def test_ask__run_of_another_encoder(towers: cocoax.Encoder) -> None:
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 RISE = cocoax.Rise(samples=40, grid=4)
+
+
+def test_ask__at_least_uses_all_samples_that_are_saved(towers: cocoax.Encoder) -> None:
+    ask(towers, IMAGE, Question("a cat"), replace(RISE, samples=60))
+    found = [ask(towers, IMAGE, Question("a cat"), RISE, at_least=at_least)[0] for at_least in (False, True)]
+    assert [answer.attribution.metadata["samples"] for answer in found] == [40, 60]
 
 
 def test_ask__score_is_split(towers: cocoax.Encoder) -> None:

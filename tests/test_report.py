@@ -181,6 +181,18 @@ def test_write_answers__json_holds_everything(tmp_path: Path) -> None:
     np.testing.assert_allclose(content["answers"][1]["values"], found[1].attribution.values.numpy(), rtol=1e-5)
 
 
+def test_write_answers__again_keeps_what_is_there(tmp_path: Path) -> None:
+    found = answers()
+    times = [write_answers(tmp_path / "out", title, found[1:]) for title in ("first", "second", "third")]
+    assert [[file.name for file in files[:3]] for files in times] == [
+        ["report.html", "answers.json", "1-a-rocket-of-bold-rather-than-a-dog.png"],
+        ["report-2.html", "answers-2.json", "1-a-rocket-of-bold-rather-than-a-dog-2.png"],
+        ["report-3.html", "answers-3.json", "1-a-rocket-of-bold-rather-than-a-dog-3.png"],
+    ]
+    assert sorted((tmp_path / "out").iterdir()) == sorted(file for files in times for file in files)
+    assert [json.loads(files[1].read_text())["title"] for files in times] == ["first", "second", "third"]
+
+
 def test_write_answers__none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="0 answers to write"):
         write_answers(tmp_path, "a title", [])

@@ -131,7 +131,9 @@ def bench(
 def web_page(
     encoder: Annotated[str, typer.Option(help="What to ask; `cocoax encoders` lists them.")] = "starter",
     samples: Annotated[int, typer.Option(help="Masked copies of a photo to look at.", min=50, max=5000)] = 1000,
-    port: Annotated[int | None, typer.Option(help="Port; by default the first free one from 7860 on.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port; by default the first free one from 7860 on.", min=1, max=65535)
+    ] = None,
     kept: Annotated[int, typer.Option(help="Visitors whose runs are kept.", min=1)] = 16,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in a browser.")] = True,
 ) -> None:
@@ -142,6 +144,7 @@ def web_page(
     page, address = launch(encoder, samples=samples, port=port, kept=kept, browser=browser, wait=False)
     console.print(f"The page is at {address} (Ctrl-C ends it)", highlight=False, soft_wrap=True, markup=False)
     page.blocks.block_thread()
+    page.close()
 
 
 @app.command()
@@ -244,8 +247,6 @@ def ask(
     """
     import matplotlib
 
-    from cocoax.attribution.removal import RemovalMethod
-    from cocoax.attribution.saved import saved_run
     from cocoax.encoders.images import open_image
     from cocoax.questions import Question, Side
     from cocoax.report import compare, region_rows, write_answers
@@ -274,11 +275,7 @@ def ask(
     picture = open_image(image)  # what is wrong with it is told before the encoder is loaded
     out.mkdir(parents=True, exist_ok=True)
     loaded = cocoax.load(encoder)
-    about: Any = loaded.explicand(picture)
-    if isinstance(chosen, RemovalMethod):
-        targets = [one.target(loaded) for one in questions]
-        about = saved_run(loaded, about, chosen, targets, at_least=samples is None)
-    answers = cocoax.ask(loaded, about, questions, chosen)
+    answers = cocoax.ask(loaded, loaded.explicand(picture), questions, chosen, at_least=samples is None)
     for answer in answers:
         console.print(f"\n[bold]{escape(answer.name)}[/]", highlight=False, soft_wrap=True)
         console.print(f"score {escape(answer.split())}", highlight=False, soft_wrap=True)

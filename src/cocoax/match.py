@@ -34,7 +34,7 @@ class Side:
         score = f"score {self.attribution.score:+.3f}"
         if self.foil is None:
             return score
-        return f"{score} = corpus {self.corpus.score:+.3f} - foil {self.foil.score:+.3f}"
+        return f"{score}: corpus {self.corpus.score:+.3f}, foil {self.foil.score:+.3f}"
 
 
 @dataclass(frozen=True, eq=False)

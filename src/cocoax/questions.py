@@ -81,7 +81,7 @@ class Side:
         return _OR.join([*captions, *([self._images_name()] if self.images else [])])
 
     def _images_name(self) -> str:
-        paths = [Path(one) for one in self.images if isinstance(one, str | Path)]
+        paths = [path for one in self.images if (path := _file(one)) is not None]
         if len(paths) == len(self.images) <= 2:
             return _OR.join(f"the pictures of {path.name}" if path.is_dir() else f"the picture {path.stem}" for path in paths)
         return "a picture" if len(self.images) == 1 else f"{len(self.images)} pictures"
@@ -101,6 +101,18 @@ class Side:
             keep = not isinstance(get_similarity(similarity), LinearSimilarity)
             found.append(encoder.reference(inputs, name=self._images_name(), keep_samples=keep))
         return found
+
+
+def _file(one: Any) -> Path | None:
+    """Where a picture comes from, which Pillow remembers of those it has opened."""
+    name = one if isinstance(one, str | Path) else getattr(one, "filename", None)
+    return Path(name) if name else None
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, str | Path) and isinstance(other, str | Path):
+        return Path(one) == Path(other)
+    return one is other or (isinstance(one, Image.Image) and isinstance(other, Image.Image) and one == other)
 
 
 def _files(one: Any) -> list[Any]:
@@ -157,8 +169,7 @@ class Question:
         object.__setattr__(self, "like", _side(self.like))
         object.__setattr__(self, "unlike", _side(self.unlike))
         same_images = len(self.like.images) == len(self.unlike.images) and all(
-            one is other or (isinstance(one, str | Path) and isinstance(other, str | Path) and Path(one) == Path(other))
-            for one, other in zip(self.like.images, self.unlike.images, strict=True)
+            map(_same, self.like.images, self.unlike.images)
         )
         if self.like and set(self.like.captions) == set(self.unlike.captions) and same_images:
             raise ValueError(f"Both sides of the question are {self.like.name!r}, so nothing is left; change one of them.")
@@ -198,7 +209,7 @@ class Question:
         """Both sides, as plain values."""
 
         def side(one: Side) -> dict[str, Any]:
-            images = [str(image) if isinstance(image, str | Path) else type(image).__name__ for image in one.images]
+            images = [str(_file(image) or type(image).__name__) for image in one.images]
             return {"name": one.name, "captions": list(one.captions), "images": images}
 
         like, unlike = side(self.like), side(self.unlike)
@@ -299,12 +310,14 @@ def ask(
     questions: Question | Sequence[Question],
     method: Method | None = None,
     *,
+    at_least: bool = False,
     progress: bool | None = None,
 ) -> list[Answer]:
     """Answer questions about one picture.
 
     ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` (Rise by
-    default) explains; runs of removal-based methods are kept and found again (``cocoax.attribution.saved``).
+    default) explains; runs of removal-based methods are kept and found again (``cocoax.attribution.saved``), those with more
+    samples than asked for as a whole if ``at_least``.
     """
     asked = [questions] if isinstance(questions, Question) else list(questions)
     if not asked:
@@ -314,7 +327,7 @@ def ask(
     targets = [question._difference(*part) for question, part in zip(asked, parts, strict=True)]
     method = Rise() if method is None else method
     if not isinstance(about, Run) and isinstance(method, RemovalMethod):
-        about = saved_run(encoder, about, method, targets, progress=progress)
+        about = saved_run(encoder, about, method, targets, at_least=at_least, progress=progress)
     if isinstance(about, Run):
         attributions, own = about.explain(targets), about.ends[0]
     else:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,8 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
     """Write all there is to a set of answers about one picture; returns the files.
 
     For each question the overlay as PNG and the map with its errors as safetensors (``cocoax.Attribution.load`` reads it);
-    for all of them ``answers.json``, which holds everything in numbers, and ``report.html``.
+    for all of them ``answers.json``, which holds everything in numbers, and ``report.html``. What is there from an earlier
+    time stays: the files of the second time end in ``-2``, and so on.
     """
     import matplotlib.pyplot as plt
 
@@ -68,10 +70,11 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
         raise ValueError("There are 0 answers to write; ask at least one question.")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    time = next(number for number in count(1) if not (folder / f"report{_ending(number)}.html").exists())
     files = []
     sections = []
     for number, answer in enumerate(answers, 1):
-        stem = folder / f"{number}-{_slug(answer.name)}"
+        stem = folder / f"{number}-{_slug(answer.name)}{_ending(time)}"
         figure, ax = plt.subplots(figsize=(5, 4.4), layout="constrained")
         overlay(answer.attribution, ax)
         files += [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.safetensors")]
@@ -79,12 +82,16 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
         plt.close(figure)
         answer.attribution.save(files[-1])
         sections.append(_answer_section(answer))
-    json_file = folder / "answers.json"
+    json_file = folder / f"answers{_ending(time)}.json"
     json_file.write_text(json.dumps({"title": title, "answers": [one.describe() for one in answers]}), encoding="utf-8")
-    report = write_report(folder / "report.html", title, sections)
+    report = write_report(folder / f"report{_ending(time)}.html", title, sections)
     for section in sections:
         plt.close(section.figure)
     return [report, json_file, *files]
+
+
+def _ending(time: int) -> str:
+    return "" if time == 1 else f"-{time}"
 
 
 def region_rows(answer: Answer) -> list[list[str]]:

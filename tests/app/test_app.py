@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,8 @@ import pytest
 from PIL import Image
 
 import cocoax
-from cocoax.app import Page, theme
+from cocoax import app
+from cocoax.app import Page, launch, theme
 from cocoax.app.studio import CHUNK, PICTURES, Studio
 from tests.app.colours import Colours, encoder, flag
 
@@ -239,6 +241,53 @@ def test_pictures__dropped_and_removed(page: Page) -> None:
     assert "sky" not in figure(page, updates)
 
 
+def drop(page: Page, index: int = 0) -> None:
+    path = upload(page, flag("blue", "blue"), "sky.png")
+    page.on_dropped(index, "like", "", "red", event(files=[{"path": path, "name": "sky.png"}]), request())
+
+
+def test_pictures__outlive_their_files(page: Page) -> None:
+    with_photo(page)
+    drop(page)
+    drop(page)
+    for path in page.folder.rglob("*.png"):
+        path.unlink()  # as Gradio does after an hour
+    run = page.on_more(request())
+    next(run)
+    shown = next(run)
+    assert f"<b>{3 * CHUNK}</b> of" in shown[page.status]
+    assert "the picture sky / the picture sky" in figure(page, shown)
+    updates = page.on_removed(0, "like", "", "red", event(index=0), request())
+    assert "the picture sky" in figure(page, updates)
+    assert "the picture sky / the picture sky" not in figure(page, updates)
+
+
+def outputs_of(page: Page, name: str) -> set[Any]:
+    (found,) = [function.outputs for function in page.blocks.fns.values() if function.name == name]
+    return set(found)
+
+
+def test_pictures__are_gone_from_the_page_too_when_a_sample_is_chosen(page: Page) -> None:
+    with_photo(page)
+    drop(page)
+    updates = list(page.on_sample(event(name="coffee"), request()))
+    for side in ("like", "unlike"):
+        assert "data-remove" not in updates[0][page.panels[0][f"{side} pictures"]]
+    assert set(updates[0]) <= outputs_of(page, "on_sample")
+    assert page.studio.visitor("a").pictures[0] == {"like": [], "unlike": []}
+
+
+def test_pictures__are_gone_from_the_page_too_when_the_second_question_is_closed(page: Page) -> None:
+    with_photo(page)
+    page.on_compare(True, request())
+    drop(page, 1)
+    assert "data-remove" in page.on_compare(True, request())[page.panels[1]["like pictures"]]
+    updates = page.on_compare(False, request())
+    for side in ("like", "unlike"):
+        assert "data-remove" not in updates[page.panels[1][f"{side} pictures"]]
+    assert set(updates) <= outputs_of(page, "on_compare")
+
+
 def test_pictures__bad_ones(page: Page, tmp_path: Path) -> None:
     with_photo(page)
     text = page.folder / "text.png"
@@ -301,6 +350,60 @@ def test_download__nothing_yet(page: Page) -> None:
     updates = page.on_download(0, "png", request())
     assert updates[page.file] is None
     assert "There is nothing to download yet" in figure(page, updates)
+
+
+# --- launching --------------------------------------------------------------------------------------------------------
+
+VARIABLES = ("GRADIO_TEMP_DIR", "COCOAX_CACHE")
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One variable is set and one is not; what is served is not, but its folder is noted."""
+    folders: list[str] = []
+    monkeypatch.setenv("COCOAX_CACHE", "mine")
+    monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
+
+    def serve(made: Page, *_options: Any) -> str:
+        folders.append(str(made.folder))
+        assert {os.environ[name] for name in VARIABLES} == {str(made.folder)}
+        return "http://127.0.0.1:1/"
+
+    monkeypatch.setattr(app, "_serve", serve)
+    monkeypatch.setattr(app, "Page", lambda studio, folder: SimpleNamespace(folder=folder, blocks=gone()))
+    return folders
+
+
+def gone() -> Any:
+    return SimpleNamespace(close=lambda **_options: None, block_thread=lambda: None)
+
+
+def restored(folders: list[str]) -> bool:
+    return [os.environ.get(name) for name in VARIABLES] == [None, "mine"] and not Path(folders[0]).exists()
+
+
+def test_launch__environment_is_restored_on_close(served: list[str]) -> None:
+    made, _ = launch(encoder(), wait=False)
+    assert Path(served[0]).is_dir()
+    assert not restored(served)
+    Page.close(made)
+    assert restored(served)
+
+
+def test_launch__environment_is_restored_after_waiting(served: list[str]) -> None:
+    launch(encoder())
+    assert restored(served)
+
+
+def test_launch__environment_is_restored_on_failure(served: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(made: Page, *_options: Any) -> str:
+        served.append(str(made.folder))
+        raise OSError("Cannot find empty port")
+
+    monkeypatch.setattr(app, "_serve", fail)
+    with pytest.raises(OSError, match="Cannot find empty port"):
+        launch(encoder())
+    assert restored(served)
 
 
 def test_theme__has_no_fonts_from_elsewhere() -> None:

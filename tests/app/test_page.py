@@ -12,7 +12,7 @@ from PIL import Image
 import cocoax
 from cocoax.app import page
 from cocoax.app.drawing import Reading, View
-from cocoax.app.studio import Progress, Studio, Visitor
+from cocoax.app.studio import Progress, Studio, Visitor, reference_picture
 from cocoax.questions import Answer
 from tests.app.colours import encoder, flag
 
@@ -168,7 +168,7 @@ def test_chooser__samples_and_drop_zone() -> None:
 
 def test_pictures__each_can_be_removed(tmp_path: Path) -> None:
     flag().save(tmp_path / 'a"b.png')
-    shown = page.pictures([tmp_path / 'a"b.png'] * 2)
+    shown = page.pictures([reference_picture(tmp_path / 'a"b.png')] * 2)
     assert 'data-remove="0"' in shown
     assert 'data-remove="1"' in shown
     assert 'title="a&quot;b"' in shown

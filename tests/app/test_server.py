@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -75,7 +76,14 @@ def test_message__with_an_address_for_a_file_is_refused(address: str) -> None:
 
 
 def test_encoder__cannot_be_chosen_by_a_visitor(address: str) -> None:
+    """Everything that a visitor can send is here; none of it names an encoder."""
     config = json.loads(fetch(f"{address}config")[1])
-    told = json.dumps(config)
-    for word in ("clip:", "hf:", "timm:", "efficientnet"):
-        assert word not in told
+    components = {one["id"]: one for one in config["components"]}
+    taken = [components[number] for one in config["dependencies"] if one["backend_fn"] for number in one["inputs"]]
+    words = {f"cx-{side}-{index}" for side in ("like", "unlike") for index in range(2)}
+    looks = {"cx-compare", "cx-opacity", "cx-colours", "cx-grid", "cx-same"}
+    assert {one["props"]["elem_id"] for one in taken if one["type"] != "state"} == words | looks
+    events = {re.sub(r"_\d+$", "", one["api_name"]) for one in config["dependencies"] if one["backend_fn"]}
+    photos = {"on_photo", "on_sample", "on_refused", "on_more", "on_stop", "on_leave"}
+    questions = {"on_ask", "on_dropped", "on_removed", "on_too_large", "on_compare"}
+    assert events == photos | questions | {"on_view", "on_point", "on_curves", "on_download"}

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 import cocoax
-from cocoax.app.studio import CHUNK, MOST, Progress, Studio, Visitor, captions
+from cocoax.app import studio as module
+from cocoax.app.studio import CHUNK, MOST, Progress, Studio, Visitor, captions, reference_picture
 from tests.app.colours import Colours, Names, encoder, flag
 
 SAMPLES = 4 * CHUNK
@@ -56,7 +58,6 @@ def test_sample__tells_how_far_it_is(studio: Studio) -> None:
     assert all(error is not None and error > 0 for error in errors)
     assert told[1].seconds is not None
     assert told[-2].seconds == 0
-    assert not visitor.running
 
 
 def test_sample__is_the_run_that_the_method_makes(studio: Studio) -> None:
@@ -214,7 +215,6 @@ def test_failed_run__can_be_tried_again(studio: Studio, monkeypatch: pytest.Monk
     next(run)
     with pytest.raises(RuntimeError, match="out of order"):
         next(run)
-    assert not visitor.running
     monkeypatch.setattr(Colours, "forward", forward)
     assert list(studio.sample(visitor))[-1].samples == SAMPLES
 
@@ -267,13 +267,29 @@ def test_ask__with_pictures(studio: Studio, tmp_path: Path) -> None:
     visitor = looked_at(studio)
     for name in ("red", "blue"):
         flag(name, name).save(tmp_path / f"{name}.png")
-    visitor.pictures[0] = {"like": [tmp_path / "blue.png"], "unlike": [tmp_path / "red.png"]}
+    red, blue = (reference_picture(tmp_path / f"{name}.png") for name in ("red", "blue"))
+    visitor.pictures[0] = {"like": [blue], "unlike": [red]}
     studio.ask(visitor, 0, "", "")
     left, right = halves(visitor)
     assert left < 0 < right
     before = seen(studio)
     studio.ask(visitor, 0, "green", "")  # words beside them; the pictures are not encoded again
     assert seen(studio) == before
+
+
+def test_reference_picture__is_small_and_has_no_place(tmp_path: Path) -> None:
+    flag(size=(2000, 1000)).save(tmp_path / "a flag.png")
+    image = reference_picture(tmp_path / "a flag.png")
+    assert image.size == (512, 256)
+    question = cocoax.Question(images_only(image))
+    assert question.name == "the picture a flag"
+    assert question.describe()["like"]["images"] == ["a flag.png"]  # not where it lies
+    with pytest.raises(ValueError, match="Both sides of the question are 'the picture a flag'"):
+        cocoax.Question(images_only(image), images_only(reference_picture(tmp_path / "a flag.png")))
+
+
+def images_only(image: Image.Image) -> cocoax.Side:
+    return cocoax.Side(images=[image])
 
 
 @pytest.mark.parametrize(
@@ -297,6 +313,27 @@ def test_ask__an_encoder_without_words() -> None:
     assert not studio.takes_words
     with pytest.raises(ValueError, match="The encoder 'sight' knows no words; drop pictures instead"):
         studio.ask(studio.visitor("a"), 0, "red", "")
+
+
+@pytest.mark.parametrize("meanwhile", ["another question", "another photo", "dropped", "left"])
+def test_answer__that_comes_too_late_is_not_kept(studio: Studio, meanwhile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    visitor = looked_at(studio)
+
+    def late(*what: Any) -> list[cocoax.Answer]:
+        found = cocoax.ask(*what)
+        if meanwhile == "another question":
+            visitor.questions[0], visitor.answers[0] = cocoax.Question("red"), None
+        elif meanwhile == "another photo":
+            studio.choose(visitor, flag("blue", "red"))
+        elif meanwhile == "dropped":
+            studio.drop(visitor, 0)
+        else:
+            studio.leave("a")
+        return found
+
+    monkeypatch.setattr(module, "ask", late)
+    studio.answer(visitor)
+    assert visitor.answers == [None, None]
 
 
 def test_drop__forgets_a_question(studio: Studio) -> None:

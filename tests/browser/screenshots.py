@@ -125,7 +125,7 @@ def main(folder: Path) -> None:
         phone.wait_for_function("Number(document.querySelector('.cx-status b')?.innerText) >= 300", timeout=240_000)
         shoot(phone, folder / "app-phone.jpg", full=True)
         browser.close()
-    page.blocks.close()
+    page.close()
 
 
 def shoot_part(window: Window, selector: str, path: Path) -> None:

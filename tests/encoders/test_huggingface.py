@@ -19,7 +19,7 @@ from torch import Tensor
 import cocoax
 from cocoax import Encoder
 from cocoax.data import photo
-from cocoax.encoders import huggingface
+from cocoax.encoders import huggingface, sentence
 from cocoax.encoders.huggingface import preprocess_of
 from tests.encoders import tiny
 
@@ -230,7 +230,7 @@ def bert(tmp_path: Path) -> Path:
 
 def test_load__a_text_model_goes_to_the_text_loader(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(huggingface, "_text_loader", lambda: lambda *what, **options: asked.append((what, options)))
+    monkeypatch.setattr(sentence, "load_hf_text", lambda *what, **options: asked.append((what, options)))
     load(bert, pooling="mean")
     assert asked == [((str(bert),), {"pooling": "mean"})]
 

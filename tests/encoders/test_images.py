@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 from torch import Tensor
 
 from cocoax import Encoder, Explicand, ImagePreprocess
@@ -199,6 +199,27 @@ def test_open_image__text_named_jpg(tmp_path: Path) -> None:
     rejected(tmp_path / "empty.jpg", ValueError, r"empty\.jpg is not an image that can be read; expected JPEG, PNG")
 
 
+def test_open_image__formats_that_start_other_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *what, **_options: started.append(what))
+    Image.fromarray(pixels()).save(tmp_path / "a.eps")
+    (tmp_path / "a.eps").rename(tmp_path / "a.png")
+    rejected(tmp_path / "a.png", ValueError, r"a\.png is not an image that can be read; expected JPEG, PNG")
+    assert not started
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png", "webp", "bmp", "gif", "tiff", "ppm"])
+def test_open_image__usual_formats_whatever_the_file_is_called(tmp_path: Path, kind: str) -> None:
+    Image.fromarray(pixels()).save(tmp_path / "a.png", kind)
+    assert open_image(tmp_path / "a.png").size == (10, 12)
+
+
+def test_open_image__several_pictures_in_a_jpeg(tmp_path: Path) -> None:
+    first, second = (Image.fromarray(pixels(seed=seed)) for seed in range(2))
+    first.save(tmp_path / "a.jpg", "MPO", save_all=True, append_images=[second])  # as phones write them
+    assert open_image(tmp_path / "a.jpg").size == (10, 12)
+
+
 @pytest.mark.parametrize("content", [b"P6\n3x 24\n255\n", b"P6\n32 24\n255", b"P6\n32 24\n2"])
 def test_open_image__damaged_ppm(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "broken.ppm").write_bytes(content)
@@ -358,6 +379,24 @@ def test_preprocess__height_and_width() -> None:
     expected = by_hand(image, (10, 20), (1, 3), (8, 14), MEAN, STD, Image.Resampling.LANCZOS)
     np.testing.assert_allclose(preprocess(image).numpy(), expected, atol=1e-5)
     assert preprocess.box(image.size) == pytest.approx((0.1, 0.15, 0.9, 0.85))
+
+
+def test_preprocess__narrow_picture_that_would_become_huge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("RGB", (2, 4000)).save(tmp_path / "narrow.png")
+    assert (tmp_path / "narrow.png").stat().st_size < 300
+    encoder = Encoder(SmallNet(), ImagePreprocess(resize=256, crop=8))
+    monkeypatch.setattr(Image.Image, "resize", lambda *_what: pytest.fail("it was resized"))
+    with pytest.raises(
+        ValueError, match=r"2 x 4000 pixels would have 256 x 512000 once it is resized, more than the 100,000,000"
+    ):
+        encoder.represent([tmp_path / "narrow.png"])
+
+
+def test_preprocess__narrow_picture_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MAX_PIXELS", 10 * 200)
+    assert ImagePreprocess(resize=10, crop=8)(Image.new("RGB", (2, 40))).shape == (3, 8, 8)
+    with pytest.raises(ValueError, match="10 x 205 once it is resized"):
+        ImagePreprocess(resize=10, crop=8)(Image.new("RGB", (2, 41)))
 
 
 def test_preprocess__grey() -> None:

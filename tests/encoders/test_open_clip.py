@@ -26,7 +26,7 @@ CAPTIONS = ["a cat", "Dog!", "the fox jumps"]
 
 @pytest.fixture(scope="module")
 def library() -> Any:
-    return import_library("open_clip", "open_clip", "open_clip")
+    return import_library("open_clip")
 
 
 @pytest.fixture(scope="module")

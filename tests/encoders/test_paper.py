@@ -286,7 +286,7 @@ def test_resnet__computes_what_torchvision_does(
 @pytest.mark.parametrize("family", ["resnet18", "resnet50"])
 def test_resnet__computes_what_timm_does(family: str, tmp_path: Path) -> None:
     """timm's ResNets have the names and the architecture of torchvision's."""
-    timm = import_library("timm", "timm", "timm")
+    timm = import_library("timm")
     model = made(lambda: timm.create_model(family, num_classes=5))
     with torch.no_grad():
         for name, tensor in model.state_dict().items():

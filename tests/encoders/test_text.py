@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -357,6 +360,59 @@ def test_differentiable__own_embeddings_give_the_own_representation() -> None:
     assert other.members is not None
     torch.testing.assert_close(swapped[:, 1:6], encoder.differentiable(other)[1].tensor[:, 1:6])
     assert torch.equal(swapped[:, [0, -1]], embedded.tensor[:, [0, -1]])
+
+
+class Waiting(Large):
+    """Says that it runs, and waits before it looks at its embeddings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running, self.go = threading.Event(), threading.Event()
+
+    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
+        self.running.set()
+        assert self.go.wait(20)
+        return super().forward(tokens)
+
+
+def test_differentiable__other_threads_do_not_see_its_embeddings() -> None:
+    module = Waiting()
+    encoder = TextEncoder(module, bert_tokenizer(), limit=32)
+    explicand = encoder.explicand("The violinist parked.")
+    view, embedded = encoder.differentiable(explicand)
+    plain = TextEncoder(Large(), bert_tokenizer(), limit=32)
+    with ThreadPoolExecutor(3) as pool:
+        other = pool.submit(encoder.represent, ["a dog dog cat."])
+        assert module.running.wait(20)
+        own = pool.submit(view.encode, [embedded.tensor])
+        time.sleep(0.1)  # it would have put its embeddings there by now
+        module.go.set()
+        torch.testing.assert_close(other.result(20), plain.represent(["a dog dog cat."]))
+        torch.testing.assert_close(own.result(20), plain.encode([explicand.tensor]))
+
+
+def test_differentiable__embeddings_are_those_of_the_layer_while_another_thread_runs() -> None:
+    module = Waiting()
+    encoder = TextEncoder(module, bert_tokenizer(), limit=32)
+    explicands = [encoder.explicand(text) for text in ("The violinist parked.", "a dog dog cat.")]
+    view, embedded = encoder.differentiable(explicands[0])
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.submit(view.encode, [embedded.tensor])
+        assert module.running.wait(20)
+        other = pool.submit(encoder.differentiable, explicands[1])
+        time.sleep(0.1)
+        module.go.set()
+        running.result(20)
+        assert torch.equal(other.result(20)[1].tensor.T, module.embedding(explicands[1].tensor))
+
+
+def test_differentiable__is_never_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Large()
+    module.norm = nn.BatchNorm1d(4)
+    encoder = TextEncoder(module, bert_tokenizer(), limit=32)
+    view, embedded = encoder.differentiable(encoder.explicand("The violinist parked."))
+    monkeypatch.setattr(TextEncoder, "_fold", lambda *_what: pytest.fail("a copy was made"))
+    assert view.folded(view.space, embedded.tensor) is view
 
 
 def test_embedding_layer__named_found_and_missing(words: Words) -> None:

@@ -35,7 +35,7 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def timm() -> Any:
-    return import_library("timm", "timm", "timm")
+    return import_library("timm")
 
 
 @pytest.fixture(scope="module")

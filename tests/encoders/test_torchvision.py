@@ -44,7 +44,7 @@ def no_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_torchvision")
 def test_import_library__without_torchvision(library: str) -> None:
-    loaded: Any = import_library(library, "mine", "mine")
+    loaded: Any = import_library(library)
     assert loaded.MODE == "InterpolationMode.BICUBIC"
     assert loaded.FOUND is False
     with pytest.raises(ImportError, match=r"Compose is part of torchvision, which cannot be imported here; install"):
@@ -54,7 +54,7 @@ def test_import_library__without_torchvision(library: str) -> None:
 @pytest.mark.usefixtures("no_torchvision")
 def test_import_library__leaves_no_trace(library: str) -> None:
     finders = list(sys.meta_path)
-    import_library(library, "mine", "mine")
+    import_library(library)
     assert sys.meta_path == finders
     assert [name for name in sys.modules if name.partition(".")[0] == "torchvision"] == ["torchvision"]
     with pytest.raises(ImportError):
@@ -71,20 +71,20 @@ def test_import_library__with_torchvision(library: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(transforms, "InterpolationMode", type("Mode", (), {"BICUBIC": "its own"}), raising=False)
     monkeypatch.setattr(sys.modules["torchvision"], "transforms", transforms, raising=False)
     monkeypatch.setattr(transforms, "functional", sys.modules["torchvision.transforms.functional"], raising=False)
-    loaded: Any = import_library(library, "mine", "mine")
+    loaded: Any = import_library(library)
     assert loaded.MODE == "its own"
     assert loaded.FOUND is True
 
 
 def test_import_library__not_installed() -> None:
     assert find_spec("no_such_library") is None
-    with pytest.raises(ImportError, match=r"'mine:' need the package no_such_library.*pip install 'cocoax\[extra\]'"):
-        import_library("no_such_library", "mine", "extra")
+    with pytest.raises(ImportError, match=r"'no_such_library:' need the package.*'cocoax\[no_such_library\]'"):
+        import_library("no_such_library")
 
 
 @pytest.mark.usefixtures("no_torchvision")
 def test_import_library__that_needs_torchvision_at_once(tmp_path: Path, library: str) -> None:
     (tmp_path / f"{library}.py").write_text(LIBRARY + "\nTRANSFORM = Compose([])\n")
     with pytest.raises(ImportError, match=r"Compose is part of torchvision.*install the build that fits") as caught:
-        import_library(library, "mine", "mine")
-    assert "'mine:' need the package" in str(caught.value)
+        import_library(library)
+    assert f"'{library}:' need the package" in str(caught.value)

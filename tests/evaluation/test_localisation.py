@@ -244,6 +244,15 @@ def test_localise__changed_picture_is_computed_again(tmp_path: Path) -> None:
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
 
 
+def test_localise__another_baseline_picture_is_computed_again(tmp_path: Path) -> None:
+    encoder = two_towers()
+    shape = encoder.explicand(picture(0)).tensor.shape
+    black, white = (replace(RISE, baseline=cocoax.Fixed(torch.full(shape, value))) for value in (0.0, 1.0))
+    for method in (black, white, black):
+        localise(encoder, [example(0)], method, folder=tmp_path)
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+
+
 def test_localise__tells_of_pictures_with_nothing_to_see() -> None:
     def load() -> tuple[Image.Image, dict[str, np.ndarray]]:
         mask = np.zeros((24, 24), bool)

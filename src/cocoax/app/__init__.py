@@ -13,6 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,8 @@ import cocoax
 from cocoax.app import page
 from cocoax.app.drawing import GRIDS, PALETTES, View
 from cocoax.app.guard import Guard
-from cocoax.app.studio import MORE, PANELS, PICTURES, Studio, Visitor
+from cocoax.app.studio import MORE, PANELS, PICTURES, Studio, Visitor, reference_picture
 from cocoax.encoders import Encoder
-from cocoax.encoders.images import open_image
 
 try:
     import gradio as gr
@@ -53,12 +53,16 @@ class Page:
     def __init__(self, studio: Studio, folder: Path) -> None:
         self.studio = studio
         self.folder = folder.resolve()
-        self.temporary: Any = None
+        self.held = ExitStack()  # what lasts as long as the page
         self.samples = _samples()
         with gr.Blocks(title="Cocoax", analytics_enabled=False, delete_cache=(600, 3600)) as self.blocks:
             self._lay_out()
             self._wire()
         self.blocks.queue(max_size=64, api_open=False, default_concurrency_limit=32)
+
+    def close(self) -> None:
+        """End the page: its server, its folder and its environment variables."""
+        self.held.close()
 
     # --- layout -------------------------------------------------------------------------------------------------------
 
@@ -130,7 +134,8 @@ class Page:
     def _wire(self) -> None:
         figures = [panel["figure"] for panel in self.panels]
         run = [self.status, self.stop, self.more, *figures]
-        first = [self.panels[0]["like"], self.panels[0]["unlike"]]
+        dropped = [[panel["like pictures"], panel["unlike pictures"]] for panel in self.panels]
+        first = [self.panels[0]["like"], self.panels[0]["unlike"], *dropped[0]]
         quiet: Any = {"show_progress": "hidden", "api_visibility": "private"}
         again: Any = {**quiet, "trigger_mode": "multiple"}  # also while an earlier one has not ended
         last: Any = {**quiet, "trigger_mode": "always_last"}
@@ -142,7 +147,7 @@ class Page:
         view: list[Any] = [self.opacity, self.palette, self.grid, self.same]
         for control in view:
             control.input(self.on_view, view, [*figures, self.legend], **last)
-        self.compare.input(self.on_compare, self.compare, [self.panels[1]["column"], *figures], **last)
+        self.compare.input(self.on_compare, self.compare, [self.panels[1]["column"], *figures, *dropped[1]], **last)
         self.measure.click(self.on_curves, None, self.curves, api_visibility="private")
         for index, panel in enumerate(self.panels):
             sides = [panel["like"], panel["unlike"]]
@@ -185,7 +190,8 @@ class Page:
                 self.studio.ask(visitor, 0, *SAMPLES[name])
 
         words = dict(zip((self.panels[0]["like"], self.panels[0]["unlike"]), SAMPLES.get(name, ("", "")), strict=True))
-        yield from self._look(visitor, choose, words if self.studio.takes_words else {})
+        asked = {**words, **self.pictures(Visitor(), 0)}  # the sample's question has words only
+        yield from self._look(visitor, choose, asked if self.studio.takes_words else {})
 
     def on_more(self, request: gr.Request) -> Iterator[Updates]:
         """More samples were asked for."""
@@ -240,18 +246,17 @@ class Page:
             new = [self.uploaded(one["path"]) for one in event._data["files"]]
             if len(there) + len(new) > PICTURES:
                 raise ValueError(f"At most {PICTURES} pictures fit on one side; these would be {len(there) + len(new)}.")
-            for path in new:
-                open_image(path)  # so that one that cannot be read is told before it is in the question
+            pictures = [reference_picture(path) for path in new]
         except (*TOLD, KeyError) as error:
             return {self.panels[index]["figure"]: page.figure(visitor, index, self.sentence(error))}
-        visitor.pictures[index][side] = [*there, *new]
+        visitor.pictures[index][side] = [*there, *pictures]
         return self._with_pictures(index, side, like, unlike, request)
 
     def on_removed(self, index: int, side: str, like: str, unlike: str, event: gr.EventData, request: gr.Request) -> Updates:
         """A reference picture was taken away."""
         pictures = self.visitor(request).pictures[index]
         number = event._data.get("index")
-        pictures[side] = [path for place, path in enumerate(pictures[side]) if place != number]
+        pictures[side] = [image for place, image in enumerate(pictures[side]) if place != number]
         return self._with_pictures(index, side, like, unlike, request)
 
     def _with_pictures(self, index: int, side: str, like: str, unlike: str, request: gr.Request) -> Updates:
@@ -273,7 +278,8 @@ class Page:
         visitor = self.visitor(request)
         if not wanted:
             self.studio.drop(visitor, 1)
-        return {self.panels[1]["column"]: gr.Column(visible=bool(wanted)), **self.figures(visitor)}
+        column = {self.panels[1]["column"]: gr.Column(visible=bool(wanted))}
+        return {**column, **self.figures(visitor), **self.pictures(visitor, 1)}
 
     def on_point(self, event: gr.EventData, request: gr.Request) -> Updates:
         """A place on a map was clicked; all maps tell what they say there."""
@@ -312,6 +318,12 @@ class Page:
             panel["figure"]: page.figure(visitor, number)
             for number, panel in enumerate(self.panels)
             if index in (None, number)
+        }
+
+    def pictures(self, visitor: Visitor, index: int) -> Updates:
+        """The reference pictures of a question, shown again."""
+        return {
+            self.panels[index][f"{side} pictures"]: page.pictures(given) for side, given in visitor.pictures[index].items()
         }
 
     def uploaded(self, path: Any) -> Path:
@@ -367,7 +379,9 @@ def launch(
     browser: bool = False,
     wait: bool = True,
 ) -> tuple[Page, str]:
-    """Serve the page; returns it and its address, at once if not to ``wait``.
+    """Serve the page; returns it and its address, at once if not to ``wait``: ``page.close()`` then ends it.
+
+    While it lasts, the environment variables GRADIO_TEMP_DIR and COCOAX_CACHE name its own folder, which goes when it ends.
 
     Args:
         encoder: an encoder, or what :func:`cocoax.load` takes; visitors cannot choose another.
@@ -379,19 +393,43 @@ def launch(
         wait: until interrupted.
 
     """
+    loaded = cocoax.load(encoder) if isinstance(encoder, str) else encoder
+    with ExitStack() as held:
+        folder = held.enter_context(tempfile.TemporaryDirectory(prefix="cocoax-app-"))
+        # Uploads, and what becomes of them, go when the page goes.
+        held.enter_context(_environment(GRADIO_TEMP_DIR=folder, COCOAX_CACHE=folder))
+        made = Page(Studio(loaded, cocoax.Rise(samples=samples), kept), Path(folder))
+        held.callback(made.blocks.close, verbose=False)
+        address = _serve(made, host, port, browser)
+        if wait:
+            made.blocks.block_thread()
+        else:
+            made.held = held.pop_all()
+    return made, address
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Environment variables for a while; they are given back as they were."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _serve(made: Page, host: str, port: int | None, browser: bool) -> str:
     from starlette.middleware import Middleware
 
-    loaded = cocoax.load(encoder) if isinstance(encoder, str) else encoder
-    folder = tempfile.TemporaryDirectory(prefix="cocoax-app-")
-    for variable in ("GRADIO_TEMP_DIR", "COCOAX_CACHE"):  # uploads, and what becomes of them, go when the page goes
-        os.environ[variable] = folder.name
-    made = Page(Studio(loaded, cocoax.Rise(samples=samples), kept), Path(folder.name))
-    made.temporary = folder  # goes when the page goes
     _, address, _ = made.blocks.launch(
         server_name=host,
         server_port=port,
         inbrowser=browser,
-        prevent_thread_lock=not wait,
+        prevent_thread_lock=True,
         quiet=True,
         share=False,
         max_file_size=f"{MEGABYTES}mb",
@@ -408,4 +446,4 @@ def launch(
         head=f"<style>{page.asset('style.css')}</style>",  # css= would lose what depends on the width of a container
         app_kwargs={"middleware": [Middleware(Guard)], "docs_url": None, "redoc_url": None, "openapi_url": None},
     )
-    return made, address
+    return str(address)

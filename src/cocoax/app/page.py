@@ -14,7 +14,6 @@ from PIL import Image, ImageOps
 
 from cocoax.app.drawing import PALETTES, Reading, View, colours, data_uri, draw, limit_of, read
 from cocoax.app.studio import Progress, Visitor
-from cocoax.encoders.images import open_image
 from cocoax.evaluation import Curve
 from cocoax.questions import ITSELF, Answer
 
@@ -76,16 +75,17 @@ def status(visitor: Visitor, progress: Progress | None = None, message: str = ""
     return "".join(parts)
 
 
-def pictures(paths: Sequence[Path]) -> str:
+def pictures(given: Sequence[Image.Image]) -> str:
     """Reference pictures of one side, each with a button to take it away, and where to drop more."""
+    names = [escape(Path(getattr(image, "filename", "")).stem) for image in given]
     shown = "".join(
-        f'<span class="cx-ref"><img alt="{escape(path.stem)}" title="{escape(path.stem)}" src="{thumbnail(path, 72, 72)}">'
-        f'<button type="button" data-remove="{index}" aria-label="remove {escape(path.stem)}">×</button></span>'
-        for index, path in enumerate(paths)
+        f'<span class="cx-ref"><img alt="{name}" title="{name}" src="{thumbnail(image, 72, 72)}">'
+        f'<button type="button" data-remove="{index}" aria-label="remove {name}">×</button></span>'
+        for index, (name, image) in enumerate(zip(names, given, strict=True))
     )
     return (
         f'{shown}<label class="cx-add" tabindex="0"><input type="file" accept="image/*" multiple>'
-        f"+ {'more' if paths else 'or drop pictures'}</label>"
+        f"+ {'more' if given else 'or drop pictures'}</label>"
     )
 
 
@@ -276,10 +276,9 @@ def notice(message: str) -> str:
     return f'<p class="cx-notice" role="alert">{escape(message)}</p>' if message else ""
 
 
-def thumbnail(photo: Image.Image | Path, width: int = 132, height: int = 96) -> str:
+def thumbnail(photo: Image.Image, width: int = 132, height: int = 96) -> str:
     """A small copy, cut to size, as part of the page."""
-    image = photo if isinstance(photo, Image.Image) else open_image(photo)
-    return data_uri(ImageOps.fit(image.convert("RGB"), (width, height)))
+    return data_uri(ImageOps.fit(photo.convert("RGB"), (width, height)))
 
 
 def number(value: float, error: float | None = None) -> str:

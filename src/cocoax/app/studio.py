@@ -16,11 +16,13 @@ from threading import Lock
 from typing import Any
 
 import torch
+from PIL import Image
 
 from cocoax.app.drawing import View
 from cocoax.attribution import Attribution, Rise, Run
 from cocoax.attribution.rise import relative_error
 from cocoax.encoders import Encoder, Explicand
+from cocoax.encoders.images import open_image
 from cocoax.evaluation import Curve, curves
 from cocoax.questions import Answer, Question, Side, ask
 
@@ -29,6 +31,7 @@ CHUNK = 24  # masked copies encoded before anybody else gets their turn; half a 
 MORE = 500  # samples that "more" adds
 MOST = 5000  # samples of a run in all
 PICTURES = 12  # reference pictures on one side of a question
+LONGEST = 512  # their longer side, in pixels: many are kept, and encoders look at no more
 CURVE_STEPS = 20
 
 
@@ -61,12 +64,13 @@ class Visitor:
     goal: int = 0
     job: int = 0  # whoever samples for this visitor stops when this has moved on
     stopping: bool = False
-    running: bool = False
     view: View = field(default_factory=View)
     place: tuple[float, float] | None = None
     questions: list[Question | None] = field(default_factory=lambda: [None] * PANELS)
     answers: list[Answer | None] = field(default_factory=lambda: [None] * PANELS)
-    pictures: list[dict[str, list[Path]]] = field(default_factory=lambda: [{"like": [], "unlike": []} for _ in range(PANELS)])
+    pictures: list[dict[str, list[Image.Image]]] = field(
+        default_factory=lambda: [{"like": [], "unlike": []} for _ in range(PANELS)]
+    )
 
 
 class Studio:
@@ -111,8 +115,8 @@ class Studio:
         """A visitor closed the page: what is theirs is dropped, and their run ends."""
         with self._door:
             gone = self._visitors.pop(key, None)
-        if gone is not None:
-            _forget(gone)
+            if gone is not None:
+                _forget(gone)
 
     # --- the photo and its run ----------------------------------------------------------------------------------------
 
@@ -123,7 +127,6 @@ class Studio:
             visitor.job += 1
             visitor.explicand, visitor.run = explicand, None
             visitor.goal = self.method.samples
-            visitor.running = False
             visitor.answers = [None] * PANELS
             visitor.place = None
 
@@ -135,37 +138,32 @@ class Studio:
         if visitor.explicand is None:
             raise ValueError("There is no photo yet; choose one or upload your own.")
         visitor.job += 1
-        job, visitor.stopping, visitor.running = visitor.job, False, True
+        job, visitor.stopping = visitor.job, False
         run = None if visitor.run is None else replace(visitor.run)
         had = 0 if run is None else len(run)
         if more:
             visitor.goal = min(had + more, MOST)
         began = time.monotonic()
-        try:
-            yield Progress(had, visitor.goal)
-            while visitor.job == job and not visitor.stopping and (run is None or len(run) < visitor.goal):
-                with self._pictures:
-                    if visitor.job != job:
-                        return
-                    if run is None:
-                        first = replace(self.method, samples=min(CHUNK, visitor.goal))
-                        run = first.run(self.encoder, visitor.explicand, progress=False)
-                    else:
-                        run.extend(self.encoder, min(CHUNK, visitor.goal - len(run)), progress=False)
-                with self._door:
-                    if visitor.job != job:
-                        return
-                    # A copy, since this one grows while others read.
-                    visitor.run = replace(run, method=replace(self.method, samples=len(run)))
-                self.answer(visitor)
-                pace = (time.monotonic() - began) / (len(run) - had)
-                yield Progress(len(run), visitor.goal, self.error(visitor), pace * (visitor.goal - len(run)))
-            if visitor.job == job and run is not None:
-                visitor.running = False
-                yield Progress(len(run), visitor.goal, self.error(visitor), running=False)
-        finally:
-            if visitor.job == job:
-                visitor.running = False
+        yield Progress(had, visitor.goal)
+        while visitor.job == job and not visitor.stopping and (run is None or len(run) < visitor.goal):
+            with self._pictures:
+                if visitor.job != job:
+                    return
+                if run is None:
+                    first = replace(self.method, samples=min(CHUNK, visitor.goal))
+                    run = first.run(self.encoder, visitor.explicand, progress=False)
+                else:
+                    run.extend(self.encoder, min(CHUNK, visitor.goal - len(run)), progress=False)
+            with self._door:
+                if visitor.job != job:
+                    return
+                # A copy, since this one grows while others read.
+                visitor.run = replace(run, method=replace(self.method, samples=len(run)))
+            self.answer(visitor)
+            pace = (time.monotonic() - began) / (len(run) - had)
+            yield Progress(len(run), visitor.goal, self.error(visitor), pace * (visitor.goal - len(run)))
+        if visitor.job == job and run is not None:
+            yield Progress(len(run), visitor.goal, self.error(visitor), running=False)
 
     def error(self, visitor: Visitor) -> float | None:
         """The largest relative error among the visitor's answers."""
@@ -182,29 +180,37 @@ class Studio:
             raise ValueError(f"The encoder {self.encoder.name!r} knows no words; drop pictures instead.")
         with self._towers([question]):
             question.target(self.encoder)  # so that a bad question is told now, whether or not there is a run
-        visitor.questions[panel] = question
+        with self._door:
+            visitor.questions[panel] = question
         self.answer(visitor, panel)
 
     def drop(self, visitor: Visitor, panel: int) -> None:
         """Put a question away."""
-        visitor.questions[panel] = visitor.answers[panel] = None
-        visitor.pictures[panel] = {"like": [], "unlike": []}
+        with self._door:
+            visitor.questions[panel] = visitor.answers[panel] = None
+            visitor.pictures[panel] = {"like": [], "unlike": []}
 
     def answer(self, visitor: Visitor, panel: int | None = None) -> None:
         """Answer the visitor's questions, or one of them, from the run there is; the photo is not encoded again.
 
-        Nothing asked in the first panel asks about the photo itself (label-free).
+        Nothing asked in the first panel asks about the photo itself (label-free). An answer that took so long that there is
+        another question or run by now is dropped; whoever brought those answers too.
         """
-        run = visitor.run
+        with self._door:
+            run = visitor.run
+            if run is not None and visitor.questions[0] is None:
+                visitor.questions[0] = Question()
         if run is None:
             return
-        if visitor.questions[0] is None:
-            visitor.questions[0] = Question()
         for index in range(PANELS) if panel is None else (panel,):
             question = visitor.questions[index]
-            if question is not None:
-                with self._towers([question]):
-                    (visitor.answers[index],) = ask(self.encoder, run, [question])
+            if question is None:
+                continue
+            with self._towers([question]):
+                (found,) = ask(self.encoder, run, [question])
+            with self._door:
+                if visitor.run is run and visitor.questions[index] is question:
+                    visitor.answers[index] = found
 
     def curves(self, visitor: Visitor) -> list[tuple[str, list[dict[str, Curve]]]]:
         """Insertion and deletion curves of every answer: those of its map, and of pixels in random order beside them."""
@@ -230,6 +236,14 @@ class Studio:
             held.enter_context(self._pictures)
         held.enter_context(self._words)
         return held
+
+
+def reference_picture(path: Path) -> Image.Image:
+    """A dropped picture as it is kept: in memory, since uploads are deleted after a while, and by its name alone."""
+    image: Any = open_image(path)
+    image.thumbnail((LONGEST, LONGEST), Image.Resampling.BICUBIC)
+    image.filename = path.name
+    return image  # type: ignore[no-any-return]
 
 
 def captions(text: str) -> list[str]:

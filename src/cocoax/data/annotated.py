@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import ExifTags, Image, ImageDraw, ImageOps
 
 from cocoax.encoders.fingerprint import digest, file_digest
-from cocoax.encoders.images import image_files, open_image
+from cocoax.encoders.images import image_files, open_image, read_file
 from cocoax.seeding import stream
 
 Masks = dict[str, np.ndarray]
+_ORIENTATION = ExifTags.Base.Orientation
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ def mask_examples(pictures: str | Path, masks: str | Path) -> list[Example]:
     """Pairs of pictures and masks: ``MASKS/CLASS/NAME.png`` is where the class is in ``PICTURES/CLASS/NAME.*`` or
     ``PICTURES/NAME.*``.
 
-    What is not black in a mask is the class. A picture with masks in several class folders has several classes.
+    What is not 0 in a mask is the class: neither black nor the first colour of a palette. Where parts of a mask are
+    transparent, the others are the class. A picture with masks in several class folders has several classes.
     """
     pictures, masks = _folder(pictures), _folder(masks)
     by_place = {path.relative_to(pictures).with_suffix("").as_posix(): path for path in image_files(pictures)}
@@ -80,32 +82,47 @@ def _load_pair(picture: Path, files: Mapping[str, Path]) -> tuple[Path, Masks]:
     size = open_image(picture).size
     masks: Masks = {}
     for name, path in files.items():
-        image = open_image(path)
-        if image.size != size:
-            raise ValueError(f"The mask {path} has {image.width} x {image.height} pixels, its picture {size[0]} x {size[1]}.")
-        pixels = np.asarray(image)
-        masks[name] = pixels > 0 if pixels.ndim == 2 else (pixels > 0).max(2)
+        mask = read_file(path, _mask)
+        height, width = mask.shape
+        if (width, height) != size:
+            raise ValueError(f"The mask {path} has {width} x {height} pixels, its picture {size[0]} x {size[1]}.")
+        masks[name] = mask
     return picture, masks
+
+
+def _mask(image: Image.Image) -> np.ndarray:
+    """Where a mask is set. Its numbers count as they are: in a picture, small 16-bit ones are black and clear ones white."""
+    bands = ImageOps.exif_transpose(image).split()
+    if image.getbands()[-1] == "A":
+        *colours, alpha = bands
+        bands = (alpha,) if np.asarray(alpha).min() < 255 else tuple(colours)  # one that is solid all over says nothing
+    found: np.ndarray = np.any([np.asarray(band) != 0 for band in bands], axis=0)
+    return found
 
 
 # --- COCO -------------------------------------------------------------------------------------------------------------
 
 
 def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool = False) -> list[Example]:
-    """Pictures of a COCO json, with the masks of their categories; ``boxes`` uses boxes even where there are outlines."""
+    """Pictures of a COCO json, with the masks of their categories; ``boxes`` uses boxes even where there are outlines.
+
+    Annotations are of the pixels as the file has them, and are turned with the picture as its EXIF data says; only where
+    their size is that of the upright picture and not of the file, they are of the upright one.
+    """
     annotations, pictures = Path(annotations), _folder(pictures)
     if not annotations.is_file():
         raise FileNotFoundError(f"No file at {annotations}; check the path.")
     try:
         content = json.loads(annotations.read_text(encoding="utf-8"))
         names = {one["id"]: str(one["name"]) for one in content["categories"]}
-        images = {one["id"]: one for one in content["images"]}
+        images = {one["id"]: (str(one["file_name"]), (int(one["width"]), int(one["height"]))) for one in content["images"]}
         by_image: dict[Any, list[dict[str, Any]]] = {}
         for one in content["annotations"]:
             by_image.setdefault(one["image_id"], []).append({**one, "name": names[one["category_id"]]})
-    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:  # those of the decoder are a ValueError
         raise ValueError(
-            f"{annotations} is not a COCO json: {type(error).__name__} {error}; expected images, annotations and categories."
+            f"{annotations} is not a COCO json: {type(error).__name__} {error}; expected images (with id, file_name, width "
+            "and height), annotations (with image_id and category_id) and categories (with id and name)."
         ) from error
     unknown = [key for key in by_image if key not in images]
     if unknown:
@@ -113,30 +130,40 @@ def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool 
     examples = []
     version = file_digest(annotations)
     for key, objects in by_image.items():
-        path = (pictures / images[key]["file_name"]).resolve()
+        name, size = images[key]
+        path = (pictures / name).resolve()
         if not path.is_relative_to(pictures.resolve()):
-            raise ValueError(f"The image {images[key]['file_name']!r} of {annotations} lies outside of {pictures}.")
-        load = partial(_load_coco, path, images[key], objects, boxes)
+            raise ValueError(f"The image {name!r} of {annotations} lies outside of {pictures}.")
+        load = partial(_load_coco, path, size, objects, boxes)
         classes = tuple(dict.fromkeys(one["name"] for one in objects))
-        examples.append(Example(str(images[key]["file_name"]), classes, load, digest(version, boxes)))
+        examples.append(Example(name, classes, load, digest(version, boxes)))
     if not examples:
         raise ValueError(f"{annotations} has no annotations.")
     return examples
 
 
-def _load_coco(path: Path, image: Mapping[str, Any], objects: Sequence[Mapping[str, Any]], boxes: bool) -> tuple[Path, Masks]:
-    # COCO's masks are those of the stored pixels; they are turned as the picture is.
+def _load_coco(path: Path, size: tuple[int, int], objects: Sequence[Mapping[str, Any]], boxes: bool) -> tuple[Path, Masks]:
     if not path.is_file():
         raise FileNotFoundError(f"No file at {path}; check the folder of pictures.")
-    width, height = int(image["width"]), int(image["height"])
-    upright = open_image(path).size
-    if upright != (width, height):
+    width, height = size
+    stored, orientation = read_file(path, lambda image: (image.size, image.getexif().get(_ORIENTATION, 1)))
+    upright = stored[::-1] if orientation in (5, 6, 7, 8) else stored
+    if size not in (stored, upright):
         raise ValueError(f"{path} has {upright[0]} x {upright[1]} pixels, but its annotations say {width} x {height}.")
     masks: Masks = {}
     for one in objects:
         mask = coco_mask(one, height, width, boxes=boxes)
         masks[one["name"]] = masks[one["name"]] | mask if one["name"] in masks else mask
+    if size == stored:
+        masks = {name: _turned(mask, orientation) for name, mask in masks.items()}
     return path, masks
+
+
+def _turned(mask: np.ndarray, orientation: int) -> np.ndarray:
+    """A mask of the stored pixels, turned as a picture of this orientation is."""
+    image = Image.fromarray(mask)
+    image.getexif()[_ORIENTATION] = orientation
+    return np.asarray(ImageOps.exif_transpose(image))
 
 
 def coco_mask(annotation: Mapping[str, Any], height: int, width: int, *, boxes: bool = False) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 TEMPLATE = "This is a photo of a {}"
+_PLURALS = {"man": "men", "woman": "women", "mouse": "mice"}
 
 
 def caption(name: str, template: str = TEMPLATE) -> str:
@@ -33,4 +34,13 @@ def cifar100(without: Iterable[str] = ()) -> list[str]:
     # Underscores and punctuation are spaces here, so that "maple_tree" and "A maple tree." name the same class.
     corpus = " | ".join(" ".join(re.findall(r"[^\W_]+", text.lower())) for text in given)
     names = files("cocoax.data").joinpath("cifar100_classes.txt").read_text(encoding="utf-8").splitlines()
-    return [name for name in names if not re.search(rf"\b{name}(s|es)?\b", corpus)]
+    return [name for name in names if not re.search(rf"\b({name}|{_plural(name)})\b", corpus)]
+
+
+def _plural(name: str) -> str:
+    """The plural as a pattern."""
+    if name in _PLURALS:
+        return _PLURALS[name]
+    if re.search(r"[^aeiou]y$", name):
+        return f"{name[:-1]}ies"
+    return f"{name[:-1]}ves" if name.endswith("f") else f"{name}e?s"

@@ -45,15 +45,9 @@ def load_hf(name: str, **options: Any) -> Encoder:
         return load_clip(name, **options)
     if getattr(kind, "main_input_name", None) == "pixel_values":
         return load_hf_vision(name, **options)
-    return _text_loader()(name, **options)
+    from cocoax.encoders.sentence import load_hf_text  # which uses this module too
 
-
-def _text_loader() -> Callable[..., Encoder]:
-    try:
-        loader: Callable[..., Encoder] = import_module("cocoax.encoders.sentence").load_hf_text
-    except ImportError as error:
-        raise ImportError(f"This is a text model, which this version of Cocoax cannot load as 'hf:' ({error}).") from error
-    return loader
+    return load_hf_text(name, **options)
 
 
 def load_hf_vision(

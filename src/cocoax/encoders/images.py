@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +19,10 @@ from cocoax.encoders.explicand import Explicand as Explicand
 
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
+# Whatever a file is called, Pillow would try all it knows, some of which start other programs (EPS starts Ghostscript).
+_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+
+Read = TypeVar("Read")
 
 
 def image_files(folder: Path) -> list[Path]:
@@ -45,13 +50,14 @@ def open_image(source: str | Path | Image.Image | np.ndarray) -> Image.Image:
     elif isinstance(source, Image.Image):
         image = source
     else:
-        return _open_file(Path(source))
+        return read_file(Path(source), _to_rgb)
     if error := _size_error(image.size):
         raise ValueError(f"The image {error}")
     return _to_rgb(image)
 
 
-def _open_file(path: Path) -> Image.Image:
+def read_file(path: Path, convert: Callable[[Image.Image], Read]) -> Read:
+    """What ``convert`` makes of a picture as the file has it, neither turned nor converted; errors name the file."""
     if not path.is_file():
         raise FileNotFoundError(f"No file at {path}; check the path.")
     try:
@@ -59,11 +65,11 @@ def _open_file(path: Path) -> Image.Image:
             # Our own limit is checked next, and damaged EXIF data is no reason to complain about a picture that is whole.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             warnings.simplefilter("ignore", UserWarning)
-            with Image.open(path) as image:
+            with Image.open(path, formats=_FORMATS) as image:
                 size = image.size
                 if _size_error(size) is None:
                     image.load()
-                    return _to_rgb(image)
+                    return convert(image)
     except UnidentifiedImageError as error:
         raise ValueError(f"{path} is not an image that can be read; expected JPEG, PNG, WebP or the like.") from error
     except Image.DecompressionBombError as error:
@@ -166,6 +172,11 @@ class ImagePreprocess:
         """The tensor ``[C, H, W]`` of a picture."""
         image = image.convert("RGB" if len(self.mean) == 3 else "L")
         width, height = self._resized(image.size)
+        if width * height > MAX_PIXELS:  # a narrow picture of a few bytes would take gigabytes
+            raise ValueError(
+                f"The image of {image.width} x {image.height} pixels would have {width} x {height} once it is resized, more "
+                f"than the {MAX_PIXELS:,} that are allowed; cut it to a less narrow shape first."
+            )
         image = image.resize((width, height), Image.Resampling[self.interpolation.upper()])
         left, top, right, bottom = self._cropped((width, height))
         pixels = to_tensor(image.crop((left, top, right, bottom)))

@@ -29,7 +29,7 @@ def load_open_clip(name: str, *, pretrained: str | None = None, preprocess: Prep
         preprocess: replaces the preprocessing that comes with the weights.
 
     """
-    library = import_library("open_clip", "open_clip", "open_clip")
+    library = import_library("open_clip")
     folder = Path(name).expanduser()
     architecture, slash, tag = name.partition("/")
     options: dict[str, Any] = {}

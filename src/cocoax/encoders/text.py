@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.encoder import Encoder, locked
 from cocoax.encoders.explicand import Explicand
 from cocoax.encoders.fingerprint import describe, digest
 from cocoax.encoders.tokenizer import Tokenizer
@@ -244,8 +244,12 @@ class EmbeddedText(TextEncoder):
         self._own = explicand.members >= 0
         self.embeddings = self._embed(self._ids)
 
+    def folded(self, space: str, *examples: Tensor) -> Encoder:
+        """Itself: a copy of the network would have another embedding layer."""
+        return self
+
     def _embed(self, ids: Tensor) -> Tensor:
-        with torch.no_grad():
+        with torch.no_grad(), locked(self.owner):  # what another view has put there must be gone
             found: Tensor = self._layer(ids[None].to(self.device))[0]
         return found.T.to("cpu", torch.float32)
 
@@ -289,11 +293,12 @@ class EmbeddedText(TextEncoder):
             return embeddings
 
         ids = self._ids.to(self.device).expand(len(batch), -1)
-        hook = self._layer.register_forward_hook(put)
-        try:
-            representations = super().__call__({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-        finally:
-            hook.remove()
+        with locked(self.owner):  # or another thread would get these embeddings for its own text
+            hook = self._layer.register_forward_hook(put)
+            try:
+                representations = super().__call__({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+            finally:
+                hook.remove()
         if not used:
             raise RuntimeError(f"The layer of token embeddings did not run in {self.name!r}; name another with embedding=.")
         return representations

@@ -35,7 +35,7 @@ def load_timm(
         preprocess: replaces the preprocessing that comes with the weights.
 
     """
-    timm = import_library("timm", "timm", "timm")
+    timm = import_library("timm")
     folder = Path(name).expanduser()
     if folder.is_dir():
         source = f"local-dir:{folder}"

@@ -18,15 +18,15 @@ from types import ModuleType
 from typing import Any
 
 
-def import_library(name: str, family: str, extra: str) -> Any:
-    """The library, with torchvision if that can be imported and else without."""
+def import_library(name: str) -> Any:
+    """The library behind the encoders ``name:``, with torchvision if that can be imported and else without."""
     try:
         with _torchvision_or_stand_in():
             return import_module(name)
     except (ImportError, RuntimeError) as error:
         raise ImportError(
-            f"Encoders '{family}:' need the package {name}, which cannot be imported ({error}); install it with: "
-            f"pip install 'cocoax[{extra}]'. If a torchvision is installed that does not fit torch, uninstall it or install "
+            f"Encoders '{name}:' need the package {name}, which cannot be imported ({error}); install it with: "
+            f"pip install 'cocoax[{name}]'. If a torchvision is installed that does not fit torch, uninstall it or install "
             "the build that fits."
         ) from error
 

@@ -210,7 +210,9 @@ def localise(
     contrast = None if foil is None else list(dict.fromkeys(foil))
     folder = None if folder is None else Path(folder)
     space = encoder.space
-    options = digest("localise", space, to_plain(method), template, contrast, tolerance, fraction)
+    tensors: dict[str, Any] = {}  # of baselines, which count with their content
+    plain = to_plain(method, tensors)
+    options = digest("localise", space, plain, template, contrast, tolerance, fraction, *tensors.values())
     done = {} if folder is None else _read(folder / "results.jsonl")
     records = []
     with bar(len(examples), f"pictures with {encoder.name}", progress) as shown:
