@@ -108,7 +108,7 @@ def ask_text(
 def bench(
     quick: Annotated[bool, typer.Option("--quick/--full", help="A few minutes, or all of it.")] = True,
     repeats: Annotated[int | None, typer.Option(help="Repetitions of each timing.", min=1)] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the JSON; a plot goes beside it.", dir_okay=False)] = Path("bench.json"),
+    out: Annotated[Path, typer.Option(help="The JSON to write; a plot goes beside it.", dir_okay=False)] = Path("bench.json"),
 ) -> None:
     """Measure speed and accuracy against the bare encoder, Captum and the published call pattern."""
     import matplotlib

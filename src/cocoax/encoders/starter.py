@@ -90,7 +90,8 @@ def decorrelated(names: Tensor, ridge: float = 3.0) -> Tensor:
     centred = (names - names.mean(0)).double()
     gram = centred.T @ centred
     scale = gram.diagonal().mean()
-    return torch.linalg.solve(gram / scale + ridge * torch.eye(len(gram), dtype=gram.dtype), centred.T).T.float()
+    solved: Tensor = torch.linalg.solve(gram / scale + ridge * torch.eye(len(gram), dtype=gram.dtype), centred.T)
+    return solved.T.float()
 
 
 class EfficientNetFeatures(nn.Module):

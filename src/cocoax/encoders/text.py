@@ -244,7 +244,7 @@ class EmbeddedText(TextEncoder):
         self._own = explicand.members >= 0
         self.embeddings = self._embed(self._ids)
 
-    def folded(self, space: str, *examples: Tensor) -> Encoder:
+    def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """Itself: a copy of the network would have another embedding layer."""
         return self
 
