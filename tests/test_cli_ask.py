@@ -171,7 +171,7 @@ def test_ask__nothing_is_the_picture_itself(towers: cocoax.Encoder, image: str) 
 
 def test_ask__many_foils(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
     result = ask(image, "--like", "a rocket", "--unlike-many", "cifar100")
-    assert "a rocket rather than This is a photo of a apple and 98 more" in result.output.replace("\n", " ")
+    assert "a rocket rather than a apple and 98 more" in result.output.replace("\n", " ")
     (tmp_path / "names.txt").write_text("cat\n\ndog\nrocket\n")
     result = ask(image, "--like", "a rocket", "--unlike-many", str(tmp_path / "names.txt"), "--template", "a {}")
     assert "a rocket rather than a cat / a dog" in result.output.splitlines()

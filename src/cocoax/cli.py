@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 import cocoax
 
@@ -237,7 +237,7 @@ def ask(
     tolerance: Annotated[float | None, typer.Option(help="Sample until the map's relative error is below this.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     similarity: Annotated[str, typer.Option(help="cosine, dot, rbf, laplacian or polynomial.")] = "cosine",
-    template: Annotated[str, typer.Option(help="Makes captions of the names of --unlike-many.")] = "This is a photo of a {}",
+    template: Annotated[str, typer.Option(help="Makes captions of the names of --unlike-many.")] = "a {}",
     out: Annotated[Path, typer.Option(help="Folder for pictures, maps, report and JSON.")] = Path("answers"),
 ) -> None:
     """Ask what in a picture is like some words or pictures, rather than like others.
@@ -345,8 +345,8 @@ def localise(
         tell=lambda text: console.print(text, highlight=False, markup=False),
     )
     summaries = summarise(records)
-    heading = ("questions", "found", "pointing game", "energy inside", f"IoU at {fraction:g}", "best IoU", "chance")
-    table = Table("target", *heading, title=f"{len({record.picture for record in records})} pictures")
+    heading = ("asked", "found", "pointing game", "energy inside", f"IoU at {fraction:g}", "best IoU", "chance")
+    table = Table(Column("target", no_wrap=True), *heading, title=f"{len({record.picture for record in records})} pictures")
     for one in summaries:
         if not one.name:
             figures = (one.found, one.pointing, one.energy, one.iou, one.best_iou)

@@ -51,7 +51,9 @@ def overlay(
     if not 0 <= opacity <= 1:
         raise ValueError(f"The 'opacity' parameter must lie between 0 and 1. Got {opacity!r} instead.")
     if ax is None:
-        ax = plt.subplots(figsize=(5, 4.4), layout="constrained")[1]
+        seen = attribution.values if attribution.picture is None else attribution.picture
+        sides = seen.shape[1] / seen.shape[0]  # a tall picture gets a narrow figure
+        ax = plt.subplots(figsize=(1.4 + 3.6 * min(max(sides, 0.5), 2.0), 4.4), layout="constrained")[1]
     shown = attribution.values.numpy() - attribution.neutral
     if limit is not None and not limit > 0:
         raise ValueError(f"The 'limit' parameter must be above 0. Got {limit!r} instead.")

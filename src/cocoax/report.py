@@ -75,8 +75,8 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
     sections = []
     for number, answer in enumerate(answers, 1):
         stem = folder / f"{number}-{_slug(answer.name)}{_ending(time)}"
-        figure, ax = plt.subplots(figsize=(5, 4.4), layout="constrained")
-        overlay(answer.attribution, ax)
+        figure = overlay(answer.attribution).get_figure(root=True)
+        assert figure is not None
         files += [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.safetensors")]
         figure.savefig(files[-2], dpi=150)
         plt.close(figure)
@@ -106,7 +106,7 @@ def region_rows(answer: Answer) -> list[list[str]]:
 def _region_cells(region: Region) -> list[str]:
     error = "" if region.standard_error is None else f" ± {region.standard_error:.2g}"
     doubt = "" if region.certain else " (may be nothing)"
-    return [region.place, f"{region.share:.0%}", f"{region.value:+.3g}{error}{doubt}"]
+    return [region.place, region.percent, f"{region.value:+.3g}{error}{doubt}"]
 
 
 def _answer_section(answer: Answer) -> Section:

@@ -180,7 +180,7 @@ def regions(answer: Answer) -> str:
     if not found:
         return ""
     rows = "".join(
-        f'<tr class="{"cx-doubt" if not one.certain else ""}"><td>{escape(one.place)}</td><td>{one.share:.0%}</td>'
+        f'<tr class="{"cx-doubt" if not one.certain else ""}"><td>{escape(one.place)}</td><td>{escape(one.percent)}</td>'
         f"<td>{number(one.value, one.standard_error)}</td></tr>"
         for one in found
     )

@@ -39,10 +39,15 @@ class Region:
         """Whether the value is more than two standard errors away from nothing."""
         return self.standard_error is None or abs(self.value) > 2 * self.standard_error
 
+    @property
+    def percent(self) -> str:
+        """The share in words."""
+        return f"{self.share:.0%}" if self.share >= 0.005 else "<1%"
+
     def __str__(self) -> str:
         error = "" if self.standard_error is None else f" ± {self.standard_error:.2g}"
         doubt = "" if self.certain else ", which may be nothing"
-        return f"{self.place}, {self.share:.0%} of the picture: {self.value:+.3g}{error}{doubt}"
+        return f"{self.place}, {self.percent} of the picture: {self.value:+.3g}{error}{doubt}"
 
 
 def top_regions(attribution: Attribution, count: int = 3, *, lowering: bool = False) -> list[Region]:

@@ -21,7 +21,8 @@ class Interval:
     def __str__(self) -> str:
         """As the paper prints it: three decimals, or two and an exponent where the mean is below a hundredth."""
         digits = ".3f" if abs(self.mean) >= 0.01 else ".2e"
-        return f"{self.mean:{digits}} ({self.half:{digits}})"
+        half = f"{self.half:{digits}}" if self.count > 1 else "–"  # one run says nothing about the spread
+        return f"{self.mean:{digits}} ({half})"
 
     @property
     def excludes_zero(self) -> bool:

@@ -158,7 +158,8 @@ def write_results(study: Study, records: Records) -> list[Path]:
     if study.name in ("corpus-size", "foil-size"):
         made.append(size_table(records))
         written += size_figure(records, folder)
-    title = f"# {study.name.capitalize()} study of {encoder}\n\n{len(records)} explicands in {study.options.runs} runs.\n"
+    runs = "1 run" if study.options.runs == 1 else f"{study.options.runs} runs"
+    title = f"# {study.name.capitalize()} study of {encoder}\n\n{len(records)} explicands in {runs}.\n"
     written.append(write_text(folder / "summary.md", "\n".join([title, *made])))
     every = {"options": study.results.options, "versions": versions(), "values": list(records)}
     written.append(write_text(folder / "results.json", json.dumps(every) + "\n"))
