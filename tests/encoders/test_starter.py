@@ -248,7 +248,7 @@ def test_starter__names_are_decorrelated_embeddings(starter: Encoder) -> None:
     centred = texts - texts.mean(0)
     scale = float(centred.square().sum(0).mean())
     wanted = torch.rand(1000, generator=torch.Generator().manual_seed(0))
-    ridge = Ridge(alpha=3 * scale, fit_intercept=False).fit(centred.numpy(), wanted.numpy())
+    ridge = Ridge(alpha=5 * scale, fit_intercept=False).fit(centred.numpy(), wanted.numpy())
     torch.testing.assert_close(wanted @ names, scale * torch.from_numpy(ridge.coef_).float(), rtol=1e-3, atol=1e-4)
 
 

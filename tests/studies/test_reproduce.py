@@ -81,7 +81,7 @@ def test_run_study__main_writes_tables_plots_and_values(tmp_path: Path) -> None:
     kinds = [path.suffix for path in written]
     assert (kinds.count(".md"), kinds.count(".tex"), kinds.count(".png"), kinds.count(".pdf")) == (9, 8, 4, 4)
     summary = (folder / "summary.md").read_text()
-    assert "3 explicands in 1 runs" in summary
+    assert "3 explicands in 1 run." in summary
     assert "COCOA minus the other targets" in summary
     assert not list(tmp_path.rglob("*.part"))
 

@@ -179,5 +179,5 @@ def test_size_table__a_line_for_each_size() -> None:
     made = size_table(
         Records([({"insertion": curve, "deletion": -curve}, {"run": 1, "explicand": 0, "rows": rows, "measures": ["a_b"]})])
     )
-    assert "| same | a b | RISE | 1 | 9 | 0.250 (0.000) | -0.250 (0.000) |" in made
-    assert "| same | a b | RISE | 5 | 9 | 1.250 (0.000) | -1.250 (0.000) |" in made
+    assert "| same | a b | RISE | 1 | 9 | 0.250 (–) | -0.250 (–) |" in made
+    assert "| same | a b | RISE | 5 | 9 | 1.250 (–) | -1.250 (–) |" in made

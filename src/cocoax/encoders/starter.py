@@ -82,7 +82,7 @@ def load_starter() -> Encoder:
     return Encoder(ConSE(network, decorrelated(names)), EFFICIENTNET_PREPROCESS, text=text, name="starter")
 
 
-def decorrelated(names: Tensor, ridge: float = 3.0) -> Tensor:
+def decorrelated(names: Tensor, ridge: float = 5.0) -> Tensor:
     """Vectors ``[n, d]`` such that a sum of them, weighted by p, has similarities to the names that are close to p.
 
     That is ridge regression of p on the centred names; the penalty keeps words that are no class name meaningful.
