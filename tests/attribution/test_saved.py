@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -111,21 +113,30 @@ def test_saved_run__damaged_file_is_made_again(encoder: cocoax.Encoder, tmp_path
     assert same(first, saved_run(encoder, IMAGE, RISE))
 
 
-def test_saved_run__interrupted_rise_goes_on_where_it_stopped(
-    encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def interrupted_after(
+    inputs: int, net: SmallNet, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[pytest.ExceptionInfo[cocoax.Interrupted]]:
+    """Ctrl-C once the network has seen so many inputs; what is done within must end by it."""
     encode = cocoax.Encoder.encode
 
     def stop(self: cocoax.Encoder, prepared: Any) -> Any:
-        if net.inputs >= 20:
+        if net.inputs >= inputs:
             raise KeyboardInterrupt
         return encode(self, prepared)
 
-    method = cocoax.Rise(samples=40, grid=4, batch_size=8)
     with monkeypatch.context() as patch:
         patch.setattr(cocoax.Encoder, "encode", stop)
         with pytest.raises(cocoax.Interrupted) as stopped:
-            saved_run(encoder, IMAGE, method)
+            yield stopped
+
+
+def test_saved_run__interrupted_rise_goes_on_where_it_stopped(
+    encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = cocoax.Rise(samples=40, grid=4, batch_size=8)
+    with interrupted_after(20, net, monkeypatch) as stopped:
+        saved_run(encoder, IMAGE, method)
     done = len(stopped.value.run)
     assert 0 < done < 40
     net.inputs = 0
@@ -136,18 +147,9 @@ def test_saved_run__interrupted_rise_goes_on_where_it_stopped(
 def test_saved_run__interrupted_occlusion_is_not_taken_for_a_whole_one(
     encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode = cocoax.Encoder.encode
-
-    def stop(self: cocoax.Encoder, prepared: Any) -> Any:
-        if net.inputs >= 6:
-            raise KeyboardInterrupt
-        return encode(self, prepared)
-
     method = cocoax.Occlusion(window=4, stride=4, batch_size=4)
-    with monkeypatch.context() as patch:
-        patch.setattr(cocoax.Encoder, "encode", stop)
-        with pytest.raises(cocoax.Interrupted):
-            saved_run(encoder, IMAGE, method)
+    with interrupted_after(6, net, monkeypatch):
+        saved_run(encoder, IMAGE, method)
     assert len(saved_run(encoder, IMAGE, method)) == 16
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -241,15 +240,6 @@ def test_load__unknown_option(folders: dict[str, Path]) -> None:
 
 
 # --- what cannot be loaded ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_arguments: object, **_options: object) -> None:
-        raise socket.gaierror(-2, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    monkeypatch.setattr(huggingface, "getproxies", dict)
 
 
 @pytest.mark.usefixtures("no_hub")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from PIL import Image
 import cocoax
 from cocoax import Encoder
 from cocoax.data import photo
-from cocoax.encoders import huggingface
 from cocoax.encoders.torchvision import import_library
 from tests.encoders import tiny
 
@@ -142,15 +140,6 @@ def test_load__how_names_are_read(
     with pytest.raises(MemoryError) as caught:
         cocoax.load(f"open_clip:{name}", **options)
     assert caught.value.args == asked
-
-
-@pytest.fixture
-def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_arguments: object, **_options: object) -> None:
-        raise socket.gaierror(-2, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    monkeypatch.setattr(huggingface, "getproxies", dict)
 
 
 @pytest.mark.usefixtures("no_hub")

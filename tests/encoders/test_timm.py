@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from torch import Tensor
 
 import cocoax
 from cocoax.data import photo
-from cocoax.encoders import huggingface
 from cocoax.encoders.torchvision import import_library
 from tests.encoders import tiny
 
@@ -148,15 +146,6 @@ def test_load__random_weights_on_request() -> None:
 def test_load__unknown_model_lists_close_ones() -> None:
     with pytest.raises(ValueError, match=r"timm .* has no model 'resnet51'; close ones are .*resnet50"):
         cocoax.load("timm:resnet51")
-
-
-@pytest.fixture
-def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_arguments: object, **_options: object) -> None:
-        raise socket.gaierror(-2, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    monkeypatch.setattr(huggingface, "getproxies", dict)
 
 
 @pytest.mark.usefixtures("no_hub")

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from captum.attr import PerturbationAttribution
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -87,6 +86,10 @@ class Captum(Method):
     def _explain(
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
+        from captum.attr import (
+            PerturbationAttribution,  # with matplotlib behind it, too slow for every import of this package
+        )
+
         answers = []
         for encoder, one in (encoder.differentiable(explicand) for explicand in explicands):
             baseline = one_baseline(resolve_baseline(self.baseline, encoder)(one.tensor), one.tensor, self)

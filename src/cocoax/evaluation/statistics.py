@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,8 @@ def paper_interval(runs: Sequence[float] | np.ndarray) -> Interval:
 
 def t_interval(values: Sequence[float] | np.ndarray, confidence: float = 0.95) -> Interval:
     """Student's, which holds for a few runs too; infinite for one value, which says nothing about the spread."""
+    from scipy import stats  # slow to import, and few programs need it
+
     if not 0 < confidence < 1:
         raise ValueError(f"The 'confidence' parameter must lie between 0 and 1. Got {confidence!r} instead.")
     found = _values(values)
