@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from cocoax import Blur, Encoder, load
 from cocoax.attribution.removal import encode_masked
 from cocoax.data import photo
-from cocoax.encoders.images import ImagePreprocess
 from cocoax.features.masks import GridMasks, MaskGeometry
+from cocoax.inputs.images import ImagePreprocess
 from cocoax.progress import bar
 
 PHOTOS = ("coffee", "cat", "rocket", "astronaut")

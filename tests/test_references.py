@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.encoders import stream
-from cocoax.references import Reference, cache_folder, cache_info, check_same_space, clear_cache, foil_size, write_safetensors
+from cocoax.references import Reference, check_same_space, foil_size
 from cocoax.similarity import Cosine, Dot, LinearSimilarity
+from cocoax.storage import cache_folder, cache_info, clear_cache, write_safetensors
 from tests.conftest import SmallNet, images
 
 property_test = settings(

@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import cocoax
-from cocoax.report import Section, compare, region_rows, write_answers, write_report
-from tests.test_questions import picture, two_towers
+from cocoax.questions.report import compare, region_rows, write_answers
+from cocoax.report import Section, write_report
+from tests.questions.test_asking import picture, two_towers
 
 EVIL = "<script>alert('1')</script> & \"quotes\" <img src=x onerror=y>"
 VOID = {"meta", "img", "br", "hr", "link", "input"}

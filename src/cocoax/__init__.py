@@ -10,8 +10,6 @@ The words are those of the paper "Contrastive Corpus Attribution for Explaining 
 f, a similarity s, a corpus C and a foil F, a target γ, an attribution method φ and an explicand.
 """
 
-__version__ = "0.1.0"
-
 from cocoax import plots
 from cocoax.attribution import (
     Attribution,
@@ -32,10 +30,11 @@ from cocoax.attribution import (
 from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load
 from cocoax.evaluation import Curve, curves, deletion, insertion
 from cocoax.features import AttentionMask, Background, Baseline, Blur, Constant, Deletion, Fixed, MaskToken, Mean, Noise
-from cocoax.match import Match, explain_match
-from cocoax.questions import Answer, Question, Side, ask
-from cocoax.references import Reference, cache_info, clear_cache, foil_size
+from cocoax.questions.asking import Answer, Question, Side, ask
+from cocoax.questions.matching import Match, explain_match
+from cocoax.references import Reference, foil_size
 from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
+from cocoax.storage import cache_info, clear_cache
 from cocoax.targets import (
     Target,
     contrastive_corpus_similarity,
@@ -44,8 +43,10 @@ from cocoax.targets import (
     representation_similarity,
     similarity_to,
 )
+from cocoax.version import __version__
 
 __all__ = [
+    "__version__",
     # encoders f
     "Encoder",
     "Explicand",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cocoax.attribution.result import Attribution
-from cocoax.encoders.images import WHOLE
+from cocoax.inputs.images import WHOLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

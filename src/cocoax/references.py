@@ -8,22 +8,17 @@ way goes on where it stopped.
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from cocoax.similarity import Cosine, Dot, LinearSimilarity
+from cocoax.storage import cache_folder, read_safetensors, write_safetensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,95 +169,6 @@ def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:
         raise ValueError(f"The 'delta' parameter must lie between 0 and 1. Got {delta!r} instead.")
     factor = 0.5 if nonnegative else 2.0
     return math.ceil(factor * math.log(2 / delta) / epsilon**2)
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], kind: str, header: Mapping[str, object]) -> Path:
-    """Write tensors and a JSON header atomically: the file is either the old one or the whole new one."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    metadata = {"cocoax": json.dumps({"kind": kind, **header})}
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    os.close(handle)
-    try:
-        try:
-            save_file(_apart(tensors), temporary, metadata=metadata)
-        except SafetensorError as error:
-            raise OSError(f"{path} cannot be written: {error}") from error
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    return path
-
-
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors, contiguous, with a copy of each that shares memory with another."""
-    seen: set[int] = set()
-    apart = {}
-    for name, tensor in tensors.items():
-        place = tensor.untyped_storage().data_ptr()
-        apart[name] = tensor.clone(memory_format=torch.contiguous_format) if place in seen else tensor.contiguous()
-        seen.add(place)
-    return apart
-
-
-def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors and JSON header of a file written by :func:`write_safetensors`, with errors that say what is wrong."""
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"No file at {path}; check the path.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {}).get("cocoax", "{}"))
-            # Copied to memory of their own, since sums come out differently, in the last bit, where memory is not aligned.
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not a readable safetensors file ({error}); it may be truncated.") from error
-    found = header.pop("kind", None)
-    if found != kind:
-        raise ValueError(f"{path} does not hold a Cocoax {kind}: it holds {found or 'something else'}.")
-    return tensors, header
-
-
-# --- the cache --------------------------------------------------------------------------------------------------------
-
-
-def cache_folder() -> Path:
-    """Where reference chunks and runs are cached: ``$COCOAX_CACHE``, or ``cocoax`` in the user's cache folder."""
-    if "COCOAX_CACHE" in os.environ:
-        return Path(os.environ["COCOAX_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cocoax"
-
-
-@dataclass(frozen=True)
-class CacheInfo:
-    """What the cache holds: ``files`` chunks of references, ``runs`` saved runs, ``bytes`` in all."""
-
-    folder: Path
-    files: int
-    bytes: int
-    runs: int = 0
-
-
-def cache_info() -> CacheInfo:
-    """Look at the cache: its folder, how many chunks and runs, how many bytes."""
-    files, runs = _cached_files("references"), _cached_files("runs")
-    return CacheInfo(cache_folder(), len(files), sum(file.stat().st_size for file in [*files, *runs]), len(runs))
-
-
-def clear_cache() -> CacheInfo:
-    """Delete every cached chunk and run; returns what was deleted."""
-    info = cache_info()
-    for file in [*_cached_files("references"), *_cached_files("runs")]:
-        file.unlink(missing_ok=True)
-    return info
-
-
-def _cached_files(kind: str) -> list[Path]:
-    return sorted((cache_folder() / kind).glob("*.safetensors"))
 
 
 def cached(key: str) -> Reference | None:

@@ -13,7 +13,7 @@ import cocoax
 from cocoax.app import page
 from cocoax.app.drawing import Reading, View
 from cocoax.app.studio import Progress, Studio, Visitor, reference_picture
-from cocoax.questions import Answer
+from cocoax.questions.asking import Answer
 from tests.app.colours import encoder, flag
 
 

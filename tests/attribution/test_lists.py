@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax import TabularEncoder, TextEncoder
-from cocoax.encoders.sentence import load_hf_text
+from cocoax.encoders.load.sentence import load_hf_text
 from tests.tiny import TEXTS, save_bert
 
 with warnings.catch_warnings():

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import cocoax
-from cocoax.encoders.images import WHOLE
+from cocoax.inputs.images import WHOLE
 from tests.conftest import images
 
 

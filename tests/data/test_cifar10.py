@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from cocoax.data.cifar10 import CLASSES, cifar10
+from cocoax.data.cifar10 import cifar10
+from cocoax.encoders.load.paper import CIFAR10_CLASSES as CLASSES
 
 NAMES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
 

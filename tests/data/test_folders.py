@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from cocoax.data.folders import class_name, image_folder
-from cocoax.encoders.starter import imagenet_classes
+from cocoax.encoders.load.starter import imagenet_classes
 
 
 def picture(path: Path, value: int = 0) -> Path:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.encoders.resnet import cifar_resnet18
+from cocoax.encoders.load.resnet import cifar_resnet18
 
 
 def norm(channels: int) -> nn.BatchNorm2d:

@@ -9,7 +9,8 @@ import torch
 
 import cocoax
 from cocoax.encoders import Encoder
-from cocoax.studies.folder import Library, Results, write_text
+from cocoax.storage import write_text
+from cocoax.studies.folder import Library, Results
 from tests.conftest import SmallNet
 from tests.studies.tiny import TRAIN, coloured, small_encoder
 

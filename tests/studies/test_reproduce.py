@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import cocoax
-from cocoax.references import read_safetensors
+from cocoax.storage import read_safetensors
 from cocoax.studies import NAMES, reproduce
 from cocoax.studies.reproduce import STUDIES, class_numbers, options_of, run_localisation, run_study
 from cocoax.studies.sampling import draw
 from cocoax.studies.study import PRESETS
+from tests.questions.test_asking import picture, two_towers
 from tests.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
-from tests.test_questions import picture, two_towers
 
 mpl.use("Agg")
 

@@ -12,8 +12,8 @@ from torch import nn
 
 import cocoax
 from cocoax.data.labelled import LabelledImages
-from cocoax.encoders.resnet import CifarResNet
-from cocoax.references import write_safetensors
+from cocoax.encoders.load.resnet import CifarResNet
+from cocoax.storage import write_safetensors
 from cocoax.studies.study import Options
 from tests.conftest import SmallNet
 

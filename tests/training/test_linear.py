@@ -10,9 +10,9 @@ from safetensors import safe_open
 from torch import nn
 
 import cocoax
-from cocoax.encoders.resnet import CifarResNet, ResNet
+from cocoax.encoders.load.resnet import CifarResNet, ResNet
 from cocoax.evaluation import LinearProbe, accuracy
-from cocoax.references import write_safetensors
+from cocoax.storage import write_safetensors
 from cocoax.training.linear import train_linear
 from tests.studies.tiny import CLASSES, HELD_OUT, TRAIN, write_checkpoint
 

@@ -14,9 +14,9 @@ from PIL import Image
 from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
-from cocoax.encoders.images import ImagePreprocess
-from cocoax.encoders.resnet import ARCHITECTURES, CifarResNet
-from cocoax.references import read_safetensors
+from cocoax.encoders.load.resnet import ARCHITECTURES, CifarResNet
+from cocoax.inputs.images import ImagePreprocess
+from cocoax.storage import read_safetensors
 from cocoax.training import trainer
 from cocoax.training.augment import Augmentation
 from cocoax.training.trainer import RECIPES, Pixels, Recipe, Training, learning_rate, plain_view

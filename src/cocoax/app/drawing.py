@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cocoax.attribution import Attribution
-from cocoax.encoders.images import WHOLE
+from cocoax.inputs.images import WHOLE
 from cocoax.plots import COLOURS, colour_scale
 
 LONGEST = 720  # pixels of a picture on the page

@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from cocoax.app.drawing import PALETTES, Reading, View, colours, data_uri, draw, limit_of, read
 from cocoax.app.studio import Progress, Visitor
 from cocoax.evaluation import Curve
-from cocoax.questions import ITSELF, Answer
+from cocoax.questions.asking import ITSELF, Answer
 
 
 def asset(name: str) -> str:

@@ -22,9 +22,9 @@ from cocoax.app.drawing import View
 from cocoax.attribution import Attribution, Rise, Run
 from cocoax.attribution.rise import relative_error
 from cocoax.encoders import Encoder, Explicand
-from cocoax.encoders.images import open_image
 from cocoax.evaluation import Curve, curves
-from cocoax.questions import Answer, Question, Side, ask
+from cocoax.inputs.images import open_image
+from cocoax.questions.asking import Answer, Question, Side, ask
 
 PANELS = 2  # questions side by side
 CHUNK = 24  # masked copies encoded before anybody else gets their turn; half a second on two cores

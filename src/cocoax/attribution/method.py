@@ -16,6 +16,7 @@ from cocoax.attribution.result import Attribution
 from cocoax.encoders import EmbeddedText, Encoder, Explicand, TabularEncoder, TextEncoder
 from cocoax.features import REMOVALS, Background, Baseline, Blur, Constant, Fixed, MaskToken, Mean, Noise, TokenRemoval
 from cocoax.targets import Target
+from cocoax.version import __version__
 
 
 class Method(ABC):
@@ -280,8 +281,6 @@ def results(
     stopped: str = "",
 ) -> list[Attribution]:
     """One attribution per target, from maps ``[targets, ...]`` and the scores ``ends [2, targets]`` of the two ends."""
-    import cocoax
-
     if values is None:
         assert raw is not None
         values = explicand.per_feature(raw)
@@ -293,7 +292,7 @@ def results(
         "samples": samples,
         "stopped": stopped,
         **({"left_out": explicand.left_out} if explicand.left_out else {}),
-        "versions": {"cocoax": cocoax.__version__, "torch": torch.__version__},
+        "versions": {"cocoax": __version__, "torch": torch.__version__},
     }
     return [
         Attribution(

@@ -10,8 +10,8 @@ from cocoax.attribution.gradient import normal
 from cocoax.attribution.method import Method, encode_ends, removed, resolve_baseline, results
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder, Explicand
-from cocoax.encoders.fingerprint import digest
 from cocoax.features import Blur
+from cocoax.storage import digest
 from cocoax.targets import Target, score_all
 
 

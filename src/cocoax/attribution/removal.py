@@ -32,8 +32,8 @@ from cocoax.attribution.result import Attribution, named_features
 from cocoax.encoders import Encoder, Explicand
 from cocoax.features import REMOVALS, Baseline, TokenRemoval, baselines
 from cocoax.progress import bar
-from cocoax.references import read_safetensors, write_safetensors
 from cocoax.similarity import Cosine
+from cocoax.storage import read_safetensors, write_safetensors
 from cocoax.targets import Target, score_all
 
 _BASELINES = (baselines.Blur, baselines.Constant, baselines.Mean, baselines.Noise, baselines.Fixed, baselines.Background)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from cocoax.encoders.explicand import WHOLE, Box, Offsets
-from cocoax.references import read_safetensors, write_safetensors
+from cocoax.inputs.explicand import WHOLE, Box, Offsets
+from cocoax.storage import read_safetensors, write_safetensors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

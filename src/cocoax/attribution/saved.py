@@ -12,8 +12,7 @@ from cocoax.attribution.method import resolve_baseline, to_plain
 from cocoax.attribution.removal import Interrupted, RemovalMethod, Run
 from cocoax.attribution.rise import Rise
 from cocoax.encoders import Encoder, Explicand
-from cocoax.encoders.fingerprint import digest
-from cocoax.references import cache_folder
+from cocoax.storage import cache_folder, digest
 from cocoax.targets import Target
 
 # Options that say how long a Rise run is, not what it is: one run serves them all.

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from PIL import ExifTags, Image, ImageDraw, ImageOps
 
-from cocoax.encoders.fingerprint import digest, file_digest
-from cocoax.encoders.images import image_files, open_image, read_file
+from cocoax.inputs.images import image_files, open_image, read_file
 from cocoax.seeding import stream
+from cocoax.storage import digest, file_digest
 
 Masks = dict[str, np.ndarray]
 _ORIENTATION = ExifTags.Base.Orientation

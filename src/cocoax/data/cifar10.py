@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from cocoax.data.labelled import LabelledImages
+from cocoax.encoders.load.paper import CIFAR10_CLASSES
 
-CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 FOLDER = "cifar-10-batches-py"
 FILES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
 
@@ -30,7 +30,7 @@ def cifar10(folder: str | Path, split: Literal["train", "test"] = "train") -> La
         )
     batches = [_read(inner / name) for name in FILES[split]]
     images = np.concatenate([batch[0] for batch in batches])
-    return LabelledImages(images, np.concatenate([batch[1] for batch in batches]), list(CLASSES))  # type: ignore[arg-type]
+    return LabelledImages(images, np.concatenate([batch[1] for batch in batches]), list(CIFAR10_CLASSES))  # type: ignore[arg-type]
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:

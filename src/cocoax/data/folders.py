@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from cocoax.data.labelled import LabelledImages
-from cocoax.encoders.images import SUFFIXES, image_files
-from cocoax.encoders.starter import imagenet_classes
+from cocoax.encoders.load.starter import imagenet_classes
+from cocoax.inputs.images import SUFFIXES, image_files
 
 # What the folders of the splits are called; ImageNet's own test/ has no labels, so val/ comes first.
 SPLITS = {"train": ("train",), "test": ("val", "valid", "validation", "test")}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cocoax.encoders.fingerprint import digest, file_digest
+from cocoax.storage import digest, file_digest
 
 LOOKED_INTO = 100  # files whose content a fingerprint takes in; to read all of ImageNet would take an hour
 

@@ -11,7 +11,7 @@ from cocoax.data.folders import image_folder, split_folder
 from cocoax.data.labelled import LabelledImages
 from cocoax.data.mura import FOLDER as MURA_FOLDER
 from cocoax.data.mura import mura
-from cocoax.encoders.images import SUFFIXES
+from cocoax.inputs.images import SUFFIXES
 
 LAYOUTS = f"""Known layouts, each in a folder of its own:
 - CIFAR-10: {CIFAR10_FOLDER}/ with data_batch_1, … and test_batch. Get cifar-10-python.tar.gz from its author's page at the

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.explicand import Explicand
-from cocoax.encoders.fingerprint import digest
+from cocoax.inputs.explicand import Explicand
+from cocoax.storage import digest
 
 
 class TabularEncoder(Encoder):

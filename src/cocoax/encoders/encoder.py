@@ -17,20 +17,13 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from cocoax.encoders.fingerprint import WeightsDigest, describe, digest, file_digest, weights_digest_of
 from cocoax.encoders.folding import can_be_folded, fold_norms, shallow_copy
-from cocoax.encoders.images import (
-    WHOLE,
-    Explicand,
-    image_files,
-    open_image,
-    picture_of,
-    picture_of_tensor,
-    to_tensor,
-)
+from cocoax.encoders.identity import WeightsDigest, describe, weights_digest_of
 from cocoax.encoders.stream import stream_reference
+from cocoax.inputs.images import WHOLE, Explicand, image_files, open_image, picture_of, picture_of_tensor, to_tensor
 from cocoax.progress import bar
 from cocoax.references import Reference
+from cocoax.storage import digest, file_digest
 
 # Elements of a batch on a CPU: measured, larger ones leave the caches and take up to twice as long per image.
 CPU_BATCH = 640_000

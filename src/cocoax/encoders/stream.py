@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from cocoax.encoders.fingerprint import digest
 from cocoax.progress import bar
 from cocoax.references import Reference, cached, store
+from cocoax.storage import digest
 
 if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder, locked
-from cocoax.encoders.explicand import Explicand
-from cocoax.encoders.fingerprint import describe, digest
-from cocoax.encoders.tokenizer import Tokenizer
-from cocoax.encoders.words import Features, Span, check_features, group
+from cocoax.encoders.identity import describe
+from cocoax.inputs.explicand import Explicand
+from cocoax.inputs.tokenizer import Tokenizer
+from cocoax.inputs.words import Features, Span, check_features, group
+from cocoax.storage import digest
 
 TooLong = Literal["raise", "cut"]
 
@@ -26,7 +27,7 @@ class TextEncoder(Encoder):
     Args:
         module: from a dict of ``input_ids`` and ``attention_mask`` (both ``[n, tokens]``) to representations ``[n, d]``.
         tokenize: a tokenizer of transformers, or any callable from a string to its token ids, special tokens included. To be
-            explained, a text also needs ``tokenize.places(text)``, as :class:`cocoax.encoders.tokenizer.Tokenizer` has it.
+            explained, a text also needs ``tokenize.places(text)``, as :class:`cocoax.inputs.tokenizer.Tokenizer` has it.
         limit: the most tokens the module takes.
         pad: the id that fills up shorter texts of a batch; the tokenizer's if not given.
         mask: the id of the mask token, which can stand for removed words; the tokenizer's if not given.

@@ -20,8 +20,8 @@ from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.saved import saved_run
 from cocoax.data.augmentations import augmented
 from cocoax.encoders import Encoder, Explicand, ImagePreprocess
-from cocoax.encoders.images import open_image, picture_of
 from cocoax.evaluation.measures import logits_of
+from cocoax.inputs.images import open_image, picture_of
 from cocoax.plots import overlay
 from cocoax.references import Reference
 from cocoax.targets import contrastive_corpus_similarity

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from torch import Tensor
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders import Encoder
 from cocoax.progress import bar
-from cocoax.references import Reference, read_safetensors, write_safetensors
+from cocoax.references import Reference
+from cocoax.storage import read_safetensors, write_safetensors, write_text
 
 
 class Results:
@@ -105,12 +105,3 @@ class Library:
         order = torch.argsort(self.numbers)
         places = order[torch.searchsorted(self.numbers[order], torch.from_numpy(np.asarray(numbers)))]
         return Reference.from_representations(self.vectors[places], name=name, space=self.space)
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write a text file: all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
-    return path

@@ -12,7 +12,7 @@ from cocoax.attribution.saved import saved_run
 from cocoax.data.captions import TEMPLATE, caption, cifar100
 from cocoax.encoders import Encoder
 from cocoax.plots import overlay
-from cocoax.questions import Question, Side
+from cocoax.questions.asking import Question, Side
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

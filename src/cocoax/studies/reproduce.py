@@ -14,11 +14,12 @@ from cocoax.attribution import Rise
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders import Encoder
 from cocoax.seeding import stream
+from cocoax.storage import write_text
 from cocoax.studies import NAMES
 from cocoax.studies.augmentations import explain_augmentations, write_augmentations
 from cocoax.studies.completeness import completeness, completeness_table
 from cocoax.studies.figures import save
-from cocoax.studies.folder import Library, write_text
+from cocoax.studies.folder import Library
 from cocoax.studies.localisation import explain_localisation, plot_localisation
 from cocoax.studies.main import MainStudy
 from cocoax.studies.randomisation import RandomisationStudy

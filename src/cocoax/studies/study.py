@@ -16,12 +16,12 @@ import torch
 from cocoax.attribution import GradientShap, IntegratedGradients, Method, Rise
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders import Encoder
-from cocoax.encoders.fingerprint import digest
 from cocoax.evaluation import Measure, corpus_majority_probability
 from cocoax.evaluation.measures import logits_of
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.seeding import stream
+from cocoax.storage import digest
 from cocoax.studies.explicand import Ask, judge
 from cocoax.studies.folder import Library, Results
 from cocoax.studies.sampling import RUN_SEEDS, Draw, Explicand, draw
@@ -32,6 +32,7 @@ from cocoax.targets import (
     corpus_similarity,
     representation_similarity,
 )
+from cocoax.version import __version__
 
 METHODS = {
     "integrated_gradients": "Integrated Gradients",
@@ -345,10 +346,8 @@ def grid_of(encoder: Encoder, image: Any, asked: int | None) -> int:
 
 def versions() -> dict[str, str]:
     """Of what the numbers may depend on."""
-    import cocoax
-
     return {
-        "cocoax": cocoax.__version__,
+        "cocoax": __version__,
         "torch": torch.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from cocoax.evaluation import Interval, paired_difference, paper_interval
+from cocoax.storage import write_text
 from cocoax.studies.figures import curve_figure, size_figure
-from cocoax.studies.folder import write_text
 from cocoax.studies.published import SETTINGS, PaperTable, paper_tables, published
 from cocoax.studies.study import MEASURES, METHODS, TARGETS, Records, Study, by_run, versions
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders import load
-from cocoax.encoders.checkpoint import read_checkpoint
+from cocoax.encoders.load.checkpoint import read_checkpoint
 from cocoax.evaluation import LinearProbe, accuracy
-from cocoax.references import write_safetensors
+from cocoax.storage import write_safetensors
 
 
 def train_linear(

@@ -20,14 +20,14 @@ from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders.encoder import evaluating
-from cocoax.encoders.images import ImagePreprocess, open_image, resize_of
-from cocoax.encoders.paper import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
-from cocoax.encoders.resnet import ARCHITECTURES, ResNet
+from cocoax.encoders.load.paper import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
+from cocoax.encoders.load.resnet import ARCHITECTURES, ResNet
 from cocoax.evaluation.probe import accuracy
 from cocoax.evaluation.representations import effective_rank, knn_accuracy
+from cocoax.inputs.images import ImagePreprocess, open_image, resize_of
 from cocoax.progress import bar
-from cocoax.references import write_safetensors
 from cocoax.seeding import check_seed, stream
+from cocoax.storage import write_safetensors
 from cocoax.training.augment import Augmentation
 from cocoax.training.lars import Lars
 from cocoax.training.objectives import Classifier, SimClr, SimSiam
@@ -42,7 +42,7 @@ class Recipe:
 
     Args:
         kind: ``"simclr"``, ``"simsiam"`` or ``"classifier"``.
-        architecture: one of ``cocoax.encoders.resnet.ARCHITECTURES``.
+        architecture: one of ``cocoax.encoders.load.resnet.ARCHITECTURES``.
         augmentation: how views are made; its ``size`` is the side of what the network sees while it trains.
         side: of the images in training and evaluation, before augmentation.
         epochs: passes over the data.

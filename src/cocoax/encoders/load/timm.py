@@ -1,0 +1,103 @@
+"""Vision encoders of timm, ``"timm:NAME"``."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cocoax.encoders.encoder import Encoder, Pooling, is_out_of_memory
+from cocoax.encoders.load.huggingface import Preprocess, first_line, hub_if_reachable, layer_of
+from cocoax.encoders.load.torchvision import import_library
+from cocoax.inputs.images import ImagePreprocess
+
+
+def load_timm(
+    name: str,
+    *,
+    pretrained: bool = True,
+    pooling: Pooling | None = None,
+    layer: str | None = None,
+    preprocess: Preprocess | None = None,
+) -> Encoder:
+    """A model of timm without its classifier, with the preprocessing it was trained with.
+
+    Args:
+        name: of a model (``resnet50.a1_in1k``), a repository of the Hugging Face hub, or a folder with its ``config.json``.
+        pretrained: False gives random weights, for trying things out.
+        pooling: make the representation from the features before the model's own pooling: ``"mean"`` over tokens or
+            positions, ``"first"`` token, or ``"flatten"``.
+        layer: take it from the output of this submodule instead, as in the model's ``named_modules()``.
+        preprocess: replaces the preprocessing that comes with the weights.
+
+    """
+    timm = import_library("timm")
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        source = f"local-dir:{folder}"
+    elif "/" in name:
+        source = name if name.startswith("hf-hub:") else f"hf-hub:{name}"
+    else:
+        source = name
+        if not timm.is_model(name.partition(".")[0]):
+            close = difflib.get_close_matches(name.partition(".")[0], timm.list_models(), n=5, cutoff=0.4)
+            raise ValueError(f"timm {timm.__version__} has no model {name!r}; close ones are {', '.join(close) or 'none'}.")
+    try:
+        with torch.random.fork_rng(), hub_if_reachable():
+            model = timm.create_model(source, pretrained=pretrained, num_classes=0).eval()
+    except Exception as error:  # the ways in which weights cannot be got are many
+        if is_out_of_memory(error):
+            raise
+        repository = source.removeprefix("hf-hub:") if "/" in name else f"timm/{name}"
+        raise OSError(
+            f"The weights of {name!r} cannot be loaded ({first_line(error)}). Check the name and what follows its dot. "
+            f"Without internet, run `hf download {repository} --local-dir FOLDER` where there is some, copy the "
+            "folder here and load 'timm:FOLDER'."
+        ) from error
+    return Encoder(
+        TimmModel(model, pooled=pooling is None).eval(),
+        _preprocess(timm, model) if preprocess is None else preprocess,
+        layer_of("model", model, layer),
+        pooling=pooling or "mean",
+        name=folder.resolve().name if folder.is_dir() else name,
+    )
+
+
+def _preprocess(timm: Any, model: Any) -> Preprocess:
+    config = timm.data.resolve_model_data_config(model)
+    channels, height, width = config["input_size"]
+    scaled = tuple(math.floor(side / config["crop_pct"]) for side in (height, width))
+    squash = config["crop_mode"] == "squash"
+    expressible = squash or (config["crop_mode"] == "center" and height == width)
+    if not expressible or channels not in (1, 3) or config["interpolation"] not in ("bicubic", "bilinear", "lanczos"):
+        transform: Preprocess = timm.data.create_transform(**config)  # needs torchvision, and says so
+        return transform
+    return ImagePreprocess(
+        (scaled[0], scaled[1]) if squash else scaled[0],
+        height if height == width else (height, width),
+        tuple(config["mean"]),
+        tuple(config["std"]),
+        config["interpolation"],
+    )
+
+
+class TimmModel(nn.Module):
+    """The representation of a timm model: pooled as the model does it, or its features."""
+
+    def __init__(self, model: Any, pooled: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.pooled = pooled
+
+    def forward(self, images: Tensor) -> Tensor:
+        """``[n, 3, H, W]`` to ``[n, d]``, or to features ``[n, tokens, d]`` or ``[n, d, h, w]``."""
+        if self.pooled:
+            pooled: Tensor = self.model(images)
+            return pooled
+        features: Tensor = self.model.forward_features(images)
+        last = features.ndim == 4 and getattr(self.model, "output_fmt", "NCHW") == "NHWC"  # Swin and its like
+        return features.permute(0, 3, 1, 2) if last else features

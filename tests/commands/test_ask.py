@@ -1,0 +1,411 @@
+"""cocoax ask, localise and augmentations: what they print and write, and what they say about bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import cocoax
+from cocoax import questions
+from tests.commands.test_cli import invoke, plain_output, run_main  # noqa: F401 (a fixture)
+from tests.conftest import SmallNet
+from tests.data.test_annotated import write_coco
+from tests.questions.test_asking import Words, picture, two_towers
+from tests.studies.test_augmentations import small
+
+
+@pytest.fixture(autouse=True)
+def closed_figures() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def towers(monkeypatch: pytest.MonkeyPatch) -> cocoax.Encoder:
+    """A small encoder under the name of the starter."""
+    encoder = two_towers()
+    questions._captions.clear()
+    load = cocoax.load
+    monkeypatch.setattr(cocoax, "load", lambda name: encoder if name == "starter" else load(name))
+    return encoder
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> str:
+    picture(100, 40).save(tmp_path / "photo.png")
+    return str(tmp_path / "photo.png")
+
+
+def ask(image: str, *arguments: str, out: Path | None = None) -> Any:
+    folder = Path(image).parent / "out" if out is None else out
+    short = () if "--samples" in arguments or "--method" in arguments else ("--samples", "30")
+    return invoke("ask", image, *arguments, *short, "--out", str(folder))
+
+
+# --- ask --------------------------------------------------------------------------------------------------------------
+
+
+def test_ask__prints_score_comparison_and_regions_and_writes_files(
+    towers: cocoax.Encoder, image: str, tmp_path: Path
+) -> None:
+    result = ask(image, "--like", "a cat", "--like", "a kitten", "--unlike", "a cup of coffee")
+    assert result.exit_code == 0, result.output
+    question = cocoax.Question(["a cat", "a kitten"], "a cup of coffee")
+    (answer,) = cocoax.ask(towers, image, question, cocoax.Rise(samples=30))
+    assert "a cat / a kitten rather than a cup of coffee" in result.output
+    assert f"score {answer.split()}" in result.output
+    assert "Of 3 captions the picture is most similar to" in result.output
+    assert answer.regions[0].place in result.output
+    assert "Rise on towers, 30 samples" in result.output
+    content = json.loads((tmp_path / "out" / "answers.json").read_text())["answers"]
+    np.testing.assert_allclose(content[0]["values"], answer.attribution.values.numpy(), rtol=1e-4, atol=1e-6)
+    assert (content[0]["score"], content[0]["options"]["grid"]) == (pytest.approx(answer.score, abs=1e-6), 7)
+    names = {file.suffix for file in (tmp_path / "out").iterdir()}
+    assert names == {".png", ".safetensors", ".html", ".json"}
+    for file in (tmp_path / "out").iterdir():
+        assert f"wrote {file}" in result.output
+
+
+def test_ask__again_answers_from_the_saved_run(towers: cocoax.Encoder, image: str) -> None:
+    net, words = towers.module, towers.text.module
+    assert isinstance(net, SmallNet)
+    assert isinstance(words, Words)
+    ask(image, "--like", "a cat", "--samples", "30")
+    net.inputs = 0
+    result = ask(image, "--like", "a dog", "--unlike", "a cat", "--samples", "30")
+    assert net.inputs == 0
+    assert "30 samples" in result.output
+    result = ask(image, "--like", "a dog", "--samples", "50")
+    assert net.inputs == 20
+    assert "50 samples" in result.output
+
+
+def test_ask__without_samples_uses_all_that_are_saved(
+    towers: cocoax.Encoder, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(image, "--like", "a cat", "--samples", "1040")
+    result = invoke("ask", image, "--like", "a cat", "--out", str(Path(image).parent / "out"))
+    assert "1040 samples" in result.output
+
+
+def test_ask__references_are_made_once(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture(9).save(tmp_path / "cup.png")
+    made: list[Any] = []
+    reference = cocoax.Encoder.reference
+    monkeypatch.setattr(
+        cocoax.Encoder, "reference", lambda self, *what, **how: made.append(what) or reference(self, *what, **how)
+    )
+    assert ask(image, "--like-image", str(tmp_path / "cup.png")).exit_code == 0
+    assert len(made) == 1
+
+
+def test_ask__again_into_the_same_folder_keeps_the_earlier_report(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    ask(image, "--like", "a cat")
+    result = ask(image, "--like", "a dog")
+    assert "a cat" in (tmp_path / "out" / "report.html").read_text()
+    assert "a dog" in (tmp_path / "out" / "report-2.html").read_text()
+    assert f"wrote {tmp_path / 'out' / 'report-2.html'}" in result.output
+
+
+def test_ask__pictures_on_both_sides(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    (tmp_path / "cats").mkdir()
+    for number in range(3):
+        picture(number).save(tmp_path / "cats" / f"{number}.png")
+    picture(9).save(tmp_path / "cup.png")
+    result = ask(
+        image, "--like", "a cat", "--like-image", str(tmp_path / "cats"), "--unlike-image", str(tmp_path / "cup.png")
+    )
+    assert result.exit_code == 0, result.output
+    assert "a cat / the pictures of cats rather than the picture cup" in result.output
+
+
+def test_ask__several_questions(towers: cocoax.Encoder, image: str) -> None:
+    result = ask(image, "--like", "a cat", "--question", "itself", "--question", "a dog / a cup rather than a rocket")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert [line for line in lines if line in ("a cat", "itself", "a dog / a cup rather than a rocket")] == [
+        "a cat",
+        "itself",
+        "a dog / a cup rather than a rocket",
+    ]
+
+
+def test_ask__each_against_the_others(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    picture(9).save(tmp_path / "cup.png")
+    arguments = (
+        "--like",
+        "a cat",
+        "--like",
+        "a dog",
+        "--like-image",
+        str(tmp_path / "cup.png"),
+        "--unlike",
+        "a rocket",
+        "--each",
+    )
+    result = ask(image, *arguments)
+    assert result.exit_code == 0, result.output
+    asked = [line for line in result.output.splitlines() if " rather than " in line]
+    assert asked == [
+        "a cat rather than a dog / a rocket / the picture cup",
+        "a dog rather than a cat / a rocket / the picture cup",
+        "the picture cup rather than a cat / a dog / a rocket",
+    ]
+
+
+def test_ask__nothing_is_the_picture_itself(towers: cocoax.Encoder, image: str) -> None:
+    result = ask(image)
+    assert "itself" in result.output.splitlines()
+    assert "score +1.000" in result.output
+
+
+def test_ask__many_foils(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    result = ask(image, "--like", "a rocket", "--unlike-many", "cifar100")
+    assert "a rocket rather than a apple and 98 more" in result.output.replace("\n", " ")
+    (tmp_path / "names.txt").write_text("cat\n\ndog\nrocket\n")
+    result = ask(image, "--like", "a rocket", "--unlike-many", str(tmp_path / "names.txt"), "--template", "a {}")
+    assert "a rocket rather than a cat / a dog" in result.output.splitlines()
+
+
+@pytest.mark.parametrize("method", ["kernel-shap", "occlusion", "vanilla-gradients", "integrated-gradients"])
+def test_ask__other_methods(method: str, towers: cocoax.Encoder, image: str) -> None:
+    result = ask(image, "--like", "a cat", "--unlike", "a dog", "--method", method)
+    assert result.exit_code == 0, result.output
+    assert " on towers" in result.output
+
+
+def test_ask__tolerance(towers: cocoax.Encoder, image: str) -> None:
+    result = ask(image, "--like", "a cat", "--samples", "30", "--tolerance", "0.5")
+    assert "within the tolerance of 0.5" in result.output
+
+
+def rotated(path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture(1, 40).crop((0, 0, 40, 20)).save(path, exif=exif)
+
+
+ODD: dict[str, Any] = {
+    "cmyk.jpg": lambda path: picture(1, 40).convert("CMYK").save(path),
+    "grey.png": lambda path: picture(1, 40).convert("L").save(path),
+    "bits.png": lambda path: picture(1, 40).convert("1").save(path),
+    "sixteen.png": lambda path: Image.fromarray(np.arange(1600, dtype=np.uint16).reshape(40, 40) * 40).save(path),
+    "alpha.png": lambda path: picture(1, 40).convert("RGBA").save(path),
+    "palette.gif": lambda path: picture(1, 40).quantize(16).save(path),
+    "rotated.jpg": rotated,
+    "thin.png": lambda path: picture(1, 40).crop((0, 0, 2, 40)).save(path),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_ask__odd_pictures(name: str, towers: cocoax.Encoder, tmp_path: Path) -> None:
+    ODD[name](tmp_path / name)
+    result = ask(str(tmp_path / name), "--like", "a cat", "--unlike", "a dog")
+    assert result.exit_code == 0, result.output
+    (map_file,) = (tmp_path / "out").glob("*.safetensors")
+    found = cocoax.Attribution.load(map_file)
+    assert found.picture is not None
+    if name == "rotated.jpg":  # upright: 20 wide, 40 high
+        assert found.picture.shape[:2] == torch.Size([40, 20])
+
+
+def bomb(path: Path) -> None:
+    Image.new("1", (20_000, 20_000)).save(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "complaint"),
+    [
+        ("text.jpg", lambda path: path.write_text("not a picture"), "text.jpg is not an image that can be read"),
+        ("empty.png", lambda path: path.write_bytes(b""), "empty.png is not an image that can be read"),
+        (
+            "cut.png",
+            lambda path: picture(1, 40).save(path) or path.write_bytes(path.read_bytes()[:300]),
+            "damaged or cut off",
+        ),
+        ("one.png", lambda path: Image.new("RGB", (1, 1)).save(path), "has 1 x 1 pixels; at least 2 x 2 are needed"),
+        ("bomb.png", bomb, "has too many pixels"),
+        ("none.png", lambda path: None, "No file at"),
+        ("folder", lambda path: path.mkdir(), "is a folder; ask about one picture at a time"),
+    ],
+)
+def test_ask__bad_pictures_are_told_before_anything_is_loaded(
+    name: str,
+    write: Any,
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def load(name: str) -> None:
+        raise AssertionError("the encoder was loaded")
+
+    monkeypatch.setattr(cocoax, "load", load)
+    write(tmp_path / name)
+    out = tmp_path / "out"
+    assert run_main(monkeypatch, "ask", str(tmp_path / name), "--like", "a cat", "--out", str(out)) == 1
+    shown = capsys.readouterr()
+    assert complaint in shown.err
+    assert shown.err.startswith("error: ")
+    assert "Traceback" not in shown.err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--like", ""], "A caption is empty; write at least one word"),
+        (["--like", "a cat", "--unlike", "  "], "A caption is empty"),
+        (["--like", "cat " * 13], "13 tokens but 'words' takes at most 12; shorten it"),
+        (["--like", "a cat", "--unlike", "a cat"], "Both sides of the question are 'a cat'"),
+        (["--question", "a cat rather than "], "A question reads 'a cat / a kitten rather than a dog'"),
+        (["--like", "a cat", "--each"], "--each asks about several things"),
+        (["--like", "a cat", "--method", "ryse"], "Did you mean 'rise'?"),
+        (["--method", "occlusion", "--tolerance", "0.1"], "The method 'occlusion' has no option --tolerance"),
+        (["--like", "a cat", "--samples", "3"], "'samples' parameter must be at least 10"),
+        (["--like", "a cat", "--unlike-many", "cifar"], "--unlike-many takes cifar100 or a text file"),
+        (
+            ["--like", "a cat", "--unlike-many", "cifar100", "--template", "x"],
+            "'template' parameter must be a text with one {}",
+        ),
+        (["--like-image", "nowhere.png"], "No file at nowhere.png"),
+        (["--like", "a cat", "--similarity", "cosin"], "cosin"),
+        (["--like", "a cat", "--encoder", "clipp:x"], "No encoder is called 'clipp:x'"),
+        (["--like", "a cat", "--encoder", "startr"], "Did you mean 'starter'?"),
+    ],
+)
+def test_ask__bad_questions(
+    arguments: list[str],
+    complaint: str,
+    towers: cocoax.Encoder,
+    image: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_main(monkeypatch, "ask", image, *arguments, "--out", str(tmp_path / "out")) == 1
+    shown = capsys.readouterr()
+    assert complaint in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_ask__out_that_is_a_file(
+    image: str, towers: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_main(monkeypatch, "ask", image, "--out", image) == 1
+    assert "File exists" in capsys.readouterr().err
+
+
+# --- localise ---------------------------------------------------------------------------------------------------------
+
+
+def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    annotations = write_coco(tmp_path)
+    arguments = (
+        "localise",
+        str(tmp_path),
+        "--annotations",
+        str(annotations),
+        "--samples",
+        "20",
+        "--out",
+        str(tmp_path / "out"),
+    )
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "1 pictures" in result.output
+    assert "two.png: nothing that is annotated lies in the part that the encoder sees" in result.output
+    assert all(target in result.output for target in ("contrastive", "corpus", "label-free"))
+    content = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert {(one["target"], one["name"]) for one in content["summaries"]} >= {("contrastive", ""), ("corpus", "dog")}
+    net = towers.module
+    assert isinstance(net, SmallNet)
+    net.inputs = 0
+    assert invoke(*arguments).output == result.output
+    assert net.inputs == 0
+    everything = invoke(*arguments, "--foil", "all")
+    assert everything.exit_code == 0, everything.output
+    assert net.inputs > 0  # the runs were not kept
+
+
+def test_localise__collages_and_masks(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    for number, name in enumerate(("n01440764_cat", "dog", "cup", "rocket", "bird")):
+        picture(number).save(tmp_path / "photos" / f"{name}.png")
+    result = invoke("localise", str(tmp_path / "photos"), "--collages", "2", "--samples", "20", "--out", str(tmp_path / "a"))
+    assert result.exit_code == 0, result.output
+    lines = (tmp_path / "a" / "results.jsonl").read_text().splitlines()
+    assert [len(json.loads(line)["records"]) for line in lines] == [12, 12]
+    (tmp_path / "masks" / "cat").mkdir(parents=True)
+    Image.new("L", (24, 24), 255).save(tmp_path / "masks" / "cat" / "dog.png")
+    arguments = ("--masks", str(tmp_path / "masks"), "--samples", "20", "--out", str(tmp_path / "b"))
+    result = invoke("localise", str(tmp_path / "photos"), *arguments)
+    assert result.exit_code == 0, result.output
+    assert "100.0%" in result.output  # the mask is everything
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "Say what is where, in one way"),
+        (["--collages", "2", "--masks", "x"], "Say what is where, in one way"),
+        (["--collages", "2", "--foil", "none"], "--foil is 'present' or 'all'"),
+        (["--collages", "2"], "No pictures below"),
+        (["--masks", "nowhere"], "No folder at nowhere"),
+        (["--annotations", "nowhere.json"], "No file at nowhere.json"),
+    ],
+)
+def test_localise__bad_input(
+    arguments: list[str],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "empty").mkdir()
+    assert run_main(monkeypatch, "localise", str(tmp_path / "empty"), *arguments, "--out", str(tmp_path / "out")) == 1
+    shown = capsys.readouterr()
+    assert complaint in shown.err
+    assert "Traceback" not in shown.err
+
+
+# --- augmentations ----------------------------------------------------------------------------------------------------
+
+
+def test_augmentations__figure_and_table(image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cocoax, "load", lambda _name: small())
+    (tmp_path / "foil").mkdir()
+    for number in range(4):
+        picture(number).save(tmp_path / "foil" / f"{number}.png")
+    (tmp_path / "classes.txt").write_text("apple\nbread\ncheese\n")
+    folder = tmp_path / "out"
+    result = invoke(
+        *("augmentations", image, image, "--foil", str(tmp_path / "foil"), "--most", "3", "--samples", "20"),
+        *("--encoder", "mine", "--classes", str(tmp_path / "classes.txt"), "--out", str(folder)),
+    )
+    assert result.exit_code == 0, result.output
+    rows = [line for line in result.output.splitlines() if "photo" in line]
+    assert len(rows) == 16
+    assert all(any(name in row for name in ("apple", "bread", "cheese")) for row in rows)
+    assert len(list(folder.glob("*.safetensors"))) == 16
+    assert (folder / "augmentations.png").stat().st_size > 10_000
+
+
+def test_augmentations__bad_input(
+    image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    assert run_main(monkeypatch, "augmentations", image, "--foil", str(tmp_path / "empty")) == 1
+    assert "No pictures below" in capsys.readouterr().err
+    assert run_main(monkeypatch, "augmentations", "nowhere.png", "--foil", str(tmp_path / "empty")) == 1
+    assert "No file at nowhere.png" in capsys.readouterr().err

@@ -1,0 +1,99 @@
+"""cocoax ask-text: highlighted answer, table, report, JSON, and errors in sentences."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cocoax.commands import cli
+from cocoax.commands.ask_text import answer
+from cocoax.encoders import ENCODERS
+from cocoax.encoders.load.sentence import load_hf_text
+from tests.tiny import save_bert
+
+TEXT = "The violinist parked her car."
+
+
+@pytest.fixture(autouse=True)
+def tiny(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_bert(tmp_path_factory.mktemp("tiny"))
+    monkeypatch.setitem(ENCODERS, "minilm", lambda: load_hf_text(str(folder)))  # type: ignore[arg-type]
+
+
+def ask(*arguments: str, **options: Any) -> str:
+    result = CliRunner().invoke(cli.app, ["ask-text", *arguments], catch_exceptions=False, **options)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("method", ["rise", "kernel-shap", "occlusion", "integrated-gradients"])
+def test_ask_text__prints_the_text_the_score_and_the_words(method: str) -> None:
+    output = ask(TEXT, "--like", "a cat", "--unlike", "a dog", "--samples", "60", "--method", method)
+    assert "a cat rather than a dog" in output
+    assert TEXT in output
+    assert ": corpus" in output
+    assert "violinist" in output.split(": corpus")[1]
+
+
+def test_ask_text__writes_a_report_and_json(tmp_path: Path) -> None:
+    out = tmp_path / "answers"
+    ask(TEXT, "--like", "a cat", "--unlike", "a dog", "--unlike", "the car", "--samples", "60", "--out", str(out))
+    page = (out / "answer.html").read_text(encoding="utf-8")
+    assert "cocoax-text" in page
+    assert "http" not in page.replace("http-equiv", "")
+    numbers = json.loads((out / "answer.json").read_text(encoding="utf-8"))["The text"]
+    assert numbers["tokens"] == ["The", "violinist", "parked", "her", "car", "."]
+    assert [TEXT[begin:end] for begin, end in numbers["offsets"]] == numbers["tokens"]
+    assert numbers["score"] == pytest.approx(numbers["corpus"] - numbers["foil"], abs=1e-5)
+    for value, corpus, foil in zip(numbers["values"], numbers["corpus_values"], numbers["foil_values"], strict=True):
+        assert value == pytest.approx(corpus - foil, abs=1e-4)
+
+
+def test_ask_text__match_explains_both_sides() -> None:
+    output = ask("red car", "--like", TEXT, "--unlike", "a dog", "--match", "--samples", "60")
+    assert "The query: the document rather than the other document" in output
+    assert "The document: the query rather than the other document" in output
+
+
+def test_ask_text__options_and_standard_input() -> None:
+    output = ask("-", "--like", "a cat", "--features", "sentences", "--removal", "deletion", input="A car. The dog.")
+    assert "The dog." in output
+
+
+def test_ask_text__too_long_says_how_much_was_left_out() -> None:
+    with pytest.warns(UserWarning, match=r"at most 32; the last 10 were left out, from 'cat cat"):
+        ask("cat " * 40, "--like", "a dog", "--samples", "60")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["", "--like", "a cat"], "The text is empty"),
+        ([TEXT, "--like", " "], "One of the texts of --like is empty"),
+        ([TEXT, "--like", "a cat", "--features", "letters"], "'features' parameter must be 'words'"),
+        ([TEXT, "--like", "a cat", "--removal", "blur"], "Words are removed by baseline='mask'"),
+        ([TEXT, "--like", "a cat", "--method", "magic"], "No method is called 'magic'; known are rise"),
+        ([TEXT, "--like", "a", "--like", "cat", "--match"], "A match is with one document"),
+        ([TEXT, "--like", "a cat", "--encoder", "nothing"], "No encoder is called 'nothing'"),
+    ],
+)
+def test_ask_text__mistakes_are_told_in_a_sentence(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["cocoax", "ask-text", *arguments])
+    with pytest.raises(SystemExit):
+        cli.main()
+    error = capsys.readouterr().err
+    assert message in error.replace("\n", " ")
+    assert "Traceback" not in error
+
+
+def test_answer__empty_text_is_told_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cocoax.commands.ask_text.load", lambda _name: pytest.fail("loaded an encoder"))
+    with pytest.raises(ValueError, match="The text is empty; write at least one word"):
+        answer("  ", ["music"], [])

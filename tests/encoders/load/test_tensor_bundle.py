@@ -1,0 +1,192 @@
+"""TensorFlow checkpoints: some that TensorFlow 2.21 wrote (``data/bundles``), and some from a slow writer of our own."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cocoax.encoders.load.tensor_bundle import TensorBundle
+
+BUNDLES = Path(__file__).parent / "data" / "bundles"
+
+# What was given to TensorFlow.
+SAVED: dict[str, np.ndarray] = {
+    "a/scalar": np.array(2.5, np.float32),
+    "a/vector": np.arange(5) / 3,
+    "a/vector/Momentum": np.zeros(5),
+    "a/matrix": np.arange(6, dtype=np.int32).reshape(2, 3) - 3,
+    "b/long": np.array([2**40, -1]),
+    "b/bytes": np.arange(4, dtype=np.uint8),
+    "b/flags": np.array([True, False, True]),
+    "b/half": np.array([0.5, -2], np.float16),
+    "b/empty": np.zeros((0, 3), np.float32),
+    "c/kernel": np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2),
+    "global_step": np.array(225206),
+}
+
+
+def varint(value: int) -> bytes:
+    return bytes([value]) if value < 128 else bytes([value % 128 + 128]) + varint(value // 128)
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field * 8) + varint(value)
+
+
+def message(field: int, content: bytes) -> bytes:
+    return varint(field * 8 + 2) + varint(len(content)) + content
+
+
+def block(items: Mapping[bytes, bytes]) -> bytes:
+    """Keys told in full, each a restart point: the format allows it."""
+    content, restarts = b"", []
+    for key, value in items.items():
+        restarts.append(len(content))
+        content += varint(0) + varint(len(key)) + varint(len(value)) + key + value
+    return content + struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
+
+
+def write_bundle(prefix: Path, tensors: Mapping[str, np.ndarray], per_block: int = 3, compression: int = 0) -> None:
+    """A checkpoint of float32 tensors, with a few keys in each block."""
+    entries = {b"": number(1, 1)}
+    data = b""
+    for name in sorted(tensors):
+        raw = tensors[name].astype("<f4").tobytes()
+        shape = b"".join(message(2, number(1, size)) for size in tensors[name].shape)
+        entries[name.encode()] = number(1, 1) + message(2, shape) + number(4, len(data)) + number(5, len(raw))
+        data += raw
+    file, handles = b"", {}
+    keys = list(entries)
+    for start in range(0, len(keys), per_block):
+        chosen = {key: entries[key] for key in keys[start : start + per_block]}
+        content = block(chosen)
+        handles[list(chosen)[-1]] = varint(len(file)) + varint(len(content))
+        file += content + bytes([compression]) + b"sums"
+    ends = b""
+    for items in ({}, handles):  # the block of metadata, and the index of blocks
+        content = block(items)
+        ends += varint(len(file)) + varint(len(content))
+        file += content + b"\0" + b"sums"
+    file += ends.ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
+    Path(f"{prefix}.index").write_bytes(file)
+    Path(f"{prefix}.data-00000-of-00001").write_bytes(data)
+
+
+# --- what TensorFlow wrote ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["one.ckpt", "two.ckpt"])
+def test_tensor_bundle__reads_what_tensorflow_wrote(name: str) -> None:
+    bundle = TensorBundle(BUNDLES / name)
+    assert bundle.shards == (1 if name == "one.ckpt" else 2)
+    assert set(bundle.entries) - {"notes"} == set(SAVED)
+    for key, expected in SAVED.items():
+        found = bundle[key]
+        assert found.dtype == expected.dtype, key
+        assert found.shape == expected.shape, key
+        assert np.array_equal(found, expected), key
+
+
+def test_tensor_bundle__strings_are_listed_but_not_read() -> None:
+    bundle = TensorBundle(BUNDLES / "one.ckpt")
+    assert bundle.entries["notes"].shape == (2,)
+    with pytest.raises(ValueError, match=r"'notes' of .*one\.ckpt has data type 7, which is no plain number"):
+        bundle["notes"]
+
+
+def test_tensor_bundle__every_way_to_name_it(tmp_path: Path) -> None:
+    for file in BUNDLES.glob("one.*"):
+        shutil.copy(file, tmp_path)
+    for given in (tmp_path, str(tmp_path), tmp_path / "one.ckpt", tmp_path / "one.ckpt.index"):
+        assert TensorBundle(given)["a/scalar"] == 2.5
+
+
+def test_tensor_bundle__latest_of_several(tmp_path: Path) -> None:
+    for value in (1, 2):
+        write_bundle(tmp_path / f"model.ckpt-{value}", {"x": np.full(2, value)})
+    with pytest.raises(FileNotFoundError, match=r"holds several checkpoints \(model\.ckpt-1, model\.ckpt-2\); pass the path"):
+        TensorBundle(tmp_path)
+    (tmp_path / "checkpoint").write_text(
+        'model_checkpoint_path: "/elsewhere/model.ckpt-2"\nall_model_checkpoint_paths: "model.ckpt-1"\n'
+    )
+    assert TensorBundle(tmp_path)["x"].tolist() == [2, 2]
+
+
+# --- what the slow writer wrote -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("per_block", [1, 4, 1000])
+def test_tensor_bundle__any_number_of_blocks(per_block: int, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    tensors = {
+        f"net/layer_{index}/kernel": generator.normal(size=(index, 3)).astype(np.float32) for index in range(1, 200, 7)
+    }
+    write_bundle(tmp_path / "m", tensors, per_block)
+    bundle = TensorBundle(tmp_path)
+    assert set(bundle.entries) == set(tensors)
+    assert all(np.array_equal(bundle[name], tensor) for name, tensor in tensors.items())
+
+
+# --- what is wrong ------------------------------------------------------------------------------------------------------
+
+
+def test_tensor_bundle__nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"holds no TensorFlow checkpoint \(\*\.index\)"):
+        TensorBundle(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"No file at .*model\.ckpt-5\.index; pass the folder"):
+        TensorBundle(tmp_path / "model.ckpt-5")
+
+
+def test_tensor_bundle__unknown_variable() -> None:
+    with pytest.raises(KeyError, match=r"has no variable 'a/tensor'"):
+        TensorBundle(BUNDLES / "one.ckpt")["a/tensor"]
+
+
+def test_tensor_bundle__data_missing_or_cut_off(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "m", {"x": np.arange(10)})
+    data = tmp_path / "m.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"too short for the variable 'x': it is cut off"):
+        TensorBundle(tmp_path)["x"]
+    data.unlink()
+    with pytest.raises(FileNotFoundError, match=r"data-00000-of-00001 is missing; a checkpoint is the \.index file and all"):
+        TensorBundle(tmp_path)["x"]
+
+
+@pytest.mark.parametrize("keep", [0, 10, 47, 100, -1])
+def test_tensor_bundle__index_cut_off(keep: int, tmp_path: Path) -> None:
+    index = (BUNDLES / "one.ckpt.index").read_bytes()
+    (tmp_path / "m.index").write_bytes(index[:keep])
+    with pytest.raises(ValueError, match=r"m\.index is not the index of a TensorFlow checkpoint, or it is damaged"):
+        TensorBundle(tmp_path)
+
+
+def test_tensor_bundle__any_byte_wrong_is_an_error_or_read(tmp_path: Path) -> None:
+    """No damage makes it hang or fail in a way that is not told."""
+    index = bytearray((BUNDLES / "one.ckpt.index").read_bytes())
+    (tmp_path / "m.data-00000-of-00001").write_bytes((BUNDLES / "one.ckpt.data-00000-of-00001").read_bytes())
+    told = 0
+    for place in range(len(index)):
+        damaged = bytearray(index)
+        damaged[place] ^= 0xFF
+        (tmp_path / "m.index").write_bytes(damaged)
+        try:
+            bundle = TensorBundle(tmp_path)
+            for name in bundle.entries:
+                bundle[name]
+        except (ValueError, FileNotFoundError) as error:
+            told += str(tmp_path) in str(error)
+        else:
+            told += 1
+    assert told == len(index)
+
+
+def test_tensor_bundle__compressed_blocks(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "m", {"x": np.arange(3)}, compression=1)
+    with pytest.raises(ValueError, match=r"its blocks are compressed"):
+        TensorBundle(tmp_path)

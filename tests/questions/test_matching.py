@@ -1,0 +1,96 @@
+"""Matches: both sides against asking each question by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import cocoax
+from cocoax import TextEncoder
+from cocoax.encoders.load.sentence import load_hf_text
+from cocoax.questions.matching import ask_text
+from tests.tiny import save_bert
+
+QUERY, DOCUMENT, OTHERS = "red car", "The violinist parked her car.", ["a big dog", "the cat behind the house"]
+METHOD = cocoax.KernelShap(samples=200)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> TextEncoder:
+    return load_hf_text(str(save_bert(tmp_path_factory.mktemp("tiny"))))
+
+
+def test_explain_match__both_sides(encoder: TextEncoder) -> None:
+    match = cocoax.explain_match(encoder, QUERY, DOCUMENT, OTHERS, method=METHOD)
+    query, document, foil = (encoder.reference(texts) for texts in ([QUERY], [DOCUMENT], OTHERS))
+    for found, text, corpus in ((match.query, QUERY, document), (match.document, DOCUMENT, query)):
+        expected = METHOD.explain(encoder, text, cocoax.contrastive_corpus_similarity(corpus, foil))
+        torch.testing.assert_close(found.values, expected.values, rtol=0, atol=1e-5)
+        assert found.score == pytest.approx(expected.score, abs=1e-5)
+    assert match.query.tokens == ("red", "car")
+    assert match.document.name == "the query rather than the other documents"
+    own = encoder.represent([QUERY, DOCUMENT, *OTHERS])
+    similarities = torch.nn.functional.cosine_similarity(own[:1], own[1:]).tolist()
+    assert [match.similarity, *match.others] == pytest.approx(similarities, abs=1e-5)
+    assert "similarity" in repr(match)
+    assert match.html().count("<p") == 2
+
+
+def test_explain_match__parts_add_up(encoder: TextEncoder) -> None:
+    match = cocoax.explain_match(encoder, QUERY, DOCUMENT, OTHERS, method=METHOD)
+    for side in (match.query_side, match.document_side):
+        assert side.foil is not None
+        torch.testing.assert_close(side.attribution.values, side.corpus.values - side.foil.values, rtol=0, atol=1e-5)
+        assert side.attribution.score == pytest.approx(side.corpus.score - side.foil.score, abs=1e-5)
+        parts = f"corpus {side.corpus.score:+.3f}, foil {side.foil.score:+.3f}"
+        assert str(side) == f"score {side.attribution.score:+.3f}: {parts}"
+
+
+def test_explain_match__without_others_and_with_one(encoder: TextEncoder) -> None:
+    match = cocoax.explain_match(encoder, QUERY, DOCUMENT, method=METHOD)
+    assert match.query_side.foil is None
+    assert match.query.score == pytest.approx(match.similarity, abs=1e-5)
+    assert str(match.query_side) == f"score {match.query.score:+.3f}"
+    one = cocoax.explain_match(encoder, QUERY, DOCUMENT, OTHERS[0], method=METHOD)
+    assert len(one.others) == 1
+
+
+def test_explain_match__documents_with_another_prompt(encoder: TextEncoder) -> None:
+    passages = encoder.by(prompt="the house ")
+    match = cocoax.explain_match(encoder, QUERY, DOCUMENT, OTHERS, documents=passages, method=METHOD)
+    expected = torch.nn.functional.cosine_similarity(encoder.represent(QUERY), passages.represent(DOCUMENT))
+    assert match.similarity == pytest.approx(float(expected), abs=1e-5)
+    assert match.document.tokens is not None
+    assert match.document.tokens[0] == "The"
+
+
+def test_explain_match__one_word_query_and_default_method(encoder: TextEncoder) -> None:
+    match = cocoax.explain_match(encoder, "car", "a red car", "a dog")
+    assert match.query.tokens == ("car",)
+    assert match.query.metadata["samples"] == 500
+
+
+@pytest.mark.parametrize(("query", "document"), [("", "a cat"), ("a cat", " ")])
+def test_explain_match__empty_text(query: str, document: str, encoder: TextEncoder) -> None:
+    with pytest.raises(ValueError, match=r"The text is empty"):
+        cocoax.explain_match(encoder, query, document)
+
+
+def test_explain_match__encoder_without_texts(encoder: TextEncoder, tmp_path: Path) -> None:
+    with pytest.raises(AttributeError, match=r"has no text tower"):
+        cocoax.explain_match(cocoax.Encoder(torch.nn.Flatten()), "a", "b")
+
+
+def test_ask_text__one_run_for_all_parts(encoder: TextEncoder) -> None:
+    corpus, foil = encoder.reference(["a cat"]), encoder.reference(["a dog"])
+    calls: list[int] = []
+    handle = encoder.owner.register_forward_hook(lambda *_: calls.append(1))  # type: ignore[union-attr]
+    try:
+        ask_text(encoder, DOCUMENT, corpus, foil, method=cocoax.Occlusion())
+        with_foil = len(calls)
+        ask_text(encoder, DOCUMENT, corpus, method=cocoax.Occlusion())
+    finally:
+        handle.remove()
+    assert len(calls) == 2 * with_foil
