@@ -11,6 +11,7 @@ from rich.console import Console
 
 import cocoax
 from cocoax.highlight import BLUE, RED, to_html, to_rich
+from cocoax.inputs import Text
 
 TEXT = "Der <b>Bär</b> & 👩‍👧 שלום"
 
@@ -22,9 +23,7 @@ def attribution(values: list[float], **options: object) -> cocoax.Attribution:
         torch.tensor(values),
         0.5,
         0.1,
-        tokens=tuple(words),
-        text=TEXT,
-        offsets=offsets,
+        display=Text(TEXT, offsets),
         **options,  # type: ignore[arg-type]
     )
 
@@ -54,9 +53,7 @@ def test_to_rich__is_the_text() -> None:
 
 
 def test_to_html__tokens_of_the_same_character_are_shown_once() -> None:
-    result = cocoax.Attribution(
-        torch.tensor([1.0, 0.5]), 0.0, 0.0, tokens=("👍", "👍"), text="a 👍", offsets=((2, 3), (2, 3))
-    )
+    result = cocoax.Attribution(torch.tensor([1.0, 0.5]), 0.0, 0.0, display=Text("a 👍", ((2, 3), (2, 3))))
     assert to_html(result).count("👍") == 1
 
 

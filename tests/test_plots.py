@@ -18,6 +18,7 @@ from matplotlib.image import AxesImage
 
 import cocoax
 from cocoax import plots
+from cocoax.inputs import Names, Picture
 from tests.conftest import images
 
 
@@ -38,7 +39,7 @@ def make(seed: int = 0, scale: float = 1.0, **options: Any) -> cocoax.Attributio
         "score": 0.1234,
         "baseline_score": 0.0,
         "metadata": {"target": f"question {seed}"},
-        "picture": picture,
+        "display": Picture(picture),
     }
     return cocoax.Attribution(**{**given, **options})
 
@@ -179,7 +180,7 @@ def test_plot__picture_is_grey_and_below_the_map() -> None:
 
 
 def test_plot__without_a_picture() -> None:
-    ax = make(picture=None).plot()
+    ax = make(display=Picture()).plot()
     assert len(ax.images) == 1
     assert map_of(ax).get_extent() == [-0.5, 7.5, 5.5, -0.5]
 
@@ -193,7 +194,7 @@ def test_plot__extent_covers_the_whole_picture() -> None:
 
 
 def test_plot__extent_follows_the_box() -> None:
-    ax = make(box=(0.25, 0.1, 0.75, 0.9)).plot()
+    ax = make(display=replace(make().display, box=(0.25, 0.1, 0.75, 0.9))).plot()
     assert map_of(ax).get_extent() == pytest.approx([9.5, 29.5, 26.5, 2.5])
     assert ax.get_xlim() == (-0.5, 39.5)  # all of the picture is shown
     veil = data_of(ax.images[1])[..., 3]
@@ -206,7 +207,7 @@ def test_plot__extent_follows_the_box() -> None:
 def test_plot__first_row_is_on_top() -> None:
     values = torch.zeros(6, 8)
     values[0, 0] = 1
-    ax = make(values=values, picture=None).plot()
+    ax = make(values=values, display=Picture()).plot()
     left, right, bottom, top = map_of(ax).get_extent()
     assert map_of(ax).origin == "upper"
     # On the screen y grows upwards, in the picture downwards.
@@ -278,7 +279,7 @@ def test_panel__options_are_passed_on() -> None:
 
 
 def test_panel__without_pictures() -> None:
-    figure = plots.panel([replace(make(0), picture=None)])
+    figure = plots.panel([replace(make(0), display=Picture())])
     assert not figure.axes[0].images
     assert drawn(figure)
 
@@ -328,7 +329,7 @@ def test_panel__names_methods_where_they_differ() -> None:
 
 def words(values: list[float], **options: Any) -> cocoax.Attribution:
     return cocoax.Attribution(
-        torch.tensor(values), 0.5, 0.1, tokens=tuple(f"${index}$" for index in range(len(values))), **options
+        torch.tensor(values), 0.5, 0.1, display=Names(tuple(f"${index}$" for index in range(len(values)))), **options
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -21,10 +21,29 @@ from torch import Tensor, nn
 from cocoax.references import Reference, check_same_space
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
 
-if TYPE_CHECKING:
-    from cocoax.encoders import Encoder
-
 _ROWS_AT_ONCE = 4096  # kernel matrices are built for this many representations at a time
+
+
+class Encodes(Protocol):
+    """What a target needs of an encoder to become a module."""
+
+    module: Any
+
+    @property
+    def space(self) -> str:
+        """Identifies the representation space."""
+
+    def __call__(self, batch: Any) -> Tensor:
+        """Return representations of a collated batch."""
+
+    def collate(self, prepared: Tensor) -> Any:
+        """Return prepared inputs as one batch."""
+
+    def as_list(self, inputs: Any, one: bool = False) -> list[Any]:
+        """Return inputs as a list."""
+
+    def represent(self, inputs: Any) -> Tensor:
+        """Return representations of inputs."""
 
 
 class Target:
@@ -164,7 +183,7 @@ class Target:
             total = total + weight * torch.cat(rows)
         return total
 
-    def as_module(self, encoder: Encoder, explicand: object | None = None) -> nn.Module:
+    def as_module(self, encoder: Encodes, explicand: object | None = None) -> nn.Module:
         """The target as an ``nn.Module`` from prepared inputs to ``[batch]``, for Captum, Quantus, SHAP and the like.
 
         A target that compares with the explicand needs that one ``explicand`` (an input, as for ``encoder.represent``).
@@ -181,7 +200,7 @@ class Target:
 class TargetModule(nn.Module):
     """A target as a module; ``explicand`` is the explicand's representation ``[d]``, for targets that need it."""
 
-    def __init__(self, target: Target, encoder: Encoder, explicand: Tensor | None) -> None:
+    def __init__(self, target: Target, encoder: Encodes, explicand: Tensor | None) -> None:
         super().__init__()
         self.target = target
         self.encoder = encoder

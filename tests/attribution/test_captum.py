@@ -268,7 +268,7 @@ def test_captum__description() -> None:
     assert repr(method) == "Captum('Lime', n_samples=7)"
     assert method.describe() == {
         "type": "Captum Lime",
-        "baseline": {"type": "Blur", "kernel_size": 21, "sigma": 5.0},
+        "baseline": None,
         "grid": [2, 3],
         "seed": 5,
         "n_samples": 7,

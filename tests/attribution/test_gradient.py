@@ -48,7 +48,7 @@ def slowly(
     weights = method.weights()
     parts = []
     for index in range(len(weights)):
-        points = method.points(explicand, method.baseline(explicand), slice(index, index + 1))
+        points = method.points(cocoax.Explicand(explicand), method.baseline(explicand), slice(index, index + 1))
         at = points.at.clone().requires_grad_()
         (found,) = torch.autograd.grad(score(at).sum(), at)
         parts.append((found * points.factor)[0].double())

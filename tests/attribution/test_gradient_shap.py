@@ -27,7 +27,7 @@ def paper_targets(encoder: cocoax.Encoder, similarity: str) -> list[cocoax.Targe
 
 def feed_captum(monkeypatch: pytest.MonkeyPatch, explicands: int, choose: Callable[[int, int], np.ndarray]) -> None:
     """Give Captum our noise and our α, the same for every explicand; ``choose(baselines, count)`` picks its baselines."""
-    noise, alphas = METHOD.draws((3, 16, 16), slice(0, METHOD.samples))
+    noise, alphas = METHOD.draws(cocoax.Explicand(torch.zeros(3, 16, 16)), slice(0, METHOD.samples))
     monkeypatch.setattr(torch, "normal", lambda _mean, _std: noise.repeat(explicands, 1, 1, 1))
     monkeypatch.setattr(np.random, "uniform", lambda _low, _high, _count: np.tile(alphas.numpy(), explicands))
     monkeypatch.setattr(np.random, "choice", choose)
@@ -60,7 +60,7 @@ def test_gradient_shap__same_as_one_draw_at_a_time(encoder: cocoax.Encoder) -> N
     explicand = images(1)[0]
     baseline = cocoax.Constant(0.3)(explicand)
     result = cocoax.GradientShap(samples=6, noise=0.1, baseline=cocoax.Constant(0.3)).explain(encoder, explicand, target)
-    noises, alphas = cocoax.GradientShap(samples=6, noise=0.1).draws((3, 16, 16), slice(0, 6))
+    noises, alphas = cocoax.GradientShap(samples=6, noise=0.1).draws(cocoax.Explicand(torch.zeros(3, 16, 16)), slice(0, 6))
     module = target.as_module(encoder)
     parts = []
     for noise, alpha in zip(noises, alphas, strict=True):
@@ -104,16 +104,16 @@ def test_gradient_shap__batch_pairs_each_explicand_with_its_baseline_where_captu
 
 
 def test_gradient_shap__draws_of_some_rows_are_rows_of_all_draws() -> None:
-    noise, alphas = METHOD.draws((3, 4, 5), slice(0, 12))
+    noise, alphas = METHOD.draws(cocoax.Explicand(torch.zeros(3, 4, 5)), slice(0, 12))
     assert noise.shape == (12, 3, 4, 5)
     assert alphas.shape == (12,)
-    some_noise, some_alphas = METHOD.draws((3, 4, 5), slice(4, 7))
+    some_noise, some_alphas = METHOD.draws(cocoax.Explicand(torch.zeros(3, 4, 5)), slice(4, 7))
     assert torch.equal(some_noise, noise[4:7])
     assert torch.equal(some_alphas, alphas[4:7])
 
 
 def test_gradient_shap__draws_are_distributed_as_documented() -> None:
-    noise, alphas = cocoax.GradientShap(samples=2000, noise=0.3).draws((3, 4, 4), slice(0, 2000))
+    noise, alphas = cocoax.GradientShap(samples=2000, noise=0.3).draws(cocoax.Explicand(torch.zeros(3, 4, 4)), slice(0, 2000))
     assert float(noise.mean()) == pytest.approx(0, abs=0.005)
     assert float(noise.std()) == pytest.approx(0.3, rel=0.02)
     assert float(alphas.mean()) == pytest.approx(0.5, abs=0.03)
@@ -125,7 +125,7 @@ def test_gradient_shap__noise_and_alphas_are_independent() -> None:
     """Numpy's default_rng(seed) and default_rng([seed, 0]) are one generator, which α and the first noise must not share."""
     correlations = []
     for seed in range(30):
-        noise, alphas = cocoax.GradientShap(samples=50, seed=seed).draws((3, 8, 8), slice(0, 50))
+        noise, alphas = cocoax.GradientShap(samples=50, seed=seed).draws(cocoax.Explicand(torch.zeros(3, 8, 8)), slice(0, 50))
         first = noise[0].flatten()[:50].abs()
         correlations.append(float(torch.corrcoef(torch.stack([first, alphas]))[0, 1]))
     assert float(np.mean(correlations)) == pytest.approx(0, abs=0.1)

@@ -80,7 +80,7 @@ class Toy:
 
     def estimate(self, method: cocoax.KernelShap, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Values and standard errors ``[players]``, with the scores looked up instead of encoded."""
-        coalitions = method.draw(2, 5, count)
+        coalitions = method.draw((2, 5), count)
         found = method.estimate(coalitions, self.scores(coalitions.bits), self.ends)
         assert found.features is not None
         assert found.standard_error is not None
@@ -208,7 +208,7 @@ def test_values__weighted_least_squares(samples: int) -> None:
 
 @pytest.mark.parametrize("samples", [60, 100, 101, 200, 500, 1000, EVERYTHING])
 def test_weights__those_of_the_shapley_kernel(samples: int) -> None:
-    coalitions = toy().method(samples).draw(2, 5)
+    coalitions = toy().method(samples).draw((2, 5))
     sizes = coalitions.bits.sum(1).tolist()
     weights, counts = coalitions.weights.tolist(), coalitions.counts.tolist()
     everything = sum(comb(PLAYERS, size) * kernel(size, PLAYERS) for size in range(1, PLAYERS))
@@ -232,7 +232,7 @@ def test_weights__those_of_the_shapley_kernel(samples: int) -> None:
 
 
 def test_draw__pairs_of_complements() -> None:
-    coalitions = toy().method(200).draw(2, 5)
+    coalitions = toy().method(200).draw((2, 5))
     drawn = coalitions.bits[coalitions.counts > 0]
 
     assert len(drawn) > 50
@@ -243,7 +243,7 @@ def test_draw__sizes_as_the_kernel_has_them() -> None:
     """Of the sizes that are not enumerated, each is drawn as often as its coalitions weigh together."""
     draws: dict[int, int] = {}
     for seed in range(100):
-        coalitions = toy().method(100, seed).draw(2, 5)
+        coalitions = toy().method(100, seed).draw((2, 5))
         drawn = coalitions.counts > 0
         for bits, count in zip(coalitions.bits[drawn][::2], coalitions.counts[drawn][::2].tolist(), strict=True):
             size = int(min(bits.sum(), PLAYERS - bits.sum()))
@@ -347,7 +347,7 @@ def test_values__every_pixel_shows_its_segment(
 
 @pytest.mark.parametrize("samples", [20, 61, 100, 300, 1000, EVERYTHING])
 def test_draw__no_coalition_twice(samples: int) -> None:
-    bits = toy().method(samples).draw(2, 5).bits
+    bits = toy().method(samples).draw((2, 5)).bits
 
     assert len(bits) == samples
     assert len(torch.unique(bits, dim=0)) == samples
@@ -372,7 +372,7 @@ def test_run__no_input_twice() -> None:
 def test_draw__a_larger_count_begins_with_the_same_coalitions(samples: int, count: int) -> None:
     method = toy().method(samples)
 
-    few, many = method.draw(2, 5), method.draw(2, 5, count)
+    few, many = method.draw((2, 5)), method.draw((2, 5), count)
 
     assert len(many) == len(torch.unique(many.bits, dim=0)) == count
     assert torch.equal(few.bits, many.bits[:samples])

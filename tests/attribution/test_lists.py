@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax import TabularEncoder, TextEncoder
+from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.load.sentence import load_hf_text
+from cocoax.features import resolve
 from tests.tiny import TEXTS, save_bert
 
 with warnings.catch_warnings():
@@ -265,14 +267,9 @@ def test_baseline__gradients_need_something_in_place(wrong: Any, text: TextEncod
         cocoax.IntegratedGradients(baseline=wrong).explain(text, TEXT, targets[0])
 
 
-def test_draw_list__method_that_knows_only_images(text: TextEncoder, targets: list[cocoax.Target]) -> None:
-    class Odd(cocoax.attribution.removal.RemovalMethod):  # type: ignore[name-defined]
-        def draw(self, height: int, width: int, count: int | None = None) -> Any: ...
-        def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Any: ...
-        def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Any: ...
-
-    with pytest.raises(TypeError, match=r"Odd removes parts of images; it does not know how to remove words"):
-        Odd().explain(text, TEXT, targets[0])
+def test_baseline__a_blur_is_not_for_words(text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    with pytest.raises(ValueError, match=r"Blur is for images\. Words are removed by baseline='mask'"):
+        cocoax.Rise(samples=20, baseline=cocoax.Blur()).explain(text, TEXT, targets[0])
 
 
 # --- gradients ----------------------------------------------------------------------------------------------------------
@@ -297,7 +294,7 @@ def test_integrated_gradients__same_as_captums_layer_integrated_gradients(
         targets, cocoax.IntegratedGradients(steps=40).explain(text.by(features), TEXT, targets), strict=True
     ):
         tokens = layer_ig(text, target, TEXT, masked, 40)
-        expected = explicand.per_feature(tokens[None])
+        expected = explicand.per_feature(tokens)
         torch.testing.assert_close(result.values, expected.float(), rtol=0, atol=1e-5)
         assert float(tokens[[0, -1]].abs().max()) < 1e-6  # special tokens do not count
 
@@ -312,8 +309,8 @@ def test_integrated_gradients__complete(baseline: Any, text: TextEncoder, target
 
 def test_vanilla_gradients__are_slopes_towards_the_words(text: TextEncoder, targets: list[cocoax.Target]) -> None:
     result = cocoax.VanillaGradients().explain(text, TEXT, targets[0])
-    view, embedded = text.differentiable(text.explicand(TEXT))
-    masked = cocoax.attribution.method.resolve_baseline("mask", view)(embedded.tensor)  # type: ignore[attr-defined]
+    view, embedded = differentiable(text, text.explicand(TEXT))
+    masked = resolve("mask", view.inputs).emptied(embedded)
     step = 1e-3
     for word in range(6):
         direction = (embedded.tensor - masked) * (embedded.members == word)
@@ -408,7 +405,7 @@ def test_baseline__columns_without_a_background() -> None:
     target = cocoax.representation_similarity()
     with pytest.raises(ValueError, match=r"What should removed columns of 'bare' hold\? Give the encoder background=rows"):
         cocoax.Rise(samples=20).explain(encoder, ROW, target)
-    with pytest.raises(ValueError, match=r"Noise is for images; columns take cocoax\.Background"):
+    with pytest.raises(ValueError, match=r"Noise is for images\. Columns take cocoax\.Background"):
         cocoax.Rise(samples=20, baseline=cocoax.Noise()).explain(encoder, ROW, target)
     with pytest.raises(ValueError, match=r"IntegratedGradients takes one baseline, and Background\(draws=\.\.\.\) gives 3"):
         cocoax.IntegratedGradients(baseline=cocoax.Background(TABLE, draws=3)).explain(encoder, ROW, target)

@@ -15,7 +15,9 @@ from PIL import Image
 from torch import Tensor
 
 import cocoax
-from cocoax.attribution.method import check_at_least, check_positive, check_targets, from_plain, resolve_baseline, to_plain
+from cocoax.attribution.method import check_at_least, check_positive, check_targets
+from cocoax.attribution.plain import from_plain, to_plain
+from cocoax.features import resolve
 from tests.conftest import SmallNet, images
 
 SEEDED: dict[str, Callable[[int], cocoax.Method]] = {
@@ -302,7 +304,7 @@ def test_metadata__options(encoder: cocoax.Encoder, target: cocoax.Target) -> No
 def test_describe__every_option() -> None:
     assert cocoax.SmoothGrad(samples=4, noise=0.1, seed=2).describe() == {
         "type": "SmoothGrad",
-        "baseline": {"type": "Blur", "kernel_size": 21, "sigma": 5.0},
+        "baseline": None,
         "batch_size": None,
         "samples": 4,
         "noise": 0.1,
@@ -344,13 +346,13 @@ def test_from_plain__unknown_type() -> None:
 def test_resolve_baseline__picture_is_prepared_like_an_input(net: SmallNet) -> None:
     encoder = cocoax.Encoder(net, cocoax.ImagePreprocess(resize=16, crop=16, mean=(0.5,) * 3, std=(0.25,) * 3))
     white = Image.new("RGB", (20, 16), "white")
-    baseline = resolve_baseline(white, encoder)
+    baseline = resolve(white, encoder.inputs)
     assert torch.equal(baseline(images(1)[0]), torch.full((3, 16, 16), 2.0))
 
 
 def test_resolve_baseline__baseline_is_kept(encoder: cocoax.Encoder) -> None:
     mean = cocoax.Mean()
-    assert resolve_baseline(mean, encoder) is mean
+    assert resolve(mean, encoder.inputs) is mean
 
 
 @pytest.mark.parametrize("name", ["Rise", "IntegratedGradients", "GradientShap", "Captum"])

@@ -17,7 +17,8 @@ from PIL import Image
 from torch import Tensor
 
 import cocoax
-from cocoax.attribution.removal import Interrupted, RemovalMethod, Run
+from cocoax.attribution.removal import RemovalMethod
+from cocoax.attribution.run import Interrupted, Run
 from cocoax.features import GridMasks
 from tests.conftest import SmallNet, images
 

@@ -49,7 +49,7 @@ class Toy:
     def estimate(self, estimator: str, samples: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
         """Values, standard errors and neutral values, with the scores looked up instead of encoded."""
         method = self.method(estimator, samples, seed)
-        masks = method.draw(4, 4)
+        masks = method.draw((4, 4))
         powers = torch.tensor([8, 4, 2, 1])
         number = (
             (masks.bits.long().flatten(1) * powers).sum(1) * 4 + masks.shifts[:, 0].long() * 2 + masks.shifts[:, 1].long()
@@ -156,7 +156,7 @@ def test_efficient__slow_version(keep: float, samples: int) -> None:
 
 @pytest.mark.parametrize("fold", range(FOLDS))
 def test_efficient__models_have_not_seen_the_scores_they_correct(fold: int) -> None:
-    masks = cocoax.Rise(samples=40, grid=2).draw(4, 4)
+    masks = cocoax.Rise(samples=40, grid=2).draw((4, 4))
     random = np.random.default_rng(0)
     y = torch.from_numpy(random.standard_normal((40, 1)))
     changed = y.clone()
@@ -172,7 +172,7 @@ def test_efficient__models_have_not_seen_the_scores_they_correct(fold: int) -> N
 @pytest.mark.parametrize("fold", range(FOLDS))
 def test_efficient__models_have_not_seen_the_masks_they_correct(fold: int) -> None:
     # A ridge penalty that is computed from all masks is enough for a bias, if a small one (see the slow test below).
-    masks = cocoax.Rise(samples=40, grid=2).draw(4, 4)
+    masks = cocoax.Rise(samples=40, grid=2).draw((4, 4))
     y = torch.from_numpy(np.random.default_rng(0).standard_normal((40, 1)))
     bits = masks.bits.clone()
     bits[fold::FOLDS] = 1

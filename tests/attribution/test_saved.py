@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,6 @@ def test_saved_run__of_a_longer_one_the_first_samples(encoder: cocoax.Encoder, n
         {"method": cocoax.Rise(samples=40, grid=4, seed=1)},
         {"method": cocoax.Rise(samples=40, grid=4, keep=0.4)},
         {"method": cocoax.Rise(samples=40, grid=4, baseline=cocoax.Mean())},
-        {"method": cocoax.Rise(samples=40, grid=4, estimator="paper")},
         {"method": cocoax.KernelShap(samples=60, grid=3)},
         {"encoder": cocoax.Encoder(SmallNet(seed=3).eval())},
         {"encoder": cocoax.Encoder(SmallNet().eval(), layer="act")},
@@ -82,6 +82,16 @@ def test_saved_run__another_run_for_another_picture_encoder_or_option(
     saved_run(encoder, IMAGE, RISE)
     saved_run(change.get("encoder", encoder), change.get("image", IMAGE), change.get("method", RISE))
     assert cocoax.cache_info().runs == 2
+
+
+def test_saved_run__another_estimator_reads_the_same_run(encoder: cocoax.Encoder, net: SmallNet) -> None:
+    saved_run(encoder, IMAGE, RISE)
+    net.inputs = 0
+    paper = replace(RISE, estimator="paper")
+    run = saved_run(encoder, IMAGE, paper)
+    assert (net.inputs, cocoax.cache_info().runs) == (0, 1)
+    target = cocoax.representation_similarity()
+    assert torch.equal(run.explain(target).values, paper.explain(encoder, IMAGE, target).values)
 
 
 def test_saved_run__baseline_that_is_a_picture_is_part_of_the_key(encoder: cocoax.Encoder) -> None:

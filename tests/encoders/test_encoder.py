@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax import Encoder
-from cocoax.encoders.encoder import evaluating, frozen
+from cocoax.encoders.forward import evaluating, frozen
 from cocoax.progress import bar
 from tests.conftest import SmallNet, images
 

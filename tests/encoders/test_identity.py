@@ -507,7 +507,7 @@ def stable() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def elsewhere() -> dict[str, str]:
     """The same, from another process with another hash seed."""
-    code = "import json; from tests.encoders.test_fingerprint import stable; print(json.dumps(stable()))"
+    code = "import json; from tests.encoders.test_identity import stable; print(json.dumps(stable()))"
     environment = os.environ | {"PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders import ENCODERS
+from cocoax.encoders.embedding import differentiable
 from tests.tiny import bert_tokenizer
 
 WORDS = ("<pad>", "<start>", "a", "cat", "dog", "photo", "of", "the", "red", "big")
@@ -229,7 +230,7 @@ def test_several__is_lazy(text: TextEncoder) -> None:
         while True:
             yield "a cat"
 
-    stream = text.several(endless())[0]
+    stream = text.inputs.each(endless())[0]
     assert [next(stream) for _ in range(3)] == ["a cat"] * 3
 
 
@@ -250,7 +251,7 @@ def test_explicand__words_and_their_places(pieces: TextEncoder) -> None:
     assert found.members is not None
     assert found.members.tolist() == [-1, 0, 1, 1, 2, 2, 3, -1]
     assert found.tensor.tolist() == pieces.prepare(text).tolist()
-    assert (found.text, found.left_out) == (text, 0)
+    assert (found.text, found.display.notes) == (text, {})
     assert pieces.explicand(found) is found
 
 
@@ -315,7 +316,7 @@ def test_explicand__too_long_cut_says_how_much(words: Words) -> None:
     encoder = TextEncoder(words, bert_tokenizer(), limit=12, too_long="cut", name="pieces")
     with pytest.warns(UserWarning, match=r"16 tokens .* at most 12; the last 4 were left out, from 'parked her car' on"):
         found = encoder.explicand(LONG)
-    assert found.left_out == 4
+    assert found.display.notes["left_out"] == 4
     assert found.tokens == ("the", "big", "red", "dog", "behind", "the", "house", ".", "the", "cat")
     assert len(found.tensor) == 12
     assert found.tensor[-1] == 3  # the separator is still there
@@ -350,7 +351,7 @@ class Large(Words):
 def test_differentiable__own_embeddings_give_the_own_representation() -> None:
     encoder = TextEncoder(Large(), bert_tokenizer(), limit=32)
     explicand = encoder.explicand("The violinist parked.")
-    view, embedded = encoder.differentiable(explicand)
+    view, embedded = differentiable(encoder, explicand)
     assert embedded.tensor.shape == (6, len(explicand.tensor))
     torch.testing.assert_close(view.encode([embedded.tensor]), encoder.encode([explicand.tensor]))
     assert (view.space, view.name) == (encoder.space, encoder.name)
@@ -358,7 +359,7 @@ def test_differentiable__own_embeddings_give_the_own_representation() -> None:
     swapped = view.prepare("a dog dog cat.")
     assert swapped.shape == embedded.tensor.shape
     assert other.members is not None
-    torch.testing.assert_close(swapped[:, 1:6], encoder.differentiable(other)[1].tensor[:, 1:6])
+    torch.testing.assert_close(swapped[:, 1:6], differentiable(encoder, other)[1].tensor[:, 1:6])
     assert torch.equal(swapped[:, [0, -1]], embedded.tensor[:, [0, -1]])
 
 
@@ -379,7 +380,7 @@ def test_differentiable__other_threads_do_not_see_its_embeddings() -> None:
     module = Waiting()
     encoder = TextEncoder(module, bert_tokenizer(), limit=32)
     explicand = encoder.explicand("The violinist parked.")
-    view, embedded = encoder.differentiable(explicand)
+    view, embedded = differentiable(encoder, explicand)
     plain = TextEncoder(Large(), bert_tokenizer(), limit=32)
     with ThreadPoolExecutor(3) as pool:
         other = pool.submit(encoder.represent, ["a dog dog cat."])
@@ -395,11 +396,11 @@ def test_differentiable__embeddings_are_those_of_the_layer_while_another_thread_
     module = Waiting()
     encoder = TextEncoder(module, bert_tokenizer(), limit=32)
     explicands = [encoder.explicand(text) for text in ("The violinist parked.", "a dog dog cat.")]
-    view, embedded = encoder.differentiable(explicands[0])
+    view, embedded = differentiable(encoder, explicands[0])
     with ThreadPoolExecutor(2) as pool:
         running = pool.submit(view.encode, [embedded.tensor])
         assert module.running.wait(20)
-        other = pool.submit(encoder.differentiable, explicands[1])
+        other = pool.submit(differentiable, encoder, explicands[1])
         time.sleep(0.1)
         module.go.set()
         running.result(20)
@@ -410,8 +411,8 @@ def test_differentiable__is_never_folded(monkeypatch: pytest.MonkeyPatch) -> Non
     module = Large()
     module.norm = nn.BatchNorm1d(4)
     encoder = TextEncoder(module, bert_tokenizer(), limit=32)
-    view, embedded = encoder.differentiable(encoder.explicand("The violinist parked."))
-    monkeypatch.setattr(TextEncoder, "_fold", lambda *_what: pytest.fail("a copy was made"))
+    view, embedded = differentiable(encoder, encoder.explicand("The violinist parked."))
+    monkeypatch.setattr("cocoax.encoders.encoder.fold", lambda *_what: pytest.fail("a copy was made"))
     assert view.folded(view.space, [embedded.tensor], embedded.tensor) is view
 
 

@@ -16,7 +16,7 @@ BASELINE = cocoax.Blur()(X)
 @pytest.mark.parametrize("keep", [0.5, 0.3])
 def test_chance_map__paper_rise_is_the_mean_of_the_masks(keep: float) -> None:
     method = cocoax.Rise(samples=60, grid=3, keep=keep, estimator="paper", seed=4)
-    masks = method.draw(12, 10).full(slice(0, 60)).double()
+    masks = method.draw((12, 10)).full(slice(0, 60)).double()
     np.testing.assert_allclose(chance_map(method, X, BASELINE).numpy(), masks.mean(0).numpy() / keep, rtol=1e-5)
 
 

@@ -9,11 +9,12 @@ import torch
 from torch import nn
 
 from cocoax import AttentionMask, Deletion, Explicand, MaskToken, TextEncoder
-from cocoax.features import REMOVALS
+from cocoax.features import REMOVALS, TokenRemoval, resolve
+from cocoax.inputs import Names, Pictures
 from tests.tiny import bert_tokenizer, bytes_tokenizer
 
 # [CLS] big violin ##s [SEP]: two words
-EXPLICAND = Explicand(torch.tensor([2, 7, 8, 9, 3]), tokens=("big", "violins"), members=torch.tensor([-1, 0, 1, 1, -1]))
+EXPLICAND = Explicand(torch.tensor([2, 7, 8, 9, 3]), Names(("big", "violins")), torch.tensor([-1, 0, 1, 1, -1]))
 KEPT = torch.tensor([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
 
 
@@ -35,23 +36,22 @@ def test_attention_mask__hides() -> None:
 
 @pytest.mark.parametrize("kind", [Deletion, AttentionMask])
 def test_remove__nothing_left_is_one_padding_token(kind: Any) -> None:
-    bare = Explicand(torch.tensor([7, 8]), tokens=("a", "b"), members=torch.tensor([0, 1]))
+    bare = Explicand(torch.tensor([7, 8]), Names(("a", "b")), torch.tensor([0, 1]))
     assert kind(5).remove(bare, torch.zeros(1, 2))[0].tolist() == [5]
 
 
 def test_ready__tokens_come_from_the_encoder() -> None:
     encoder = TextEncoder(nn.Identity(), bert_tokenizer(), limit=9)
-    assert {name: kind().ready(encoder).token for name, kind in REMOVALS.items()} == {
-        "mask": 4,
-        "deletion": 0,
-        "attention": 0,
-    }
-    assert MaskToken(7).ready(encoder).token == 7
+    kinds = [REMOVALS[name] for name in encoder.inputs.removals]
+    tokens = {kind.called: kind().ready(encoder.inputs).token for kind in kinds if issubclass(kind, TokenRemoval)}
+    assert tokens == {"mask": 4, "deletion": 0, "attention": 0}
+    assert tuple(tokens) == encoder.inputs.removal_names
+    assert MaskToken(7).ready(encoder.inputs).token == 7
     bare = TextEncoder(nn.Identity(), bytes_tokenizer(), limit=9, name="bare")
     with pytest.raises(ValueError, match=r"The tokenizer of 'bare' has no mask token.*cocoax\.MaskToken\(token_id\)"):
-        MaskToken().ready(bare)
+        MaskToken().ready(bare.inputs)
 
 
-def test_call__is_not_for_tensors() -> None:
-    with pytest.raises(TypeError, match=r"Deletion removes words"):
-        Deletion()(torch.zeros(3, 4, 4))
+def test_resolve__is_not_for_pictures() -> None:
+    with pytest.raises(ValueError, match=r"Deletion is for texts\. Pictures take cocoax\.Blur"):
+        resolve(Deletion(), Pictures())

@@ -16,6 +16,7 @@ from PIL import EpsImagePlugin, Image
 from torch import Tensor
 
 from cocoax import Encoder, Explicand, ImagePreprocess
+from cocoax.inputs import Picture
 from cocoax.inputs import images as source
 from cocoax.inputs.images import WHOLE, image_files, open_image, picture_of, picture_of_tensor, to_tensor
 from tests.conftest import SmallNet, images
@@ -514,7 +515,7 @@ def test_explicand__tensor() -> None:
 
 
 def test_explicand__of_an_explicand_is_itself() -> None:
-    explicand = Explicand(images(1)[0], torch.zeros(4, 4, 3, dtype=torch.uint8), (0.1, 0.1, 0.9, 0.9))
+    explicand = Explicand(images(1)[0], Picture(torch.zeros(4, 4, 3, dtype=torch.uint8), (0.1, 0.1, 0.9, 0.9)))
     assert Encoder(SmallNet()).explicand(explicand) is explicand
 
 

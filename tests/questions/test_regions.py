@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import cocoax
+from cocoax.inputs import Picture
 from cocoax.questions.regions import Region, top_regions
 
 
@@ -75,7 +76,7 @@ def test_top_regions__none_where_nothing_raises() -> None:
 
 def test_top_regions__of_the_part_that_was_seen_in_the_whole_picture() -> None:
     """The map covers the right half of the picture only."""
-    (region,) = top_regions(attribution(spots((5, 5, 1.0)), box=(0.5, 0.0, 1.0, 1.0)))
+    (region,) = top_regions(attribution(spots((5, 5, 1.0)), display=Picture(box=(0.5, 0.0, 1.0, 1.0))))
     assert region.place == "upper middle"
     assert region.share == pytest.approx(20 * 20 / 96**2 / 2, rel=0.15)
     assert region.box[0] == pytest.approx(0.5 + 5 / 96 / 2, abs=0.02)

@@ -16,6 +16,7 @@ from scipy import stats
 
 import cocoax
 from cocoax.data.annotated import Example, collage_examples
+from cocoax.inputs import Picture
 from cocoax.studies.localise import (
     Record,
     best_iou,
@@ -149,7 +150,7 @@ def test_measure__tolerance_in_pixels_of_the_picture() -> None:
 def test_measure__class_outside_of_what_was_seen() -> None:
     mask = np.zeros((32, 32), bool)
     mask[:, :4] = True
-    attribution = cocoax.Attribution(torch.zeros(8, 8), 1.0, 0.0, box=(0.5, 0.0, 1.0, 1.0))
+    attribution = cocoax.Attribution(torch.zeros(8, 8), 1.0, 0.0, display=Picture(box=(0.5, 0.0, 1.0, 1.0)))
     assert measure(attribution, {"cat": mask}, "cat") is None
 
 

@@ -8,9 +8,10 @@ from cocoax.attribution.kernel_shap import KernelShap
 from cocoax.attribution.method import Method
 from cocoax.attribution.occlusion import Occlusion
 from cocoax.attribution.random import RandomAttribution
-from cocoax.attribution.removal import Interrupted, Run
+from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Attribution
 from cocoax.attribution.rise import Rise
+from cocoax.attribution.run import Interrupted, Run
 from cocoax.attribution.smoothgrad import SmoothGrad
 from cocoax.attribution.vanilla_gradients import VanillaGradients
 
@@ -25,6 +26,7 @@ __all__ = [
     "Method",
     "Occlusion",
     "RandomAttribution",
+    "RemovalMethod",
     "Rise",
     "Run",
     "SmoothGrad",

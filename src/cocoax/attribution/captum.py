@@ -14,13 +14,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cocoax.attribution.method import Method, encode_ends, one_baseline, resolve_baseline, results, to_plain
-from cocoax.attribution.result import Attribution
-from cocoax.encoders import Encoder, Explicand
-from cocoax.encoders.encoder import frozen
-from cocoax.features import Blur, grid_segments
+from cocoax.attribution.gradient import check_one_baseline
+from cocoax.attribution.method import Method
+from cocoax.attribution.plain import to_plain
+from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.encoders import Encoder
+from cocoax.encoders.embedding import differentiable
+from cocoax.encoders.forward import frozen
+from cocoax.features import Game, grid_segments
+from cocoax.inputs import Explicand
 from cocoax.seeding import check_seed
-from cocoax.targets import Target, TargetModule, score_all
+from cocoax.targets import Target, TargetModule
 
 
 class Captum(Method):
@@ -50,7 +54,7 @@ class Captum(Method):
         **options: Any,
     ) -> None:
         self.method = _find(method)
-        self.baseline = Blur() if baseline is None else baseline
+        self.baseline = baseline
         self.grid = grid
         self.seed = seed
         self.options = options
@@ -90,21 +94,24 @@ class Captum(Method):
             PerturbationAttribution,  # with matplotlib behind it, too slow for every import of this package
         )
 
+        space = encoder.space
+        origin = Origin(self.describe(), encoder.name, space)
         answers = []
-        for encoder, one in (encoder.differentiable(explicand) for explicand in explicands):
-            baseline = one_baseline(resolve_baseline(self.baseline, encoder)(one.tensor), one.tensor, self)
-            ends = encode_ends(encoder, one.tensor, baseline)
+        for view, explicand in (differentiable(encoder, explicand) for explicand in explicands):
+            game = Game(view, explicand, self.baseline, space=space)
+            check_one_baseline(game, self)
             maps = []
             for target in targets:
-                module = TargetModule(target, encoder, ends[0])
-                with seeded(self.seed), frozen(encoder.owner), warnings.catch_warnings():
+                module = TargetModule(target, view, game.ends[0])
+                with seeded(self.seed), frozen(view.owner), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # about hooks and gradients that it sets up itself
-                    maps.append(self._attribute(encoder, module, one, baseline))
-            scores = score_all(targets, ends, ends[0])
-            stacked = torch.stack([part if part.shape == one.tensor.shape else _resized(part, one.shape) for part in maps])
-            if one.tokens is not None and issubclass(self.method, PerturbationAttribution):
-                stacked = stacked / _elements(one, "feature_mask" in _parameters(self.method.attribute))
-            answers.append(results(self.describe(), encoder.name, encoder.space, one, targets, scores, raw=stacked))
+                    maps.append(self._attribute(encoder, module, explicand, game.emptied))
+            whole = explicand.tensor.shape
+            raw = torch.stack([values if values.shape == whole else _resized(values, explicand) for values in maps])
+            if len(explicand.shape) == 1 and issubclass(self.method, PerturbationAttribution):
+                raw = raw / _elements(explicand, "feature_mask" in _parameters(self.method.attribute))
+            estimate = Estimate(explicand.per_feature(raw), raw=raw)
+            answers.append(attributions(origin, explicand, targets, game.score(targets), estimate))
         return answers
 
     def _attribute(self, encoder: Encoder, module: nn.Module, explicand: Explicand, baseline: Tensor) -> Tensor:
@@ -135,7 +142,7 @@ class Captum(Method):
         """What is filled in for parameters that the method has and the user has not given."""
         channels, *sides = explicand.tensor.shape
         grid = (self.grid, self.grid) if isinstance(self.grid, int) else self.grid
-        cells = grid if explicand.tokens is None else sides  # words and columns are cells of their own
+        cells = grid if len(explicand.shape) == 2 else sides  # words and columns are cells of their own
         distribution = self.method.__name__ in ("DeepLiftShap", "GradientShap")  # these take a set of baselines
         return {
             "baselines": lambda: baseline.repeat(2, *[1] * explicand.tensor.ndim) if distribution else baseline,
@@ -148,13 +155,13 @@ class Captum(Method):
 
 def _feature_mask(explicand: Explicand, grid: int | tuple[int, int]) -> Tensor:
     """Which elements are removed together: cells of a grid, the tokens of a word, a column."""
-    if explicand.tokens is None:
-        height, width = explicand.shape
-        return grid_segments(height, width, grid)[None, None]
-    if explicand.members is None:
-        return torch.arange(len(explicand.tokens))[None, None]
-    # Special tokens are the same in the baseline; to which feature they are counted makes no difference.
-    return explicand.members.clamp(min=0)[None, None]
+    if explicand.members is not None:
+        # Special tokens are the same in the baseline; to which feature they are counted makes no difference.
+        return explicand.members.clamp(min=0)[None, None]
+    if len(explicand.shape) == 1:
+        return torch.arange(explicand.shape[0])[None, None]
+    height, width = explicand.shape
+    return grid_segments(height, width, grid)[None, None]
 
 
 def _elements(explicand: Explicand, by_feature: bool) -> Tensor:
@@ -183,8 +190,9 @@ def _parameters(function: Any) -> set[str]:
     return names - {"self", "args", "kwargs", "forward_func", "model", "inputs", "target"}
 
 
-def _resized(values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The map of a layer ``[channels, h, w]``, summed over channels and enlarged to the input: ``[1, H, W]``."""
+def _resized(values: Tensor, explicand: Explicand) -> Tensor:
+    """Return the map of a layer ``[channels, h, w]``, summed over channels and enlarged to the input: ``[1, H, W]``."""
+    shape = explicand.shape
     if values.ndim != 3 or len(shape) != 2:
         raise ValueError(f"A map of shape {list(values.shape)} cannot be laid over an image; use a convolutional layer.")
     return F.interpolate(values.sum(0)[None, None], size=shape, mode="bilinear", align_corners=False)[0]

@@ -11,7 +11,8 @@ from torch import Tensor
 from cocoax.attribution.gradient import GradientMethod, Points, along
 from cocoax.attribution.method import check_count
 from cocoax.encoders import Encoder
-from cocoax.features import Baseline
+from cocoax.features import Fixed
+from cocoax.inputs import Explicand
 from cocoax.seeding import stream
 
 
@@ -40,11 +41,11 @@ class ExpectedGradients(GradientMethod):
         check_count("samples", self.samples, 2)
 
     def prepared(self, encoder: Encoder) -> Self:
-        """The same method with the background as one tensor; its mean image is the baseline whose score is reported."""
-        inputs = [encoder.prepare(one).detach().to("cpu", torch.float32) for one in encoder.as_list(self.background)]
+        """Return the method with the background as one tensor; its mean image is the baseline whose score is reported."""
+        inputs = [encoder.prepare(item).detach().to("cpu", torch.float32) for item in encoder.as_list(self.background)]
         if not inputs:
             raise ValueError("The background has 0 inputs; pass at least one.")
-        if len({one.shape for one in inputs}) > 1:
+        if len({prepared.shape for prepared in inputs}) > 1:
             raise ValueError("The background inputs have different shapes; they must be preprocessed alike.")
         background = torch.stack(inputs)
         ready = replace(self, background=background)
@@ -52,27 +53,21 @@ class ExpectedGradients(GradientMethod):
         return ready
 
     def draws(self) -> tuple[Tensor, Tensor]:
-        """Which background input, and which α, each sample has."""
+        """Return which background input, and which α, each sample has."""
         random = stream(self.seed)
         which = random.integers(0, len(self.background), self.samples)
         return torch.from_numpy(which), torch.from_numpy(random.random(self.samples, dtype="float32"))
 
-    def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
-        """Points between background inputs and the explicand."""
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return points between background inputs and the explicand."""
         which, positions = self.draws()
         chosen = self.background[which[rows]]
-        difference = explicand - chosen
-        return Points(chosen + along(positions[rows], explicand) * difference, difference)
+        difference = explicand.tensor - chosen
+        return Points(chosen + along(positions[rows], baseline) * difference, difference)
 
 
 @dataclass(frozen=True, eq=False)
-class _BackgroundMean(Baseline):
-    image: Tensor
+class _BackgroundMean(Fixed):
+    """The mean of the background, in place of a baseline."""
 
-    def __call__(self, explicand: Tensor) -> Tensor:
-        if self.image.shape != explicand.shape:
-            raise ValueError(
-                f"The background inputs have shape {list(self.image.shape)} but the explicand has {list(explicand.shape)}; "
-                "they must be preprocessed alike."
-            )
-        return self.image
+    subject = "The background inputs have"

@@ -18,14 +18,15 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import EmbeddedBaseline, Method, encode_ends, one_baseline, resolve_baseline, results
-from cocoax.attribution.result import Attribution
-from cocoax.encoders import Encoder, Explicand
-from cocoax.encoders.encoder import frozen, is_out_of_memory
-from cocoax.features import Blur
+from cocoax.attribution.method import Method, normal
+from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.encoders import Encoder
+from cocoax.encoders.embedding import differentiable
+from cocoax.encoders.forward import frozen, is_out_of_memory
+from cocoax.features import Game, resolve
+from cocoax.inputs import Explicand
 from cocoax.progress import bar
-from cocoax.seeding import stream
-from cocoax.targets import Target, score_all
+from cocoax.targets import Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,58 +50,48 @@ class GradientMethod(Method):
 
     """
 
-    baseline: Any = field(default_factory=Blur, kw_only=True)
+    baseline: Any = field(default=None, kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)
     sampled = False  # whether its points are a random sample of equal weights, so that it has a standard error
 
     def weights(self) -> Tensor:
-        """The weight of each point, ``[n]``; the same for each of ``samples`` unless a method says otherwise."""
+        """Return the weight of each point, ``[n]``; the same for each of ``samples`` unless a method says otherwise."""
         samples: int = getattr(self, "samples", 1)
         return torch.full((samples,), 1 / samples)
 
     @abstractmethod
-    def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
-        """Some of the points, for an explicand and a baseline ``[C, H, W]``."""
-
-    def noise_at(self, seed: int, rows: slice, shape: tuple[int, ...]) -> Tensor:
-        """Standard normal noise for some points, in units of the preprocessed input, or of the spread of embeddings."""
-        noise = torch.stack([normal(seed, row, shape) for row in range(rows.start, rows.stop)])
-        return noise * self.baseline.spread if isinstance(self.baseline, EmbeddedBaseline) else noise
-
-    def slope(self, explicand: Tensor, baseline: Tensor) -> Tensor:
-        """The factor of methods that take the gradient as it is. Embeddings have no axes of their own (and where they are
-        normalised their gradients sum to zero), so the slope of a word is taken on the way from the baseline to it.
-        """
-        return explicand - baseline if isinstance(self.baseline, EmbeddedBaseline) else torch.ones(1)
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return some of the points, for an explicand and a baseline of its tensor's shape."""
 
     def prepared(self, encoder: Encoder) -> Self:
-        """The same method; pictures among its options are prepared as the encoder's inputs are."""
-        return replace(self, baseline=resolve_baseline(self.baseline, encoder))
+        """Return the same method; pictures among its options are prepared as the encoder's inputs are."""
+        return replace(self, baseline=resolve(self.baseline, encoder.inputs))
 
     def _explain(
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
-        views, ready = zip(*(encoder.differentiable(one) for one in explicands), strict=True)
-        if len({(id(view), one.tensor.shape) for view, one in zip(views, ready, strict=True)}) > 1:
+        views, ready = zip(*(differentiable(encoder, explicand) for explicand in explicands), strict=True)
+        if len({(id(view), explicand.tensor.shape) for view, explicand in zip(views, ready, strict=True)}) > 1:
             # They cannot share batches.
-            return [self._explain(encoder, [one], targets, progress)[0] for one in explicands]
+            return [self._explain(encoder, [explicand], targets, progress)[0] for explicand in explicands]
         return self.prepared(views[0])._explain_alike(views[0], list(ready), targets, progress)
 
     def _explain_alike(
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
-        pairs = [(one.tensor, one_baseline(self.baseline(one.tensor), one.tensor, self)) for one in explicands]
-        ends = [encode_ends(encoder, *pair) for pair in pairs]
         space = encoder.space
-        encoder = encoder.folded(space, pairs[0], ends[0])
+        games = [Game(encoder, explicand, self.baseline, space=space) for explicand in explicands]
+        for game in games:
+            check_one_baseline(game, self)
+        encoder = games[0].encoder
         weights = self.weights()
         parts, mixture = shared_parts(targets)
-        sums = [_Sums(mixture, one, self.sampled) for one in explicands]
-        size = encoder.batch_size(pairs[0][0], self.batch_size)
+        sums = [_Sums(mixture, explicand, self.sampled) for explicand in explicands]
+        size = encoder.batch_size(explicands[0].tensor, self.batch_size)
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):
-                points = [self.points(*pairs[index], rows) for index, rows in batch]
-                own = [ends[index][0] for (index, _), point in zip(batch, points, strict=True) for _ in point.at]
+                points = [self.points(explicands[index], games[index].emptied, rows) for index, rows in batch]
+                own = [games[index].ends[0] for (index, _), point in zip(batch, points, strict=True) for _ in point.at]
                 gradients = _gradients(encoder, torch.cat([point.at for point in points]), own, parts)
                 start = 0
                 for (index, rows), point in zip(batch, points, strict=True):
@@ -108,21 +99,46 @@ class GradientMethod(Method):
                     sums[index].add([gradient[start:stop] for gradient in gradients], point.factor, weights[rows])
                     start = stop
                 shown.update(start)
-        description = self.describe()
+        origin = Origin(self.describe(), encoder.name, space, len(weights))
         return [
-            results(
-                description,
-                encoder.name,
-                space,
-                explicand,
+            attributions(
+                origin,
+                game.explicand,
                 targets,
-                score_all(targets, end, end[0]),
-                raw=total.raw,
-                standard_error=total.standard_error(),
-                samples=len(weights),
+                game.score(targets),
+                Estimate(game.explicand.per_feature(total.raw), total.standard_error(), raw=total.raw),
             )
-            for explicand, end, total in zip(explicands, ends, sums, strict=True)
+            for game, total in zip(games, sums, strict=True)
         ]
+
+
+def check_one_baseline(game: Game, method: Method) -> None:
+    """Raise if a game has several baselines; a gradient method takes only one."""
+    if len(game.ends) > 2:
+        raise ValueError(
+            f"{type(method).__name__} takes one baseline, and Background(draws=...) gives {len(game.ends) - 1}; leave "
+            "'draws' out, which takes their mean, or use cocoax.ExpectedGradients(background)."
+        )
+
+
+def noise_at(explicand: Explicand, seed: int, rows: slice) -> Tensor:
+    """Return standard normal noise for some points, in units of the preprocessed input, or of the spread of embeddings."""
+    noise = torch.stack([normal(seed, row, tuple(explicand.tensor.shape)) for row in range(rows.start, rows.stop)])
+    return noise if explicand.scale is None else noise * explicand.scale
+
+
+def noisy_gradients(explicand: Explicand, baseline: Tensor, seed: int) -> Tensor:
+    """Return the map of noise in place of gradients, times explicand minus baseline: a chance level."""
+    return explicand.per_feature(normal(seed, 0, tuple(explicand.tensor.shape)) * (explicand.tensor - baseline))
+
+
+def slope(explicand: Explicand, baseline: Tensor) -> Tensor:
+    """Return the factor of methods that take the gradient as it is.
+
+    Embeddings have no axes of their own (and where they are normalised their gradients sum to zero), so the slope of a word
+    is taken on the way from the baseline to it.
+    """
+    return torch.ones(1) if explicand.scale is None else explicand.tensor - baseline
 
 
 class _Sums:
@@ -158,7 +174,7 @@ class _Sums:
 
     def _per_feature(self, each: Tensor) -> Tensor:
         """Values of features from values ``[n, ..., C]`` of all elements."""
-        if self.explicand.tokens is not None:
+        if self.explicand.members is not None:
             return self.explicand.per_feature(each.movedim(-1, 1))
         channels = each.shape[-1]  # a product is several times as fast as a mean over so few
         return each.view(-1, channels) @ each.new_full((channels, 1), 1 / channels)
@@ -277,8 +293,3 @@ def _no_gradient(encoder: Encoder) -> str:
 def along(positions: Tensor, explicand: Tensor) -> Tensor:
     """Positions ``[n]`` on lines to the explicand, to be multiplied by differences of its shape."""
     return positions.to(explicand).view(-1, *[1] * explicand.ndim)
-
-
-def normal(seed: int, row: int, shape: tuple[int, ...]) -> Tensor:
-    """Standard normal noise number ``row`` of a seed; the same whatever else is drawn."""
-    return torch.from_numpy(stream(seed, row).standard_normal(shape, dtype="float32"))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cocoax.attribution.gradient import GradientMethod, Points, along
+from cocoax.attribution.gradient import GradientMethod, Points, along, noise_at, noisy_gradients
 from cocoax.attribution.method import check_at_least, check_count
+from cocoax.inputs import Explicand
 from cocoax.seeding import stream
 
 
@@ -34,14 +35,17 @@ class GradientShap(GradientMethod):
         check_count("samples", self.samples, 2)
         check_at_least("noise", self.noise, 0)
 
-    def draws(self, shape: tuple[int, ...], rows: slice) -> tuple[Tensor, Tensor]:
-        """The noise ε ``[n, C, H, W]`` and the positions α ``[n]`` of some samples."""
-        noise = self.noise_at(self.seed, rows, shape)
+    def draws(self, explicand: Explicand, rows: slice) -> tuple[Tensor, Tensor]:
+        """Return the noise ε ``[n, C, ...]`` and the positions α ``[n]`` of some samples."""
         alphas = stream(self.seed).random(self.samples, dtype="float32")
-        return self.noise * noise, torch.from_numpy(alphas[rows])
+        return self.noise * noise_at(explicand, self.seed, rows), torch.from_numpy(alphas[rows])
 
-    def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
-        """Points between the baseline and the noisy explicand."""
-        noise, positions = self.draws(tuple(explicand.shape), rows)
-        difference = explicand + noise - baseline
-        return Points(baseline + along(positions, explicand) * difference, difference)
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return points between the baseline and the noisy explicand."""
+        noise, positions = self.draws(explicand, rows)
+        difference = explicand.tensor + noise - baseline
+        return Points(baseline + along(positions, baseline) * difference, difference)
+
+    def chance(self, explicand: Explicand, baseline: Tensor, seed: int = 0) -> Tensor:
+        """Return the map of gradients that are noise."""
+        return noisy_gradients(explicand, baseline, seed)

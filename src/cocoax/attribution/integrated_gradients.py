@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.gradient import GradientMethod, Points, along
+from cocoax.attribution.gradient import GradientMethod, Points, along, noisy_gradients
 from cocoax.attribution.method import check_count
+from cocoax.inputs import Explicand
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,15 @@ class IntegratedGradients(GradientMethod):
         check_count("steps", self.steps, 1)
 
     def weights(self) -> Tensor:
-        """Weights of the quadrature on [0, 1]."""
+        """Return the weights of the quadrature on [0, 1]."""
         return torch.from_numpy(np.polynomial.legendre.leggauss(self.steps)[1] / 2)
 
-    def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
-        """Points on the line."""
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return points on the line."""
         nodes = (1 + np.polynomial.legendre.leggauss(self.steps)[0]) / 2
-        difference = explicand - baseline
-        return Points(baseline + along(torch.from_numpy(nodes[rows]), explicand) * difference, difference)
+        difference = explicand.tensor - baseline
+        return Points(baseline + along(torch.from_numpy(nodes[rows]), explicand.tensor) * difference, difference)
+
+    def chance(self, explicand: Explicand, baseline: Tensor, seed: int = 0) -> Tensor:
+        """Return the map of gradients that are noise."""
+        return noisy_gradients(explicand, baseline, seed)

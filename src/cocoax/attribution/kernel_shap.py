@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution.method import check_count
-from cocoax.attribution.removal import Estimate, RemovalMethod
+from cocoax.attribution.removal import RemovalMethod
+from cocoax.attribution.result import Estimate
 from cocoax.features import grid_segments
 from cocoax.features.segments import check_segments
 from cocoax.seeding import stream
@@ -47,18 +48,14 @@ class KernelShap(RemovalMethod):
     def __post_init__(self) -> None:
         check_count("samples", self.samples, 2)
 
-    def draw(self, height: int, width: int, count: int | None = None) -> Coalitions:
-        """Enumerated and drawn coalitions."""
-        segments = (
-            grid_segments(height, width, self.grid) if self.segments is None else check_segments(self.segments, height, width)
-        )
-        if int(segments.max()) == 0:
+    def draw(self, shape: tuple[int, ...], count: int | None = None) -> Coalitions:
+        """Return enumerated and drawn coalitions. A single word or column has none: it counts for everything."""
+        if self.segments is not None:
+            segments = check_segments(self.segments, *shape)
+        else:
+            segments = torch.arange(shape[0]) if len(shape) == 1 else grid_segments(shape[0], shape[1], self.grid)
+        if len(shape) == 2 and int(segments.max()) == 0:
             raise ValueError("KernelShap needs at least two segments; use a finer grid.")
-        return self._coalitions(segments, count)
-
-    def draw_list(self, features: int, count: int | None = None) -> Coalitions:
-        """Coalitions of words or columns. A single one has no coalitions: it counts for everything."""
-        segments = torch.arange(features) if self.segments is None else check_segments(self.segments, features)
         return self._coalitions(segments, count)
 
     def _coalitions(self, segments: Tensor, count: int | None) -> Coalitions:
@@ -85,12 +82,8 @@ class KernelShap(RemovalMethod):
             counts = torch.zeros_like(counts)
         return Coalitions(segments, bits[:wanted], weights[:wanted] / weights[:wanted].sum(), counts[:wanted])
 
-    def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Coalitions:
-        """Coalitions as saved."""
-        return Coalitions(**tensors)
-
-    def restore_list(self, features: int, tensors: dict[str, Tensor]) -> Coalitions:
-        """Coalitions as saved."""
+    def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Coalitions:
+        """Return coalitions as saved."""
         return Coalitions(**tensors)
 
     def estimate(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> Estimate:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from cocoax.attribution.removal import Estimate, RemovalMethod
+from cocoax.attribution.removal import RemovalMethod
+from cocoax.attribution.result import Estimate
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,11 @@ class Occlusion(RemovalMethod):
     window: int | tuple[int, int] | None = None
     stride: int | tuple[int, int] | None = None
 
-    def draw(self, height: int, width: int, count: int | None = None) -> Windows:
-        """Every window, row by row; the last ones are cut off by the border."""
+    def draw(self, shape: tuple[int, ...], count: int | None = None) -> Windows:
+        """Return every window, row by row; the last ones are cut off by the border."""
+        if len(shape) == 1:
+            return self._over_list(shape[0], count)
+        height, width = shape
         window = _pair("window", self.window, (-(-height // 7), -(-width // 7)))
         stride = _pair("stride", self.stride, (-(-window[0] // 2), -(-window[1] // 2)))
         for name, pair in (("window", window), ("stride", stride)):
@@ -48,8 +52,8 @@ class Occlusion(RemovalMethod):
             raise ValueError(f"Occlusion has {len(corners)} windows and all of them are there; it cannot be extended.")
         return Windows(height, width, corners[:count], torch.tensor(window))
 
-    def draw_list(self, features: int, count: int | None = None) -> Windows:
-        """Every stretch of ``window`` features."""
+    def _over_list(self, features: int, count: int | None) -> Windows:
+        """Return every stretch of ``window`` features."""
         window = 1 if self.window is None else self.window
         stride = -(-window // 2) if self.stride is None and isinstance(window, int) else self.stride
         if not (isinstance(window, int) and isinstance(stride, int)):
@@ -58,14 +62,11 @@ class Occlusion(RemovalMethod):
             )
         if window > features:
             raise ValueError(f"A window of {window} is larger than the {features} words or columns that there are.")
-        return replace(self, window=(1, window), stride=(1, stride)).draw(1, features, count)
+        return replace(self, window=(1, window), stride=(1, stride)).draw((1, features), count)
 
-    def restore_list(self, features: int, tensors: dict[str, Tensor]) -> Windows:
-        """Windows as saved."""
-        return self.restore(1, features, tensors)
-
-    def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> Windows:
-        """Windows as saved."""
+    def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Windows:
+        """Return windows as saved."""
+        height, width = (1, *shape)[-2:]
         return Windows(height, width, tensors["corners"], tensors["size"])
 
     def estimate(self, masks: Windows, scores: Tensor, ends: Tensor) -> Estimate:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from cocoax.attribution.gradient import normal
-from cocoax.attribution.method import Method, encode_ends, removed, resolve_baseline, results
-from cocoax.attribution.result import Attribution
-from cocoax.encoders import Encoder, Explicand
-from cocoax.features import Blur
+from cocoax.attribution.method import Method, normal
+from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.encoders import Encoder
+from cocoax.features import Game
+from cocoax.inputs import Explicand
 from cocoax.storage import digest
 from cocoax.targets import Target, score_all
 
@@ -19,7 +20,7 @@ from cocoax.targets import Target, score_all
 class RandomAttribution(Method):
     """Standard normal values of the input's shape, the same for every target; ``values`` is their channel mean.
 
-    Words and columns get one value each.
+    Words and columns get one value each. ``baseline_score`` is NaN for rows of a table without background.
 
     Args:
         seed: of the values.
@@ -31,16 +32,26 @@ class RandomAttribution(Method):
     def _explain(
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
+        space = encoder.space
+        origin = Origin(self.describe(), encoder.name, space)
         answers = []
-        for one in explicands:
-            ends = encode_ends(encoder, one.tensor, removed(one, resolve_baseline(Blur(), encoder)))
-            scores = score_all(targets, ends, ends[0])
+        for explicand in explicands:
+            ends = self._ends(encoder, explicand, targets, space)
             # Each input has noise of its own, the same alone or among others, so that means over inputs average it out.
-            own = int(digest(one.tensor)[:8], 16)
-            shape = tuple(one.tensor.shape) if one.tokens is None else one.shape
-            noise = torch.stack([normal(self.seed, own, shape)] * len(targets))
-            raw, values = (noise, None) if one.tokens is None else (None, noise)
-            answers.append(
-                results(self.describe(), encoder.name, encoder.space, one, targets, scores, raw=raw, values=values)
-            )
+            row = int(digest(explicand.tensor)[:8], 16)
+            if explicand.members is None:
+                raw = torch.stack([normal(self.seed, row, tuple(explicand.tensor.shape))] * len(targets))
+                maps = Estimate(explicand.per_feature(raw), raw=raw)
+            else:
+                maps = Estimate(torch.stack([normal(self.seed, row, explicand.shape)] * len(targets)))
+            answers.append(attributions(origin, explicand, targets, ends, maps))
         return answers
+
+    @staticmethod
+    def _ends(encoder: Encoder, explicand: Explicand, targets: list[Target], space: str) -> Tensor:
+        """Return the scores of explicand and baseline; nothing is asked of a user for the sake of the second."""
+        if encoder.inputs.removes_by_default:
+            return Game(encoder, explicand, space=space).score(targets)
+        own = encoder.represent([explicand], progress=False)
+        scores = score_all(targets, own, own[0])
+        return torch.cat([scores, torch.full_like(scores, torch.nan)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from cocoax.inputs.explicand import WHOLE, Box, Offsets
+from cocoax.inputs import Display, Explicand, Picture
+from cocoax.inputs.display import load_display, save_display
+from cocoax.inputs.drawing import WHOLE, Box
 from cocoax.storage import read_safetensors, write_safetensors
+from cocoax.targets import Target
+from cocoax.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_TENSORS = ("values", "raw", "standard_error", "features", "picture")
+_TENSORS = ("values", "raw", "standard_error", "features")
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,20 +28,17 @@ class Attribution:
     """How much each part of an input counts for a target.
 
     Attributes:
-        values: one signed value per pixel ``[H, W]`` (the mean over channels), or per word, token, sentence or column
-            ``[m]`` (the sum over its elements).
+        values: one signed value per pixel ``[H, W]`` (the mean over channels), or per word, token, sentence, column or
+            segment ``[m]`` (the sum over its elements).
         score: the target's value for the explicand.
-        baseline_score: the target's value for the baseline.
+        baseline_score: the target's value for the baseline; NaN where there is none.
         standard_error: of each value, where the method samples.
-        raw: values per channel ``[C, H, W]``, or per embedding dimension and token ``[d, L]``, where the method has them.
+        raw: values of all elements, ``[C, H, W]`` or per embedding dimension and token ``[d, L]``, where the method has them.
         features: one value per removed feature (patch, segment), where the method works on those.
-        neutral: the value of a pixel that makes no difference: 0, or for RISE the mean score of masked inputs.
+        neutral: the value of a feature that makes no difference: 0, or for RISE the mean score of masked inputs.
         metadata: method and options, target, encoder, versions.
-        picture: the original as uint8 ``[h, w, 3]``.
-        box: the part of the picture that the values cover: left, top, right, bottom in [0, 1].
-        tokens: what each of ``m`` values belongs to: words as they stand in the text, or names of columns.
-        text: the original text.
-        offsets: where each feature begins and ends in the text: ``text[begin:end]`` is the feature.
+        display: how the input is shown. What it knows can be read here too: ``picture``, ``box``, ``names`` (also as
+            ``tokens``), ``text``, ``offsets``.
 
     """
 
@@ -49,11 +50,7 @@ class Attribution:
     features: Tensor | None = None
     neutral: float = 0.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    picture: Tensor | None = None
-    box: Box = WHOLE
-    tokens: tuple[str, ...] | None = None
-    text: str | None = None
-    offsets: Offsets | None = None
+    display: Display = Picture()  # noqa: RUF009 (it is immutable)
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))
@@ -64,57 +61,129 @@ class Attribution:
         """The question that was asked."""
         return str(self.metadata.get("target", "attribution"))
 
+    @property
+    def picture(self) -> Tensor | None:
+        """Of an image, the original as uint8 ``[h, w, 3]``."""
+        return getattr(self.display, "picture", None)
+
+    @property
+    def box(self) -> Box:
+        """The part of the picture that the values cover: left, top, right, bottom in [0, 1]."""
+        return getattr(self.display, "box", WHOLE)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What each of ``m`` values belongs to: words as they stand in the text, names of columns; None for pixels."""
+        return self.display.names
+
+    tokens = names
+
+    @property
+    def text(self) -> str | None:
+        """The original text."""
+        return getattr(self.display, "text", None)
+
+    @property
+    def offsets(self) -> tuple[tuple[int, int], ...] | None:
+        """Where each feature begins and ends in the text: ``text[begin:end]`` is the feature."""
+        return getattr(self.display, "offsets", None)
+
     def save(self, path: str | Path) -> Path:
         """Write it as safetensors with a JSON header; returns the path."""
         tensors = {name: tensor for name in _TENSORS if (tensor := getattr(self, name)) is not None}
+        shown, display = save_display(self.display)
         header = {
             "score": self.score,
             "baseline_score": self.baseline_score,
             "neutral": self.neutral,
-            "box": self.box,
-            "tokens": self.tokens,
-            "text": self.text,
-            "offsets": self.offsets,
             "metadata": dict(self.metadata),
+            "display": display,
         }
-        return write_safetensors(path, tensors, "attribution", header)
+        return write_safetensors(path, {**tensors, **shown}, "attribution", header)
 
     @classmethod
     def load(cls, path: str | Path) -> Attribution:
         """Read an attribution written by :meth:`save`."""
         tensors, header = read_safetensors(path, "attribution")
-        left, top, right, bottom = header.pop("box")
-        named = named_features(header)
-        return cls(**tensors, **header, **named, box=(left, top, right, bottom))
+        display = load_display(tensors, header.pop("display"))
+        return cls(**{name: tensors[name] for name in _TENSORS if name in tensors}, **header, display=display)
 
     def top(self, count: int = 5) -> list[tuple[str, float]]:
-        """The words or columns that count most for the target, with their values relative to ``neutral``, largest first."""
-        if self.tokens is None:
+        """Return the features that count most for the target, with values relative to ``neutral``, largest first."""
+        if self.names is None:
             raise ValueError("The attribution is of an image, whose pixels have no names; look at 'values'.")
         order = torch.argsort(self.values, descending=True, stable=True)[:count].tolist()
-        return [(self.tokens[index], float(self.values[index]) - self.neutral) for index in order]
+        return [(self.names[index], float(self.values[index]) - self.neutral) for index in order]
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw it: over the picture (see :func:`cocoax.plots.overlay` for the options), or as bars for words and columns."""
-        from cocoax.plots import bars, overlay
+        """Draw it over the picture (see :func:`cocoax.plots.overlay` for the options), as bars, or as its input is shown."""
+        return self.display.plot(self, ax, **options)
 
-        return (overlay if self.tokens is None else bars)(self, ax, **options)
-
-    def html(self) -> str:
-        """A text with its words in colour, as an HTML fragment; notebooks show it by themselves."""
-        from cocoax.highlight import to_html
-
-        return to_html(self)
+    def html(self, limit: float | None = None) -> str:
+        """Return it as an HTML fragment: a text with its words in colour, a sound with a player; notebooks show it."""
+        fragment = self.display.html(self, limit)
+        if fragment is None:
+            raise ValueError("Only the attribution of a text can be shown as one; draw others with .plot().")
+        return fragment
 
     def _repr_html_(self) -> str | None:
-        return None if self.text is None else self.html()
+        return self.display.html(self)
 
 
-def named_features(header: dict[str, Any]) -> dict[str, Any]:
-    """Takes names and offsets of features out of a JSON header, as tuples."""
-    tokens, text, offsets = (header.pop(name, None) for name in ("tokens", "text", "offsets"))
-    return {
-        "tokens": None if tokens is None else tuple(tokens),
-        "text": text,
-        "offsets": None if offsets is None else tuple((begin, end) for begin, end in offsets),
-    }
+@dataclass(frozen=True)
+class Estimate:
+    """Maps of k targets: ``values [k, *shape]``, and ``raw [k, *tensor.shape]`` where a method has values of all elements."""
+
+    values: Tensor
+    standard_error: Tensor | None = None
+    neutral: Tensor | None = None
+    features: Tensor | None = None
+    raw: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an attribution comes from: the method as plain values, the encoder, its space, and how long it sampled."""
+
+    method: Mapping[str, Any]
+    encoder: str
+    space: str
+    samples: int | None = None
+    stopped: str = ""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What an attribution says about itself."""
+        return {
+            "method": self.method["type"],
+            "options": {key: value for key, value in self.method.items() if key != "type"},
+            "encoder": self.encoder,
+            "space": self.space,
+            "samples": self.samples,
+            "stopped": self.stopped,
+            "versions": {"cocoax": __version__, "torch": torch.__version__},
+        }
+
+
+def attributions(
+    origin: Origin, explicand: Explicand, targets: Sequence[Target], ends: Tensor, maps: Estimate
+) -> list[Attribution]:
+    """Return one attribution per target, from their maps and the scores ``ends [2, targets]`` of the two ends."""
+    raw, error, features = maps.raw, maps.standard_error, maps.features
+    shape = (len(targets), *explicand.shape)
+    values = maps.values.reshape(shape)
+    metadata = {**origin.metadata, **explicand.display.notes}
+    return [
+        Attribution(
+            values=values[index].float(),
+            score=float(ends[0, index]),
+            baseline_score=float(ends[1, index]),
+            standard_error=None if error is None else error.reshape(shape)[index].float(),
+            raw=None if raw is None else raw[index].float(),
+            features=None if features is None else features[index].float(),
+            neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),
+            metadata={**metadata, "target": target.name, "similarity": str(target.similarity)},
+            display=explicand.display,
+        )
+        for index, target in enumerate(targets)
+    ]

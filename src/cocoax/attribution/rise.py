@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from cocoax.attribution.method import check_count, check_positive
-from cocoax.attribution.removal import Estimate, RemovalMethod, Run
-from cocoax.attribution.result import Attribution
+from cocoax.attribution.removal import RemovalMethod
+from cocoax.attribution.result import Attribution, Estimate
+from cocoax.attribution.run import Run
 from cocoax.features import BitMasks, GridMasks
 from cocoax.features.controls import FOLDS
 from cocoax.features.masks import MaskGeometry
 from cocoax.features.segments import check_grid
+from cocoax.inputs import Explicand
+from cocoax.seeding import stream
 from cocoax.targets import Target, representation_similarity
 
 # Contributions are so uneven that their variance is known as well as that of n/3 normal ones (measured). Errors are made
@@ -52,6 +55,9 @@ class Rise(RemovalMethod):
 
     """
 
+    lengthening: ClassVar[tuple[str, ...]] = ("samples", "tolerance", "max_samples", "batch_size")
+    reading: ClassVar[tuple[str, ...]] = ("estimator",)
+
     samples: int = 1000
     grid: int | tuple[int, int] = 7
     keep: float = 0.5
@@ -73,22 +79,36 @@ class Rise(RemovalMethod):
         if not 0 < self.keep < 1:
             raise ValueError(f"The 'keep' parameter must lie between 0 and 1. Got {self.keep!r} instead.")
 
-    def draw(self, height: int, width: int, count: int | None = None) -> GridMasks:
-        """Random grids and shifts."""
-        return GridMasks.draw(height, width, self.grid, self.keep, self.samples if count is None else count, self.seed)
+    def draw(self, shape: tuple[int, ...], count: int | None = None) -> GridMasks | BitMasks:
+        """Return random grids and shifts over pixels, random subsets of a list of features."""
+        count = self.samples if count is None else count
+        if len(shape) == 1:
+            return BitMasks.draw(shape[0], self.keep, count, self.seed)
+        return GridMasks.draw(shape[0], shape[1], self.grid, self.keep, count, self.seed)
 
-    def restore(self, height: int, width: int, tensors: dict[str, Tensor]) -> GridMasks:
-        """Grids and shifts as saved."""
-        geometry = MaskGeometry(height, width, *check_grid(height, width, self.grid))
+    def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> GridMasks | BitMasks:
+        """Return masks as saved."""
+        if len(shape) == 1:
+            return BitMasks(tensors["bits"], self.keep)
+        geometry = MaskGeometry(shape[0], shape[1], *check_grid(shape[0], shape[1], self.grid))
         return GridMasks(geometry, tensors["bits"], tensors["shifts"], self.keep)
 
-    def draw_list(self, features: int, count: int | None = None) -> BitMasks:
-        """Random subsets."""
-        return BitMasks.draw(features, self.keep, self.samples if count is None else count, self.seed)
+    def at_length(self, run: Run, at_least: bool) -> tuple[Run, int]:
+        """Return the first samples of a run that is longer than asked for, which are what a new one would have drawn."""
+        if len(run) > self.samples and not at_least and self.tolerance is None:
+            return run.first(self.samples), 0
+        if len(run) >= self.samples:
+            run.stopped = ""
+        return run, max(self.samples - len(run), 0)
 
-    def restore_list(self, features: int, tensors: dict[str, Tensor]) -> BitMasks:
-        """Subsets as saved."""
-        return BitMasks(tensors["bits"], self.keep)
+    def chance(self, explicand: Explicand, baseline: Tensor, seed: int = 0) -> Tensor:
+        """Return the map of a constant score, or for the efficient estimator, whose map of that is constant, of noise."""
+        masks = self.draw(explicand.shape)
+        if self.estimator == "paper":
+            estimate = paper_estimate(masks, torch.ones(len(masks), 1, dtype=torch.float64))
+        else:
+            estimate = efficient_estimate(masks, torch.from_numpy(stream(seed, 0).standard_normal((len(masks), 1))))
+        return estimate.values[0].reshape(explicand.shape).float()
 
     def more(self, run: Run, targets: Sequence[Target]) -> int:
         """Enough, by the error so far, to come within the tolerance; the run says why it stopped."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from cocoax.attribution.gradient import GradientMethod, Points
+from cocoax.attribution.gradient import GradientMethod, Points, noise_at, slope
 from cocoax.attribution.method import check_count, check_positive
+from cocoax.inputs import Explicand
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class SmoothGrad(GradientMethod):
         check_count("samples", self.samples, 2)
         check_positive("noise", self.noise)
 
-    def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
-        """Noisy copies."""
-        noise = self.noise_at(self.seed, rows, tuple(explicand.shape))
-        return Points(explicand + self.noise * noise, self.slope(explicand, baseline))
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return noisy copies."""
+        noise = noise_at(explicand, self.seed, rows)
+        return Points(explicand.tensor + self.noise * noise, slope(explicand, baseline))

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from cocoax.attribution.gradient import GradientMethod, Points
+from cocoax.attribution.gradient import GradientMethod, Points, slope
+from cocoax.inputs import Explicand
 
 
 @dataclass(frozen=True)
 class VanillaGradients(GradientMethod):
     """The gradient of the target at the explicand: ∇γ(x). For embeddings of words, ∇γ(x) ⊙ (x - b)."""
 
-    def points(self, explicand: Tensor, baseline: Tensor, rows: slice) -> Points:
-        """The explicand."""
-        return Points(explicand[None], self.slope(explicand, baseline))
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return the explicand."""
+        return Points(explicand.tensor[None], slope(explicand, baseline))

@@ -54,7 +54,7 @@ def answer(
     if not isinstance(tower, TextEncoder):
         raise TypeError(f"{encoder!r} does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER.")
     tower = tower.by(kind)
-    tower.too_long = "cut"  # with a warning, which says how much was left out
+    tower.inputs.too_long = "cut"  # with a warning, which says how much was left out
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         if match:

@@ -26,7 +26,7 @@ from cocoax.attribution import GradientShap, IntegratedGradients, KernelShap, Ri
 from cocoax.attribution.rise import efficient_estimate, paper_estimate
 from cocoax.data import photo
 from cocoax.encoders import Encoder, Explicand, ImagePreprocess, load
-from cocoax.encoders.encoder import frozen
+from cocoax.encoders.forward import frozen
 from cocoax.encoders.load.resnet import cifar_resnet18
 from cocoax.features import Blur, GridMasks, grid_segments
 from cocoax.references import Reference
@@ -290,10 +290,10 @@ def new_target(repeats: int) -> Figure:
 
 
 def _made_up_run(samples: int, dimension: int, generator: torch.Generator) -> Run:
-    explicand = Explicand(torch.zeros(3, 224, 224), torch.zeros(2, 2, 3, dtype=torch.uint8))
+    explicand = Explicand(torch.zeros(3, 224, 224))
     method = Rise(samples=samples)
     representations, ends = torch.rand(samples, dimension, generator=generator), torch.rand(2, dimension, generator=generator)
-    return Run(method, explicand, explicand.tensor, method.draw(224, 224), representations, ends, "made up", "made up")
+    return Run(method, explicand, explicand.tensor, method.draw((224, 224)), representations, ends, "made up", "made up")
 
 
 def _best(work: Callable[[int], None], sizes: Sequence[int]) -> int:

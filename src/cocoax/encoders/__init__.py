@@ -3,13 +3,11 @@
 from cocoax.encoders.columns import TabularEncoder
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.load import ENCODERS, Known, load
-from cocoax.encoders.text import EmbeddedText, TextEncoder
-from cocoax.inputs.explicand import Explicand
-from cocoax.inputs.images import ImagePreprocess
+from cocoax.encoders.text import TextEncoder
+from cocoax.inputs import Explicand, ImagePreprocess
 
 __all__ = [
     "ENCODERS",
-    "EmbeddedText",
     "Encoder",
     "Explicand",
     "ImagePreprocess",

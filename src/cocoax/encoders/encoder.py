@@ -1,41 +1,30 @@
-"""The encoder f: any module or callable that turns inputs into representations."""
+"""The encoder f: a module, and the kind of inputs that it turns into representations."""
 
 from __future__ import annotations
 
 import copy
 import difflib
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor, nn
 
-from cocoax.encoders.folding import can_be_folded, fold_norms, shallow_copy
+from cocoax.encoders.folding import can_be_folded, fold
+from cocoax.encoders.forward import ForwardError, Pooling, is_out_of_memory, locked, one_vector_each, owner_of, run_module
 from cocoax.encoders.identity import WeightsDigest, describe, weights_digest_of
-from cocoax.encoders.stream import stream_reference
-from cocoax.inputs.images import WHOLE, Explicand, image_files, open_image, picture_of, picture_of_tensor, to_tensor
+from cocoax.encoders.stream import Streaming, stream_reference
+from cocoax.inputs import Explicand, Inputs, Pictures, Rows
 from cocoax.progress import bar
 from cocoax.references import Reference
-from cocoax.storage import digest, file_digest
-
-# Elements of a batch on a CPU: measured, larger ones leave the caches and take up to twice as long per image.
-CPU_BATCH = 640_000
-Pooling = Literal["mean", "flatten", "first"]
-
-# A forward pass sets the mode of the module and hooks into its layers, so that one module serves one thread at a time.
-_LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
-_LOCKS_LOCK = threading.Lock()
+from cocoax.storage import digest
 
 
 class Encoder:
-    """An image encoder f, with its preprocessing, batching and bookkeeping.
+    """An encoder f: a module with its kind of inputs, batching and bookkeeping.
 
     Args:
         module: an ``nn.Module`` or any callable from a batch ``[n, C, H, W]`` to representations ``[n, d]``.
@@ -49,32 +38,20 @@ class Encoder:
         classes: the names of the head's classes, in the order of its outputs.
         text: the text tower of an image-and-text encoder; both must share one representation space.
         name: shown in pictures; for a bare callable it also is what references and caches recognise it by.
-        features: ``"pixels"``. With ``"columns"`` it is a :class:`cocoax.TabularEncoder`, for rows of a table, and takes
-            the options of that.
+        features: ``"pixels"`` for pictures, ``"columns"`` for rows of a table; then ``columns`` and ``background`` are those
+            of :class:`cocoax.TabularEncoder`.
+        columns, background: see ``features``.
+        inputs: the kind of inputs, if it is another one (:class:`cocoax.inputs.Inputs`).
 
-    Inputs are pictures (paths, PIL images, uint8 arrays ``[H, W, C]``) or preprocessed float tensors ``[C, H, W]``.
-    The module runs in eval mode, where its parameters are, and is left as it was found.
+    The inputs of an image encoder are pictures (paths, PIL images, uint8 arrays ``[H, W, C]``) or preprocessed float tensors
+    ``[C, H, W]``. The module runs in eval mode, where its parameters are, and is left as it was found.
 
     """
-
-    hint = "Check the number of channels and the size that it expects."  # where the module itself fails
-
-    def __new__(cls, *_args: Any, features: str = "pixels", **_options: Any) -> Encoder:
-        """An encoder of tables for ``features="columns"``, of images otherwise."""
-        if cls is Encoder and features == "columns":
-            from cocoax.encoders.columns import TabularEncoder
-
-            return super().__new__(TabularEncoder)
-        if cls is Encoder and features != "pixels":
-            raise ValueError(
-                f"The 'features' parameter must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder. Got {features!r}."
-            )
-        return super().__new__(cls)
 
     def __init__(
         self,
         module: Callable[..., Any],
-        preprocess: Callable[[Image.Image], Tensor] | None = None,
+        preprocess: Callable[[Any], Tensor] | None = None,
         layer: str | None = None,
         *,
         pooling: Pooling = "mean",
@@ -83,6 +60,9 @@ class Encoder:
         text: Encoder | None = None,
         name: str | None = None,
         features: str = "pixels",
+        columns: Sequence[str] | None = None,
+        background: Any = None,
+        inputs: Inputs | None = None,
     ) -> None:
         if not callable(module):
             raise TypeError(f"An encoder must be an nn.Module or a callable. Got {type(module).__name__} instead.")
@@ -92,13 +72,18 @@ class Encoder:
         if classes is not None and (head is None or (outputs is not None and outputs != len(classes))):
             what = "there is no head" if head is None else f"the head has {outputs} outputs"
             raise ValueError(f"'classes' names {len(classes)} classes but {what}; pass one name for each output of the head.")
+        self.name: str = name or getattr(module, "__name__", None) or type(module).__name__
+        if inputs is None:
+            inputs = _inputs(features, preprocess, columns, background, self.name)
+        elif preprocess is not None or columns is not None or background is not None:
+            raise ValueError("'inputs' says all about the inputs; leave out 'preprocess', 'columns' and 'background'.")
+        self.inputs = copy.copy(inputs)
+        self.inputs.encoder = self.name
         self.module = module
-        self.preprocess = preprocess
         self.layer = layer
-        self.pooling = pooling
+        self.pooling: Pooling = pooling
         self.head = head
         self.classes = None if classes is None else list(classes)
-        self.name: str = name or getattr(module, "__name__", None) or type(module).__name__
         self._text = copy.copy(text)
         self._image_tower: Encoder | None = None
         if self._text is not None:
@@ -122,9 +107,17 @@ class Encoder:
         return self._text
 
     @property
+    def preprocess(self) -> Callable[[Any], Tensor] | None:
+        """The preprocessing of its inputs, if they have one."""
+        return getattr(self.inputs, "preprocess", None)
+
+    @property
     def fingerprint(self) -> str:
         """Identifies weights, layer, pooling and preprocessing."""
-        return digest(self._weights(), self.layer, self.pooling, describe(self.preprocess))
+        return self._identity(self.inputs.settings)
+
+    def _identity(self, settings: tuple[object, ...]) -> str:
+        return digest(self._weights(), self.layer, self.pooling, *map(describe, settings))
 
     def freeze(self) -> Self:
         """Take the weights as final, so that fingerprints need not look at them again; returns itself.
@@ -149,7 +142,7 @@ class Encoder:
         """Identifies the representation space; the towers of one encoder share it."""
         if self._text is not None:
             return digest("towers", self.fingerprint, self._text.fingerprint)
-        return self.fingerprint if self._image_tower is None else self._image_tower.space
+        return self._identity(self.inputs.space_settings) if self._image_tower is None else self._image_tower.space
 
     @property
     def device(self) -> torch.device:
@@ -167,11 +160,22 @@ class Encoder:
     @property
     def owner(self) -> nn.Module | None:
         """The module behind the callable, if it can be seen."""
-        owner = self.module if isinstance(self.module, nn.Module) else getattr(self.module, "__self__", None)
-        return owner if isinstance(owner, nn.Module) else None
+        return owner_of(self.module)
+
+    def layer_named(self, layer: str) -> nn.Module:
+        """Return the submodule of this name; an error lists close names."""
+        owner = self.owner
+        names = [name for name, _ in owner.named_modules() if name] if owner is not None else []
+        if owner is None or layer not in names:
+            close = difflib.get_close_matches(layer, names, n=5, cutoff=0.3) or names[:5]
+            hint = f"close ones are {', '.join(close)}" if close else "it is not an nn.Module with layers"
+            raise ValueError(f"The encoder {self.name!r} has no layer {layer!r}; {hint}.")
+        return owner.get_submodule(layer)
+
+    # --- the same encoder around another module -----------------------------------------------------------------------
 
     def with_module(self, module: nn.Module, name: str) -> Self:
-        """The same encoder around another module of the same architecture; without the text tower, whose space it left."""
+        """Return the encoder around another module of the same architecture; without the text tower, whose space it left."""
         other = copy.copy(self)
         # An encoder around a method of a module (``model.encode_image``) stays around that method.
         other.module = module if isinstance(self.module, nn.Module) else getattr(module, self.module.__name__)
@@ -184,14 +188,14 @@ class Encoder:
         return other
 
     def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
-        """The same encoder, faster on many inputs like these ``[C, H, W]``: batch normalisation is folded into convolutions.
+        """Return the same encoder, faster on many inputs like these: batch normalisation is folded into convolutions.
 
         It is kept for as long as the weights stay what they are, which ``space``, the encoder's own, tells. Where nothing can
         be folded, or the examples' representations are not the ``expected`` ones but for rounding, it is the encoder itself.
         """
         owner = self.owner
         shape = examples[0].shape
-        alike = all(one.shape == shape and one.is_floating_point() for one in examples)
+        alike = all(example.shape == shape and example.is_floating_point() for example in examples)
         if owner is None or not alike or not can_be_folded(owner):
             return self
         key = space, shape, self.device
@@ -199,201 +203,76 @@ class Encoder:
         with locked(owner), torch.inference_mode(False), torch.no_grad():
             batch = self.collate(torch.stack(list(examples)))
             if self._folded is None or self._folded[0] != key:
-                self._folded = key, self._fold(owner, batch)
+                module = fold(owner, lambda draft: self.with_module(draft, self.name)(batch))
+                self._folded = key, None if module is None else self._around_folded(module)
             other = self._folded[1]
             return other if other is not None and other._gives(batch, expected) else self
 
-    def _fold(self, owner: nn.Module, batch: Tensor) -> Encoder | None:
-        try:
-            module = shallow_copy(owner)
-            draft = self.with_module(module, self.name)
-            if not fold_norms(module, lambda: draft(batch)):
-                return None
-            other = self.with_module(module, self.name)  # again: a layer of it may be another module now
-        except Exception:  # a module that cannot be copied serves as it is
-            return None
+    def _around_folded(self, module: nn.Module) -> Encoder:
+        other = self.with_module(module, self.name)
         other._text, other._image_tower, other._weights = self._text, self._image_tower, self._weights
         return other
 
-    def _gives(self, batch: Tensor, expected: Tensor) -> bool:
+    def _gives(self, batch: Any, expected: Tensor) -> bool:
         try:
             change = (self(batch).to(expected) - expected).norm(dim=1)
         except Exception:  # whatever a module says that misses its norms
             return False
         return bool((change <= 1e-4 * expected.norm(dim=1)).all())
 
-    def layer_named(self, layer: str) -> nn.Module:
-        """The submodule of this name; an error lists close names."""
-        owner = self.owner
-        names = [name for name, _ in owner.named_modules() if name] if owner is not None else []
-        if owner is None or layer not in names:
-            close = difflib.get_close_matches(layer, names, n=5, cutoff=0.3) or names[:5]
-            hint = f"close ones are {', '.join(close)}" if close else "it is not an nn.Module with layers"
-            raise ValueError(f"The encoder {self.name!r} has no layer {layer!r}; {hint}.")
-        return owner.get_submodule(layer)
-
     # --- inputs -------------------------------------------------------------------------------------------------------
 
     def is_one(self, inputs: object) -> bool:
         """Whether this is one input rather than many."""
-        if isinstance(inputs, np.ndarray) and inputs.dtype == np.uint8:
-            return inputs.ndim <= 3
-        if isinstance(inputs, Tensor | np.ndarray):
-            return inputs.ndim in (1, 3)
-        return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not Path(inputs).is_dir())
+        return self.inputs.is_one(inputs)
 
     def as_list(self, inputs: Any, one: bool = False) -> list[Any]:
-        """Inputs as a list; ``one`` demands a single input."""
-        found = list(self.several(inputs)[0])
-        if one and len(found) != 1:
-            raise ValueError(f"Expected one input, got {len(found)}.")
-        return found
+        """Return inputs as a list; ``one`` demands a single input."""
+        items = list(self.inputs.each(inputs)[0])
+        if one and len(items) != 1:
+            raise ValueError(f"Expected one input, got {len(items)}.")
+        return items
 
-    def several(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
-        """Inputs one by one (a single one, those of a folder, what an iterable gives), and how many if that is known."""
-        if self.is_one(inputs):
-            inputs = [inputs]
-        elif isinstance(inputs, str | Path):
-            inputs = image_files(Path(inputs))
-        elif not isinstance(inputs, Iterable) or (isinstance(inputs, Tensor | np.ndarray) and inputs.ndim == 0):
-            raise TypeError(f"Inputs must be pictures, tensors or an iterable of those. Got {type(inputs).__name__}.")
-        return iter(inputs), len(inputs) if hasattr(inputs, "__len__") else None
+    def prepare(self, item: Any) -> Tensor:
+        """Return one input as the tensor that the module takes."""
+        return self.inputs.prepare(item)
 
-    def prepare(self, one: Any) -> Any:
-        """One input as the tensor ``[C, H, W]`` that the module takes; tensors and float arrays are taken as they are."""
-        if isinstance(one, Explicand):
-            return one.tensor
-        if isinstance(one, Tensor) or (isinstance(one, np.ndarray) and one.dtype != np.uint8):
-            return self._check_tensor(one)
-        return self._preprocessed(open_image(self._check_picture(one)))
+    def explicand(self, item: Any) -> Explicand:
+        """Return one input made ready to be explained."""
+        return self.inputs.explicand(item)
 
-    def explicand(self, one: Any) -> Explicand:
-        """One input made ready to be explained."""
-        if isinstance(one, Explicand):
-            return one
-        if isinstance(one, Tensor) or (isinstance(one, np.ndarray) and one.dtype != np.uint8):
-            tensor = self._check_tensor(one)
-            image = None
-        else:
-            image = open_image(self._check_picture(one))
-            tensor = self._preprocessed(image)
-        if tensor.ndim != 3:
-            raise ValueError(f"An explicand must be one image [C, H, W]. Got shape {list(tensor.shape)} instead.")
-        if tensor.shape[1] * tensor.shape[2] < 2:
-            raise ValueError("The explicand has a single pixel; there is nothing to compare. Pass a larger image.")
-        tensor = tensor.detach().to("cpu", torch.float32)
-        tensor = tensor.clone() if tensor.is_inference() else tensor  # so that gradients can be taken
-        box_of = (lambda _size: WHOLE) if self.preprocess is None else getattr(self.preprocess, "box", None)
-        if image is None or box_of is None:  # which part of a picture it shows is not known
-            return Explicand(tensor, picture_of_tensor(tensor))
-        return Explicand(tensor, picture_of(image), box_of(image.size))
+    def collate(self, prepared: Sequence[Tensor] | Tensor) -> Any:
+        """Return prepared inputs as one batch for the module, on its device."""
+        return self.inputs.collate(prepared, self._first_parameter())
 
-    def differentiable(self, explicand: Explicand) -> tuple[Encoder, Explicand]:
-        """The encoder and the explicand as gradients see them: float tensors in, representations out."""
-        return self, explicand
+    def batch_size(self, prepared: Tensor, asked: int | None = None) -> int:
+        """Return how many inputs like this one are encoded at a time.
 
-    def _preprocessed(self, image: Image.Image) -> Tensor:
-        if self.preprocess is None:
-            return to_tensor(image)
-        tensor = self.preprocess(image)
-        if not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"The encoder's preprocess must return a float tensor [C, H, W]. Got {type(tensor).__name__} instead."
-            )
-        return self._check_tensor(tensor)
-
-    @staticmethod
-    def _check_picture(one: Any) -> Any:
-        if not isinstance(one, str | Path | Image.Image | np.ndarray):
-            raise TypeError(f"An input must be a path, a PIL image, an array or a tensor. Got {type(one).__name__} instead.")
-        return one
-
-    @staticmethod
-    def _check_tensor(given: Tensor | np.ndarray) -> Tensor:
-        # Arrays are copied: torch cannot take those that run backwards or cannot be written.
-        tensor = torch.from_numpy(np.array(given)) if isinstance(given, np.ndarray) else given
-        if not tensor.is_floating_point():
-            raise TypeError(
-                f"A tensor must be a preprocessed float input [C, H, W]. Got {tensor.dtype} instead; "
-                "pass pictures as PIL images, paths or uint8 arrays [H, W, C]."
-            )
-        if tensor.numel() == 0:
-            raise ValueError(
-                f"The input has no elements: its shape is {list(tensor.shape)}; pass a float tensor [C, H, W] with pixels."
-            )
-        return tensor
-
-    def collate(self, prepared: Sequence[Any] | Tensor) -> Any:
-        """Prepared inputs as one batch for the module, on its device."""
-        like = self._first_parameter()
-        if isinstance(prepared, Tensor):
-            return _channels_last(prepared.to(like.device, like.dtype))
-        shapes = {tuple(tensor.shape) for tensor in prepared}
-        if len(shapes) > 1:
-            raise ValueError(
-                f"Inputs have different shapes, {' and '.join(str(list(shape)) for shape in sorted(shapes)[:2])}, and cannot "
-                "form a batch; give the encoder a preprocess= that resizes, such as "
-                "cocoax.ImagePreprocess(resize=224, crop=224), or pass batch_size=1."
-            )
-        return _channels_last(torch.stack([tensor.detach() for tensor in prepared]).to(like.device, like.dtype))
+        It depends on nothing but the input's size (and on memory having run out before), so results are repeatable.
+        """
+        if asked is not None and not (isinstance(asked, int) and asked >= 1):
+            raise ValueError(f"The 'batch_size' parameter must be an integer of at least 1. Got {asked!r} instead.")
+        size = self.inputs.at_once(prepared, self.device.type == "cpu") if asked is None else asked
+        return size if self._most_at_once is None else min(size, self._most_at_once)
 
     # --- representations ----------------------------------------------------------------------------------------------
 
     def __call__(self, batch: Any) -> Tensor:
-        """Representations ``[n, d]`` of a collated batch, differentiable; :meth:`represent` is for everything else."""
+        """Return representations ``[n, d]`` of a collated batch, differentiable; :meth:`represent` is for everything else."""
         size = len(batch) if isinstance(batch, Tensor) else len(next(iter(batch.values())))
-        caught: list[Any] = []
-        with locked(self.owner), evaluating(self.owner):
-            hook = None
-            if self._submodule is not None:
-                hook = self._submodule.register_forward_hook(lambda _module, _inputs, output: caught.append(_copy(output)))
-            try:
-                output = self.module(batch)
-            except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
-                if is_out_of_memory(error):
-                    raise
-                shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} inputs"
-                raise RuntimeError(f"The encoder {self.name!r} failed on a batch {shape}: {error}. {self.hint}") from error
-            finally:
-                if hook is not None:
-                    hook.remove()
-        if self.layer is not None:
-            if not caught:
-                raise RuntimeError(f"The layer {self.layer!r} did not run in the forward pass of {self.name!r}.")
-            output = caught[-1]
-        return self._one_vector_each(output, size)
+        try:
+            output = run_module(self.module, self.inputs.to_module(batch), self._submodule)
+        except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
+            if isinstance(error, ForwardError) or is_out_of_memory(error):
+                raise
+            shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} inputs"
+            raise ForwardError(f"The encoder {self.name!r} failed on a batch {shape}: {error}. {self.inputs.hint}") from error
+        if self._submodule is not None and output is None:
+            raise ForwardError(f"The layer {self.layer!r} did not run in the forward pass of {self.name!r}.")
+        return one_vector_each(output, size, self.pooling, self.name)
 
-    def _one_vector_each(self, output: Any, size: int) -> Tensor:
-        if not isinstance(output, Tensor):
-            kind = type(output).__name__
-            if isinstance(output, tuple | list):
-                what, do = f"a {kind} of {len(output)}", "lambda x: model(x)[0]"
-            elif hasattr(output, "keys"):
-                keys = [str(key) for key in output]
-                what, do = f"a {kind} with keys {', '.join(keys)}", f"lambda x: model(x)[{keys[0]!r}]"
-            else:
-                what, do = f"a {kind}", "lambda x: ..."
-            raise TypeError(
-                f"The encoder {self.name!r} returned {what}; it must return one tensor [n, d]. Take a layer= whose output "
-                f"is a tensor, or wrap it: Encoder({do}, name=...)."
-            )
-        if output.ndim < 2 or len(output) != size:
-            raise ValueError(
-                f"The encoder {self.name!r} returned shape {list(output.shape)} for a batch of {size}; expected [{size}, d]. "
-                "It must return one row per input: take a layer= that does, or wrap the model."
-            )
-        if output.ndim > 2:
-            if self.pooling == "flatten":
-                output = output.flatten(1)
-            elif output.ndim == 3:  # [n, tokens, d]
-                output = output[:, 0] if self.pooling == "first" else output.mean(1)
-            else:  # [n, channels, positions...]
-                output = output.flatten(2)[..., 0] if self.pooling == "first" else output.flatten(2).mean(2)
-        representations: Tensor = output.float()
-        return representations
-
-    def encode(self, prepared: Sequence[Any] | Tensor) -> Tensor:
-        """Representations ``[n, d]`` of prepared inputs, as float32 on the CPU, without autograd state.
+    def encode(self, prepared: Sequence[Tensor] | Tensor) -> Tensor:
+        """Return representations ``[n, d]`` of prepared inputs, as float32 on the CPU, without autograd state.
 
         Memory running out halves the batch, now and from now on.
         """
@@ -417,10 +296,10 @@ class Encoder:
             self._checked = min(len(output), 2)
         return output
 
-    def _check_deterministic(self, one: Any, before: Tensor) -> None:
+    def _check_deterministic(self, prepared: Tensor, before: Tensor) -> None:
         """Encode one input again, alone: attribution is meaningless where that gives something else."""
         with torch.no_grad():
-            again = self(self.collate([one])).to("cpu")[0]
+            again = self(self.collate([prepared])).to("cpu")[0]
         low_precision = self._first_parameter().dtype in (torch.float16, torch.bfloat16)
         allowed = (5e-2 if low_precision else 1e-3) * float(before.norm())
         if float((again - before).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
@@ -429,27 +308,15 @@ class Encoder:
                 "(dropout or noise that ignores it), or its output depends on the rest of the batch. Switch that off."
             )
 
-    def batch_size(self, one: Any, asked: int | None = None) -> int:
-        """How many inputs like this one are encoded at a time.
-
-        It depends on nothing but the input's size (and on memory having run out before), so results are repeatable.
-        """
-        if asked is not None and not (isinstance(asked, int) and asked >= 1):
-            raise ValueError(f"The 'batch_size' parameter must be an integer of at least 1. Got {asked!r} instead.")
-        if asked is None:
-            most, elements = (64, CPU_BATCH) if self.device.type == "cpu" else (512, 100 * CPU_BATCH)
-            asked = max(1, min(most, elements // one.numel()))
-        return asked if self._most_at_once is None else min(asked, self._most_at_once)
-
     def represent(self, inputs: Any, batch_size: int | None = None, *, progress: bool | None = None) -> Tensor:
-        """Representations ``[n, d]`` of any number of inputs: a batch tensor, a list, a folder or an iterator.
+        """Return representations ``[n, d]`` of any number of inputs: a batch tensor, a list, a folder or an iterator.
 
         A progress bar shows when it takes long; ``progress=False`` silences it.
         """
         parts: list[Tensor] = []
-        several, total = self.several(inputs)
+        items, total = self.inputs.each(inputs)
         with bar(total, f"encoding with {self.name}", progress) as shown:
-            for indices, prepared in self.prepared_batches(enumerate(several), batch_size):
+            for indices, prepared in self.prepared_batches(enumerate(items), batch_size):
                 output = self.encode(prepared)
                 bad = (~torch.isfinite(output).all(1)).nonzero()[:, 0].tolist()
                 if bad:
@@ -462,12 +329,12 @@ class Encoder:
 
     def prepared_batches(
         self, numbered: Iterator[tuple[int, Any]], batch_size: int | None
-    ) -> Iterator[tuple[list[int], list[Any]]]:
-        """Prepared inputs in batches, with their numbers."""
+    ) -> Iterator[tuple[list[int], list[Tensor]]]:
+        """Return prepared inputs in batches, with their numbers."""
         indices: list[int] = []
-        batch: list[Any] = []
-        for index, one in numbered:
-            batch.append(self.prepare_numbered(index, one))
+        batch: list[Tensor] = []
+        for index, item in numbered:
+            batch.append(self.prepare_numbered(index, item))
             indices.append(index)
             if len(batch) >= self.batch_size(batch[0], batch_size):
                 yield indices, batch
@@ -475,17 +342,15 @@ class Encoder:
         if batch:
             yield indices, batch
 
-    def prepare_numbered(self, index: int, one: Any) -> Any:
-        """As :meth:`prepare`; an error says which input it was."""
+    def prepare_numbered(self, index: int, item: Any) -> Tensor:
+        """Return one input prepared; an error says which input it was."""
         try:
-            return self.prepare(one)
+            return self.prepare(item)
         except (ValueError, TypeError, OSError, RuntimeError) as error:
             kind = next((kind for kind in (FileNotFoundError, TypeError) if isinstance(error, kind)), ValueError)
-            words = kind is FileNotFoundError and self._text is not None and not Path(one).suffix
+            words = kind is FileNotFoundError and self._text is not None and not Path(item).suffix
             hint = " For words, use encoder.text.reference([...])." if words else ""
             raise kind(f"Input {index}: {error}{hint}") from error
-
-    # --- references ---------------------------------------------------------------------------------------------------
 
     def reference(
         self,
@@ -512,79 +377,19 @@ class Encoder:
         """
         if on_error not in ("raise", "skip"):
             raise ValueError(f"The 'on_error' parameter must be 'raise' or 'skip'. Got {on_error!r} instead.")
-        return stream_reference(self, inputs, name, keep_samples, batch_size, on_error == "skip", cache, progress)
-
-    def digest_input(self, one: Any) -> str:
-        """A digest of one input: the content of a file, or the prepared tensor."""
-        if isinstance(one, str | Path):
-            return file_digest(Path(one)) if Path(one).is_file() else "missing"
-        return digest(one)
-
-    def label(self, one: Any) -> str:
-        """What to call one input."""
-        return Path(one).stem if isinstance(one, str | Path) else "image"
-
-    def made_up_name(self, labels: list[str], count: int) -> str:
-        """What to call a reference of ``count`` inputs that has no name; ``labels`` are those of the first few."""
-        together = ", ".join(labels)
-        if count <= 3 and len(labels) == count and "image" not in labels and len(together) <= 40:
-            return together
-        return f"{count} image{'s' if count != 1 else ''}"
+        return stream_reference(self, inputs, name, Streaming(keep_samples, batch_size, on_error == "skip", cache, progress))
 
 
-@contextmanager
-def locked(module: nn.Module | None) -> Iterator[None]:
-    """Alone with a module: other threads wait."""
-    if module is None:
-        yield
-        return
-    with _LOCKS_LOCK:
-        lock = _LOCKS.setdefault(module, threading.RLock())
-    with lock:
-        yield
-
-
-@contextmanager
-def evaluating(module: nn.Module | None) -> Iterator[None]:
-    """Eval mode for a while; every submodule gets its own mode back."""
-    training = [] if module is None else [part for part in module.modules() if part.training]
-    for part in training:
-        part.training = False
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
-
-
-@contextmanager
-def frozen(module: nn.Module | None) -> Iterator[None]:
-    """Without gradients of the weights, which nobody asked for; every parameter is given back as it was."""
-    trained = [] if module is None else [parameter for parameter in module.parameters() if parameter.requires_grad]
-    for parameter in trained:
-        parameter.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for parameter in trained:
-            parameter.requires_grad_(True)
-
-
-def _copy(output: Any) -> Any:
-    """What a layer gave, safe from later layers that work in place; of (hidden states, attentions, ...) the first."""
-    if isinstance(output, tuple) and output and isinstance(output[0], Tensor):
-        output = output[0]
-    return output.clone() if isinstance(output, Tensor) else output
-
-
-def _channels_last(batch: Tensor) -> Tensor:
-    """Images with the channels innermost, in which convolutions run up to twice as fast; the values are the same."""
-    return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError)
-        and any(text in str(error) for text in ("can't allocate memory", "not enough memory", "out of memory"))
-    )
+def _inputs(features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str) -> Inputs:
+    """Return the kind of inputs that the options of :class:`Encoder` describe."""
+    if features == "columns":
+        if columns is None:
+            raise TypeError("An encoder of columns needs columns=, the name of each column.")
+        return Rows(columns, preprocess, background, name)
+    if features != "pixels":
+        raise ValueError(
+            f"The 'features' parameter must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder. Got {features!r}."
+        )
+    if columns is not None or background is not None:
+        raise TypeError("'columns' and 'background' are for rows of a table; add features='columns'.")
+    return Pictures(preprocess)

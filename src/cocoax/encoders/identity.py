@@ -5,7 +5,9 @@ from __future__ import annotations
 import dis
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache, partial
 from itertools import chain
 from types import CodeType, FunctionType, MethodType
@@ -17,6 +19,22 @@ from torch import Tensor, nn
 
 from cocoax.storage import digest
 
+# What has been looked at inside of `looking_once`, by the digest's own identity.
+_LOOKED_AT: ContextVar[dict[int, str] | None] = ContextVar("looked_at", default=None)
+
+
+@contextmanager
+def looking_once() -> Iterator[None]:
+    """Take the weights for what they are at their first look, within this block and thread: looking reads all of them."""
+    if _LOOKED_AT.get() is not None:
+        yield
+        return
+    token = _LOOKED_AT.set({})
+    try:
+        yield
+    finally:
+        _LOOKED_AT.reset(token)
+
 
 class WeightsDigest:
     """The digest of a module's weights, computed again only when they changed."""
@@ -27,7 +45,15 @@ class WeightsDigest:
         self._digest = ""
 
     def __call__(self) -> str:
-        """The digest of structure, parameters and buffers (those that are not saved too: they count all the same)."""
+        """Return the digest of structure, parameters and buffers (those that are not saved too: they count all the same)."""
+        looked_at = _LOOKED_AT.get()
+        if looked_at is None:
+            return self._look()
+        if id(self) not in looked_at:
+            looked_at[id(self)] = self._look()
+        return looked_at[id(self)]
+
+    def _look(self) -> str:
         state = dict(chain(self._module.named_parameters(), self._module.named_buffers()))
         structure = [_structure(name, part) for name, part in self._module.named_modules()]
         seen = (structure, [(name, tensor.data_ptr(), _probe(tensor)) for name, tensor in state.items()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,39 +22,41 @@ if TYPE_CHECKING:
 CHUNK = 256  # inputs that are encoded, and cached, together
 
 
-def stream_reference(
-    encoder: Encoder,
-    inputs: Any,
-    name: str | None,
-    keep_samples: bool,
-    batch_size: int | None,
-    skip: bool,
-    cache: bool,
-    progress: bool | None,
-) -> Reference:
-    """What ``encoder.reference`` does; ``skip`` leaves out inputs that fail."""
-    several, total = encoder.several(inputs)
-    numbered = enumerate(several)
+@dataclass(frozen=True)
+class Streaming:
+    """How a reference is made: what ``encoder.reference`` is told; ``skip`` leaves out inputs that fail."""
+
+    keep_samples: bool
+    batch_size: int | None
+    skip: bool
+    cache: bool
+    progress: bool | None
+
+
+def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Streaming) -> Reference:
+    """Encode inputs in chunks, each of which is cached, and return the reference of all of them."""
+    items, total = encoder.inputs.each(inputs)
+    numbered = enumerate(items)
     fingerprint = encoder.fingerprint
-    cache = cache and encoder.recognisable
+    cache = how.cache and encoder.recognisable
     parts: list[Reference] = []
     skipped: list[tuple[int, str]] = []
     labels: list[str] = []
-    with bar(total, f"encoding with {encoder.name}", progress) as shown:
-        while chunk := [(index, _light(encoder, one)) for index, one in islice(numbered, CHUNK)]:
-            key = digest(fingerprint, keep_samples, *(encoder.digest_input(one) for _, one in chunk)) if cache else ""
+    with bar(total, f"encoding with {encoder.name}", how.progress) as shown:
+        while chunk := [(index, _light(encoder, item)) for index, item in islice(numbered, CHUNK)]:
+            key = digest(fingerprint, how.keep_samples, *(encoder.inputs.digest(item) for _, item in chunk)) if cache else ""
             part = cached(key) if cache else None
             if part is None:
-                failed: list[tuple[int, str]] | None = [] if skip else None
-                representations = _encode_chunk(encoder, chunk, batch_size, failed)
+                failed: list[tuple[int, str]] | None = [] if how.skip else None
+                representations = _encode_chunk(encoder, chunk, how.batch_size, failed)
                 if len(representations):
-                    part = Reference.from_representations(representations, keep_samples=keep_samples)
+                    part = Reference.from_representations(representations, keep_samples=how.keep_samples)
                 skipped += failed or []
                 if cache and part is not None and not failed:
                     store(key, part)
             left_out = {index for index, _ in skipped}
             if part is not None and len(labels) < 4:
-                labels += [encoder.label(one) for index, one in chunk[:8] if index not in left_out]
+                labels += [encoder.inputs.label(item) for index, item in chunk[:8] if index not in left_out]
             parts += [part] if part is not None else []
             if len(parts) == CHUNK:  # memory does not grow with the length of the stream
                 parts = [parts[0].merge(*parts[1:])]
@@ -66,24 +68,24 @@ def stream_reference(
     if not parts:
         raise ValueError("The reference has 0 inputs; pass at least one.")
     merged = parts[0].merge(*parts[1:])
-    name = name if name is not None else encoder.made_up_name(labels[:4], merged.count)
+    name = name if name is not None else encoder.inputs.name_together(labels[:4], merged.count)
     return replace(merged, name=name, space=encoder.space, skipped=tuple(skipped))
 
 
-def _light(encoder: Encoder, one: Any) -> Any:
-    """An input that is cheap to hold: a path stays one until it must be read, the rest is prepared at once."""
-    if isinstance(one, str | Path):
-        return one
+def _light(encoder: Encoder, item: Any) -> Any:
+    """Return an input that is cheap to hold: a path stays one until it must be read, the rest is prepared at once."""
+    if isinstance(item, str | Path):
+        return item
     try:
-        return encoder.prepare(one)
+        return encoder.prepare(item)
     except (ValueError, TypeError, OSError, RuntimeError):
-        return one  # it will fail again, and be reported, where inputs are encoded
+        return item  # it will fail again, and be reported, where inputs are encoded
 
 
 def _encode_chunk(
     encoder: Encoder, chunk: list[tuple[int, Any]], batch_size: int | None, failed: list[tuple[int, str]] | None
 ) -> Tensor:
-    """Representations of a chunk. What fails goes to ``failed`` with its reason, or is raised if that is None."""
+    """Return representations of a chunk. What fails goes to ``failed`` with its reason, or is raised if that is None."""
 
     def fail(index: int, error: Exception, cause: Exception | None = None) -> None:
         if failed is None:
@@ -91,9 +93,9 @@ def _encode_chunk(
         failed.append((index, str(error)))
 
     def readable() -> Iterator[tuple[int, Any]]:
-        for index, one in chunk:
+        for index, item in chunk:
             try:
-                yield index, encoder.prepare_numbered(index, one)
+                yield index, encoder.prepare_numbered(index, item)
             except (ValueError, TypeError, OSError, RuntimeError) as error:
                 fail(index, error)
 

@@ -7,23 +7,23 @@ attribution. A good attribution makes the measure rise early when inserting and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_count, encode_ends, removed, resolve_baseline
-from cocoax.attribution.removal import encode_masked
+from cocoax.attribution.method import Input, check_count
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder
-from cocoax.features import Blur
+from cocoax.features import Game
 from cocoax.progress import bar
 from cocoax.targets import Target
 
 Measure = Target | Callable[[Tensor], Tensor]
+KINDS = ("insertion", "deletion")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,37 @@ class Curve:
         return float(torch.trapezoid(self.y.double(), self.x.double()))
 
 
+@overload
 def insertion(
     encoder: Encoder,
-    explicand: Any,
+    explicand: Input,
+    attribution: Attribution | Tensor,
+    measures: Measure,
+    steps: int = 50,
+    baseline: Any = None,
+    *,
+    batch_size: int | None = None,
+    progress: bool | None = None,
+) -> Curve: ...
+
+
+@overload
+def insertion(
+    encoder: Encoder,
+    explicand: Input,
+    attribution: Attribution | Tensor,
+    measures: Sequence[Measure],
+    steps: int = 50,
+    baseline: Any = None,
+    *,
+    batch_size: int | None = None,
+    progress: bool | None = None,
+) -> list[Curve]: ...
+
+
+def insertion(
+    encoder: Encoder,
+    explicand: Input,
     attribution: Attribution | Tensor,
     measures: Measure | Sequence[Measure],
     steps: int = 50,
@@ -50,39 +78,59 @@ def insertion(
     *,
     batch_size: int | None = None,
     progress: bool | None = None,
-) -> Any:
-    """The measure while pixels are inserted into the baseline, those of the highest attribution first.
+) -> Curve | list[Curve]:
+    """Return the measure while features are inserted into the baseline, those of the highest attribution first.
 
     Args:
-        encoder: what turns images into representations; evaluation may use another one than the attribution did.
+        encoder: what turns inputs into representations; evaluation may use another one than the attribution did.
         explicand: one input.
         attribution: an :class:`Attribution`, or a map ``[H, W]`` of the explicand's size (``[m]`` for words and columns).
         measures: a target, a callable from representations ``[n, d]`` to ``[n]``, or a list of those, which gives a list of
             curves from one encoding.
-        steps: equal steps from none to all of the pixels; of words and columns, at least one a step.
-        baseline: the image without pixels; the explicand's blur by default. Words are removed by ``"mask"`` (the default),
-            ``"deletion"`` or ``"attention"``, columns by the encoder's background.
-        batch_size: images encoded at a time; automatic if not given.
+        steps: equal steps from none to all of the features, at least one a step.
+        baseline: what is left without features. By default what suits the kind of input: the explicand's blur; words are
+            removed by ``"mask"``, columns by the encoder's background.
+        batch_size: inputs encoded at a time; automatic if not given.
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    found = curves(
-        encoder,
-        explicand,
-        [attribution],
-        measures,
-        steps,
-        baseline,
-        kinds=("insertion",),
-        batch_size=batch_size,
-        progress=progress,
-    )
-    return found[0]["insertion"]
+    options: dict[str, Any] = {"kinds": ("insertion",), "batch_size": batch_size, "progress": progress}
+    if isinstance(measures, Sequence):
+        return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["insertion"]
+    return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["insertion"]
+
+
+@overload
+def deletion(
+    encoder: Encoder,
+    explicand: Input,
+    attribution: Attribution | Tensor,
+    measures: Measure,
+    steps: int = 50,
+    baseline: Any = None,
+    *,
+    batch_size: int | None = None,
+    progress: bool | None = None,
+) -> Curve: ...
+
+
+@overload
+def deletion(
+    encoder: Encoder,
+    explicand: Input,
+    attribution: Attribution | Tensor,
+    measures: Sequence[Measure],
+    steps: int = 50,
+    baseline: Any = None,
+    *,
+    batch_size: int | None = None,
+    progress: bool | None = None,
+) -> list[Curve]: ...
 
 
 def deletion(
     encoder: Encoder,
-    explicand: Any,
+    explicand: Input,
     attribution: Attribution | Tensor,
     measures: Measure | Sequence[Measure],
     steps: int = 50,
@@ -90,79 +138,101 @@ def deletion(
     *,
     batch_size: int | None = None,
     progress: bool | None = None,
-) -> Any:
-    """The measure while pixels are replaced by the baseline, those of the highest attribution first; as :func:`insertion`."""
-    found = curves(
-        encoder,
-        explicand,
-        [attribution],
-        measures,
-        steps,
-        baseline,
-        kinds=("deletion",),
-        batch_size=batch_size,
-        progress=progress,
-    )
-    return found[0]["deletion"]
+) -> Curve | list[Curve]:
+    """Return the measure while features are removed, those of the highest attribution first; as :func:`insertion`."""
+    options: dict[str, Any] = {"kinds": ("deletion",), "batch_size": batch_size, "progress": progress}
+    if isinstance(measures, Sequence):
+        return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["deletion"]
+    return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["deletion"]
+
+
+@overload
+def curves(
+    encoder: Encoder,
+    explicand: Input,
+    attributions: Sequence[Attribution | Tensor],
+    measures: Measure,
+    steps: int = 50,
+    baseline: Any = None,
+    *,
+    kinds: Sequence[str] = KINDS,
+    batch_size: int | None = None,
+    progress: bool | None = None,
+) -> list[dict[str, Curve]]: ...
+
+
+@overload
+def curves(
+    encoder: Encoder,
+    explicand: Input,
+    attributions: Sequence[Attribution | Tensor],
+    measures: Sequence[Measure],
+    steps: int = 50,
+    baseline: Any = None,
+    *,
+    kinds: Sequence[str] = KINDS,
+    batch_size: int | None = None,
+    progress: bool | None = None,
+) -> list[dict[str, list[Curve]]]: ...
 
 
 def curves(
     encoder: Encoder,
-    explicand: Any,
+    explicand: Input,
     attributions: Sequence[Attribution | Tensor],
     measures: Measure | Sequence[Measure],
     steps: int = 50,
     baseline: Any = None,
     *,
-    kinds: Sequence[str] = ("insertion", "deletion"),
+    kinds: Sequence[str] = KINDS,
     batch_size: int | None = None,
     progress: bool | None = None,
-) -> list[dict[str, Any]]:
-    """Insertion and deletion curves of many attributions of one explicand, encoding each distinct image once.
+) -> list[dict[str, Curve]] | list[dict[str, list[Curve]]]:
+    """Return insertion and deletion curves of many attributions of one explicand, encoding each distinct input once.
 
     All curves share the explicand and the baseline as their ends. Returns, for each attribution, a dict from kind to a
     curve, or to a list of curves if ``measures`` is a list.
     """
     check_count("steps", steps, 1)
-    wrong = [kind for kind in kinds if kind not in ("insertion", "deletion")]
+    wrong = [kind for kind in kinds if kind not in KINDS]
     if wrong or not kinds:
         raise ValueError(f"The 'kinds' parameter must name 'insertion', 'deletion' or both. Got {list(kinds)} instead.")
     if not attributions:
         raise ValueError("There are 0 attributions to evaluate; pass at least one.")
-    one = encoder.explicand(explicand)
-    number_of_features = math.prod(one.shape)
-    if one.tokens is not None:  # of a few words, each step takes at least one
-        steps = min(steps, number_of_features)
-    alone = isinstance(measures, Target) or callable(measures)
+    alone = isinstance(measures, Target) or not isinstance(measures, Iterable)
     asked: list[Measure] = [measures] if alone else list(measures)  # type: ignore[arg-type, list-item]
-    space = encoder.space  # reads all weights, so once
+    prepared = encoder.explicand(explicand)
+    features = math.prod(prepared.shape)
+    steps = min(steps, features)
+    ranks = torch.stack([_ranks(attribution, prepared.shape) for attribution in attributions])
+    sizes = [round(step * features / steps) for step in range(steps + 1)]
+    masks = _RankMasks(ranks, sizes[1:-1], list(kinds))
+    space = encoder.space
     for measure in asked:
         if isinstance(measure, Target):
             measure.check_space(space)
-    how = resolve_baseline(Blur() if baseline is None else baseline, encoder)
-    base = removed(one, how)
-    ranks = torch.stack([_ranks(attribution, one.shape) for attribution in attributions])
-    sizes = [round(step * number_of_features / steps) for step in range(steps + 1)]
-    masks = _RankMasks(ranks, sizes[1:-1], list(kinds))
     with bar(len(masks) + 2, f"curves on {encoder.name}", progress) as shown:
-        ends = encode_ends(encoder, one.tensor, base)
-        encoder = encoder.folded(space, (one.tensor, base), ends)
-        inner = list(encode_masked(encoder, one, base, how, masks, 0, batch_size, shown))
-    representations = torch.cat([ends, *(part.flatten(0, -2) for part in inner)])
-    scores = torch.stack([_measured(measure, representations, ends[0]) for measure in asked])
-    if (several := len(ends) - 1) > 1:  # averaged over several baselines
-        scores = torch.cat([scores[:, :1], scores[:, 1:].reshape(len(asked), -1, several).mean(2)], dim=1)
+        game = Game(encoder, prepared, baseline, space=space)
+        scores = _scores(game, list(game.encode(masks, 0, batch_size, shown)), asked)
     x = torch.arange(steps + 1) / steps
     answers = []
     for number in range(len(attributions)):
-        answer: dict[str, Any] = {}
+        answer: dict[str, list[Curve]] = {}
         for kind in kinds:
             first, last = (1, 0) if kind == "insertion" else (0, 1)
             rows = [first, *(2 + masks.index(number, kind, step) for step in range(steps - 1)), last]
-            found = [Curve(x, score[rows], _name(measure)) for measure, score in zip(asked, scores, strict=True)]
-            answer[kind] = found[0] if alone else found
+            answer[kind] = [Curve(x, score[rows], _name(measure)) for measure, score in zip(asked, scores, strict=True)]
         answers.append(answer)
-    return answers
+    return [{kind: found[0] for kind, found in answer.items()} for answer in answers] if alone else answers
+
+
+def _scores(game: Game, masked: Sequence[Tensor], measures: Sequence[Measure]) -> Tensor:
+    """Return each measure of the explicand, of its emptied version, and of all masked inputs: ``[measures, 2 + n]``."""
+    representations = torch.cat([game.ends, *(part.flatten(0, -2) for part in masked)])
+    scores = torch.stack([_measured(measure, representations, game.ends[0]) for measure in measures])
+    if (several := len(game.ends) - 1) > 1:  # averaged over several baselines
+        scores = torch.cat([scores[:, :1], scores[:, 1:].reshape(len(measures), -1, several).mean(2)], dim=1)
+    return scores
 
 
 @dataclass(frozen=True, eq=False)

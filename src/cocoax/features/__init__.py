@@ -1,10 +1,13 @@
-"""Features: what can be removed from an input, and what replaces it."""
+"""Features: what can be removed from an input, and what removing it means."""
 
 from cocoax.features.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise
 from cocoax.features.bits import BitMasks
+from cocoax.features.game import Game, Masks
 from cocoax.features.masks import GridMasks
+from cocoax.features.registry import REMOVALS, resolve
+from cocoax.features.removals import Removal
 from cocoax.features.segments import grid_segments
-from cocoax.features.tokens import REMOVALS, AttentionMask, Deletion, MaskToken, TokenRemoval
+from cocoax.features.tokens import AttentionMask, Deletion, MaskToken, TokenRemoval
 
 __all__ = [
     "REMOVALS",
@@ -16,10 +19,14 @@ __all__ = [
     "Constant",
     "Deletion",
     "Fixed",
+    "Game",
     "GridMasks",
     "MaskToken",
+    "Masks",
     "Mean",
     "Noise",
+    "Removal",
     "TokenRemoval",
     "grid_segments",
+    "resolve",
 ]

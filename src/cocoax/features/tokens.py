@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from cocoax.encoders import Explicand, TextEncoder
-from cocoax.features.baselines import Baseline
+from cocoax.encoders.embedding import Embeddings
+from cocoax.features.baselines import Embedded
+from cocoax.features.removals import Removal
+from cocoax.inputs import Explicand, Inputs, Texts
 
 
 @dataclass(frozen=True)
-class TokenRemoval(Baseline):
+class TokenRemoval(Removal):
     """A way to remove words.
 
     Args:
@@ -26,52 +28,78 @@ class TokenRemoval(Baseline):
 
     """
 
+    made_for = "texts"
     token: int | None = None
-
-    def __call__(self, explicand: Tensor) -> Tensor:
-        """Not for images."""
-        raise TypeError(f"{type(self).__name__} removes words; it cannot take the place of a tensor's elements.")
 
     @abstractmethod
     def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:
-        """The text with some features kept and the rest removed, for every row of ``kept [n, m]``."""
+        """Return the text with some features kept and the rest removed, for every row of ``kept [n, m]``."""
 
-    def ready(self, encoder: TextEncoder) -> TokenRemoval:
-        """The same with its token filled in from the encoder."""
-        return self if self.token is not None else replace(self, token=encoder.pad)
+    def emptied(self, explicand: Explicand) -> Tensor:
+        """Return the text without its words."""
+        return self.remove(explicand, torch.zeros(1, *explicand.shape))[0]
+
+    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> list[Tensor]:
+        """Return the texts."""
+        return self.remove(explicand, kept)
+
+    def ready(self, inputs: Inputs) -> TokenRemoval:
+        """Return the same with its token filled in from the tokenizer."""
+        return self if self.token is not None else replace(self, token=_texts(inputs).pad)
 
 
 @dataclass(frozen=True)
 class MaskToken(TokenRemoval):
     """Each token of a removed word becomes the tokenizer's mask token; the others stay where they are."""
 
-    def ready(self, encoder: TextEncoder) -> TokenRemoval:
-        """The same with the encoder's mask token."""
+    called = "mask"
+
+    def ready(self, inputs: Inputs) -> MaskToken:
+        """Return the same with the tokenizer's mask token."""
+        return self._with(_texts(inputs).mask, inputs)
+
+    def _with(self, mask: int | None, inputs: Inputs) -> MaskToken:
         if self.token is not None:
             return self
-        if encoder.mask is None:
+        if mask is None:
             raise ValueError(
-                f"The tokenizer of {encoder.name!r} has no mask token; remove words by baseline='deletion' or 'attention', "
+                f"The tokenizer of {inputs.encoder!r} has no mask token; remove words by baseline='deletion' or 'attention', "
                 "or name a token to put in their place: cocoax.MaskToken(token_id)."
             )
-        return replace(self, token=encoder.mask)
+        return replace(self, token=mask)
+
+    def embedded(self, inputs: Embeddings) -> Embedded:
+        """Return the embedding of the mask token in place of those of the words."""
+        ready = self._with(inputs.mask, inputs)
+        assert ready.token is not None
+        return Embedded(inputs.laid_under([], ready.token), ready)
 
     def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:
-        """Ids of the same length."""
+        """Return ids of the same length."""
         assert self.token is not None
-        return list(torch.where(_kept_tokens(explicand, kept), explicand.tensor, self.token))
+        return list(torch.where(explicand.elements_kept(kept.bool()), explicand.tensor, self.token))
 
 
 @dataclass(frozen=True)
 class Deletion(TokenRemoval):
     """Removed words are cut out, and what comes after them moves up."""
 
+    called = "deletion"
+
     def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:
-        """Ids of different lengths."""
-        return [explicand.tensor[row] if bool(row.any()) else self._empty() for row in _kept_tokens(explicand, kept)]
+        """Return ids of different lengths."""
+        rows = explicand.elements_kept(kept.bool())
+        return [explicand.tensor[row] if bool(row.any()) else self._empty() for row in rows]
+
+    def in_order(self, explicand: Explicand, kept: Tensor) -> Tensor:
+        """Return short texts together with short ones."""
+        return torch.argsort(self._lengths(explicand.elements_kept(kept.bool())), stable=True)
+
+    def _lengths(self, rows: Tensor) -> Tensor:
+        return rows.sum(1).clamp(min=1)
 
     def _empty(self) -> Tensor:
-        """What stands for a text without any token, where the tokenizer adds no special ones."""
+        """Return what stands for a text without any token, where the tokenizer adds no special ones."""
         return torch.tensor([self.token])
 
 
@@ -79,18 +107,17 @@ class Deletion(TokenRemoval):
 class AttentionMask(Deletion):
     """Removed words stay in place, but no other token attends to them and they are left out of the mean."""
 
+    called = "attention"
+
     def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:
-        """Ids over attention masks, ``[2, L]``."""
-        rows = _kept_tokens(explicand, kept)
+        """Return ids over attention masks, ``[2, L]``."""
+        rows = explicand.elements_kept(kept.bool())
         return [torch.stack([explicand.tensor, row.long()]) if bool(row.any()) else self._empty() for row in rows]
 
+    def _lengths(self, rows: Tensor) -> Tensor:
+        return torch.where(rows.any(1), rows.shape[1], 1)
 
-REMOVALS: dict[str, type[TokenRemoval]] = {"mask": MaskToken, "deletion": Deletion, "attention": AttentionMask}
 
-
-def _kept_tokens(explicand: Explicand, kept: Tensor) -> Tensor:
-    """Which tokens stay, ``[n, L]``, when these features do."""
-    assert explicand.members is not None
-    # Special tokens are members of -1, the column of ones that is put at the end.
-    always = torch.cat([kept.bool(), torch.ones(len(kept), 1, dtype=torch.bool)], dim=1)
-    return always[:, explicand.members]
+def _texts(inputs: Inputs) -> Texts:
+    assert isinstance(inputs, Texts)  # no other kind lists these removals
+    return inputs

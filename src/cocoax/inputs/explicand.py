@@ -2,58 +2,95 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
-Box = tuple[float, float, float, float]
-WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
-Offsets = tuple[tuple[int, int], ...]
+from cocoax.inputs.display import Display, Picture
+from cocoax.inputs.drawing import WHOLE, Box
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Explicand:
-    """An input, ready to be explained, and what is needed to show its attribution.
-
-    The features of an image are its pixels; those of a text (words, tokens, sentences) and of a table's row (columns) are a
-    list with names.
+    """An input, ready to be explained: a tensor, the feature that each of its elements belongs to, and how it is shown.
 
     Attributes:
-        tensor: the preprocessed input: an image ``[C, H, W]``, columns ``[1, m]``, or the token ids ``[L]`` of a text.
-            Explicands are masked after preprocessing.
-        picture: of an image, uint8 ``[h, w, 3]``: the original.
-        box: which part of the picture the tensor shows.
-        tokens: of a list of features, their names: words as they stand in the text, or columns.
-        text: of a text, the original.
-        offsets: of a text, where each feature begins and ends in it, so that ``text[begin:end]`` is the feature.
-        members: of a text, the feature that each token belongs to ``[L]``; -1 for special tokens, which are never removed.
-        left_out: of a text, how many tokens were cut off because the encoder takes no more.
+        tensor: the preprocessed input: an image ``[C, H, W]``, columns ``[1, m]``, the token ids ``[L]`` of a text, a sound
+            ``[1, T]``. Explicands are masked after preprocessing.
+        display: what is needed to show its attribution.
+        members: the feature that each element belongs to, in the shape of the tensor's last dimensions; -1 for what is never
+            removed, such as special tokens. None: every place of the tensor (all channels of a pixel) is a feature.
+        scale: for tensors whose elements have no unit of their own, such as embeddings: what one unit of noise is, for each
+            place; 0 for what stays as it is.
 
     """
 
     tensor: Tensor
-    picture: Tensor | None = None
-    box: Box = WHOLE
-    tokens: tuple[str, ...] | None = None
-    text: str | None = None
-    offsets: Offsets | None = None
+    display: Display = Picture()  # noqa: RUF009 (it is immutable)
     members: Tensor | None = None
-    left_out: int = 0
+    scale: Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of its features: (H, W), or (m,) for a list of them."""
-        return tuple(self.tensor.shape[1:]) if self.tokens is None else (len(self.tokens),)
+        """The shape of its features: (H, W) for pixels, (m,) for a list of m features."""
+        return tuple(self.tensor.shape[1:]) if self.members is None else (int(self.members.max()) + 1,)
 
     def per_feature(self, raw: Tensor) -> Tensor:
-        """Values of all elements as values of features: ``[..., C, H, W]`` to ``[..., H, W]``, the mean over channels;
-        ``[..., C, L]`` to ``[..., m]``, the sum over the embedding and the tokens of a feature.
+        """Turn values of all elements ``[..., *tensor.shape]`` into values of features ``[..., *shape]``.
+
+        A pixel's value is the mean over its channels; that of a word or a segment is the sum over its elements.
         """
-        if self.tokens is None:
-            return raw.mean(-3)
-        summed = raw.sum(-2)
         if self.members is None:
-            return summed
-        own = self.members >= 0
-        values = summed.new_zeros(*summed.shape[:-1], len(self.tokens))
-        return values.index_add_(-1, self.members[own], summed[..., own])
+            return raw.mean(-self.tensor.ndim)
+        before = raw.ndim - self.tensor.ndim
+        others = self.tensor.ndim - self.members.ndim  # dimensions, such as those of an embedding, that all belong together
+        summed = raw.sum(tuple(range(before, before + others))) if others else raw
+        summed = summed.flatten(before)
+        members = self.members.flatten()
+        own = members >= 0
+        return summed.new_zeros(*summed.shape[:-1], *self.shape).index_add_(-1, members[own], summed[..., own])
+
+    def elements_kept(self, kept: Tensor) -> Tensor:
+        """Turn what is kept of the features ``[n, *shape]`` into what is kept of the elements, ``[n, *members.shape]``."""
+        if self.members is None:
+            return kept
+        # What is never removed are members of -1, the column of ones that is put at the end.
+        always = torch.cat([kept, torch.ones(len(kept), 1, dtype=kept.dtype, device=kept.device)], dim=1)
+        return always[:, self.members]
+
+    def to(self, device: torch.device) -> Explicand:
+        """Return the same with its tensor on a device."""
+        if device == self.tensor.device:
+            return self
+        members = None if self.members is None else self.members.to(device)
+        return replace(self, tensor=self.tensor.to(device), members=members)
+
+    # --- what displays know, for readers of the attribute names --------------------------------------------------------
+
+    @property
+    def picture(self) -> Tensor | None:
+        """Of an image, the original as uint8 ``[h, w, 3]``."""
+        return getattr(self.display, "picture", None)
+
+    @property
+    def box(self) -> Box:
+        """Which part of the picture the tensor shows."""
+        return getattr(self.display, "box", WHOLE)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Of a list of features, their names."""
+        return self.display.names
+
+    tokens = names
+
+    @property
+    def text(self) -> str | None:
+        """Of a text, the original."""
+        return getattr(self.display, "text", None)
+
+    @property
+    def offsets(self) -> tuple[tuple[int, int], ...] | None:
+        """Of a text, where each feature begins and ends in it, so that ``text[begin:end]`` is the feature."""
+        return getattr(self.display, "offsets", None)

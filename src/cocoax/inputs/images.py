@@ -13,9 +13,8 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from cocoax.inputs.explicand import WHOLE as WHOLE
-from cocoax.inputs.explicand import Box as Box
-from cocoax.inputs.explicand import Explicand as Explicand
+from cocoax.inputs.drawing import WHOLE as WHOLE
+from cocoax.inputs.drawing import Box as Box
 
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})

@@ -21,6 +21,7 @@ from cocoax.attribution.saved import saved_run
 from cocoax.data.augmentations import augmented
 from cocoax.encoders import Encoder, Explicand, ImagePreprocess
 from cocoax.evaluation.measures import logits_of
+from cocoax.inputs import Picture
 from cocoax.inputs.images import open_image, picture_of
 from cocoax.plots import overlay
 from cocoax.references import Reference
@@ -107,7 +108,7 @@ def _explicand(encoder: Encoder, image: Image.Image) -> Explicand:
     """The whole of a picture, where preprocessing would cut off its border once more."""
     preprocess = encoder.preprocess
     if isinstance(preprocess, ImagePreprocess) and preprocess.crop is not None:
-        return Explicand(replace(preprocess, resize=preprocess.crop)(image), picture_of(image))
+        return Explicand(replace(preprocess, resize=preprocess.crop)(image), Picture(picture_of(image)))
     return encoder.explicand(image)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import ndimage
 
 from cocoax.attribution import Attribution
-from cocoax.attribution.method import to_plain
+from cocoax.attribution.plain import to_plain
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.saved import saved_run
 from cocoax.data.annotated import Example

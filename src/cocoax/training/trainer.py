@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
-from cocoax.encoders.encoder import evaluating
+from cocoax.encoders.forward import evaluating
 from cocoax.encoders.load.paper import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
 from cocoax.encoders.load.resnet import ARCHITECTURES, ResNet
 from cocoax.evaluation.probe import accuracy

@@ -9,7 +9,8 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from cocoax.encoders.encoder import Encoder, Pooling
+from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.forward import Pooling
 from cocoax.encoders.load.huggingface import Folder, Preprocess, is_dual, layer_of
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs.images import WHOLE, Box

@@ -25,7 +25,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from cocoax.encoders.encoder import Encoder, Pooling, is_out_of_memory
+from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.forward import Pooling, is_out_of_memory
 from cocoax.inputs.images import ImagePreprocess
 
 Preprocess = Callable[[Image.Image], Tensor]

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from cocoax.encoders.encoder import Encoder, is_out_of_memory
+from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.forward import is_out_of_memory
 from cocoax.encoders.load.huggingface import Preprocess, first_line, hub_if_reachable
 from cocoax.encoders.load.torchvision import import_library
 from cocoax.encoders.text import TextEncoder

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cocoax.encoders.encoder import Encoder, Pooling, is_out_of_memory
+from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.forward import Pooling, is_out_of_memory
 from cocoax.encoders.load.huggingface import Preprocess, first_line, hub_if_reachable, layer_of
 from cocoax.encoders.load.torchvision import import_library
 from cocoax.inputs.images import ImagePreprocess

@@ -1,0 +1,57 @@
+"""Methods, removals and tensors as JSON values, and back: what saved runs and descriptions are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def type_name(kind: type) -> str:
+    """Return what files call a class: ours by their names, others by the module too, so that none is taken for another."""
+    ours = kind.__module__.split(".")[0] == "cocoax"
+    return kind.__name__ if ours else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def to_plain(value: Any, tensors: dict[str, Tensor] | None = None) -> Any:
+    """Return a method, with the removals and tensors inside it, as JSON values.
+
+    Tensors go to ``tensors`` under the key that stands in their place; without it only their shape is told.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        options = {item.name: to_plain(getattr(value, item.name), tensors) for item in fields(value)}
+        return {"type": type_name(type(value)), **options}
+    if isinstance(value, Tensor | np.ndarray):
+        value = torch.as_tensor(value)
+        if tensors is None:
+            return {"type": "Tensor", "shape": list(value.shape)}
+        key = f"option_{len(tensors)}"
+        tensors[key] = value
+        return {"type": "Tensor", "key": key}
+    if isinstance(value, tuple | list):
+        return [to_plain(item, tensors) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    return str(value)
+
+
+def from_plain(plain: Any, tensors: Mapping[str, Tensor], known: Mapping[str, type]) -> Any:
+    """Return what :func:`to_plain` was given; ``known`` are the classes it may be made of."""
+    if isinstance(plain, list):
+        return tuple(from_plain(item, tensors, known) for item in plain)
+    if not isinstance(plain, dict):
+        return plain
+    options = dict(plain)
+    name = options.pop("type")
+    if name == "Tensor":
+        return tensors[options["key"]]
+    if name not in known:
+        raise ValueError(f"The file was written with {name!r}, which this version of Cocoax does not know.")
+    return known[name](**{key: from_plain(item, tensors, known) for key, item in options.items()})

@@ -1,0 +1,230 @@
+"""Runs: the encoder's answers to one explicand's perturbations, from which any target is explained.
+
+A run holds the explicand, the perturbations (compactly) and the representations of the perturbed inputs. All
+removal-based estimates are linear in the scores of the perturbed inputs, so a run answers any target, now or later,
+without the encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, overload
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from cocoax.attribution.method import check_targets
+from cocoax.attribution.plain import from_plain, to_plain
+from cocoax.attribution.result import Attribution, Origin, attributions
+from cocoax.encoders import Encoder
+from cocoax.features import REMOVALS, Game, Masks
+from cocoax.features.game import score_ends, score_masked
+from cocoax.inputs import Explicand
+from cocoax.inputs.display import load_display, save_display
+from cocoax.progress import bar
+from cocoax.similarity import Cosine
+from cocoax.storage import read_safetensors, write_safetensors
+from cocoax.targets import Target
+
+if TYPE_CHECKING:
+    from cocoax.attribution.removal import RemovalMethod
+
+# Classes that saved runs are made of, by what files call them; every removal method adds itself.
+IN_FILES: dict[str, type] = dict(REMOVALS)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was interrupted (Ctrl-C). What it had sampled is in ``run``, which can be extended.
+
+    It answers targets too, if what there is says something about every part of the input.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(
+            f"interrupted after {len(run)} samples; they are kept in this exception's .run "
+            "(except cocoax.Interrupted as stop: stop.run.extend(encoder, ...))"
+        )
+        self.run = run
+
+
+@dataclass(eq=False)
+class Run:
+    """The encoder's answers to one explicand's perturbations; made by ``method.run(encoder, explicand)``.
+
+    Attributes:
+        method: the method that made it.
+        explicand: what is explained.
+        baseline: the explicand with everything removed, ``[C, H, W]`` for an image.
+        masks: the perturbations, compactly; ``masks.full(slice)`` gives them at full size.
+        representations: of the masked inputs, ``[n, d]``; ``[n, K, d]`` where scores are averaged over K baselines.
+        ends: representations of the explicand and of the baseline (or of all K), ``[2, d]``.
+        encoder: name of the encoder.
+        space: the space its targets must live in.
+        stopped: why sampling ended, where the method decides that by itself.
+
+    """
+
+    method: RemovalMethod
+    explicand: Explicand
+    baseline: Tensor
+    masks: Masks
+    representations: Tensor
+    ends: Tensor
+    encoder: str
+    space: str
+    stopped: str = ""
+
+    @classmethod
+    def start(
+        cls,
+        method: RemovalMethod,
+        encoder: Encoder,
+        explicand: Explicand,
+        targets: Sequence[Target],
+        progress: bool | None,
+        space: str,
+    ) -> Self:
+        """Encode everything that ``method`` asks for; ``space`` is the encoder's."""
+        masks = method.draw(explicand.shape)  # what is wrong with its options is told before anything is encoded
+        game = Game(encoder, explicand, method.baseline, space=space)
+        method = replace(method, baseline=game.removal)
+        nothing = game.ends.new_empty(0, game.ends.shape[1])
+        run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space)
+        with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
+            run._encode(game, masks, shown)
+            try:
+                while more := method.more(run, targets):
+                    shown.total = len(run) + more
+                    shown.set_postfix_str(run.stopped)
+                    run._encode(game, method.draw(explicand.shape, len(run) + more), shown)
+            except Interrupted:
+                raise
+            except KeyboardInterrupt:  # between two rounds
+                run.stopped = "interrupted"
+                raise Interrupted(run) from None
+        return run
+
+    def __len__(self) -> int:
+        return len(self.representations)
+
+    def __repr__(self) -> str:
+        why = f", {self.stopped}" if self.stopped else ""
+        return f"Run({type(self.method).__name__} on {self.encoder!r}, {len(self)} samples{why})"
+
+    def extend(self, encoder: Encoder, samples: int, *, progress: bool | None = None) -> Self:
+        """Encode ``samples`` more perturbations, and only those. Returns itself.
+
+        A Rise run is then what a longer one would have been; a KernelShap run keeps enumerating as much as it did.
+        """
+        if samples < 1:
+            raise ValueError(f"The 'samples' parameter must be at least 1. Got {samples} instead.")
+        if encoder.space != self.space:
+            raise ValueError(
+                f"The run was made by the encoder {self.encoder!r} as it was then; {encoder.name!r} is another one, or its "
+                "weights or preprocessing have changed. Start a new run."
+            )
+        masks = self.method.draw(self.explicand.shape, len(self) + samples)
+        last = slice(len(self) - 1, len(self))
+        if len(self) and not torch.equal(self.masks.full(last), masks.full(last)):
+            raise ValueError("The run's masks cannot be drawn again (another version of NumPy?). Start a new run.")
+        game = Game(encoder, self.explicand, self.method.baseline, space=self.space, emptied=self.baseline, ends=self.ends)
+        with bar(samples, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
+            self._encode(game, masks, shown)
+        self.stopped = ""
+        return self
+
+    def first(self, samples: int) -> Self:
+        """Return the run as it was after so many samples."""
+        masks = self.method.draw(self.explicand.shape, samples)
+        return replace(self, representations=self.representations[:samples], masks=masks, stopped="")
+
+    def _encode(self, game: Game, masks: Masks, shown: tqdm) -> None:
+        """Encode the masks that are new, and keep them all; an interruption keeps those that were done."""
+        done = len(self)
+        several = [len(self.ends) - 1] if len(self.ends) > 2 else []
+        representations = self.ends.new_empty(len(masks), *several, self.ends.shape[1])
+        if done:
+            representations[:done] = self.representations
+        try:
+            for part in game.encode(masks, done, self.method.batch_size, shown):
+                representations[done : done + len(part)] = part
+                done += len(part)
+        except KeyboardInterrupt:
+            self.representations = representations[:done].clone()
+            self.masks = self.method.draw(self.explicand.shape, done)
+            self.stopped = "interrupted"
+            raise Interrupted(self) from None
+        self.representations, self.masks = representations, masks
+
+    @overload
+    def explain(self, targets: Target) -> Attribution: ...
+
+    @overload
+    def explain(self, targets: Sequence[Target]) -> list[Attribution]: ...
+
+    def explain(self, targets: Target | Sequence[Target]) -> Attribution | list[Attribution]:
+        """Return the attribution of a target, or a list of them for a list; the encoder is not touched."""
+        asked = check_targets(targets)
+        for target in asked:
+            target.check_space(self.space)
+        for number, end in enumerate(self.ends):
+            name = "baseline" if number else "explicand"
+            if not bool(end.any()) and any(isinstance(target.similarity, Cosine) for target in asked):
+                raise ValueError(
+                    f"The representation of the {name} is zero, so its cosine similarity is undefined; use another {name}, "
+                    "or similarity='dot'."
+                )
+        ends = score_ends(asked, self.ends)
+        estimate = self.method.estimate(self.masks, score_masked(asked, self.representations, self.ends), ends)
+        origin = Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped)
+        answers = attributions(origin, self.explicand, asked, ends, estimate)
+        return answers[0] if isinstance(targets, Target) else answers
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as safetensors; returns the path."""
+        options: dict[str, Tensor] = {}
+        shown, display = save_display(self.explicand.display)
+        header = {
+            "method": to_plain(self.method, options),
+            "display": display,
+            "encoder": self.encoder,
+            "space": self.space,
+            "stopped": self.stopped,
+        }
+        tensors = {
+            **options,
+            **shown,
+            **{f"mask_{name}": tensor for name, tensor in self.masks.tensors.items()},
+            "explicand": self.explicand.tensor,
+            "baseline": self.baseline,
+            "representations": self.representations,
+            "ends": self.ends,
+            **({} if self.explicand.members is None else {"members": self.explicand.members}),
+        }
+        return write_safetensors(path, tensors, "run", header)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a run written by :meth:`save`; it answers targets and can be extended."""
+        tensors, header = read_safetensors(path, "run")
+        plain = dict(header["method"])
+        known = isinstance(plain["baseline"], dict) and plain["baseline"]["type"] in IN_FILES
+        if not known:  # a class of the user's own: its pixels are all that is needed
+            plain["baseline"] = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
+        method: RemovalMethod = from_plain(plain, tensors, IN_FILES)
+        explicand = Explicand(tensors["explicand"], load_display(tensors, header["display"]), tensors.get("members"))
+        compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
+        return cls(
+            method=method,
+            explicand=explicand,
+            baseline=tensors["baseline"],
+            masks=method.restore(explicand.shape, compact),
+            representations=tensors["representations"],
+            ends=tensors["ends"],
+            encoder=str(header["encoder"]),
+            space=str(header["space"]),
+            stopped=str(header["stopped"]),
+        )

@@ -1,0 +1,169 @@
+"""Token embeddings in place of tokens: what gradients of a text are taken of.
+
+Token ids have no gradients. So an explicand is seen as the embeddings of its tokens, and the encoder as a function of those:
+its network runs on the explicand's ids, and its embedding layer gives what it is told to.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.forward import ForwardError, locked
+from cocoax.inputs import Explicand, Inputs, Texts
+from cocoax.inputs.kind import Fitted, Fitting
+
+
+def differentiable(encoder: Encoder, explicand: Explicand) -> tuple[Encoder, Explicand]:
+    """Return encoder and explicand as gradients see them: float tensors in, representations out."""
+    if encoder.inputs.continuous:
+        return encoder, explicand
+    module = _FromEmbeddings(encoder, explicand)
+    inputs = Embeddings(encoder.inputs, explicand, module)
+    view = copy.copy(encoder)
+    view.module, view.inputs, view._submodule, view._folded = module, inputs, None, None
+    own = inputs.own
+    return view, replace(explicand, tensor=inputs.embeddings, scale=own * inputs.embeddings[:, own].std())
+
+
+class Embeddings(Inputs):
+    """The embeddings ``[d, L]`` that stand for the tokens of one explicand."""
+
+    hint = Texts.hint
+    removals: ClassVar[tuple[str, ...]] = ("MaskToken", "Constant", "Fixed")
+    removal_names: ClassVar[tuple[str, ...]] = ("mask",)
+    advice = "Gradients need something in place of a word: baseline='mask', or cocoax.Constant(0.0) for zero embeddings."
+
+    def __init__(self, texts: Any, explicand: Explicand, module: _FromEmbeddings) -> None:
+        assert explicand.members is not None
+        self.texts = texts
+        self.encoder = texts.encoder
+        self.ids = explicand.tensor
+        self.own = explicand.members >= 0
+        self._module = module
+        self.embeddings = module.embed(self.ids)
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """Those of the texts."""
+        settings: tuple[object, ...] = self.texts.settings
+        return settings
+
+    @property
+    def space_settings(self) -> tuple[object, ...]:
+        """Those of the texts."""
+        settings: tuple[object, ...] = self.texts.space_settings
+        return settings
+
+    @property
+    def mask(self) -> int | None:
+        """The id of the mask token, if there is one."""
+        mask: int | None = self.texts.mask
+        return mask
+
+    @property
+    def default_removal(self) -> str:
+        """The embedding of the mask token, or zero where there is none."""
+        return "Constant" if self.mask is None else "MaskToken"
+
+    def fit(self, removal: Fitting[Fitted]) -> Fitted:
+        """Return the removal as embeddings in place of those of the words."""
+        return removal.embedded(self)
+
+    def laid_under(self, words: Sequence[int], filler: int) -> Tensor:
+        """Return the embeddings of other tokens in place of the explicand's, cut off or filled up; special ones stay."""
+        number = int(self.own.sum())
+        ids = self.ids.clone()
+        ids[self.own] = torch.tensor([*words[:number], *[filler] * (number - len(words))])
+        return self._module.embed(ids)
+
+    def keep_special(self, embeddings: Tensor) -> Tensor:
+        """Return the same with the explicand's own embeddings for its special tokens."""
+        return torch.where(self.own, embeddings, self.embeddings)
+
+    def is_one(self, inputs: object) -> bool:
+        """Whether this is one text rather than many."""
+        return bool(self.texts.is_one(inputs))
+
+    def prepare(self, item: Any) -> Tensor:
+        """Return embeddings as they are; a text is laid under the explicand."""
+        if isinstance(item, Tensor):
+            return item
+        ids, places = self.texts.places(item)
+        words = [token for token, span in zip(ids, places, strict=True) if span is not None]
+        return self.laid_under(words, self.texts.pad if self.mask is None else self.mask)
+
+    def explicand(self, item: Any) -> Explicand:
+        """Return an explicand that was made of embeddings."""
+        assert isinstance(item, Explicand)
+        return item
+
+    def at_once(self, tensor: Tensor, on_cpu: bool) -> int:
+        """Return as many as of texts."""
+        return int(self.texts.at_once(tensor, on_cpu))
+
+
+class _FromEmbeddings(nn.Module):
+    """From embeddings ``[n, d, L]`` in place of one explicand's to representations ``[n, D]``, differentiable."""
+
+    folds = False  # a copy of the network would have another embedding layer
+
+    def __init__(self, encoder: Encoder, explicand: Explicand) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.network = encoder.owner  # registered, so that methods which hook layers find them
+        self.layer = (embedding_layer(encoder),)  # in a tuple, so that it is not registered once more
+        self.ids = explicand.tensor
+        self.training = False
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Return the embeddings ``[d, L]`` of token ids."""
+        with torch.no_grad(), locked(self.encoder.owner):  # what another view has put there must be gone
+            embeddings: Tensor = self.layer[0](ids[None].to(self.encoder.device))[0]
+        return embeddings.T.to("cpu", torch.float32)
+
+    def forward(self, batch: Tensor) -> Tensor:
+        used: list[bool] = []
+
+        def put(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+            used.append(True)
+            return batch.mT.to(output.dtype)
+
+        ids = self.ids.to(self.encoder.device).expand(len(batch), -1)
+        with locked(self.encoder.owner):  # or another thread would get these embeddings for its own text
+            hook = self.layer[0].register_forward_hook(put)
+            try:
+                representations = self.encoder({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+            finally:
+                hook.remove()
+        if not used:
+            raise ForwardError(
+                f"The layer of token embeddings did not run in {self.encoder.name!r}; name another with embedding=."
+            )
+        return representations
+
+
+def embedding_layer(encoder: Encoder) -> nn.Module:
+    """Return the layer that turns token ids into embeddings."""
+    name: str | None = getattr(encoder.inputs, "embedding", None)
+    if name is not None:
+        return encoder.layer_named(name)
+    parts = [] if encoder.owner is None else list(encoder.owner.modules())
+    for part in parts:  # networks of transformers know it
+        get: Any = getattr(part, "get_input_embeddings", None)
+        layer = get() if callable(get) else None
+        if isinstance(layer, nn.Module):
+            return layer
+    for part in parts:
+        if isinstance(part, nn.Embedding):
+            return part
+    raise ValueError(
+        f"The encoder {encoder.name!r} has no layer of token embeddings that could be found; name it with embedding=, or "
+        "use a method that removes words, such as cocoax.Rise."
+    )

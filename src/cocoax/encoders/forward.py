@@ -1,0 +1,127 @@
+"""The forward pass: a module in eval mode, alone with its thread, and one vector for each input."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+Pooling = Literal["mean", "flatten", "first"]
+
+# A forward pass sets the mode of the module and hooks into its layers, so that one module serves one thread at a time.
+_LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
+_LOCKS_LOCK = threading.Lock()
+
+
+class ForwardError(RuntimeError):
+    """A forward pass that failed, told in a sentence."""
+
+
+def owner_of(module: Callable[..., Any]) -> nn.Module | None:
+    """Return the module behind a callable, if it can be seen: itself, or what it is a method of."""
+    owner = module if isinstance(module, nn.Module) else getattr(module, "__self__", None)
+    return owner if isinstance(owner, nn.Module) else None
+
+
+def run_module(module: Callable[..., Any], batch: Any, layer: nn.Module | None = None) -> Any:
+    """Return what a module makes of a batch, in eval mode; or what its ``layer`` gave, None if that did not run."""
+    owner = owner_of(module)
+    with locked(owner), evaluating(owner):
+        if layer is None:
+            return module(batch)
+        caught: list[Any] = []
+        hook = layer.register_forward_hook(lambda _module, _inputs, output: caught.append(_copy(output)))
+        try:
+            module(batch)
+        finally:
+            hook.remove()
+    return caught[-1] if caught else None
+
+
+def _copy(output: Any) -> Any:
+    """Return what a layer gave, safe from later layers that work in place; of (hidden states, attentions, ...) the first."""
+    if isinstance(output, tuple) and output and isinstance(output[0], Tensor):
+        output = output[0]
+    return output.clone() if isinstance(output, Tensor) else output
+
+
+def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tensor:
+    """Return the representations ``[n, d]`` that the encoder called ``name`` gave for a batch of ``size``."""
+    if not isinstance(output, Tensor):
+        kind = type(output).__name__
+        if isinstance(output, tuple | list):
+            what, do = f"a {kind} of {len(output)}", "lambda x: model(x)[0]"
+        elif hasattr(output, "keys"):
+            keys = [str(key) for key in output]
+            what, do = f"a {kind} with keys {', '.join(keys)}", f"lambda x: model(x)[{keys[0]!r}]"
+        else:
+            what, do = f"a {kind}", "lambda x: ..."
+        raise TypeError(
+            f"The encoder {name!r} returned {what}; it must return one tensor [n, d]. Take a layer= whose output "
+            f"is a tensor, or wrap it: Encoder({do}, name=...)."
+        )
+    if output.ndim < 2 or len(output) != size:
+        raise ValueError(
+            f"The encoder {name!r} returned shape {list(output.shape)} for a batch of {size}; expected [{size}, d]. "
+            "It must return one row per input: take a layer= that does, or wrap the model."
+        )
+    if output.ndim > 2:
+        if pooling == "flatten":
+            output = output.flatten(1)
+        elif output.ndim == 3:  # [n, tokens, d]
+            output = output[:, 0] if pooling == "first" else output.mean(1)
+        else:  # [n, channels, positions...]
+            output = output.flatten(2)[..., 0] if pooling == "first" else output.flatten(2).mean(2)
+    representations: Tensor = output.float()
+    return representations
+
+
+@contextmanager
+def locked(module: nn.Module | None) -> Iterator[None]:
+    """Be alone with a module: other threads wait."""
+    if module is None:
+        yield
+        return
+    with _LOCKS_LOCK:
+        lock = _LOCKS.setdefault(module, threading.RLock())
+    with lock:
+        yield
+
+
+@contextmanager
+def evaluating(module: nn.Module | None) -> Iterator[None]:
+    """Put a module into eval mode for a while; every submodule gets its own mode back."""
+    training = [] if module is None else [part for part in module.modules() if part.training]
+    for part in training:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+@contextmanager
+def frozen(module: nn.Module | None) -> Iterator[None]:
+    """Take no gradients of the weights, which nobody asked for; every parameter is given back as it was."""
+    trained = [] if module is None else [parameter for parameter in module.parameters() if parameter.requires_grad]
+    for parameter in trained:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError)
+        and any(text in str(error) for text in ("can't allocate memory", "not enough memory", "out of memory"))
+    )

@@ -1,0 +1,144 @@
+"""Displays: what an input looks like to a person, and how its attribution is drawn, listed and kept in a file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from torch import Tensor
+
+from cocoax.inputs.drawing import WHOLE, Box, Shown, draw_bars, draw_over
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DISPLAYS: dict[str, type[Display]] = {}
+
+
+class Display(ABC):
+    """How inputs of one kind are shown. A subclass is known to files by its ``kind``."""
+
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        DISPLAYS[cls.kind] = cls
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the features, if they have any; pixels do not."""
+        return None
+
+    @property
+    def notes(self) -> Mapping[str, object]:
+        """What a reader of an attribution should know about the input; goes to its metadata."""
+        return {}
+
+    @abstractmethod
+    def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw values on the input; returns the axes."""
+
+    def draw_input(self, ax: Axes) -> None:
+        """Draw the input alone, if there is anything to see."""
+        ax.set_axis_off()
+
+    def html(self, shown: Shown, limit: float | None = None) -> str | None:
+        """Return the values on the input as an HTML fragment, None where only a picture can show them.
+
+        Colours end at ``limit``, by default the largest value.
+        """
+        return None
+
+    def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[tuple[str, float, str]]:
+        """Go through a text piece by piece: the piece, its strength from -1 to 1, and its value in words if it has one."""
+        raise ValueError("Only the attribution of a text can be shown as one; draw others with .plot().")
+
+    @abstractmethod
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the tensors and the plain values that :meth:`restored` needs."""
+
+    @classmethod
+    @abstractmethod
+    def restored(cls, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Self:
+        """Return the display that :meth:`saved` described."""
+
+
+@dataclass(frozen=True, eq=False)
+class Picture(Display):
+    """A picture, or nothing but the values where there is none.
+
+    Attributes:
+        picture: the original as uint8 ``[h, w, 3]``.
+        box: the part of the picture that the values cover: left, top, right, bottom in [0, 1].
+
+    """
+
+    kind = "picture"
+    picture: Tensor | None = None
+    box: Box = WHOLE
+
+    def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the map over the picture; the options are those of :func:`cocoax.plots.overlay`."""
+        return draw_over(shown, self.picture, self.box, ax, **options)
+
+    def draw_input(self, ax: Axes) -> None:
+        """Draw the picture in its own colours."""
+        if self.picture is not None:
+            ax.imshow(self.picture.numpy())
+            ax.set_title("input", fontsize=10)
+        ax.set_axis_off()
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return picture and box."""
+        return {} if self.picture is None else {"picture": self.picture}, {"box": self.box}
+
+    @classmethod
+    def restored(cls, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Self:
+        """Return the picture that was saved."""
+        left, top, right, bottom = header["box"]
+        return cls(tensors.get("picture"), (left, top, right, bottom))
+
+
+@dataclass(frozen=True, eq=False)
+class Names(Display):
+    """Features that have nothing but names, such as the columns of a table."""
+
+    kind = "names"
+    features: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names."""
+        return self.features
+
+    def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw bars; the options are those of :func:`cocoax.plots.bars`."""
+        return draw_bars(shown, self.features, ax, **options)
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the names."""
+        return {}, {"names": self.features}
+
+    @classmethod
+    def restored(cls, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Self:
+        """Return the names that were saved."""
+        return cls(tuple(header["names"]))
+
+
+def save_display(display: Display) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return a display as tensors, whose names begin with ``display_``, and plain values for a file's header."""
+    tensors, header = display.saved()
+    return {f"display_{name}": tensor for name, tensor in tensors.items()}, {"kind": display.kind, **header}
+
+
+def load_display(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Display:
+    """Return the display that :func:`save_display` wrote."""
+    kind = header.get("kind")
+    if kind not in DISPLAYS:
+        raise ValueError(
+            f"The file shows a kind of input called {kind!r}, which is not known here; import the module that defines it."
+        )
+    own = {name.removeprefix("display_"): tensor for name, tensor in tensors.items() if name.startswith("display_")}
+    return DISPLAYS[kind].restored(own, header)

@@ -1,0 +1,140 @@
+"""Pictures as inputs: the features are pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from cocoax.inputs.display import Picture
+from cocoax.inputs.drawing import WHOLE
+from cocoax.inputs.explicand import Explicand
+from cocoax.inputs.images import image_files, open_image, picture_of, picture_of_tensor, to_tensor
+from cocoax.inputs.kind import Inputs
+from cocoax.storage import digest, file_digest
+
+Preprocess = Callable[[Image.Image], Tensor]
+
+
+class Pictures(Inputs):
+    """Pictures: paths, folders, PIL images, uint8 arrays ``[H, W, C]``, or preprocessed float tensors ``[C, H, W]``.
+
+    Args:
+        preprocess: from an upright RGB or grey PIL image to a tensor ``[C, H, W]``; without it pixels become floats in
+            [0, 1].
+
+    """
+
+    noun = "image"
+    hint = "Check the number of channels and the size that it expects."
+    removals: ClassVar[tuple[str, ...]] = ("Blur", "Constant", "Mean", "Noise", "Fixed")
+    advice = "Pictures take cocoax.Blur(), Mean(), Constant(0.0), Noise(), or a picture."
+
+    def __init__(self, preprocess: Preprocess | None = None) -> None:
+        self.preprocess = preprocess
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """The preprocessing."""
+        return (self.preprocess,)
+
+    def is_one(self, inputs: object) -> bool:
+        """Whether this is one picture rather than many."""
+        if isinstance(inputs, np.ndarray) and inputs.dtype == np.uint8:
+            return inputs.ndim <= 3
+        if isinstance(inputs, Tensor | np.ndarray):
+            return inputs.ndim in (1, 3)
+        return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not Path(inputs).is_dir())
+
+    def each(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
+        """Return pictures one by one: a single one, those of a folder, what an iterable gives."""
+        if isinstance(inputs, str | Path) and not self.is_one(inputs):
+            inputs = image_files(Path(inputs))
+        if not (self.is_one(inputs) or isinstance(inputs, Iterable)) or getattr(inputs, "ndim", None) == 0:
+            raise TypeError(f"Inputs must be pictures, tensors or an iterable of those. Got {type(inputs).__name__}.")
+        return super().each(inputs)
+
+    def prepare(self, item: Any) -> Tensor:
+        """Return one picture as the tensor ``[C, H, W]`` that the module takes; tensors and float arrays as they are."""
+        return item.tensor if isinstance(item, Explicand) else self._read(item)[0]
+
+    def explicand(self, item: Any) -> Explicand:
+        """Return one picture made ready to be explained."""
+        if isinstance(item, Explicand):
+            return item
+        tensor, image = self._read(item)
+        if tensor.ndim != 3:
+            raise ValueError(f"An explicand must be one image [C, H, W]. Got shape {list(tensor.shape)} instead.")
+        if tensor.shape[1] * tensor.shape[2] < 2:
+            raise ValueError("The explicand has a single pixel; there is nothing to compare. Pass a larger image.")
+        tensor = tensor.detach().to("cpu", torch.float32)
+        tensor = tensor.clone() if tensor.is_inference() else tensor  # so that gradients can be taken
+        box_of = (lambda _size: WHOLE) if self.preprocess is None else getattr(self.preprocess, "box", None)
+        if image is None or box_of is None:  # which part of a picture it shows is not known
+            return Explicand(tensor, Picture(picture_of_tensor(tensor)))
+        return Explicand(tensor, Picture(picture_of(image), box_of(image.size)))
+
+    def _read(self, item: Any) -> tuple[Tensor, Image.Image | None]:
+        """Return the prepared tensor, and the picture it was made of if it was not a tensor before."""
+        if isinstance(item, Tensor) or (isinstance(item, np.ndarray) and item.dtype != np.uint8):
+            return _check_tensor(item), None
+        if not isinstance(item, str | Path | Image.Image | np.ndarray):
+            raise TypeError(f"An input must be a path, a PIL image, an array or a tensor. Got {type(item).__name__} instead.")
+        image = open_image(item)
+        if self.preprocess is None:
+            return to_tensor(image), image
+        tensor = self.preprocess(image)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"The encoder's preprocess must return a float tensor [C, H, W]. Got {type(tensor).__name__} instead."
+            )
+        return _check_tensor(tensor), image
+
+    def collate(self, prepared: Sequence[Tensor] | Tensor, like: Tensor) -> Tensor:
+        """Return pictures as one batch ``[n, C, H, W]``."""
+        if not isinstance(prepared, Tensor) and len(shapes := {tuple(tensor.shape) for tensor in prepared}) > 1:
+            raise ValueError(
+                f"Inputs have different shapes, {' and '.join(str(list(shape)) for shape in sorted(shapes)[:2])}, and cannot "
+                "form a batch; give the encoder a preprocess= that resizes, such as "
+                "cocoax.ImagePreprocess(resize=224, crop=224), or pass batch_size=1."
+            )
+        batch: Tensor = super().collate(prepared, like)
+        # Channels innermost, in which convolutions run up to twice as fast; the values are the same.
+        return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
+
+    def digest(self, item: Any) -> str:
+        """Return a digest of one picture: the content of its file, or the prepared tensor."""
+        if isinstance(item, str | Path):
+            return file_digest(Path(item)) if Path(item).is_file() else "missing"
+        return digest(item)
+
+    def label(self, item: Any) -> str:
+        """Return the name of a file without its ending."""
+        return Path(item).stem if isinstance(item, str | Path) else self.noun
+
+    def name_together(self, labels: Sequence[str], count: int) -> str:
+        """Return the names of up to three files, or how many pictures there are."""
+        together = ", ".join(labels)
+        if count <= 3 and len(labels) == count and self.noun not in labels and len(together) <= 40:
+            return together
+        return super().name_together(labels, count)
+
+
+def _check_tensor(item: Tensor | np.ndarray) -> Tensor:
+    # Arrays are copied: torch cannot take those that run backwards or cannot be written.
+    tensor = torch.from_numpy(np.array(item)) if isinstance(item, np.ndarray) else item
+    if not tensor.is_floating_point():
+        raise TypeError(
+            f"A tensor must be a preprocessed float input [C, H, W]. Got {tensor.dtype} instead; "
+            "pass pictures as PIL images, paths or uint8 arrays [H, W, C]."
+        )
+    if tensor.numel() == 0:
+        raise ValueError(
+            f"The input has no elements: its shape is {list(tensor.shape)}; pass a float tensor [C, H, W] with pixels."
+        )
+    return tensor
