@@ -17,18 +17,13 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from cocoax.encoders.load.hub import import_package
+
 
 def import_library(name: str) -> Any:
     """The library behind the encoders ``name:``, with torchvision if that can be imported and else without."""
-    try:
-        with _torchvision_or_stand_in():
-            return import_module(name)
-    except (ImportError, RuntimeError) as error:
-        raise ImportError(
-            f"Encoders '{name}:' need the package {name}, which cannot be imported ({error}); install it with: "
-            f"pip install 'cocoax[{name}]'. If a torchvision is installed that does not fit torch, uninstall it or install "
-            "the build that fits."
-        ) from error
+    with _torchvision_or_stand_in():
+        return import_package(name, f"Encoders '{name}:' need the package {name}, which cannot be imported", name)
 
 
 @contextmanager
