@@ -26,7 +26,7 @@ def load_clip(
     preprocess: Preprocess | None = None,
     revision: str | None = None,
 ) -> Encoder:
-    """An image encoder whose ``.text`` is the text tower, with the preprocessing and the tokenizer they were trained with.
+    """Load an image encoder whose ``.text`` is the text tower, with the preprocessing and the tokenizer of their training.
 
     Representations are what ``get_image_features`` and ``get_text_features`` of the model give, so that the cosine of a
     picture and a caption is the model's own score, before temperature and bias.
@@ -151,6 +151,7 @@ def _features(output: Any) -> Tensor:
 
 
 def _text_tower(repository: Repository, model: Any) -> TextEncoder:
+    """The encoder of texts of a model with two towers."""
     tokenizer = repository.tokenizer()
     defaults = _text_defaults(repository)
     limit = min(tokenizer.model_max_length, _positions(model), defaults.get("max_length", tokenizer.model_max_length))

@@ -16,7 +16,7 @@ from cocoax.inputs.images import ImagePreprocess
 
 
 def load_hf(name: str, **options: Any) -> Encoder:
-    """The encoder of this name on the Hugging Face hub, or in this folder.
+    """Load the model of this name on the Hugging Face hub, or in this folder.
 
     Vision models (ViT, DINOv2, ResNet, ConvNeXt, Swin, BEiT, DeiT, ...) see :func:`load_hf_vision`, image-and-text ones
     :func:`cocoax.encoders.load.clip.load_clip`, text models :func:`cocoax.encoders.load.sentence.load_hf_text`; options go
@@ -42,7 +42,7 @@ def load_hf_vision(
     preprocess: Preprocess | None = None,
     revision: str | None = None,
 ) -> Encoder:
-    """A vision model with the preprocessing it was trained with.
+    """Load a vision model with the preprocessing it was trained with.
 
     The representation is what the architecture's own classifier reads: the class token of ViT and DeiT, the pooled output
     of all others (the normalised class token of DINOv2, the mean over positions of ResNet, ConvNeXt, Swin and BEiT). A

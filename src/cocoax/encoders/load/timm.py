@@ -23,7 +23,7 @@ def load_timm(
     layer: str | None = None,
     preprocess: Preprocess | None = None,
 ) -> Encoder:
-    """A model of timm without its classifier, with the preprocessing it was trained with.
+    """Load a model of timm without its classifier, with the preprocessing it was trained with.
 
     Args:
         name: of a model (``resnet50.a1_in1k``), a repository of the Hugging Face hub, or a folder with its ``config.json``.
@@ -59,6 +59,7 @@ def load_timm(
 
 
 def _preprocess(timm: Any, model: Any) -> Preprocess:
+    """The preprocessing of a model: our own where it gives the same, and else timm's."""
     config = timm.data.resolve_model_data_config(model)
     channels, height, width = config["input_size"]
     scaled = tuple(math.floor(side / config["crop_pct"]) for side in (height, width))
