@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from cocoax.encoders.load import huggingface
+from cocoax.encoders.load import hub
 
 
 @pytest.fixture
@@ -17,4 +17,4 @@ def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    monkeypatch.setattr(huggingface, "getproxies", dict)
+    monkeypatch.setattr(hub, "getproxies", dict)

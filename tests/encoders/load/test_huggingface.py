@@ -1,9 +1,7 @@
-"""Vision encoders of every family, against transformers; and what is said when something cannot be loaded."""
+"""Vision encoders of every family, against transformers; and which loader gets what."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,7 @@ from torch import Tensor
 import cocoax
 from cocoax import Encoder
 from cocoax.data import photo
-from cocoax.encoders.load import huggingface, sentence
-from cocoax.encoders.load.huggingface import preprocess_of
+from cocoax.encoders.load import sentence
 from tests.encoders.load import tiny
 
 
@@ -149,70 +146,6 @@ def test_load__weights_without_a_pooler(folders: dict[str, Path], pictures: list
     assert load(folder).fingerprint == load(folder).fingerprint
 
 
-# --- preprocessing ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", tiny.VISION)
-@pytest.mark.parametrize("size", [(90, 61), (52, 83), (64, 64), (33, 20), (301, 200)])
-def test_preprocess__pixels_are_those_of_the_processor(family: str, size: tuple[int, int], folders: dict[str, Path]) -> None:
-    processor = transformers.AutoImageProcessor.from_pretrained(folders[family])
-    preprocess = preprocess_of(processor)
-    assert isinstance(preprocess, cocoax.ImagePreprocess)
-    picture = photo("cat").resize(size)
-    close(preprocess(picture), processor(images=picture, return_tensors="pt")["pixel_values"][0])
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"do_rescale": False},
-        {"do_normalize": False},
-        {"do_rescale": False, "do_normalize": False},
-        {"rescale_factor": 1 / 127.5},
-        {"do_resize": False},
-        {"resample": 1},
-        {"crop_size": {"height": 20, "width": 26}},
-        {"size": {"shortest_edge": 20}},  # smaller than the crop: filled up with black
-    ],
-)
-def test_preprocess__every_option(changes: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(tiny.CROPPED | changes))
-    processor = transformers.AutoImageProcessor.from_pretrained(tmp_path)
-    preprocess = preprocess_of(processor)
-    assert isinstance(preprocess, cocoax.ImagePreprocess)
-    for size in ((90, 61), (52, 83)):
-        picture = photo("cat").resize(size)
-        expected = processor(images=picture, return_tensors="pt")["pixel_values"][0].float()
-        torch.testing.assert_close(preprocess(picture), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("size", "squeezed"), [({"shortest_edge": 32}, False), ({"shortest_edge": 400}, True)], ids=["small", "large"]
-)
-def test_preprocess__convnext_crops_or_squeezes(size: dict[str, int], squeezed: bool, tmp_path: Path) -> None:
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(tiny.CONVNEXT | {"size": size}))
-    preprocess = preprocess_of(transformers.AutoImageProcessor.from_pretrained(tmp_path))
-    assert isinstance(preprocess, cocoax.ImagePreprocess)
-    assert (preprocess.box((300, 200)) == (0, 0, 1, 1)) is squeezed
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"resample": 0}, {"size": {"shortest_edge": 20, "longest_edge": 22}, "do_center_crop": False}],
-    ids=["nearest", "longest edge"],
-)
-def test_preprocess__what_cannot_be_expressed_is_kept(changes: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(tiny.CROPPED | changes))
-    processor = transformers.AutoImageProcessor.from_pretrained(tmp_path)
-    preprocess = preprocess_of(processor)
-    assert not isinstance(preprocess, cocoax.ImagePreprocess)
-    picture = photo("cat").resize((90, 61))
-    expected = processor(images=picture, return_tensors="pt")["pixel_values"][0]
-    assert torch.equal(preprocess(picture), expected)
-    assert repr(preprocess) == repr(preprocess_of(processor))
-    assert "0x" not in repr(preprocess)
-
-
 # --- dispatch -----------------------------------------------------------------------------------------------------------
 
 
@@ -220,14 +153,9 @@ def test_load__an_image_and_text_model_has_its_text_tower(folders: dict[str, Pat
     assert load(folders["clip"]).text.represent(["a cat"]).shape == (1, 12)
 
 
-@pytest.fixture
-def bert(tmp_path: Path) -> Path:
+def test_load__a_text_model_goes_to_the_text_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tiny.making():
-        config = transformers.BertConfig(**tiny.TEXT, vocab_size=60)
-        return tiny.write(tmp_path / "bert", transformers.BertModel(config), tokenizer=tiny.bert_tokenizer())
-
-
-def test_load__a_text_model_goes_to_the_text_loader(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        bert = tiny.bert(tmp_path / "bert")
     asked: list[Any] = []
     monkeypatch.setattr(sentence, "load_hf_text", lambda *what, **options: asked.append((what, options)))
     load(bert, pooling="mean")
@@ -237,107 +165,3 @@ def test_load__a_text_model_goes_to_the_text_loader(bert: Path, monkeypatch: pyt
 def test_load__unknown_option(folders: dict[str, Path]) -> None:
     with pytest.raises(TypeError, match="poling"):
         load(folders["vit"], poling="mean")
-
-
-# --- what cannot be loaded ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("no_hub")
-@pytest.mark.parametrize("name", ["clip:cocoax-tests/no-such-clip", "hf:cocoax-tests/no-such-vit"])
-def test_load__hub_not_reachable(name: str) -> None:
-    family, _, what = name.partition(":")
-    with pytest.raises(OSError, match=rf"configuration of '{what}' cannot be reached: .*hub did not give it") as caught:
-        cocoax.load(name)
-    assert f"`hf download {what} --local-dir FOLDER`" in str(caught.value)
-    assert f"load '{family}:FOLDER'" in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["./nothing", "/no/such/folder", "~/no/such/folder", "a/b/c"])
-def test_load__no_such_folder(name: str) -> None:
-    with pytest.raises(FileNotFoundError, match=rf"No folder at {name}; write hf:FOLDER or the name of a model on the hub"):
-        cocoax.load(f"hf:{name}")
-
-
-def damaged(folder: Path, to: Path, **files: str | bytes | None) -> Path:
-    """A copy with some files replaced or, if None, left out; a double underscore in a name is a dot."""
-    shutil.copytree(folder, to)
-    for name, content in files.items():
-        path = to / name.replace("__", ".")
-        path.unlink(missing_ok=True)
-        if content is not None:
-            path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return to
-
-
-@pytest.mark.parametrize(
-    ("files", "match"),
-    [
-        ({"config__json": None}, r"has no config\.json; expected what model\.save_pretrained\(.*Found model\.safetensors"),
-        ({"config__json": '{"model_type":'}, r"configuration in the folder .*not a valid JSON"),
-        ({"config__json": '{"model_type": "frobnicate"}'}, r"configuration in .*frobnicate.*newer transformers may know it"),
-        ({"model__safetensors": None}, r"weights in the folder .*no file named model\.safetensors.*model\.save_pretrained"),
-        (
-            {"model__safetensors": b"\0" * 100},
-            r"weights in the folder .*cannot be loaded: .*If it is damaged, fetch it again",
-        ),
-        ({"preprocessor_config__json": None}, r"image processor in the folder .*processor\.save_pretrained"),
-        ({"tokenizer__json": None, "tokenizer_config__json": None}, r"tokenizer in .*processor\.save_pretrained"),
-    ],
-    ids=["no config", "broken config", "unknown model", "no weights", "broken weights", "no processor", "no tokenizer"],
-)
-def test_load__damaged_folder(
-    files: dict[str, str | bytes | None], match: str, folders: dict[str, Path], tmp_path: Path
-) -> None:
-    folder = damaged(folders["clip"], tmp_path / "damaged", **files)
-    with pytest.raises((OSError, ValueError), match=match) as caught:
-        cocoax.load(f"clip:{folder}")
-    assert "\n" not in str(caught.value)
-
-
-def test_load__weights_that_lack_a_layer(folders: dict[str, Path], tmp_path: Path) -> None:
-    weights = load_file(folders["clip"] / "model.safetensors")
-    del weights["visual_projection.weight"]
-    folder = damaged(folders["clip"], tmp_path / "lacks")
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match=r"lack 1 tensors of CLIPModel, visual_projection\.weight among them, .*be random"):
-        cocoax.load(f"clip:{folder}")
-
-
-class Harmful:
-    """A pickle of this would run something."""
-
-    def __init__(self, trace: Path) -> None:
-        self.trace = trace
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (str(self.trace),)
-
-
-def test_load__pickled_weights_are_read_but_never_run(folders: dict[str, Path], tmp_path: Path) -> None:
-    folder = damaged(folders["vit"], tmp_path / "pickle", model__safetensors=None)
-    weights = load_file(folders["vit"] / "model.safetensors")
-    torch.save(weights, folder / "pytorch_model.bin")
-    close(load(folder).represent(photo("cat")), load(folders["vit"]).represent(photo("cat")))
-    torch.save(weights | {"more": Harmful(tmp_path / "trace")}, folder / "pytorch_model.bin")
-    with pytest.raises(ValueError, match="a pickle that holds more than tensors"):
-        load(folder)
-    assert not (tmp_path / "trace").exists()
-
-
-def test_load__code_that_comes_with_weights_is_not_run(folders: dict[str, Path], tmp_path: Path) -> None:
-    config = json.loads((folders["vit"] / "config.json").read_text())
-    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}
-    code = f"import os; os.mkdir({str(tmp_path / 'trace')!r})"
-    folder = damaged(folders["vit"], tmp_path / "remote", config__json=json.dumps(config), mine__py=code)
-    with pytest.raises(ValueError, match="Code that comes with weights is never run"):
-        load(folder)
-    assert not (tmp_path / "trace").exists()
-
-
-def test_load__without_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> Any:
-        raise ModuleNotFoundError(f"No module named {name!r}")
-
-    monkeypatch.setattr(huggingface, "import_module", missing)
-    with pytest.raises(ImportError, match=r"'clip:' need the package transformers .*pip install 'cocoax\[hf\]'"):
-        cocoax.load("clip:openai/clip-vit-base-patch32")

@@ -1,8 +1,7 @@
-"""Encoders from checkpoints: every layout gives the network it was written from; what does not fit is told apart."""
+"""Encoders from checkpoints: every layout gives the network it was written from."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.resources import files
@@ -24,51 +23,7 @@ from cocoax.encoders.load.torchvision import import_library
 from cocoax.storage import write_safetensors
 from cocoax.training.trainer import RECIPES, Pixels, Training
 from tests.conftest import images
-
-WIDTHS = (4, 6, 8, 10)
-
-
-def made(build: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
-    """A network with random weights and random statistics, so that no layer is trivial."""
-    with torch.random.fork_rng():
-        network = build().eval()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, tensor in network.state_dict().items():
-            if tensor.is_floating_point():
-                noise = torch.randn(tensor.shape, generator=generator)
-                tensor.copy_(noise.abs() + 0.5 if name.endswith("running_var") else noise * 0.3)
-    return network
-
-
-def state(network: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in network.state_dict().items()}
-
-
-def saved(path: Path, content: Mapping[str, Any]) -> Path:
-    torch.save(dict(content), path)
-    return path
-
-
-def linear(outputs: int, features: int, seed: int = 1) -> nn.Linear:
-    return made(lambda: nn.Linear(features, outputs), seed)  # type: ignore[return-value]
-
-
-def renamed(weights: Mapping[str, Tensor], prefix: str, shortcut: str = "downsample") -> dict[str, Tensor]:
-    """Weights of a CifarResNet by the names that others give them."""
-    names = {name: re.sub(r"^stages\.(\d)", lambda found: f"layer{int(found[1]) + 1}", name) for name in weights}
-    return {prefix + names[name].replace("shortcut", shortcut): tensor for name, tensor in weights.items()}
-
-
-def under(name: str, module: nn.Module) -> dict[str, Tensor]:
-    return {f"{name}.{key}": tensor for key, tensor in state(module).items()}
-
-
-def check(encoder: cocoax.Encoder, network: nn.Module, side: int = 32) -> None:
-    batch = images(3, side, side)
-    with torch.no_grad():
-        torch.testing.assert_close(encoder.represent(batch), network(batch), rtol=1e-4, atol=1e-5)
-
+from tests.encoders.load.networks import NETWORKS, WIDTHS, check, linear, made, renamed, saved, small, state, under
 
 # --- CIFAR ResNets ------------------------------------------------------------------------------------------------------
 
@@ -146,10 +101,6 @@ def test_cifar_resnet__without_a_classifier(tmp_path: Path) -> None:
 
 
 # --- SimSiam ------------------------------------------------------------------------------------------------------------
-
-
-def small() -> CifarResNet:
-    return CifarResNet((1, 2, 1, 1), WIDTHS)
 
 
 def projector(prefix: str) -> dict[str, Tensor]:
@@ -346,76 +297,7 @@ def test_load__classes_that_the_file_does_not_name(
     assert (None if classes is None else classes[0]) == first
 
 
-# --- what does not fit --------------------------------------------------------------------------------------------------
-
-NETWORKS: dict[str, Callable[[], nn.Module]] = {
-    "basic 7x7": lambda: ResNet((2, 2, 2, 2), WIDTHS),
-    "bottleneck 7x7": lambda: ResNet((3, 4, 6, 3), WIDTHS, bottleneck=True),
-    "padded 3x3": lambda: CifarResNet((3, 3, 3), (16, 32, 64), padded=True),
-    "basic 3x3": lambda: CifarResNet((2, 2, 2, 2), WIDTHS),
-}
-FOUND = {
-    "basic 7x7": "a ResNet-18 (7x7 stem, 2-2-2-2 basic blocks, 4-6-8-10 channels)",
-    "bottleneck 7x7": "a ResNet-50 (7x7 stem, 3-4-6-3 bottleneck blocks, 4-6-8-10 channels)",
-    "padded 3x3": "a CIFAR ResNet-20 (3x3 stem, 3-3-3 basic blocks, 16-32-64 channels, shortcuts without weights)",
-    "basic 3x3": "a CIFAR ResNet-18 (3x3 stem, 2-2-2-2 basic blocks, 4-6-8-10 channels)",
-}
-WRONG = [
-    ("simsiam", "basic 7x7"),
-    ("simsiam", "bottleneck 7x7"),
-    ("simsiam", "padded 3x3"),
-    ("simclr", "padded 3x3"),
-    ("resnet18", "bottleneck 7x7"),
-    ("resnet18", "basic 3x3"),
-    ("resnet50", "basic 7x7"),
-    ("cifar-resnet", "basic 7x7"),
-    ("cifar-resnet", "bottleneck 7x7"),
-]
-
-
-@pytest.mark.parametrize(("family", "other"), WRONG)
-def test_load__another_architecture_says_what_was_expected_and_found(family: str, other: str, tmp_path: Path) -> None:
-    path = saved(tmp_path / "net.pth", state(made(NETWORKS[other])))
-    with pytest.raises(ValueError, match=rf"net\.pth does not fit '{family}:'. Expected a .*ResNet") as caught:
-        cocoax.load(f"{family}:{path}")
-    assert f"found {FOUND[other]}." in str(caught.value)
-
-
-@pytest.mark.parametrize("family", ["simsiam", "simclr", "resnet18", "resnet50", "cifar-resnet"])
-def test_load__no_resnet_at_all(family: str, tmp_path: Path) -> None:
-    path = saved(tmp_path / "vit.pth", {"patch_embed.weight": torch.ones(3, 3), "blocks.0.qkv.weight": torch.ones(2)})
-    with pytest.raises(ValueError, match=r"found weights that are no ResNet's: patch_embed\.weight, blocks\.0\.qkv\.weight"):
-        cocoax.load(f"{family}:{path}")
-
-
-def test_load__trained_as_something_else(tmp_path: Path) -> None:
-    path = write_safetensors(tmp_path / "net.safetensors", state(made(small)), "encoder", {"trained": "simclr"})
-    with pytest.raises(ValueError, match=r"does not fit 'simsiam:'. Expected one trained as simsiam; found simclr"):
-        cocoax.load(f"simsiam:{path}")
-
-
-def test_load__weights_that_are_missing_left_over_or_of_another_shape(tmp_path: Path) -> None:
-    weights = state(made(small))
-    cases: dict[str, dict[str, Tensor]] = {
-        r"has no weights 'stages\.1\.1\.bn2\.bias'; it is incomplete": {
-            name: tensor for name, tensor in weights.items() if name != "stages.1.1.bn2.bias"
-        },
-        r"has weights 'stages\.0\.0\.se\.fc\.weight' that such a network": weights
-        | {"stages.0.0.se.fc.weight": torch.ones(2)},
-        r"has weights 'stages\.3\.0\.conv2\.weight' of shape \[10, 5, 3, 3\]; expected \[10, 10, 3, 3\]": weights
-        | {"stages.3.0.conv2.weight": torch.ones(10, 5, 3, 3)},
-    }
-    for expected, given in cases.items():
-        path = saved(tmp_path / "net.pth", given)
-        with pytest.raises(ValueError, match=expected):
-            cocoax.load(f"simsiam:{path}")
-
-
-def test_load__classes_that_do_not_match_the_head(tmp_path: Path) -> None:
-    weights = state(made(small)) | under("head", linear(3, 10))
-    path = write_safetensors(tmp_path / "net.safetensors", weights, "encoder", {"classes": ["cat", "dog"]})
-    with pytest.raises(ValueError, match=r"'classes' names 2 classes but the head has 3 outputs"):
-        cocoax.load(f"simsiam:{path}")
+# --- all of them ----------------------------------------------------------------------------------------------------------
 
 
 def test_load__leaves_the_global_random_state_alone_and_gives_the_same_fingerprint(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 from transformers import AutoModel, AutoTokenizer
 
 import cocoax
 from cocoax.encoders.load.sentence import load_hf_text
+from tests.encoders.load import tiny
 from tests.tiny import TEXTS, save_bert, save_gpt2, save_t5
 
 
@@ -23,17 +23,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sentences(bert: Path) -> Path:
-    folder = bert.parent / "tiny-st"
-    with torch.random.fork_rng():
-        transformer = Transformer(str(bert))
-        transformer.max_seq_length = 16
-        model = SentenceTransformer(
-            modules=[transformer, Pooling(transformer.get_embedding_dimension()), Normalize()],
-            prompts={"query": "a cat ", "document": ""},
-            device="cpu",
-        )
-    model.save(str(folder))
-    return folder
+    return tiny.sentences(bert.parent / "tiny-st", bert)
 
 
 def hidden(folder: Path, text: str) -> torch.Tensor:
@@ -67,14 +57,51 @@ def test_load_hf_text__unit_vectors_and_options(bert: Path) -> None:
     assert (encoder.features, encoder.name) == ("tokens", "mine")
 
 
+@pytest.mark.parametrize("layer", ["encoder.layer.0", "model.encoder.layer.0"])  # as errors spell it
+def test_load_hf_text__layer_is_the_output_of_the_submodule(bert: Path, layer: str) -> None:
+    with torch.random.fork_rng():
+        model, tokenizer = AutoModel.from_pretrained(bert).eval(), AutoTokenizer.from_pretrained(bert)
+    with torch.no_grad():  # hidden states are the embeddings, then the output of each layer
+        tokens = [tokenizer(text, return_tensors="pt") for text in TEXTS]
+        states = [model(**each, output_hidden_states=True).hidden_states[1][0] for each in tokens]
+    encoder = load_hf_text(str(bert), layer=layer)
+    torch.testing.assert_close(encoder.represent(TEXTS), torch.stack([state.mean(0) for state in states]), rtol=0, atol=1e-5)
+    first = load_hf_text(str(bert), layer=layer, pooling="first").represent(TEXTS)
+    torch.testing.assert_close(first, torch.stack([state[0] for state in states]), rtol=0, atol=1e-5)
+    assert encoder.fingerprint != load_hf_text(str(bert)).fingerprint
+    target = cocoax.similarity_to(encoder.reference(["a cat"]))
+    result = cocoax.IntegratedGradients(steps=60).explain(encoder, TEXTS[0], target)
+    assert float(result.values.sum()) == pytest.approx(result.score - result.baseline_score, abs=1e-3)
+
+
+def test_load_hf_text__layer_that_pools(tmp_path: Path) -> None:
+    with tiny.making():
+        folder = tiny.bert(tmp_path / "bert")
+        model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        expected = model(**tokenizer("a cat", return_tensors="pt")).pooler_output
+    encoder = load_hf_text(str(folder), layer="pooler")
+    torch.testing.assert_close(encoder.represent("a cat"), expected, rtol=0, atol=1e-5)
+
+
+def test_load_hf_text__unknown_layer(bert: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no layer 'encoder\.layer\.7'; close ones are model\.encoder\.layer"):
+        load_hf_text(str(bert), layer="encoder.layer.7")
+
+
 def test_load_hf_text__unknown_pooling(bert: Path) -> None:
     with pytest.raises(ValueError, match=r"'pooling' parameter must be 'mean', 'first', 'last' or 'max'\. Got 'sum' instead"):
         load_hf_text(str(bert), pooling="sum")
 
 
 def test_load_hf_text__nothing_there(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"No text encoder could be loaded from .*nowhere.*folder written by save_pretrained"):
+    with pytest.raises(OSError, match=r"No folder at .*nowhere; write hf:FOLDER or the name of a model on the hub"):
         load_hf_text(str(tmp_path / "nowhere"))
+
+
+def test_load__sentence_transformers_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"No text encoder could be loaded from .*nowhere.*folder written by save_pretrained"):
+        cocoax.load(f"st:{tmp_path / 'nowhere'}")
 
 
 def test_load_hf_text__encoder_of_an_encoder_decoder(tmp_path: Path) -> None:

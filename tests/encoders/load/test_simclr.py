@@ -19,7 +19,7 @@ import cocoax
 from cocoax.commands.cli import app
 from cocoax.encoders.load.simclr import convert_simclr
 from cocoax.encoders.load.starter import imagenet_classes
-from tests.encoders.load.test_tensor_bundle import write_bundle
+from tests.encoders.load.bundles import write_bundle
 
 CHECKPOINT = Path(__file__).parent / "data" / "simclr-width-1"
 Shapes = dict[str, tuple[int, ...]]

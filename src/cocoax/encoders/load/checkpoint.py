@@ -18,7 +18,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Weights by name, and what the file says about them (nothing, for most)."""
+    """Weights by name, and the metadata of the file (most have none)."""
 
     path: Path
     tensors: dict[str, Tensor]
@@ -26,7 +26,7 @@ class Checkpoint:
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
-    """The weights in a safetensors file or in one that ``torch.save`` wrote; numbers become float32.
+    """Read the weights in a safetensors file or in one that ``torch.save`` wrote; numbers become float32.
 
     A torch file is a state dict, or a dict that holds one beside other things (``"state_dict"``, ``"model"``, …).
     """
@@ -38,6 +38,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def _single(tensor: Tensor) -> Tensor:
+    """The tensor in single precision, if it holds floating-point numbers."""
     return tensor.float() if tensor.is_floating_point() else tensor
 
 
@@ -66,14 +67,15 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     if not isinstance(content, Mapping):
         raise ValueError(f"{path} holds a {type(content).__name__}; expected a dict of weights by name, a state_dict().")
     candidates = [content, *(value for value in content.values() if isinstance(value, Mapping))]
-    found = max(candidates, key=lambda candidate: len(_tensors(candidate)))
-    if not _tensors(found):
+    weights = max(map(_tensors, candidates), key=len)
+    if not weights:
         raise ValueError(
             f"{path} holds no weights: its entries are {', '.join(map(str, list(content)[:5])) or 'none'}; "
             "expected a state_dict(), alone or as one of the entries."
         )
-    return _tensors(found)
+    return weights
 
 
-def _tensors(content: Mapping[Any, Any]) -> dict[str, Tensor]:
+def _tensors(content: Mapping[object, object]) -> dict[str, Tensor]:
+    """The entries that are tensors with a name."""
     return {name: value for name, value in content.items() if isinstance(name, str) and isinstance(value, Tensor)}

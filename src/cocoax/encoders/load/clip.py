@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +12,8 @@ from torch.nn.functional import pad
 
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.forward import Pooling
-from cocoax.encoders.load.huggingface import Folder, Preprocess, is_dual, layer_of
+from cocoax.encoders.load.hub import Repository, layer_of
+from cocoax.encoders.load.processors import Preprocess, preprocess_of
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs.images import WHOLE, Box
 from cocoax.inputs.tokenizer import Tokenizer
@@ -25,7 +27,7 @@ def load_clip(
     preprocess: Preprocess | None = None,
     revision: str | None = None,
 ) -> Encoder:
-    """An image encoder whose ``.text`` is the text tower, with the preprocessing and the tokenizer they were trained with.
+    """Load an image encoder whose ``.text`` is the text tower, with the preprocessing and the tokenizer of their training.
 
     Representations are what ``get_image_features`` and ``get_text_features`` of the model give, so that the cosine of a
     picture and a caption is the model's own score, before temperature and bias.
@@ -38,24 +40,30 @@ def load_clip(
         revision: a branch, tag or commit of the repository on the hub.
 
     """
-    folder = Folder("clip", name, revision)
-    config = folder.config
-    if not is_dual(folder.model_class):
+    repository = Repository("clip", name, revision)
+    config = repository.config
+    if not is_dual(repository.model_class):
         raise ValueError(
             f"{name!r} is a model of type {config.model_type!r}, which has no image and text towers; "
             f"for vision or text models alone, load 'hf:{name}'."
         )
     if pooling is not None and layer is None:
         raise ValueError("The 'pooling' parameter says what becomes of a layer's output; pass layer= as well.")
-    model, _ = folder.model(folder.transformers.AutoModel)
+    model, _ = repository.model(repository.transformers.AutoModel)
     naflex = config.model_type == "siglip2"
     tower: ImageTower = PatchTower(model, config.vision_config.patch_size) if naflex else ImageTower(model)
     if preprocess is None:
-        preprocess = PatchPreprocess(folder.image_processor()) if naflex else folder.preprocess()
+        processor = repository.image_processor()
+        preprocess = PatchPreprocess(processor) if naflex else preprocess_of(processor)
     kind = AnyShapeEncoder if naflex else Encoder
     layer = layer_of("model", model, layer)
-    text = None if layer is not None else _text_tower(folder, model)
-    return kind(tower.eval(), preprocess, layer, pooling=pooling or "mean", text=text, name=folder.title)
+    text = None if layer is not None else _text_tower(repository, model)
+    return kind(tower.eval(), preprocess, layer, pooling=pooling or "mean", text=text, name=repository.title)
+
+
+def is_dual(model_class: type | None) -> bool:
+    """Whether a class of models has an image and a text tower."""
+    return hasattr(model_class, "get_image_features") and hasattr(model_class, "get_text_features")
 
 
 # --- images ---------------------------------------------------------------------------------------------------------------
@@ -106,10 +114,10 @@ class PatchPreprocess:
 
     def __call__(self, image: Image.Image) -> Tensor:
         """The resized and normalised picture, of the proportions of the original."""
-        found = self.processor(images=image.convert("RGB"), return_tensors="pt")
-        rows, columns = found["spatial_shapes"][0].tolist()
+        output = self.processor(images=image.convert("RGB"), return_tensors="pt")
+        rows, columns = output["spatial_shapes"][0].tolist()
         patch = self.processor.patch_size
-        patches: Tensor = found["pixel_values"][0][: rows * columns].float()  # the rest is padding
+        patches: Tensor = output["pixel_values"][0][: rows * columns].float()  # the rest is padding
         return patches.view(rows, columns, patch, patch, 3).permute(4, 0, 2, 1, 3).reshape(3, rows * patch, columns * patch)
 
     def box(self, size: tuple[int, int]) -> Box:
@@ -122,11 +130,11 @@ class PatchPreprocess:
 
 
 class AnyShapeEncoder(Encoder):
-    """An encoder of pictures of different shapes, which are encoded by shape."""
+    """An encoder that takes pictures of different shapes together: those of one shape form a batch."""
 
-    def encode(self, prepared: Any) -> Tensor:
-        """Representations ``[n, d]`` of prepared inputs, in their order."""
-        shapes = [tuple(one.shape) for one in prepared]
+    def encode(self, prepared: Sequence[Tensor] | Tensor) -> Tensor:
+        """Representations ``[n, d]`` of prepared pictures, in their order."""
+        shapes = [tuple(picture.shape) for picture in prepared]
         if len(set(shapes)) <= 1:
             return super().encode(prepared)
         alike = [[index for index, own in enumerate(shapes) if own == shape] for shape in dict.fromkeys(shapes)]
@@ -143,12 +151,13 @@ def _features(output: Any) -> Tensor:
 # --- texts ----------------------------------------------------------------------------------------------------------------
 
 
-def _text_tower(folder: Folder, model: Any) -> TextEncoder:
-    tokenizer = folder.tokenizer()
-    defaults = _text_defaults(folder)
+def _text_tower(repository: Repository, model: Any) -> TextEncoder:
+    """The encoder of texts of a model with two towers."""
+    tokenizer = repository.tokenizer()
+    defaults = _text_defaults(repository)
     limit = min(tokenizer.model_max_length, _positions(model), defaults.get("max_length", tokenizer.model_max_length))
     # SigLIP was trained on texts that are padded to the full length, and its padding counts.
-    fill = folder.config.model_type.startswith("siglip") or defaults.get("padding") == "max_length"
+    fill = repository.config.model_type.startswith("siglip") or defaults.get("padding") == "max_length"
     padding = tokenizer.pad_token_id or 0
     tower = TextTower(
         model,
@@ -157,26 +166,26 @@ def _text_tower(folder: Folder, model: Any) -> TextEncoder:
         left=tokenizer.padding_side == "left",
         masked="attention_mask" in tokenizer.model_input_names,
     )
-    return TextEncoder(tower.eval(), Tokenizer(tokenizer), limit=limit, pad=padding, name=folder.title)
+    return TextEncoder(tower.eval(), Tokenizer(tokenizer), limit=limit, pad=padding, name=repository.title)
 
 
-def _text_defaults(folder: Folder) -> dict[str, Any]:
+def _text_defaults(repository: Repository) -> dict[str, Any]:
     """How the model's own processor treats texts unless told otherwise."""
-    mapping = getattr(folder.transformers.models.auto.processing_auto, "PROCESSOR_MAPPING_NAMES", {})
-    processor = getattr(folder.transformers, mapping.get(folder.config.model_type) or "", None)
+    mapping = getattr(repository.transformers.models.auto.processing_auto, "PROCESSOR_MAPPING_NAMES", {})
+    processor = getattr(repository.transformers, mapping.get(repository.config.model_type) or "", None)
     defaults: dict[str, dict[str, Any]] = getattr(getattr(processor, "valid_processor_kwargs", None), "_defaults", {})
     return dict(defaults.get("text_kwargs", {}))
 
 
 def _positions(model: nn.Module) -> int:
     """The most tokens the text tower has positions for."""
-    found = [
+    numbers = [
         # RoBERTa and its like count positions from the one after the padding's.
         part.num_embeddings - (0 if part.padding_idx is None else part.padding_idx + 1)
         for name, part in model.named_modules()
         if isinstance(part, nn.Embedding) and "position" in name.rpartition(".")[2] and "text" in name
     ]
-    return min(found, default=2**31)
+    return min(numbers, default=2**31)
 
 
 class TextTower(nn.Module):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.forward import is_out_of_memory
-from cocoax.encoders.load.huggingface import Preprocess, first_line, hub_if_reachable
+from cocoax.encoders.load.hub import fetching, no_such_model, title_of
+from cocoax.encoders.load.processors import Preprocess
 from cocoax.encoders.load.torchvision import import_library
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs.images import ImagePreprocess
@@ -21,7 +19,7 @@ from cocoax.storage import digest
 
 
 def load_open_clip(name: str, *, pretrained: str | None = None, preprocess: Preprocess | None = None) -> Encoder:
-    """An image encoder of OpenCLIP whose ``.text`` is the text tower.
+    """Load an image encoder of OpenCLIP whose ``.text`` is the text tower.
 
     Args:
         name: a model and the tag of its weights (``ViT-B-32/laion2b_s34b_b79k``; without a tag, the first that there is), a
@@ -35,7 +33,7 @@ def load_open_clip(name: str, *, pretrained: str | None = None, preprocess: Prep
     architecture, slash, tag = name.partition("/")
     options: dict[str, Any] = {}
     if folder.is_dir():
-        source, title = f"local-dir:{folder}", folder.resolve().name
+        source, title = f"local-dir:{folder}", title_of(name)
     elif architecture in library.list_models():
         tag = _tag(library, architecture, tag or pretrained)
         source, title = architecture, f"{architecture}/{Path(tag).stem if Path(tag).is_file() else tag}"
@@ -45,22 +43,14 @@ def load_open_clip(name: str, *, pretrained: str | None = None, preprocess: Prep
     elif slash or name.startswith("hf-hub:"):
         source, title = (name if name.startswith("hf-hub:") else f"hf-hub:{name}"), name
     else:
-        close = difflib.get_close_matches(architecture, library.list_models(), n=5, cutoff=0.4)
-        raise ValueError(
-            f"OpenCLIP {library.__version__} has no model {name!r}; close ones are {', '.join(close) or 'none'}."
-        )
-    try:
-        with torch.random.fork_rng(), hub_if_reachable():
-            model = library.create_model(source, require_pretrained=True, weights_only=True, **options).eval()
-            tokenizer = library.get_tokenizer(source)
-    except Exception as error:  # the ways in which weights cannot be got are many
-        if is_out_of_memory(error):
-            raise
-        raise OSError(
-            f"The weights of {title!r} cannot be loaded ({first_line(error)}). Get them where there is internet and load "
-            "'open_clip:FOLDER', a folder with open_clip_config.json and open_clip_model.safetensors, as `hf download "
-            "OWNER/NAME --local-dir FOLDER` gives it, or pass pretrained=FILE."
-        ) from error
+        raise no_such_model(f"OpenCLIP {library.__version__}", name, architecture, library.list_models())
+    advice = (
+        "Get them where there is internet and load 'open_clip:FOLDER', a folder with open_clip_config.json and "
+        "open_clip_model.safetensors, as `hf download OWNER/NAME --local-dir FOLDER` gives it, or pass pretrained=FILE."
+    )
+    with fetching(f"The weights of {title!r} cannot be loaded", advice):
+        model = library.create_model(source, require_pretrained=True, weights_only=True, **options).eval()
+        tokenizer = library.get_tokenizer(source)
     limit = int(getattr(model, "context_length", None) or tokenizer.context_length)
     words = OpenClipTokenizer(tokenizer)
     text = TextEncoder(OpenClipText(model, limit, words.padding).eval(), words, limit=limit, pad=words.padding, name=title)
@@ -70,6 +60,7 @@ def load_open_clip(name: str, *, pretrained: str | None = None, preprocess: Prep
 
 
 def _tag(library: Any, architecture: str, asked: str | None) -> str:
+    """The tag or file of the weights to load: the one that is asked for, or else the first that there is."""
     tags: list[str] = library.list_pretrained_tags_by_model(architecture)
     if asked is not None and Path(asked).is_file():
         return asked
@@ -83,6 +74,7 @@ def _tag(library: Any, architecture: str, asked: str | None) -> str:
 
 
 def _preprocess(library: Any, config: dict[str, Any]) -> Preprocess:
+    """The preprocessing of a model: our own where it gives the same, and else OpenCLIP's."""
     size = config["size"]
     height, width = (size, size) if isinstance(size, int) else size
     squash = config["resize_mode"] == "squash"

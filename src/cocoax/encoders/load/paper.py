@@ -31,7 +31,7 @@ IMAGENET_PREPROCESS = ImagePreprocess(256, 224, IMAGENET_MEAN, IMAGENET_STD, "bi
 
 
 def load_cifar_resnet(path: str | Path) -> Encoder:
-    """A classifier for CIFAR-10: ResNet-20, 32, 44, 56, … (He et al. 2016; 64 pooled features), or one trained here."""
+    """Load a classifier for CIFAR-10: ResNet-20, 32, 44, 56, … (He et al. 2016; 64 features), or one trained here."""
 
     def preprocess(plan: Plan) -> ImagePreprocess:
         return CIFAR_RESNET_PREPROCESS if plan.padded else SMALL_PREPROCESS
@@ -44,7 +44,7 @@ def load_cifar_resnet(path: str | Path) -> Encoder:
 
 
 def load_simsiam(path: str | Path) -> Encoder:
-    """A SimSiam encoder for CIFAR-10 (Chen & He 2021): ResNet-18 with 512 pooled features, taken before the projector."""
+    """Load a SimSiam encoder for CIFAR-10 (Chen & He 2021): ResNet-18 with 512 features, taken before the projector."""
 
     def fits(plan: Plan) -> bool:
         return plan.small and not plan.padded and not plan.bottleneck
@@ -54,37 +54,38 @@ def load_simsiam(path: str | Path) -> Encoder:
 
 
 def load_simclr(path: str | Path) -> Encoder:
-    """A SimCLR encoder (Chen et al. 2020).
+    """Load a SimCLR encoder (Chen et al. 2020).
 
     Either ResNet-50 from the published TensorFlow checkpoint, as ``cocoax convert-simclr`` writes it: 2048 pooled features
     of pixels in [0, 1], with its linear classifier as ``head``; or a ResNet that ``cocoax train simclr`` wrote.
     """
-
-    def preprocess(plan: Plan) -> ImagePreprocess:
-        return SMALL_PREPROCESS if plan.small else SIMCLR_PREPROCESS
-
-    expected = "a ResNet-50 that 'cocoax convert-simclr' wrote, or a ResNet that 'cocoax train simclr' wrote"
-    return _load("simclr", path, expected, lambda plan: not plan.padded, preprocess, "simclr")
+    return _load_simclr(path)
 
 
 def load_small_simclr() -> Encoder:
-    """A small SimCLR encoder of CIFAR-10 that comes with the package: 256 features and a linear classifier as ``head``.
+    """Load the small SimCLR encoder of CIFAR-10 that comes with the package: 256 features, a linear classifier as ``head``.
 
     1.6 M parameters, trained for 2.5 M images on a CPU; docs/simclr-cifar10-small.md is its card.
     """
     with as_file(files("cocoax.encoders.load").joinpath("simclr_cifar10_small.safetensors")) as path:
-        encoder = load_simclr(path)
-    encoder.name = "simclr-cifar10-small"
-    return encoder
+        return _load_simclr(path, "simclr-cifar10-small")
+
+
+def _load_simclr(path: str | Path, name: str | None = None) -> Encoder:
+    def preprocess(plan: Plan) -> ImagePreprocess:
+        return SMALL_PREPROCESS if plan.small else SIMCLR_PREPROCESS
+
+    expected = "a ResNet-50 that 'cocoax convert-simclr' wrote, or a ResNet that 'cocoax train simclr' wrote"
+    return _load("simclr", path, expected, lambda plan: not plan.padded, preprocess, "simclr", name)
 
 
 def load_resnet18(path: str | Path) -> Encoder:
-    """A ResNet-18 classifier with torchvision's names, such as the paper's for MURA: 512 features and the ``head``."""
+    """Load a ResNet-18 classifier with torchvision's names, such as the paper's for MURA: 512 features and the ``head``."""
     return _load_torchvision("resnet18", path, "ResNet-18", "2-2-2-2 basic blocks")
 
 
 def load_resnet50(path: str | Path) -> Encoder:
-    """A ResNet-50 with torchvision's names: 2048 features and, if the file has one, the ``head``."""
+    """Load a ResNet-50 with torchvision's names: 2048 features and, if the file has one, the ``head``."""
     return _load_torchvision("resnet50", path, "ResNet-50", "3-4-6-3 bottleneck blocks")
 
 
@@ -95,27 +96,27 @@ def _load_torchvision(family: str, path: str | Path, name: str, blocks: str) -> 
 
 @dataclass(frozen=True)
 class Plan:
-    """The architecture of a ResNet, as its weights tell it."""
+    """The architecture of a ResNet, read off its weights."""
 
-    stem: int
-    blocks: tuple[int, ...]
-    widths: tuple[int, ...]
+    stem: int  # side of the first convolution's kernel
+    blocks: tuple[int, ...]  # of each stage
+    widths: tuple[int, ...]  # channels of each stage
     bottleneck: bool
-    padded: bool
+    padded: bool  # shortcuts have no weights
 
     @property
     def depth(self) -> int:
-        """Layers with weights, as in the names of ResNets."""
+        """The number of layers with weights, as in the names of ResNets."""
         return sum(self.blocks) * (3 if self.bottleneck else 2) + 2
 
     @property
     def small(self) -> bool:
-        """Whether it is one for small images."""
+        """Whether the network is for small images."""
         return self.stem in (3, 4)
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """What such a network is called."""
         return f"{'CIFAR ' if self.small else ''}ResNet-{self.depth}"
 
     @property
@@ -131,7 +132,7 @@ class Plan:
         )
 
     def build(self, tensorflow_pooling: bool = False) -> nn.Module:
-        """The network, with weights that are still to be filled in."""
+        """Make the network, with weights that are still to be filled in."""
         with torch.random.fork_rng():  # modules draw their initial weights, which are replaced, from the global random state
             if self.small:
                 stem = (self.stem, 2 if self.stem == 4 else 1)
@@ -146,14 +147,16 @@ def _load(
     fits: Callable[[Plan], bool],
     preprocess: Callable[[Plan], ImagePreprocess],
     trained: str,
+    name: str | None = None,
 ) -> Encoder:
+    """Load a checkpoint as an encoder of a family, or raise an error that says what it is instead."""
     checkpoint = read_checkpoint(path)
     prefix, weights = _backbone(checkpoint)
     plan = _plan(weights)
     if plan is None or not fits(plan):
         names = ", ".join(list(checkpoint.tensors)[:4])
-        found = f"weights that are no ResNet's: {names}, …" if plan is None else plan
-        raise ValueError(f"{checkpoint.path} does not fit '{family}:'. Expected {expected}; found {found}.")
+        actual = f"weights that are no ResNet's: {names}, …" if plan is None else plan
+        raise ValueError(f"{checkpoint.path} does not fit '{family}:'. Expected {expected}; found {actual}.")
     by = checkpoint.metadata.get("trained", trained)
     if by != trained:
         raise ValueError(f"{checkpoint.path} does not fit '{family}:'. Expected one trained as {trained}; found {by}.")
@@ -161,7 +164,7 @@ def _load(
     tensorflow = family == "simclr" and checkpoint.metadata.get("architecture", ARCHITECTURE) == ARCHITECTURE
     network = plan.build(tensorflow_pooling=tensorflow)
     if isinstance(network, CifarResNet):
-        weights = {_our_name(name): tensor for name, tensor in weights.items()}
+        weights = {_our_name(key): tensor for key, tensor in weights.items()}
     fill(network, weights, f"{checkpoint.path}, {plan},")
     head = _head(checkpoint, prefix, plan.features)
     return Encoder(
@@ -169,7 +172,7 @@ def _load(
         _as_trained(preprocess(plan), checkpoint.metadata),
         head=head,
         classes=_classes(checkpoint, head, plan),
-        name=f"{family}:{checkpoint.path.stem}",
+        name=name or f"{family}:{checkpoint.path.stem}",
     )
 
 
@@ -189,7 +192,10 @@ def _as_trained(preprocess: ImagePreprocess, metadata: Mapping[str, Any]) -> Ima
 
 
 def fill(network: nn.Module, weights: dict[str, Tensor], what: str) -> None:
-    """Load weights, all of them and nothing else; an error names ``what`` they are of and the first that does not fit."""
+    """Load weights into a network; raise unless they are all of its weights and nothing else.
+
+    The error begins with ``what`` the weights are of, and names the first that does not fit.
+    """
     wanted = {name: tensor for name, tensor in network.state_dict().items() if not name.endswith("num_batches_tracked")}
     given = {name: tensor for name, tensor in weights.items() if not name.endswith("num_batches_tracked")}
     for name in (*wanted, *given):
@@ -215,12 +221,14 @@ def _backbone(checkpoint: Checkpoint) -> tuple[str, dict[str, Tensor]]:
 
 
 def _torchvision_name(name: str) -> str:
-    name = re.sub(r"\bstages\.(\d+)\.", lambda found: f"layer{int(found[1]) + 1}.", name)
+    """The name that torchvision gives to a weight of ours; others stay."""
+    name = re.sub(r"\bstages\.(\d+)\.", lambda match: f"layer{int(match[1]) + 1}.", name)
     return re.sub(r"\bshortcut\.(\d)\.", r"downsample.\1.", name)
 
 
 def _our_name(name: str) -> str:
-    name = re.sub(r"^layer(\d+)\.", lambda found: f"stages.{int(found[1]) - 1}.", name)
+    """The name that :class:`CifarResNet` gives to a weight with torchvision's name."""
+    name = re.sub(r"^layer(\d+)\.", lambda match: f"stages.{int(match[1]) - 1}.", name)
     return name.replace(".downsample.", ".shortcut.")
 
 
@@ -228,8 +236,8 @@ def _plan(weights: dict[str, Tensor]) -> Plan | None:
     """The architecture that weights with torchvision's names are of, if they are a ResNet's."""
     stages: dict[int, set[int]] = {}
     for name in weights:
-        if found := re.match(r"layer(\d+)\.(\d+)\.", name):
-            stages.setdefault(int(found[1]), set()).add(int(found[2]))
+        if match := re.match(r"layer(\d+)\.(\d+)\.", name):
+            stages.setdefault(int(match[1]), set()).add(int(match[2]))
     firsts = [weights.get(f"layer{stage}.0.conv1.weight") for stage in range(1, len(stages) + 1)]
     stem = weights.get("conv1.weight")
     if stem is None or stem.ndim != 4 or not firsts:

@@ -1,37 +1,57 @@
-"""Text encoders from sentence-transformers and transformers, by name or from a folder."""
+"""Text encoders: ``"st:NAME_OR_FOLDER"`` of sentence-transformers, and the text models of ``"hf:NAME_OR_FOLDER"``."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import torch
 from torch import Tensor, nn
 
-from cocoax.encoders.text import TextEncoder
+from cocoax.encoders.load.hub import Repository, fetching, import_package, layer_of, quiet, title_of
+from cocoax.encoders.text import TextEncoder, TooLong
 from cocoax.inputs.tokenizer import Tokenizer
+from cocoax.inputs.words import Features
 
-TextPooling = Literal["mean", "first", "last", "max"]
+TextPooling = Literal["mean", "first", "cls", "last", "max"]
 UNLIMITED = 100_000  # tokenizers without a limit say 10^30
 
 
-def load_sentence_transformer(name_or_folder: str, *, prompt: str | None = None, **options: Any) -> TextEncoder:
-    """An encoder of sentence-transformers: ``cocoax.load("st:all-MiniLM-L6-v2")``, or a folder.
+class TextOptions(TypedDict, total=False):
+    """What :class:`cocoax.TextEncoder` takes beside the module and the tokenizer."""
+
+    limit: int
+    pad: int | None
+    mask: int | None
+    features: Features
+    too_long: TooLong
+    embedding: str | None
+    name: str | None
+
+
+def load_sentence_transformer(
+    name_or_folder: str, *, prompt: str | None = None, revision: str | None = None, **options: Unpack[TextOptions]
+) -> TextEncoder:
+    """Load an encoder of sentence-transformers: ``cocoax.load("st:all-MiniLM-L6-v2")``, or a folder.
 
     Args:
-        name_or_folder: on the Hugging Face hub, or on disk.
+        name_or_folder: on the Hugging Face hub, or a folder.
         prompt: what is put before each text: the name of one of the model's prompts (``"query"``), or a text. By default the
             model's own default. It is never part of an explanation.
+        revision: a branch, tag or commit of the repository on the hub.
         options: of :class:`cocoax.TextEncoder`: ``features``, ``too_long``, ``name``, ….
 
     """
-    library = _import("sentence_transformers")
-    with _loading(name_or_folder):
-        model = library.SentenceTransformer(name_or_folder, device="cpu").float().eval()
+    library, transformers = (
+        import_package(package, f"Encoders 'st:' need the package {package}", "hf")
+        for package in ("sentence_transformers", "transformers")
+    )
+    failure = f"No text encoder could be loaded from {name_or_folder!r}"
+    advice = (
+        "It must be a folder written by save_pretrained, or a name on the Hugging Face hub, which needs the internet the "
+        "first time."
+    )
+    with fetching(failure, advice), quiet(transformers, reports=True, bars=False):
+        model = library.SentenceTransformer(name_or_folder, device="cpu", revision=revision).float().eval()
     tokenizer = model.tokenizer
     if tokenizer is None or not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise TypeError(
@@ -44,72 +64,114 @@ def load_sentence_transformer(name_or_folder: str, *, prompt: str | None = None,
     prompt = prompts.get(prompt, prompt)
     if prompt and any(getattr(part, "include_prompt", True) is False for part in model):
         raise ValueError(f"{name_or_folder!r} leaves its prompt out of the mean, which is not supported; pass prompt=''.")
-    options = {"limit": model.max_seq_length or _limit(tokenizer, None), "name": _short(name_or_folder), **options}
-    return TextEncoder(_Sentences(model), Tokenizer(tokenizer, prompt or ""), **options)
+    limit = model.max_seq_length or _limit(tokenizer, None)
+    settings: TextOptions = {"limit": limit, "name": _short(name_or_folder), **options}
+    return TextEncoder(SentenceModel(model), Tokenizer(tokenizer, prompt or ""), **settings)
 
 
 def load_hf_text(
-    name_or_folder: str, *, pooling: TextPooling | str = "mean", prompt: str = "", normalize: bool = False, **options: Any
+    name_or_folder: str,
+    *,
+    pooling: TextPooling | None = None,
+    layer: str | None = None,
+    prompt: str = "",
+    normalize: bool = False,
+    revision: str | None = None,
+    **options: Unpack[TextOptions],
 ) -> TextEncoder:
-    """A text model of transformers, its last hidden states made into one vector.
+    """Load a text model of transformers, its last hidden states made into one vector.
 
     Args:
-        name_or_folder: on the Hugging Face hub, or on disk.
-        pooling: ``"mean"`` over tokens, the ``"first"`` (BERT's [CLS]) or ``"last"`` one, or the ``"max"`` over tokens.
+        name_or_folder: on the Hugging Face hub, or a folder.
+        pooling: the ``"mean"`` over tokens (the default), the ``"first"`` (BERT's [CLS]) or ``"last"`` one, or the ``"max"``
+            over tokens.
+        layer: take the hidden states from the output of this submodule instead, as in the model's ``named_modules()``.
         prompt: what is put before each text; never part of an explanation.
         normalize: make unit vectors.
+        revision: a branch, tag or commit of the repository on the hub.
         options: of :class:`cocoax.TextEncoder`: ``features``, ``too_long``, ``name``, ….
 
     """
-    pooling = {"cls": "first"}.get(pooling, pooling)
+    pooling = "mean" if pooling is None else pooling
     if pooling not in get_args(TextPooling):
         raise ValueError(f"The 'pooling' parameter must be 'mean', 'first', 'last' or 'max'. Got {pooling!r} instead.")
-    transformers = _import("transformers")
-    with _loading(name_or_folder):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name_or_folder)
-        model = transformers.AutoModel.from_pretrained(name_or_folder, dtype=torch.float32).eval()
+    repository = Repository("hf", name_or_folder, revision)
+    tokenizer = repository.tokenizer()
+    unused = {"pooler", "decoder"} if repository.config.is_encoder_decoder else {"pooler"}
+    model, missing = repository.model(repository.transformers.AutoModel, unused)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
-    options = {"limit": _limit(tokenizer, model.config), "name": _short(name_or_folder), **options}
-    return TextEncoder(Pooled(model, pooling, normalize), Tokenizer(tokenizer, prompt), **options)
+    if hasattr(model, "pooler") and (missing or layer is None):  # BERT's dense pooler, which is not read
+        model.pooler = nn.Identity()
+    layer = layer_of("model", model, layer)
+    module = TextModel(model, pooling, layer, normalize)
+    settings: TextOptions = {"limit": _limit(tokenizer, model.config), "name": _short(name_or_folder), **options}
+    encoder = TextEncoder(module, Tokenizer(tokenizer, prompt), **settings)
+    if layer is not None:
+        encoder.layer_named(layer)  # raises if there is none of this name
+    return encoder
 
 
-class Pooled(nn.Module):
-    """The hidden states of a text model as one vector per text."""
+class TextModel(nn.Module):
+    """The hidden states of a text model, or of one of its layers, as one vector per text."""
 
-    def __init__(self, model: nn.Module, pooling: str, normalize: bool = False) -> None:
+    def __init__(self, model: nn.Module, pooling: TextPooling, layer: str | None = None, normalize: bool = False) -> None:
         super().__init__()
         self.model = model
         self.pooling = pooling
+        self.layer = layer
         self.normalize = normalize
 
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:
         """Vectors ``[n, d]``."""
-        hidden: Tensor = self.model(**tokens).last_hidden_state
+        hidden = self._hidden(tokens, self.layer)
         mask = tokens["attention_mask"].unsqueeze(-1).to(hidden)
-        if self.pooling == "mean":
+        if hidden.ndim == 2:  # of a layer that pools already
+            pooled = hidden
+        elif self.pooling == "mean":
             pooled = (hidden * mask).sum(1) / mask.sum(1)
         elif self.pooling == "max":
             pooled = hidden.masked_fill(mask == 0, -torch.inf).amax(1)
         else:  # of those that are attended to
             places = torch.arange(hidden.shape[1], device=hidden.device)
             there = mask[..., 0] > 0
-            if self.pooling == "first":
-                index = torch.where(there, places, hidden.shape[1]).amin(1)
-            else:
+            if self.pooling == "last":
                 index = torch.where(there, places, -1).amax(1)
+            else:
+                index = torch.where(there, places, hidden.shape[1]).amin(1)
             pooled = hidden[torch.arange(len(hidden), device=hidden.device), index]
         return nn.functional.normalize(pooled, dim=1) if self.normalize else pooled
 
+    def _hidden(self, tokens: dict[str, Tensor], layer: str | None) -> Tensor:
+        """The output of a layer, ``[n, tokens, d]``, or the last hidden states of the model."""
+        if layer is None:
+            states: Tensor = self.model(**tokens).last_hidden_state
+            return states
+        outputs: list[Tensor] = []
 
-class _Sentences(nn.Module):
-    """A SentenceTransformer as a module from tokens to ``[n, d]``."""
+        def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+            # Of (hidden states, attentions, ...) the first; a copy is safe from later layers that work in place.
+            outputs.append((output if isinstance(output, Tensor) else output[0]).clone())
+
+        hook = self.get_submodule(layer).register_forward_hook(keep)
+        try:
+            self.model(**tokens)
+        finally:
+            hook.remove()
+        if not outputs:
+            raise RuntimeError(f"the layer {layer!r} did not run")
+        return outputs[-1]
+
+
+class SentenceModel(nn.Module):
+    """A model of sentence-transformers as a module from tokens to ``[n, d]``."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:
+        """Vectors ``[n, d]``."""
         embeddings: Tensor = self.model(dict(tokens))["sentence_embedding"]
         return embeddings
 
@@ -123,32 +185,6 @@ def _limit(tokenizer: Any, config: Any) -> int:
     return min(known, default=UNLIMITED)
 
 
-def _short(name_or_folder: str) -> str:
-    return Path(name_or_folder).name or str(name_or_folder)
-
-
-@contextmanager
-def _loading(name: str) -> Iterator[None]:
-    """Quietly, without touching the global random state; an error says what to do."""
-    logging = _import("transformers").utils.logging
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        with torch.random.fork_rng():  # layers draw initial weights before those of the file replace them
-            yield
-    except OSError as error:
-        raise OSError(
-            f"No text encoder could be loaded from {name!r}: it must be a folder written by save_pretrained, or a name on "
-            f"the Hugging Face hub, which needs the internet the first time. ({str(error).splitlines()[0]})"
-        ) from error
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-
-
-def _import(name: str) -> Any:
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(f"This encoder needs the package {name!r} ({error}); pip install 'cocoax[hf]'.") from error
+def _short(name: str) -> str:
+    """What pictures call a text model: the last part of its name."""
+    return title_of(name).rpartition("/")[2]

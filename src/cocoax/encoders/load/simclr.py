@@ -73,23 +73,23 @@ def _weights(bundle: TensorBundle) -> Iterator[tuple[str, Tensor]]:
 def _check(bundle: TensorBundle) -> None:
     """Raise unless the checkpoint is of SimCLR's ResNet-50, of any width, by the shapes of all its convolutions."""
     kernels = {
-        int(found[1] or 0): entry.shape
+        int(match[1] or 0): entry.shape
         for name, entry in bundle.entries.items()
-        if (found := re.fullmatch(r"base_model/conv2d(?:_(\d+))?/kernel", name))
+        if (match := re.fullmatch(r"base_model/conv2d(?:_(\d+))?/kernel", name))
     }
     expected = dict(enumerate(_kernel_shapes(kernels.get(0, (64,))[-1])))
     if kernels == expected:
         return
     if not kernels:
         names = ", ".join(list(bundle.entries)[:3])
-        found_text = f"no variables base_model/conv2d…/kernel; the first are {names}"
+        actual = f"no variables base_model/conv2d…/kernel; the first are {names}"
     else:
         different = next(index for index in sorted({*kernels, *expected}) if kernels.get(index) != expected.get(index))
         shapes = f"{_shape(kernels.get(different))} where {_shape(expected.get(different))} is expected"
-        found_text = f"{len(kernels)} convolutions, of which number {different} has kernel {shapes}"
+        actual = f"{len(kernels)} convolutions, of which number {different} has kernel {shapes}"
     raise ValueError(
         f"{bundle.prefix} does not fit. Expected SimCLR's ResNet-50 ({len(expected)} convolutions, no selective kernels); "
-        f"found {found_text}."
+        f"found {actual}."
     )
 
 

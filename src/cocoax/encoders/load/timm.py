@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.forward import Pooling, is_out_of_memory
-from cocoax.encoders.load.huggingface import Preprocess, first_line, hub_if_reachable, layer_of
+from cocoax.encoders.forward import Pooling
+from cocoax.encoders.load.hub import fetching, layer_of, no_such_model, title_of, without_internet
+from cocoax.encoders.load.processors import Preprocess
 from cocoax.encoders.load.torchvision import import_library
 from cocoax.inputs.images import ImagePreprocess
 
@@ -25,7 +24,7 @@ def load_timm(
     layer: str | None = None,
     preprocess: Preprocess | None = None,
 ) -> Encoder:
-    """A model of timm without its classifier, with the preprocessing it was trained with.
+    """Load a model of timm without its classifier, with the preprocessing it was trained with.
 
     Args:
         name: of a model (``resnet50.a1_in1k``), a repository of the Hugging Face hub, or a folder with its ``config.json``.
@@ -38,37 +37,30 @@ def load_timm(
     """
     timm = import_library("timm")
     folder = Path(name).expanduser()
+    architecture = name.partition(".")[0]
     if folder.is_dir():
         source = f"local-dir:{folder}"
     elif "/" in name:
         source = name if name.startswith("hf-hub:") else f"hf-hub:{name}"
-    else:
+    elif timm.is_model(architecture):
         source = name
-        if not timm.is_model(name.partition(".")[0]):
-            close = difflib.get_close_matches(name.partition(".")[0], timm.list_models(), n=5, cutoff=0.4)
-            raise ValueError(f"timm {timm.__version__} has no model {name!r}; close ones are {', '.join(close) or 'none'}.")
-    try:
-        with torch.random.fork_rng(), hub_if_reachable():
-            model = timm.create_model(source, pretrained=pretrained, num_classes=0).eval()
-    except Exception as error:  # the ways in which weights cannot be got are many
-        if is_out_of_memory(error):
-            raise
-        repository = source.removeprefix("hf-hub:") if "/" in name else f"timm/{name}"
-        raise OSError(
-            f"The weights of {name!r} cannot be loaded ({first_line(error)}). Check the name and what follows its dot. "
-            f"Without internet, run `hf download {repository} --local-dir FOLDER` where there is some, copy the "
-            "folder here and load 'timm:FOLDER'."
-        ) from error
+    else:
+        raise no_such_model(f"timm {timm.__version__}", name, architecture, timm.list_models())
+    repository = source.removeprefix("hf-hub:") if "/" in name else f"timm/{name}"
+    advice = f"Check the name and what follows its dot. {without_internet('timm', repository)}"
+    with fetching(f"The weights of {name!r} cannot be loaded", advice):
+        model = timm.create_model(source, pretrained=pretrained, num_classes=0).eval()
     return Encoder(
         TimmModel(model, pooled=pooling is None).eval(),
         _preprocess(timm, model) if preprocess is None else preprocess,
         layer_of("model", model, layer),
         pooling=pooling or "mean",
-        name=folder.resolve().name if folder.is_dir() else name,
+        name=title_of(name),
     )
 
 
 def _preprocess(timm: Any, model: Any) -> Preprocess:
+    """The preprocessing of a model: our own where it gives the same, and else timm's."""
     config = timm.data.resolve_model_data_config(model)
     channels, height, width = config["input_size"]
     scaled = tuple(math.floor(side / config["crop_pct"]) for side in (height, width))

@@ -15,24 +15,20 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
+
+from cocoax.encoders.load.hub import import_package
 
 
 def import_library(name: str) -> Any:
-    """The library behind the encoders ``name:``, with torchvision if that can be imported and else without."""
-    try:
-        with _torchvision_or_stand_in():
-            return import_module(name)
-    except (ImportError, RuntimeError) as error:
-        raise ImportError(
-            f"Encoders '{name}:' need the package {name}, which cannot be imported ({error}); install it with: "
-            f"pip install 'cocoax[{name}]'. If a torchvision is installed that does not fit torch, uninstall it or install "
-            "the build that fits."
-        ) from error
+    """Import the library behind the encoders ``name:``, with torchvision if that can be imported and else without."""
+    with _torchvision_or_stand_in():
+        return import_package(name, f"Encoders '{name}:' need the package {name}, which cannot be imported", name)
 
 
 @contextmanager
 def _torchvision_or_stand_in() -> Iterator[None]:
+    """For a while, torchvision can be imported: itself or, where that fails, the stand-in."""
     try:
         import_module("torchvision")
         works = True
@@ -56,11 +52,12 @@ def _torchvision_or_stand_in() -> Iterator[None]:
 
 
 def _loaded() -> list[str]:
+    """The modules of torchvision that are imported."""
     return [name for name in sys.modules if name.partition(".")[0] == "torchvision"]
 
 
 class _Finder(MetaPathFinder, Loader):
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] == "torchvision" else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -85,7 +82,7 @@ class _Absent(type):
             raise AttributeError(name)
         return f"{cls.__name__}.{name}"
 
-    def __call__(cls, *_arguments: Any, **_options: Any) -> Any:
+    def __call__(cls, *_arguments: object, **_options: object) -> NoReturn:
         raise ImportError(
             f"{cls.__name__} is part of torchvision, which cannot be imported here; install the build of torchvision that "
             "fits torch."
