@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.load.hub import Repository, fetching, import_package, layer_of, quiet, title_of
-from cocoax.encoders.text import TextEncoder, TooLong
+from cocoax.encoders.text import TextEncoder
+from cocoax.inputs.texts import TooLong
 from cocoax.inputs.tokenizer import Tokenizer
 from cocoax.inputs.words import Features
 
