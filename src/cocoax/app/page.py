@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from cocoax.app.drawing import PALETTES, Reading, View, colours, data_uri, draw, limit_of, read
 from cocoax.app.studio import Progress, Visitor
 from cocoax.evaluation import Curve
-from cocoax.questions.asking import ITSELF, Answer
+from cocoax.questions.asking import Answer
 
 
 def asset(name: str) -> str:
@@ -158,8 +158,7 @@ def legend(view: View) -> str:
 
 def score(answer: Answer) -> str:
     """The question, the score, and the two parts whose difference it is."""
-    like = answer.question.like.name or ITSELF
-    question = f"<b>{escape(like)}</b>"
+    question = f"<b>{escape(answer.question.like_name)}</b>"
     parts = ""
     if answer.foil_score is not None:
         unlike = answer.question.unlike.name
