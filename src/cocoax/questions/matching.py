@@ -69,7 +69,7 @@ class Match:
         return f"Match(similarity {self.similarity:+.3f}, query: {top[0]}; document: {top[1]})"
 
     def html(self) -> str:
-        """Both texts with their words in colour, as an HTML fragment."""
+        """Return both texts with their words in colour, as an HTML fragment."""
         return self.query.html() + self.document.html()
 
     _repr_html_ = html
