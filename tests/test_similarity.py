@@ -14,7 +14,18 @@ from sklearn.metrics.pairwise import cosine_similarity, laplacian_kernel, linear
 from torch import Tensor
 
 import cocoax
-from cocoax.similarity import Cosine, Dot, Laplacian, LinearSimilarity, Polynomial, Rbf, Similarity, get_similarity
+from cocoax.similarity import (
+    SIMILARITIES,
+    Cosine,
+    Dot,
+    Laplacian,
+    LinearSimilarity,
+    Polynomial,
+    Rbf,
+    Similarity,
+    get_similarity,
+)
+from tests.similarities import Overlap, Signs
 
 property_test = settings(
     max_examples=25, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -292,3 +303,15 @@ def test_similarity__of_ones_own() -> None:
     expected = [np.mean([1 / (1 + math.dist(a, b) ** 2) for b in r.tolist()]) for a in z.tolist()]
     assert Cauchy().name == "cauchy"
     assert target.score(z).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("similarity", [*(kind() for kind in SIMILARITIES.values()), Signs(), Overlap()], ids=repr)
+def test_needs_samples__says_whether_a_reference_of_means_will_do(similarity: Similarity) -> None:
+    representations = draw(0, 4, 3).float()
+    means = cocoax.Reference.from_representations(draw(1, 5, 3), keep_samples=False)
+    if similarity.needs_samples:
+        with pytest.raises(ValueError, match="keeps only means"):
+            cocoax.similarity_to(means, similarity).score(representations)
+    else:
+        expected = similarity.pairwise(representations, draw(1, 5, 3).float()).mean(1)
+        torch.testing.assert_close(cocoax.similarity_to(means, similarity).score(representations), expected)

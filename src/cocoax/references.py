@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cocoax.similarity import Cosine, Dot, LinearSimilarity
+from cocoax.similarity import Cosine, LinearSimilarity
 from cocoax.storage import cache_folder, read_safetensors, write_safetensors
 
 
@@ -83,11 +83,9 @@ class Reference:
 
     def mean_features(self, similarity: LinearSimilarity) -> Tensor:
         """The mean feature vector ``[d]`` for a linear similarity: mean of unit vectors (cosine) or of raw ones (dot)."""
-        if isinstance(similarity, Cosine):
-            return self.mean_unit
-        if isinstance(similarity, Dot):
-            return self.mean
-        return similarity.features(self._kept("a similarity of your own").double()).mean(0)
+        if similarity.summary is None:
+            return similarity.features(self._kept("a similarity of your own").double()).mean(0)
+        return {"mean": self.mean, "mean_unit": self.mean_unit}[similarity.summary]
 
     def _kept(self, purpose: str) -> Tensor:
         if self.samples is None:

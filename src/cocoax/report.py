@@ -50,17 +50,28 @@ def write_report(path: str | Path, title: str, sections: Sequence[Section]) -> P
     return path
 
 
+def png(figure: Figure, dpi: int) -> bytes:
+    """Return a figure as the content of a PNG file."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=dpi)
+    return file.getvalue()
+
+
+def data_uri(kind: str, content: bytes) -> str:
+    """Return the content of a file of a MIME type as an address, which a page can hold: it then has nothing to load."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
 def _section(section: Section) -> str:
+    """Return a section as HTML."""
     parts = [f"<h2>{html.escape(section.heading)}</h2>"]
     if section.text:
         parts.append(f"<p>{html.escape(section.text)}</p>")
     if section.html:
         parts.append(section.html)
     if section.figure is not None:
-        picture = io.BytesIO()
-        section.figure.savefig(picture, format="png", dpi=110)
-        data = base64.b64encode(picture.getvalue()).decode()
-        parts.append(f'<figure><img alt="{html.escape(section.heading)}" src="data:image/png;base64,{data}"></figure>')
+        picture = data_uri("image/png", png(section.figure, dpi=110))
+        parts.append(f'<figure><img alt="{html.escape(section.heading)}" src="{picture}"></figure>')
     if section.rows:
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in section.header)
         rows = "".join(

@@ -9,13 +9,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 
 class Similarity(ABC):
-    """A positive semi-definite kernel between representations."""
+    """A positive semi-definite kernel between representations.
+
+    Attributes:
+        summary: which of the means that every :class:`cocoax.Reference` holds is all that this similarity needs of it:
+            ``"mean"`` or ``"mean_unit"``. None if it needs the samples.
+
+    """
+
+    summary: ClassVar[Literal["mean", "mean_unit"] | None] = None
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether references must keep their samples (``keep_samples=True``) to be compared with."""
+        return self.summary is None
 
     @property
     def name(self) -> str:
@@ -47,6 +61,8 @@ class LinearSimilarity(Similarity):
 class Cosine(LinearSimilarity):
     """z·r / (‖z‖ ‖r‖)."""
 
+    summary = "mean_unit"
+
     def features(self, representations: Tensor) -> Tensor:
         """Unit vectors; a zero representation has no direction and is an error."""
         return representations / self._norms(representations)
@@ -69,6 +85,8 @@ class Cosine(LinearSimilarity):
 @dataclass(frozen=True)
 class Dot(LinearSimilarity):
     """z·r."""
+
+    summary = "mean"
 
     def features(self, representations: Tensor) -> Tensor:
         """The representations themselves."""

@@ -13,7 +13,22 @@ import torch
 from PIL import Image
 
 import cocoax
-from cocoax.app.drawing import GRIDS, LONGEST, PALETTES, VISIBLE, Map, Reading, View, data_uri, draw, limit_of, read
+from cocoax.app.drawing import (
+    GRIDS,
+    LONGEST,
+    PALETTES,
+    VISIBLE,
+    Map,
+    Reading,
+    View,
+    card,
+    curve_plot,
+    draw,
+    jpeg_uri,
+    limit_of,
+    read,
+)
+from tests.app.colours import encoder, flag
 
 
 def make(values: Any, error: Any = None, **options: Any) -> cocoax.Attribution:
@@ -186,7 +201,23 @@ def test_view__cells() -> None:
     assert [View(grid=grid).cells for grid in GRIDS] == [0, 7, 14, 28]
 
 
-def test_data_uri__is_a_picture() -> None:
-    start, data = data_uri(Image.new("RGBA", (30, 20), "red")).split(",")
+def test_jpeg_uri__is_a_picture() -> None:
+    start, data = jpeg_uri(Image.new("RGBA", (30, 20), "red")).split(",")
     assert start == "data:image/jpeg;base64"
     assert Image.open(io.BytesIO(base64.b64decode(data))).size == (30, 20)
+
+
+# --- files and curves -------------------------------------------------------------------------------------------------
+
+
+def test_card__is_a_png() -> None:
+    (answer,) = cocoax.ask(encoder(), flag(), cocoax.Question("red", "blue"), cocoax.Rise(samples=48, grid=4))
+    image = Image.open(io.BytesIO(card(answer, View(), 0.1, True)))
+    assert image.format == "PNG"
+    assert min(image.size) > 500
+
+
+def test_curve_plot__is_a_picture() -> None:
+    curve = cocoax.Curve(torch.linspace(0, 1, 5), torch.rand(5, generator=torch.Generator().manual_seed(0)))
+    both = [{"insertion": curve, "deletion": curve}] * 2
+    assert curve_plot([("a $1 question " * 9, both)]).startswith("data:image/jpeg;base64,")

@@ -1,16 +1,21 @@
-"""The page as it is served: what can be fetched from it, and what cannot."""
+"""The page as it is served: what can be fetched from it and what cannot, and what is left when it ends."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import urllib.error
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from cocoax.app import MEGABYTES
+from cocoax.app import MEGABYTES, Page, launch, server
+from cocoax.app.server import theme
+from tests.app.colours import encoder
 
 
 def fetch(url: str, data: bytes | None = None, kind: str = "application/json") -> tuple[int, bytes]:
@@ -87,3 +92,64 @@ def test_encoder__cannot_be_chosen_by_a_visitor(address: str) -> None:
     photos = {"on_photo", "on_sample", "on_refused", "on_more", "on_stop", "on_leave"}
     questions = {"on_ask", "on_dropped", "on_removed", "on_too_large", "on_compare"}
     assert events == photos | questions | {"on_view", "on_point", "on_curves", "on_download"}
+
+
+# --- launching --------------------------------------------------------------------------------------------------------
+
+VARIABLES = ("GRADIO_TEMP_DIR", "COCOAX_CACHE")
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One variable is set and one is not; what is served is not, but its folder is noted."""
+    folders: list[str] = []
+    monkeypatch.setenv("COCOAX_CACHE", "mine")
+    monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
+
+    def serve(made: Page, *_options: Any) -> str:
+        folders.append(str(made.folder))
+        assert {os.environ[name] for name in VARIABLES} == {str(made.folder)}
+        return "http://127.0.0.1:1/"
+
+    monkeypatch.setattr(server, "_serve", serve)
+    monkeypatch.setattr(server, "Page", lambda studio, folder: SimpleNamespace(folder=folder, blocks=gone()))
+    return folders
+
+
+def gone() -> Any:
+    return SimpleNamespace(close=lambda **_options: None, block_thread=lambda: None)
+
+
+def restored(folders: list[str]) -> bool:
+    return [os.environ.get(name) for name in VARIABLES] == [None, "mine"] and not Path(folders[0]).exists()
+
+
+def test_launch__environment_is_restored_on_close(served: list[str]) -> None:
+    made, _ = launch(encoder(), wait=False)
+    assert Path(served[0]).is_dir()
+    assert not restored(served)
+    Page.close(made)
+    assert restored(served)
+
+
+def test_launch__environment_is_restored_after_waiting(served: list[str]) -> None:
+    launch(encoder())
+    assert restored(served)
+
+
+def test_launch__environment_is_restored_on_failure(served: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(made: Page, *_options: Any) -> str:
+        served.append(str(made.folder))
+        raise OSError("Cannot find empty port")
+
+    monkeypatch.setattr(server, "_serve", fail)
+    with pytest.raises(OSError, match="Cannot find empty port"):
+        launch(encoder())
+    assert restored(served)
+
+
+def test_theme__has_no_fonts_from_elsewhere() -> None:
+    made = theme()
+    assert not made._stylesheets
+    assert "url(http" not in made._get_theme_css().replace("'", "").replace('"', "")
+    assert "@import" not in made._get_theme_css()

@@ -14,12 +14,11 @@ import torch
 from PIL import Image
 
 import cocoax
-from cocoax import questions
 from tests.commands.test_cli import invoke, plain_output, run_main  # noqa: F401 (a fixture)
 from tests.conftest import SmallNet
 from tests.data.test_annotated import write_coco
-from tests.questions.test_asking import Words, picture, two_towers
 from tests.studies.test_augmentations import small
+from tests.towers import Words, picture, two_towers
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +31,6 @@ def closed_figures() -> Iterator[None]:
 def towers(monkeypatch: pytest.MonkeyPatch) -> cocoax.Encoder:
     """A small encoder under the name of the starter."""
     encoder = two_towers()
-    questions._captions.clear()
     load = cocoax.load
     monkeypatch.setattr(cocoax, "load", lambda name: encoder if name == "starter" else load(name))
     return encoder

@@ -8,7 +8,7 @@ from PIL import Image
 
 from cocoax.data.augmentations import AUGMENTATIONS, augmented, colour_jitter, cutout, resized_crop
 from cocoax.seeding import stream
-from tests.questions.test_asking import picture
+from tests.towers import picture
 
 PICTURE = picture(3, 60)
 

@@ -10,7 +10,9 @@ import torch
 import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders.load.sentence import load_hf_text
-from cocoax.questions.matching import ask_text
+from cocoax.questions.matching import explain_text
+from cocoax.similarity import Similarity, get_similarity
+from tests.similarities import Overlap, Signs
 from tests.tiny import save_bert
 
 QUERY, DOCUMENT, OTHERS = "red car", "The violinist parked her car.", ["a big dog", "the cat behind the house"]
@@ -83,14 +85,23 @@ def test_explain_match__encoder_without_texts(encoder: TextEncoder, tmp_path: Pa
         cocoax.explain_match(cocoax.Encoder(torch.nn.Flatten()), "a", "b")
 
 
-def test_ask_text__one_run_for_all_parts(encoder: TextEncoder) -> None:
+def test_explain_text__one_run_for_all_parts(encoder: TextEncoder) -> None:
     corpus, foil = encoder.reference(["a cat"]), encoder.reference(["a dog"])
     calls: list[int] = []
     handle = encoder.owner.register_forward_hook(lambda *_: calls.append(1))  # type: ignore[union-attr]
     try:
-        ask_text(encoder, DOCUMENT, corpus, foil, method=cocoax.Occlusion())
+        explain_text(encoder, DOCUMENT, corpus, foil, method=cocoax.Occlusion())
         with_foil = len(calls)
-        ask_text(encoder, DOCUMENT, corpus, method=cocoax.Occlusion())
+        explain_text(encoder, DOCUMENT, corpus, method=cocoax.Occlusion())
     finally:
         handle.remove()
     assert len(calls) == 2 * with_foil
+
+
+@pytest.mark.parametrize("similarity", ["rbf", Signs(), Overlap()])
+def test_explain_match__similarity_that_needs_samples(similarity: str | Similarity, encoder: TextEncoder) -> None:
+    match = cocoax.explain_match(encoder, QUERY, DOCUMENT, OTHERS, method=cocoax.Occlusion(), similarity=similarity)
+    own = encoder.represent([QUERY, DOCUMENT, *OTHERS])
+    expected = get_similarity(similarity).pairwise(own[:1], own[1:])[0].tolist()
+    assert [match.similarity, *match.others] == pytest.approx(expected, abs=1e-5)
+    assert match.query.score == pytest.approx(expected[0] - sum(expected[1:]) / len(OTHERS), abs=1e-5)

@@ -17,7 +17,7 @@ import cocoax
 from cocoax.data.augmentations import AUGMENTATIONS, augmented
 from cocoax.studies.augmentations import explain_augmentations, plot_augmentations, write_augmentations
 from tests.conftest import SmallNet
-from tests.questions.test_asking import picture
+from tests.towers import picture
 
 RISE = cocoax.Rise(samples=20, grid=4)
 

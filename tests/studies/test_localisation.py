@@ -12,7 +12,7 @@ import cocoax
 from cocoax.data import caption, cifar100
 from cocoax.studies.localisation import explain_localisation, plot_localisation
 from tests.conftest import SmallNet
-from tests.questions.test_asking import picture, two_towers
+from tests.towers import picture, two_towers
 
 RISE = cocoax.Rise(samples=20, grid=4)
 

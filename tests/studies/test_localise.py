@@ -33,7 +33,7 @@ from cocoax.studies.localise import (
 )
 from tests.conftest import SmallNet
 from tests.data.test_annotated import random_mask
-from tests.questions.test_asking import picture, two_towers
+from tests.towers import picture, two_towers
 
 
 def random_map(seed: int, levels: int | None = None) -> np.ndarray:

@@ -15,8 +15,8 @@ from cocoax.studies import NAMES, reproduce
 from cocoax.studies.reproduce import STUDIES, class_numbers, options_of, run_localisation, run_study
 from cocoax.studies.sampling import draw
 from cocoax.studies.study import PRESETS
-from tests.questions.test_asking import picture, two_towers
 from tests.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
+from tests.towers import picture, two_towers
 
 mpl.use("Agg")
 

@@ -1,9 +1,12 @@
-"""The page's pictures: drawn with NumPy and Pillow in a few milliseconds, in the colours of :mod:`cocoax.plots`."""
+"""The page's pictures, in the colours of :mod:`cocoax.plots`.
+
+Maps are drawn with NumPy and Pillow, in a few milliseconds; curves and what is downloaded with Matplotlib.
+"""
 
 from __future__ import annotations
 
-import base64
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,9 +15,10 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.nn import functional as F
 
-from cocoax.attribution import Attribution
+from cocoax import Answer, Attribution, Curve
 from cocoax.inputs.images import WHOLE
-from cocoax.plots import COLOURS, colour_scale
+from cocoax.plots import COLOURS, colour_scale, question
+from cocoax.report import data_uri, png
 
 LONGEST = 720  # pixels of a picture on the page
 VISIBLE = 0.1  # of the colour scale: a value below this can hardly be told from white
@@ -52,9 +56,9 @@ class View:
     def __post_init__(self) -> None:
         if isinstance(self.opacity, bool) or not isinstance(self.opacity, int | float) or not 0 <= self.opacity <= 1:
             raise ValueError(f"The opacity must lie between 0 and 1. Got {self.opacity!r} instead.")
-        for what, value, known in (("colours", self.palette, PALETTES), ("grid", self.grid, GRIDS)):
+        for option, value, known in (("colours", self.palette, PALETTES), ("grid", self.grid, GRIDS)):
             if value not in known:
-                raise ValueError(f"The {what} must be one of {', '.join(known)}. Got {value!r} instead.")
+                raise ValueError(f"The {option} must be one of {', '.join(known)}. Got {value!r} instead.")
 
     @property
     def cells(self) -> int:
@@ -74,7 +78,7 @@ class Map:
 
     @classmethod
     def of(cls, attribution: Attribution, cells: int = 0) -> Map:
-        """The map of an attribution, averaged over cells if there are any."""
+        """Return the map of an attribution, averaged over cells if there are any."""
 
         def pooled(values: Tensor) -> np.ndarray:
             size = (min(cells, values.shape[0]), min(cells, values.shape[1]))
@@ -85,7 +89,7 @@ class Map:
         return cls(pooled(attribution.values) - attribution.neutral, None if error is None else pooled(error))
 
     def uncertain(self, limit: float) -> np.ndarray:
-        """Where it is not known whether there is anything: zero lies within two standard errors, and so does a visible value.
+        """Return where it is not known whether there is anything: within two standard errors lie zero and a visible value.
 
         Zero regions are different: there, all that lies within two standard errors is too small to be seen.
         """
@@ -97,20 +101,20 @@ class Map:
 
 
 def limit_of(attribution: Attribution, cells: int = 0) -> tuple[float, bool]:
-    """Where the colour scale ends, and whether that cuts off a few extreme values."""
+    """Return where the colour scale ends, and whether that cuts off a few extreme values."""
     return colour_scale(Map.of(attribution, cells).shown)
 
 
 @lru_cache
 def colours(palette: str) -> np.ndarray:
-    """The 256 colours of a palette, ``[256, 3]`` in 0..255."""
+    """Return the 256 colours of a palette, ``[256, 3]`` in 0..255."""
     import matplotlib
 
     return np.asarray(matplotlib.colormaps[PALETTES[palette].colours](np.arange(256)))[:, :3] * 255
 
 
 def draw(attribution: Attribution, view: View, limit: float) -> Image.Image:
-    """The map over its picture: colours for values, hatching where they are uncertain, a veil over what was not seen."""
+    """Draw the map over its picture: colours for values, hatching where they are uncertain, a veil over what was not seen."""
     assert attribution.picture is not None
     picture = Image.fromarray(attribution.picture.numpy())
     picture = ImageOps.contain(picture, (LONGEST, LONGEST), Image.Resampling.BILINEAR)
@@ -151,7 +155,7 @@ class Reading:
 
 
 def read(attribution: Attribution, place: tuple[float, float], view: View, limit: float) -> Reading:
-    """The value and standard error at a place of the picture (fractions from left and top)."""
+    """Return the value and standard error at a place of the picture (fractions from left and top)."""
     left, top, right, bottom = attribution.box
     x, y = (place[0] - left) / (right - left), (place[1] - top) / (bottom - top)
     if not (0 <= x < 1 and 0 <= y < 1):
@@ -163,8 +167,62 @@ def read(attribution: Attribution, place: tuple[float, float], view: View, limit
     return Reading(float(map_.shown[at]), error, bool(map_.uncertain(limit)[at]))
 
 
-def data_uri(image: Image.Image, quality: int = 88) -> str:
-    """A picture as part of the page, so that nothing has to be served from a folder."""
+def jpeg_uri(image: Image.Image, quality: int = 88) -> str:
+    """Return a picture as part of the page, so that nothing has to be served from a folder."""
     file = io.BytesIO()
     image.convert("RGB").save(file, "JPEG", quality=quality)
-    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
+    return data_uri("image/jpeg", file.getvalue())
+
+
+def curve_plot(measured: Sequence[tuple[str, list[dict[str, Curve]]]]) -> str:
+    """Return the insertion and deletion curves of each answer, beside those of a random order, as part of the page."""
+    from matplotlib.figure import Figure  # not pyplot, which keeps figures in a place that threads share
+
+    kinds = ("insertion", "deletion")
+    plot = Figure(figsize=(8.4, 2.9 * len(measured)), layout="constrained")
+    axes = plot.subplots(len(measured), 2, squeeze=False, sharey="row")
+    for row, (name, (own, random)) in zip(axes, measured, strict=True):
+        for ax, kind in zip(row, kinds, strict=True):
+            for curve, how, label in (
+                (own[kind], {"color": "#b2182b", "lw": 2}, "this map"),
+                (random[kind], {"color": "#888", "lw": 1.2, "ls": "--"}, "random order"),
+            ):
+                ax.plot(100 * curve.x.numpy(), curve.y.numpy(), label=f"{label}, area {curve.auc:+.3f}", **how)
+            ax.set_title(f"{kind.capitalize()}: {_shortened(name, 44)}", fontsize=9, loc="left", parse_math=False)
+            ax.set_xlabel(
+                "% of pixels " + ("put back, hottest first" if kind == "insertion" else "removed, hottest first"), fontsize=8
+            )
+            ax.tick_params(labelsize=8)
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.legend(fontsize=8, frameon=False)
+        row[0].set_ylabel("score", fontsize=8)
+    return jpeg_uri(Image.open(io.BytesIO(png(plot, dpi=130))), 92)
+
+
+def card(answer: Answer, view: View, limit: float, cut: bool) -> bytes:
+    """Return an answer as a PNG to keep: the map as the page shows it, with question, score, scale and key."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+
+    picture = draw(answer.attribution, view, limit)
+    figure = Figure(figsize=(6.4, 6.4 * picture.height / picture.width * 0.86 + 1.1), layout="constrained")
+    ax = figure.subplots()
+    ax.imshow(np.asarray(picture))
+    ax.set_axis_off()
+    ax.set_title(question(answer.attribution), fontsize=11, parse_math=False)
+    palette = PALETTES[view.palette]
+    colour = ScalarMappable(Normalize(-limit, limit), palette.colours)
+    bar = figure.colorbar(colour, ax=ax, fraction=0.046, pad=0.02, extend="both" if cut else "neither")
+    bar.set_label("change in score if kept", fontsize=9)
+    samples = answer.attribution.metadata.get("samples")
+    figure.supxlabel(
+        f"{palette.raises} raises the score, {palette.lowers} lowers it, hatched is not known yet; {samples} samples",
+        fontsize=8,
+    )
+    return png(figure, dpi=150)
+
+
+def _shortened(text: str, most: int) -> str:
+    """Return a text of at most so many characters."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"

@@ -30,7 +30,7 @@ class Guard:
         self.app = app
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Let one request through, or refuse it."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         path = unquote(str(scope["path"]))
@@ -52,22 +52,23 @@ class Guard:
             return await _refuse(send, 400, "The message is not JSON.")
         if isinstance(said, dict) and _names_a_file(said.get("data")):
             return await _refuse(send, 403, "This page takes files through its upload only.")
-        given = [body]
+        unread = [body]
 
         async def again() -> Message:
-            return {"type": "http.request", "body": given.pop(), "more_body": False} if given else await receive()
+            return {"type": "http.request", "body": unread.pop(), "more_body": False} if unread else await receive()
 
         return await self.app(scope, again, send)
 
 
 def _names_a_file(value: Any) -> bool:
-    """Whether Gradio would take something in here for a file: a dictionary that tells its type under ``meta``."""
+    """Return whether Gradio would take something in here for a file: a dictionary that tells its type under ``meta``."""
     if isinstance(value, dict):
         return "meta" in value or any(map(_names_a_file, value.values()))
     return isinstance(value, list) and any(map(_names_a_file, value))
 
 
 async def _refuse(send: Send, status: int, why: str) -> None:
+    """Answer a request with a status and a sentence."""
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": why.encode()})

@@ -1,4 +1,4 @@
-"""What the page does for its visitors; how it looks is the matter of :mod:`cocoax.app.page`.
+"""What the page does for its visitors; how it looks is the matter of :mod:`cocoax.app.parts`.
 
 Every visitor has one photo at a time, its run, and up to two questions. All encoder work goes through two locks (pictures and
 words have a network each), a small piece at a time, so that visitors take turns; answers come from the run alone.
@@ -18,15 +18,14 @@ from typing import Any
 import torch
 from PIL import Image
 
+from cocoax import Answer, Attribution, Curve, Encoder, Explicand, Question, Rise, Run, Side, ask, curves
 from cocoax.app.drawing import View
-from cocoax.attribution import Attribution, Rise, Run
 from cocoax.attribution.rise import relative_error
-from cocoax.encoders import Encoder, Explicand
-from cocoax.evaluation import Curve, curves
 from cocoax.inputs.images import open_image
-from cocoax.questions.asking import Answer, Question, Side, ask
+from cocoax.questions.sides import SEPARATOR, Picture
 
 PANELS = 2  # questions side by side
+MEGABYTES = 20  # the largest upload
 CHUNK = 24  # masked copies encoded before anybody else gets their turn; half a second on two cores
 MORE = 500  # samples that "more" adds
 MOST = 5000  # samples of a run in all
@@ -55,6 +54,11 @@ class Progress:
     running: bool = True
 
 
+def no_pictures() -> dict[str, list[Image.Image]]:
+    """Return the pictures dropped on the two sides of a new question: none."""
+    return {"like": [], "unlike": []}
+
+
 @dataclass(eq=False)
 class Visitor:
     """One visitor's photo, run and questions."""
@@ -68,9 +72,7 @@ class Visitor:
     place: tuple[float, float] | None = None
     questions: list[Question | None] = field(default_factory=lambda: [None] * PANELS)
     answers: list[Answer | None] = field(default_factory=lambda: [None] * PANELS)
-    pictures: list[dict[str, list[Image.Image]]] = field(
-        default_factory=lambda: [{"like": [], "unlike": []} for _ in range(PANELS)]
-    )
+    pictures: list[dict[str, list[Image.Image]]] = field(default_factory=lambda: [no_pictures() for _ in range(PANELS)])
 
 
 class Studio:
@@ -97,12 +99,12 @@ class Studio:
     @property
     def takes_words(self) -> bool:
         """Whether captions can be asked about."""
-        return self.encoder._text is not None
+        return hasattr(self.encoder, "text")
 
     # --- visitors -----------------------------------------------------------------------------------------------------
 
     def visitor(self, key: str) -> Visitor:
-        """The visitor of this key, new or not."""
+        """Return the visitor of this key, new or not."""
         with self._door:
             visitor = self._visitors.setdefault(key, Visitor())
             self._visitors.move_to_end(key)
@@ -112,7 +114,7 @@ class Studio:
         return visitor
 
     def leave(self, key: str) -> None:
-        """A visitor closed the page: what is theirs is dropped, and their run ends."""
+        """Drop all that belongs to a visitor who closed the page, and end their run."""
         with self._door:
             gone = self._visitors.pop(key, None)
             if gone is not None:
@@ -120,7 +122,7 @@ class Studio:
 
     # --- the photo and its run ----------------------------------------------------------------------------------------
 
-    def choose(self, visitor: Visitor, photo: Any) -> None:
+    def choose(self, visitor: Visitor, photo: Picture) -> None:
         """Take a photo (a picture or a file); a run that is under way for another one ends."""
         explicand = self.encoder.explicand(photo)
         with self._door:
@@ -166,7 +168,7 @@ class Studio:
             yield Progress(len(run), visitor.goal, self.error(visitor), running=False)
 
     def error(self, visitor: Visitor) -> float | None:
-        """The largest relative error among the visitor's answers."""
+        """Return the largest relative error among the visitor's answers."""
         errors = [relative_error(answer.attribution) for answer in visitor.answers if answer is not None]
         return max(errors, default=None)
 
@@ -178,7 +180,7 @@ class Studio:
         question = Question(Side(captions(like), pictures["like"]), Side(captions(unlike), pictures["unlike"]))
         if (question.like.captions or question.unlike.captions) and not self.takes_words:
             raise ValueError(f"The encoder {self.encoder.name!r} knows no words; drop pictures instead.")
-        with self._towers([question]):
+        with self._towers(question):
             question.target(self.encoder)  # so that a bad question is told now, whether or not there is a run
         with self._door:
             visitor.questions[panel] = question
@@ -188,7 +190,7 @@ class Studio:
         """Put a question away."""
         with self._door:
             visitor.questions[panel] = visitor.answers[panel] = None
-            visitor.pictures[panel] = {"like": [], "unlike": []}
+            visitor.pictures[panel] = no_pictures()
 
     def answer(self, visitor: Visitor, panel: int | None = None) -> None:
         """Answer the visitor's questions, or one of them, from the run there is; the photo is not encoded again.
@@ -206,40 +208,40 @@ class Studio:
             question = visitor.questions[index]
             if question is None:
                 continue
-            with self._towers([question]):
-                (found,) = ask(self.encoder, run, [question])
+            with self._towers(question):
+                (answer,) = ask(self.encoder, run, [question])
             with self._door:
                 if visitor.run is run and visitor.questions[index] is question:
-                    visitor.answers[index] = found
+                    visitor.answers[index] = answer
 
     def curves(self, visitor: Visitor) -> list[tuple[str, list[dict[str, Curve]]]]:
-        """Insertion and deletion curves of every answer: those of its map, and of pixels in random order beside them."""
+        """Return the insertion and deletion curves of every answer: of its map, and of pixels in random order beside it."""
         run = visitor.run
         if run is None or visitor.explicand is None:
             raise ValueError("There is no run yet; choose a photo first.")
-        found = []
+        measured = []
         for answer in visitor.answers:
             if answer is None:
                 continue
             maps: list[Attribution | torch.Tensor] = [answer.attribution, random_like(answer.attribution)]
-            with self._towers([answer.question]):
+            with self._towers(answer.question):
                 target = answer.question.target(self.encoder)
             with self._pictures:
                 both = curves(self.encoder, run.explicand, maps, target, CURVE_STEPS, run.method.baseline, progress=False)
-            found.append((answer.name, both))
-        return found
+            measured.append((answer.name, both))
+        return measured
 
-    def _towers(self, questions: list[Question]) -> ExitStack:
-        """The locks that answering needs."""
+    def _towers(self, question: Question) -> ExitStack:
+        """Return the locks that answering a question needs, held."""
         held = ExitStack()
-        if any(question.like.images or question.unlike.images for question in questions):
+        if question.like.images or question.unlike.images:
             held.enter_context(self._pictures)
         held.enter_context(self._words)
         return held
 
 
 def reference_picture(path: Path) -> Image.Image:
-    """A dropped picture as it is kept: in memory, since uploads are deleted after a while, and by its name alone."""
+    """Return a dropped picture as it is kept: in memory, since uploads are deleted after a while, and by its name alone."""
     image: Any = open_image(path)
     image.thumbnail((LONGEST, LONGEST), Image.Resampling.BICUBIC)
     image.filename = path.name
@@ -247,16 +249,17 @@ def reference_picture(path: Path) -> Image.Image:
 
 
 def captions(text: str) -> list[str]:
-    """The captions in what was typed: one per line, or separated by " / "."""
-    return [part.strip() for line in text.splitlines() for part in line.split(" / ") if part.strip(" /")]
+    """Return the captions in what was typed: one per line, or separated by " / "."""
+    return [part.strip() for line in text.splitlines() for part in line.split(SEPARATOR) if part.strip(" /")]
 
 
 def random_like(attribution: Attribution) -> torch.Tensor:
-    """A map of the same size whose pixels are in random, repeatable order."""
+    """Return a map of the same size whose pixels are in random, repeatable order."""
     return torch.rand(attribution.values.shape, generator=torch.Generator().manual_seed(0))
 
 
 def _forget(visitor: Visitor) -> None:
+    """Drop a visitor's photo, run and answers, and end the run."""
     visitor.job += 1
     visitor.explicand = visitor.run = None
     visitor.answers = [None] * PANELS

@@ -17,7 +17,7 @@ from cocoax.attribution import IntegratedGradients, KernelShap, Method, Occlusio
 from cocoax.encoders import TextEncoder, load
 from cocoax.highlight import to_rich
 from cocoax.inputs.words import check_features
-from cocoax.questions.matching import Side, ask_text, explain_match
+from cocoax.questions.matching import ExplainedText, explain_match, explain_text
 from cocoax.report import Section, write_report
 
 HOW = (
@@ -38,7 +38,7 @@ def answer(
     method: str = "rise",
     samples: int = 500,
     seed: int = 0,
-) -> dict[str, Side]:
+) -> dict[str, ExplainedText]:
     """The answer, or both sides of a match, by heading."""
     if not text.strip():
         raise ValueError("The text is empty; write at least one word.")
@@ -62,7 +62,7 @@ def answer(
             return {"The query": found.query_side, "The document": found.document_side}
         corpus = tower.reference(list(like), progress=False)
         foil = tower.reference(list(unlike), progress=False) if unlike else None
-        return {"The text": ask_text(tower, text, corpus, foil, method=how)}
+        return {"The text": explain_text(tower, text, corpus, foil, method=how)}
 
 
 def _method(name: str, samples: int, seed: int, removal: str | None) -> Method:
@@ -78,7 +78,7 @@ def _method(name: str, samples: int, seed: int, removal: str | None) -> Method:
     raise ValueError(f"No method is called {name!r}; known are rise, kernel-shap, occlusion and integrated-gradients.")
 
 
-def print_side(console: Console, heading: str, side: Side, most: int = 8) -> None:
+def print_side(console: Console, heading: str, side: ExplainedText, most: int = 8) -> None:
     """The text in colour, its score in parts, and the words that count most for and against."""
     console.print(f"[bold]{escape(heading)}[/]: {escape(side.attribution.name)}", highlight=False)
     console.print(Padding(to_rich(side.attribution), (1, 2)), highlight=False)
@@ -95,7 +95,7 @@ def print_side(console: Console, heading: str, side: Side, most: int = 8) -> Non
         console.print(f"The last {left_out} tokens of the text were left out: the encoder takes no more.", highlight=False)
 
 
-def _table(side: Side, most: int | None = None) -> tuple[list[str], list[list[str]]]:
+def _table(side: ExplainedText, most: int | None = None) -> tuple[list[str], list[list[str]]]:
     """Words by the size of their values, with standard errors and parts where there are some."""
     whole = side.attribution
     assert whole.tokens is not None
@@ -115,7 +115,7 @@ def _table(side: Side, most: int | None = None) -> tuple[list[str], list[list[st
     return header, rows
 
 
-def write_answers(folder: Path, sides: Mapping[str, Side]) -> list[Path]:
+def write_answers(folder: Path, sides: Mapping[str, ExplainedText]) -> list[Path]:
     """An HTML report and the numbers as JSON; returns the files."""
     sections = []
     for heading, side in sides.items():
@@ -129,7 +129,7 @@ def write_answers(folder: Path, sides: Mapping[str, Side]) -> list[Path]:
     return [page, plain]
 
 
-def _numbers(side: Side) -> dict[str, Any]:
+def _numbers(side: ExplainedText) -> dict[str, Any]:
     whole = side.attribution
     return {
         "question": whole.name,

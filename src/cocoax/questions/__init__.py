@@ -1,8 +1,24 @@
 """Questions in words and pictures, why texts match, and where a map is hottest."""
 
-from cocoax.questions.asking import Answer, Question, Side, ask
-from cocoax.questions.matching import Match, explain_match
+from cocoax.questions.answers import Answer, Rival
+from cocoax.questions.asking import ask
+from cocoax.questions.matching import ExplainedText, Match, explain_match, explain_text
+from cocoax.questions.question import Question
 from cocoax.questions.regions import Region, top_regions
 from cocoax.questions.report import write_answers
+from cocoax.questions.sides import Side
 
-__all__ = ["Answer", "Match", "Question", "Region", "Side", "ask", "explain_match", "top_regions", "write_answers"]
+__all__ = [
+    "Answer",
+    "ExplainedText",
+    "Match",
+    "Question",
+    "Region",
+    "Rival",
+    "Side",
+    "ask",
+    "explain_match",
+    "explain_text",
+    "top_regions",
+    "write_answers",
+]

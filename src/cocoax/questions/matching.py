@@ -1,22 +1,21 @@
-"""Why two texts match: questions about one text, and about both sides of a match."""
+"""Why two texts match: which words of either make them similar."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cocoax.attribution import Attribution, Method, Rise
 from cocoax.encoders import Encoder, TextEncoder
 from cocoax.references import Reference
-from cocoax.similarity import Similarity
+from cocoax.similarity import Similarity, get_similarity
 from cocoax.targets import similarity_to
 
 SAMPLES = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class ExplainedText:
     """One text explained: its attribution, and the two parts that it is the difference of.
 
     Attributes:
@@ -50,8 +49,8 @@ class Match:
 
     """
 
-    query_side: Side
-    document_side: Side
+    query_side: ExplainedText
+    document_side: ExplainedText
     similarity: float
     others: tuple[float, ...]
 
@@ -70,28 +69,33 @@ class Match:
         return f"Match(similarity {self.similarity:+.3f}, query: {top[0]}; document: {top[1]})"
 
     def html(self) -> str:
-        """Both texts with their words in colour, as an HTML fragment."""
+        """Return both texts with their words in colour, as an HTML fragment."""
         return self.query.html() + self.document.html()
 
     _repr_html_ = html
 
 
-def ask_text(
+def explain_text(
     encoder: Encoder,
     text: str,
-    like: Reference,
-    unlike: Reference | None = None,
+    corpus: Reference,
+    foil: Reference | None = None,
     *,
     method: Method | None = None,
     similarity: str | Similarity = "cosine",
     progress: bool | None = None,
-) -> Side:
-    """Which words of a text make it similar to some things, rather than to others; one run for the answer and its parts."""
-    corpus = similarity_to(like, similarity)
-    foil = None if unlike is None else similarity_to(unlike, similarity)
-    targets = [corpus] if foil is None else [corpus - foil, corpus, foil]
-    answers = (Rise(samples=SAMPLES) if method is None else method).explain(encoder, text, targets, progress=progress)
-    return Side(answers[0], answers[0] if foil is None else answers[1], None if foil is None else answers[2])
+) -> ExplainedText:
+    """Explain which words of a text make it similar to some things, rather than to others.
+
+    Without a ``method`` it is :class:`cocoax.Rise` with 500 samples; one run gives the attribution and both of its parts.
+    """
+    method = Rise(samples=SAMPLES) if method is None else method
+    like = similarity_to(corpus, similarity)
+    if foil is None:
+        attribution = method.explain(encoder, text, like, progress=progress)
+        return ExplainedText(attribution, attribution, None)
+    unlike = similarity_to(foil, similarity)
+    return ExplainedText(*method.explain(encoder, text, [like - unlike, like, unlike], progress=progress))
 
 
 def explain_match(
@@ -105,7 +109,7 @@ def explain_match(
     documents: Encoder | None = None,
     progress: bool | None = None,
 ) -> Match:
-    """Why a document matched a query, rather than some others.
+    """Explain why a document matched a query, rather than some others.
 
     Args:
         encoder: a text encoder, or one with a text tower.
@@ -119,23 +123,33 @@ def explain_match(
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    encoder = _text_tower(encoder)
-    documents = encoder if documents is None else _text_tower(documents)
-    others = [rather_than] if isinstance(rather_than, str) else list(rather_than)
-    found = documents.reference([document], name="the document", progress=False)
-    asked = encoder.reference([query], name="the query", progress=False)
-    each = [documents.reference([other], name="another", progress=False) for other in others]
-    foil = each[0].merge(*each[1:], name="the other documents" if len(each) > 1 else "the other document") if each else None
-    options: dict[str, Any] = {"method": method, "similarity": similarity, "progress": progress}
-    own = asked.mean.float()[None]  # of one text, so its representation
-    scores = [float(similarity_to(one, similarity).score(own)[0]) for one in (found, *each)]
+    queries = _text_tower(encoder)
+    documents = queries if documents is None else _text_tower(documents)
+    rather_than = [rather_than] if isinstance(rather_than, str) else rather_than
+    keep = get_similarity(similarity).needs_samples
+
+    def reference(tower: Encoder, text: str, name: str) -> Reference:
+        return tower.reference([text], name=name, keep_samples=keep, progress=False)
+
+    matched = reference(documents, document, "the document")
+    searched = reference(queries, query, "the query")
+    others = [reference(documents, other, "another") for other in rather_than]
+    plural = "s" if len(others) > 1 else ""
+    foil = others[0].merge(*others[1:], name=f"the other document{plural}") if others else None
+    own = searched.mean.float()[None]  # of one text, so its representation
+    scores = [float(similarity_to(each, similarity).score(own)[0]) for each in (matched, *others)]
+
+    def explained(tower: Encoder, text: str, corpus: Reference) -> ExplainedText:
+        return explain_text(tower, text, corpus, foil, method=method, similarity=similarity, progress=progress)
+
     return Match(
-        query_side=ask_text(encoder, query, found, foil, **options),
-        document_side=ask_text(documents, document, asked, foil, **options),
+        query_side=explained(queries, query, matched),
+        document_side=explained(documents, document, searched),
         similarity=scores[0],
         others=tuple(scores[1:]),
     )
 
 
 def _text_tower(encoder: Encoder) -> Encoder:
+    """Return a text encoder as it is, or the text tower of an encoder of pictures."""
     return encoder if isinstance(encoder, TextEncoder) else encoder.text

@@ -44,14 +44,18 @@ class Region:
         """The share in words."""
         return f"{self.share:.0%}" if self.share >= 0.005 else "<1%"
 
+    @property
+    def change(self) -> str:
+        """The value in words, with its standard error: ``+0.2 ± 0.01``."""
+        return f"{self.value:+.3g}" + ("" if self.standard_error is None else f" ± {self.standard_error:.2g}")
+
     def __str__(self) -> str:
-        error = "" if self.standard_error is None else f" ± {self.standard_error:.2g}"
         doubt = "" if self.certain else ", which may be nothing"
-        return f"{self.place}, {self.percent} of the picture: {self.value:+.3g}{error}{doubt}"
+        return f"{self.place}, {self.percent} of the picture: {self.change}{doubt}"
 
 
 def top_regions(attribution: Attribution, count: int = 3, *, lowering: bool = False) -> list[Region]:
-    """The parts of the picture that raise the target most (or lower it most), strongest first.
+    """Return the parts of the picture that raise the target most (or lower it most), strongest first.
 
     A region is a connected set of pixels above half of the map's peak. Which pixels those are is decided on a slightly
     smoothed map, so that a method that speckles has regions too; the values are those of the map itself.
@@ -66,13 +70,14 @@ def top_regions(attribution: Attribution, count: int = 3, *, lowering: bool = Fa
     if not peak > 0:
         return []
     labels, number = ndimage.label(signed >= peak / 2, structure=np.ones((3, 3)))
-    found = [labels == index for index in range(1, number + 1)]
-    found = [inside for inside in found if inside.mean() >= _LEAST] or [max(found, key=np.sum)]
-    found.sort(key=lambda inside: float(signed[inside].sum()), reverse=True)
-    return [_region(attribution, shown, inside) for inside in found[:count]]
+    spots = [labels == index for index in range(1, number + 1)]
+    spots = [inside for inside in spots if inside.mean() >= _LEAST] or [max(spots, key=np.sum)]
+    spots.sort(key=lambda inside: float(signed[inside].sum()), reverse=True)
+    return [_region(attribution, shown, inside) for inside in spots[:count]]
 
 
 def _region(attribution: Attribution, shown: np.ndarray, inside: np.ndarray) -> Region:
+    """Return the region of the pixels that are ``inside`` of it; ``shown`` is the map relative to neutral."""
     left, top, right, bottom = attribution.box
     rows, columns = np.nonzero(inside)
     height, width = inside.shape
@@ -95,7 +100,7 @@ def _region(attribution: Attribution, shown: np.ndarray, inside: np.ndarray) -> 
 
 
 def _words(x: float, y: float, box: Box) -> str:
-    """Which ninth of the picture a place lies in; the side does not count in a direction that the box fills."""
+    """Return which ninth of the picture a place lies in; the side does not count in a direction that the box fills."""
     left, top, right, bottom = box
     row = "" if bottom - top > _WIDE else ("upper", "middle", "lower")[min(int(y * 3), 2)]
     column = "" if right - left > _WIDE else ("left", "middle", "right")[min(int(x * 3), 2)]

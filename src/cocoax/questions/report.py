@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 from cocoax.plots import overlay, panel
-from cocoax.questions.asking import Answer
-from cocoax.questions.regions import Region
+from cocoax.questions.answers import Answer
 from cocoax.report import Section, write_report
+from cocoax.storage import write_text
 
 
 def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> list[Path]:
@@ -27,61 +27,52 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
         raise ValueError("There are 0 answers to write; ask at least one question.")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    time = next(number for number in count(1) if not (folder / f"report{_ending(number)}.html").exists())
+    endings = chain([""], (f"-{time}" for time in count(2)))
+    ending = next(ending for ending in endings if not (folder / f"report{ending}.html").exists())
     files = []
     sections = []
     for number, answer in enumerate(answers, 1):
-        stem = folder / f"{number}-{_slug(answer.name)}{_ending(time)}"
+        stem = f"{number}-{_slug(answer.name)}{ending}"
         figure = overlay(answer.attribution).get_figure(root=True)
         assert figure is not None
-        files += [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.safetensors")]
+        files += [folder / f"{stem}.png", folder / f"{stem}.safetensors"]
         figure.savefig(files[-2], dpi=150)
         plt.close(figure)
         answer.attribution.save(files[-1])
         sections.append(_answer_section(answer))
-    json_file = folder / f"answers{_ending(time)}.json"
-    json_file.write_text(json.dumps({"title": title, "answers": [one.describe() for one in answers]}), encoding="utf-8")
-    report = write_report(folder / f"report{_ending(time)}.html", title, sections)
+    content = {"title": title, "answers": [answer.describe() for answer in answers]}
+    json_file = write_text(folder / f"answers{ending}.json", json.dumps(content))
+    report = write_report(folder / f"report{ending}.html", title, sections)
     for section in sections:
         plt.close(section.figure)
     return [report, json_file, *files]
 
 
-def _ending(time: int) -> str:
-    return "" if time == 1 else f"-{time}"
-
-
 def region_rows(answer: Answer) -> list[list[str]]:
-    """What raises and what lowers the score most, as rows of a table: effect, place, share, value."""
+    """Return what raises and what lowers the score most, as rows of a table: effect, place, share, value."""
     return [
-        [effect, *_region_cells(one)]
-        for effect, found in (("raises", answer.regions), ("lowers", answer.against))
-        for one in found
+        [effect, region.place, region.percent, region.change + ("" if region.certain else " (may be nothing)")]
+        for effect, regions in (("raises", answer.regions), ("lowers", answer.against))
+        for region in regions
     ]
 
 
-def _region_cells(region: Region) -> list[str]:
-    error = "" if region.standard_error is None else f" ± {region.standard_error:.2g}"
-    doubt = "" if region.certain else " (may be nothing)"
-    return [region.place, region.percent, f"{region.value:+.3g}{error}{doubt}"]
-
-
 def _answer_section(answer: Answer) -> Section:
-    one = answer.attribution
-    method, samples = one.metadata.get("method", ""), one.metadata.get("samples")
+    """Return the part of the report that is about one answer."""
+    metadata = answer.attribution.metadata
+    method, samples = metadata.get("method", ""), metadata.get("samples")
     parts = [f"Score {answer.split()}.", compare(answer), f"By {method}{f', {samples} samples' if samples else ''}."]
     text = " ".join(part for part in parts if part) + (
         " Red raises the score, blue lowers it, white makes no difference. Values are means over a region, relative to a "
         "part that makes no difference; ± is one standard error, at most."
     )
-    return Section(
-        answer.name, text, panel([one], titles=["heat map"]), ("", "region", "of the picture", "value"), region_rows(answer)
-    )
+    heat_map = panel([answer.attribution], titles=["heat map"])
+    return Section(answer.name, text, heat_map, ("", "region", "of the picture", "value"), region_rows(answer))
 
 
 def compare(answer: Answer, most: int = 5) -> str:
-    """How similar the picture is to the captions in play, in a sentence; empty if there is nothing to compare."""
-    captions = [rival for rival in answer.comparison if rival.is_caption]
+    """Return how similar the picture is to the captions in play, in a sentence; empty if there is nothing to compare."""
+    captions = answer.captions
     if len(captions) < 2:
         return ""
     first = ", ".join(f"{rival.name} {rival.score:+.3f}" for rival in captions[:most])
@@ -92,5 +83,5 @@ def compare(answer: Answer, most: int = 5) -> str:
 
 
 def _slug(text: str) -> str:
-    """Text as a file name."""
+    """Return a text as a file name."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:80].rstrip("-") or "question"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-import torch
-from PIL import Image
 
 import cocoax
-from cocoax.app import page
+from cocoax import Answer
+from cocoax.app import parts
 from cocoax.app.drawing import Reading, View
 from cocoax.app.studio import Progress, Studio, Visitor, reference_picture
-from cocoax.questions.asking import Answer
 from tests.app.colours import encoder, flag
 
 
@@ -41,13 +38,13 @@ def answer_of(visitor: Visitor, panel: int = 0) -> Answer:
 
 
 def test_figure__has_map_scale_and_score(visitor: Visitor) -> None:
-    shown = page.figure(visitor, 0)
+    shown = parts.figure(visitor, 0)
     answer = answer_of(visitor)
     assert 'src="data:image/jpeg;base64,' in shown
     assert "<b>red</b> <i>rather than</i> <b>blue / green</b>" in shown
-    assert page.number(answer.score) in shown
-    assert page.number(answer.corpus_score) in shown
-    limit, _ = page.scale_of(visitor, 0)
+    assert parts.number(answer.score) in shown
+    assert parts.number(answer.corpus_score) in shown
+    limit, _ = parts.scale_of(visitor, 0)
     assert f"<span>−{limit:.2g}</span><span>0</span><span>+{limit:.2g}</span>" in shown
     assert "Similarity of the whole photo" in shown
     assert "Click on the picture" in shown
@@ -55,15 +52,15 @@ def test_figure__has_map_scale_and_score(visitor: Visitor) -> None:
 
 
 def test_figure__before_anything(visitor: Visitor) -> None:
-    assert "Choose a photo to begin" in page.figure(Visitor(), 0)
-    assert "Write a question above" in page.figure(visitor, 1)
+    assert "Choose a photo to begin" in parts.figure(Visitor(), 0)
+    assert "Write a question above" in parts.figure(visitor, 1)
     visitor.run = visitor.answers[0] = None
-    assert "Looking at the photo" in page.figure(visitor, 0)
+    assert "Looking at the photo" in parts.figure(visitor, 0)
 
 
 def test_figure__reads_a_place(visitor: Visitor) -> None:
     visitor.place = (0.3, 0.5)
-    shown = page.figure(visitor, 0)
+    shown = parts.figure(visitor, 0)
     assert 'class="cx-pin" style="left:30.00%;top:50.00%"' in shown
     answer = answer_of(visitor)
     left, top, right, bottom = answer.attribution.box
@@ -71,18 +68,18 @@ def test_figure__reads_a_place(visitor: Visitor) -> None:
     value = float(answer.attribution.values[row, column]) - answer.attribution.neutral
     assert answer.attribution.standard_error is not None
     error = float(answer.attribution.standard_error[row, column])
-    assert f'This place: <b class="cx-number">{page.number(value, error)}' in shown
+    assert f'This place: <b class="cx-number">{parts.number(value, error)}' in shown
 
 
 def test_figure__message_is_beside_the_old_answer(visitor: Visitor) -> None:
-    shown = page.figure(visitor, 0, "That <b>went</b> wrong.")
+    shown = parts.figure(visitor, 0, "That <b>went</b> wrong.")
     assert '<p class="cx-notice" role="alert">That &lt;b&gt;went&lt;/b&gt; wrong.</p>' in shown
     assert "cx-map" in shown
 
 
 def test_figure__text_cannot_become_markup(studio: Studio, visitor: Visitor) -> None:
     studio.ask(visitor, 0, "<img src=x onerror=alert(1)> ${alert(1)} {{x}}", "")
-    shown = page.figure(visitor, 0)
+    shown = parts.figure(visitor, 0)
     assert "<img src=x" not in shown
     assert "${" not in shown
     assert "{{" not in shown
@@ -90,20 +87,20 @@ def test_figure__text_cannot_become_markup(studio: Studio, visitor: Visitor) -> 
 
 def test_scale__one_for_both(studio: Studio, visitor: Visitor) -> None:
     studio.ask(visitor, 1, "red", "")
-    own = [page.scale_of(visitor, panel)[0] for panel in range(2)]
+    own = [parts.scale_of(visitor, panel)[0] for panel in range(2)]
     assert own[0] != own[1]
     visitor.view = View(same_scale=True)
-    assert [page.scale_of(visitor, panel)[0] for panel in range(2)] == [max(own)] * 2
+    assert [parts.scale_of(visitor, panel)[0] for panel in range(2)] == [max(own)] * 2
 
 
 def test_comparison__says_how_many_more(studio: Studio, visitor: Visitor) -> None:
     studio.ask(visitor, 0, "red", " / ".join(f"blue {'green ' * count}" for count in range(8)))
-    assert "and 3 more" in page.comparison(answer_of(visitor))
+    assert "and 3 more" in parts.comparison(answer_of(visitor))
 
 
 def test_legend__names_the_colours() -> None:
-    assert "<b>Red</b> raises" in page.legend(View())
-    orange = page.legend(View(palette="Orange and purple"))
+    assert "<b>Red</b> raises" in parts.legend(View())
+    orange = parts.legend(View(palette="Orange and purple"))
     assert "<b>Orange</b> raises" in orange
     assert "<b>Purple</b> lowers" in orange
 
@@ -119,7 +116,7 @@ def test_legend__names_the_colours() -> None:
     ],
 )
 def test_said(reading: Reading, expected: str) -> None:
-    assert expected in page.said(reading)
+    assert expected in parts.in_words(reading)
 
 
 @pytest.mark.parametrize(
@@ -133,66 +130,51 @@ def test_said(reading: Reading, expected: str) -> None:
     ],
 )
 def test_number(value: float, error: float | None, expected: str) -> None:
-    assert page.number(value, error) == expected
+    assert parts.number(value, error) == expected
 
 
 # --- the photo --------------------------------------------------------------------------------------------------------
 
 
 def test_status__running_stopped_finished(visitor: Visitor) -> None:
-    running = page.status(visitor, Progress(24, 48, 0.31, 12.4))
+    running = parts.status(visitor, Progress(24, 48, 0.31, 12.4))
     assert "<b>24</b> of 48 masked copies seen" in running
     assert "error 31% of the signal" in running
     assert "12 s left" in running
     assert "width:50.0%" in running
-    assert "stopped" in page.status(visitor, Progress(24, 48, 0.31, running=False))
-    assert "finished" in page.status(visitor, Progress(48, 48, 0.31, running=False))
+    assert "stopped" in parts.status(visitor, Progress(24, 48, 0.31, running=False))
+    assert "finished" in parts.status(visitor, Progress(48, 48, 0.31, running=False))
 
 
 def test_status__no_error_yet(visitor: Visitor) -> None:
-    assert "signal" not in page.status(visitor, Progress(0, 48))
-    assert "signal" not in page.status(visitor, Progress(24, 48, float("inf")))
+    assert "signal" not in parts.status(visitor, Progress(0, 48))
+    assert "signal" not in parts.status(visitor, Progress(24, 48, float("inf")))
 
 
 def test_status__without_a_photo() -> None:
-    assert page.status(Visitor()) == ""
-    assert "not an image" in page.status(Visitor(), message="That is not an image.")
+    assert parts.status(Visitor()) == ""
+    assert "not an image" in parts.status(Visitor(), message="That is not an image.")
 
 
 def test_chooser__samples_and_drop_zone() -> None:
-    shown = page.chooser({"flag": flag()}, 20)
+    shown = parts.chooser({"flag": flag()}, 20)
     assert 'data-sample="flag"' in shown
     assert "up to 20 MB" in shown
-    assert "or try one" not in page.chooser({}, 20)
+    assert "or try one" not in parts.chooser({}, 20)
 
 
 def test_pictures__each_can_be_removed(tmp_path: Path) -> None:
     flag().save(tmp_path / 'a"b.png')
-    shown = page.pictures([reference_picture(tmp_path / 'a"b.png')] * 2)
+    shown = parts.pictures([reference_picture(tmp_path / 'a"b.png')] * 2)
     assert 'data-remove="0"' in shown
     assert 'data-remove="1"' in shown
     assert 'title="a&quot;b"' in shown
-    assert "or drop pictures" in page.pictures([])
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-def test_card__is_a_png(visitor: Visitor) -> None:
-    image = Image.open(io.BytesIO(page.card(answer_of(visitor), View(), 0.1, True)))
-    assert image.format == "PNG"
-    assert min(image.size) > 500
-
-
-def test_curve_plot__is_a_picture() -> None:
-    curve = cocoax.Curve(torch.linspace(0, 1, 5), torch.rand(5, generator=torch.Generator().manual_seed(0)))
-    both = [{"insertion": curve, "deletion": curve}] * 2
-    assert page.curve_plot([("a $1 question " * 9, both)]).startswith("data:image/jpeg;base64,")
+    assert "or drop pictures" in parts.pictures([])
 
 
 def test_assets__load_nothing_from_elsewhere() -> None:
     for name in ("style.css", "photo.js", "pictures.js", "figure.js", "download.js"):
-        text = page.asset(name)
+        text = parts.asset(name)
         assert "http:" not in text
         assert "https:" not in text
         assert "@import" not in text

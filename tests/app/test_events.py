@@ -6,7 +6,6 @@ import asyncio
 import base64
 import io
 import json
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,8 +16,7 @@ import pytest
 from PIL import Image
 
 import cocoax
-from cocoax import app
-from cocoax.app import Page, launch, theme
+from cocoax.app import Page
 from cocoax.app.studio import CHUNK, PICTURES, Studio
 from tests.app.colours import Colours, encoder, flag
 
@@ -58,7 +56,7 @@ def upload(page: Page, image: Image.Image, name: str = "photo.png", **options: A
 
 
 def figure(page: Page, updates: dict[Any, Any], index: int = 0) -> str:
-    return str(updates[page.panels[index]["figure"]])
+    return str(updates[page.layout.panels[index].figure])
 
 
 def with_photo(page: Page) -> list[dict[Any, Any]]:
@@ -70,25 +68,25 @@ def with_photo(page: Page) -> list[dict[Any, Any]]:
 
 def test_photo__is_looked_at(page: Page) -> None:
     updates = with_photo(page)
-    assert f"<b>{CHUNK}</b> of {2 * CHUNK}" in updates[1][page.status]
-    assert "finished" in updates[-1][page.status]
-    assert updates[1][page.stop].visible
-    assert not updates[-1][page.stop].visible
-    assert updates[-1][page.more].visible
+    assert f"<b>{CHUNK}</b> of {2 * CHUNK}" in updates[1][page.layout.status]
+    assert "finished" in updates[-1][page.layout.status]
+    assert updates[1][page.layout.stop].visible
+    assert not updates[-1][page.layout.stop].visible
+    assert updates[-1][page.layout.more].visible
     assert "cx-map" in figure(page, updates[1])  # an answer while the run goes on
 
 
 @pytest.mark.parametrize("name", ["collage", "coffee"])
 def test_sample__brings_a_question(page: Page, name: str) -> None:
     updates = list(page.on_sample(event(name=name), request()))
-    assert updates[0][page.panels[0]["like"]] in ("a cat", "a cup of coffee")
-    assert page.panels[0]["like"] not in updates[1]  # what the visitor types meanwhile is left alone
+    assert updates[0][page.layout.panels[0].words["like"]] in ("a cat", "a cup of coffee")
+    assert page.layout.panels[0].words["like"] not in updates[1]  # what the visitor types meanwhile is left alone
     assert "rather than" in figure(page, updates[-1])
 
 
 def test_sample__unknown(page: Page) -> None:
     (updates,) = page.on_sample(event(name="../secret"), request())
-    assert "No sample photo is called" in updates[page.status]
+    assert "No sample photo is called" in updates[page.layout.status]
 
 
 def test_stop__keeps_what_there_is(page: Page) -> None:
@@ -96,11 +94,11 @@ def test_stop__keeps_what_there_is(page: Page) -> None:
     next(run), next(run)
     assert not page.on_stop(request()).interactive
     (last,) = list(run)
-    assert f"<b>{CHUNK}</b> masked copies seen" in last[page.status]
-    assert "stopped" in last[page.status]
+    assert f"<b>{CHUNK}</b> masked copies seen" in last[page.layout.status]
+    assert "stopped" in last[page.layout.status]
     assert "cx-map" in figure(page, last)
     more = list(page.on_more(request()))
-    assert "finished" in more[-1][page.status]
+    assert "finished" in more[-1][page.layout.status]
 
 
 def test_second_upload_during_a_run(page: Page) -> None:
@@ -108,7 +106,7 @@ def test_second_upload_during_a_run(page: Page) -> None:
     next(first), next(first)
     second = list(page.on_photo(event(path=upload(page, flag("blue", "red"), "second.png")), request()))
     assert list(first) == []
-    assert "finished" in second[-1][page.status]
+    assert "finished" in second[-1][page.layout.status]
 
 
 def test_leave__forgets(page: Page) -> None:
@@ -126,7 +124,7 @@ def image_of(mode: str, **options: Any) -> Image.Image:
 @pytest.mark.parametrize(("mode", "suffix"), [("CMYK", "jpg"), ("I;16", "png"), ("RGBA", "png"), ("L", "png"), ("P", "gif")])
 def test_photo__of_any_kind(page: Page, mode: str, suffix: str) -> None:
     path = upload(page, image_of(mode), f"photo.{suffix}")
-    assert "finished" in list(page.on_photo(event(path=path), request()))[-1][page.status]
+    assert "finished" in list(page.on_photo(event(path=path), request()))[-1][page.layout.status]
 
 
 def test_photo__is_turned_as_the_camera_says(page: Page) -> None:
@@ -143,19 +141,19 @@ def test_photo__that_is_a_text(page: Page) -> None:
     path = page.folder / "photo.png"
     path.write_text("Once upon a time")
     (updates,) = page.on_photo(event(path=str(path)), request())
-    assert "photo.png is not an image that can be read" in updates[page.status]
-    assert str(page.folder) not in updates[page.status]
+    assert "photo.png is not an image that can be read" in updates[page.layout.status]
+    assert str(page.folder) not in updates[page.layout.status]
 
 
 def test_photo__of_one_pixel(page: Page) -> None:
     (updates,) = page.on_photo(event(path=upload(page, flag(size=(1, 1)))), request())
-    assert "has 1 x 1 pixels; at least 2 x 2 are needed" in updates[page.status]
+    assert "has 1 x 1 pixels; at least 2 x 2 are needed" in updates[page.layout.status]
 
 
 def test_photo__that_is_huge(page: Page) -> None:
     path = upload(page, Image.new("1", (20_000, 20_000)))
     (updates,) = page.on_photo(event(path=path), request())
-    assert "too many pixels" in updates[page.status] or "pixels, more than" in updates[page.status]
+    assert "too many pixels" in updates[page.layout.status] or "pixels, more than" in updates[page.layout.status]
 
 
 def test_photo__bad_one_leaves_the_old_run(page: Page) -> None:
@@ -173,7 +171,7 @@ def test_photo__outside_of_the_folder(page: Page, tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "private.png")
     for path in (*outside, link, "http://127.0.0.1/x.png"):
         (updates,) = page.on_photo(event(path=path if path is None else str(path)), request())
-        assert "was not uploaded to this page" in updates[page.status]
+        assert "was not uploaded to this page" in updates[page.layout.status]
 
 
 def test_refused__says_why(page: Page) -> None:
@@ -216,10 +214,10 @@ def test_ask__empty_is_about_the_photo_itself(page: Page) -> None:
 
 def test_compare__opens_and_closes_the_second_question(page: Page) -> None:
     with_photo(page)
-    assert page.on_compare(True, request())[page.panels[1]["column"]].visible
+    assert page.on_compare(True, request())[page.layout.panels[1].column].visible
     assert "cx-map" in figure(page, page.on_ask(1, "blue", "red", request()), 1)
     closed = page.on_compare(False, request())
-    assert not closed[page.panels[1]["column"]].visible
+    assert not closed[page.layout.panels[1].column].visible
     assert "cx-map" not in figure(page, closed, 1)
 
 
@@ -234,10 +232,10 @@ def test_pictures__dropped_and_removed(page: Page) -> None:
     with_photo(page)
     path = upload(page, flag("blue", "blue"), "sky.png")
     updates = page.on_dropped(0, "like", "", "red", event(files=[{"path": path, "name": "sky.png"}]), request())
-    assert 'data-remove="0"' in updates[page.panels[0]["like pictures"]]
+    assert 'data-remove="0"' in updates[page.layout.panels[0].pictures["like"]]
     assert "the picture sky" in figure(page, updates)
     updates = page.on_removed(0, "like", "blue", "red", event(index=0), request())
-    assert "data-remove" not in updates[page.panels[0]["like pictures"]]
+    assert "data-remove" not in updates[page.layout.panels[0].pictures["like"]]
     assert "sky" not in figure(page, updates)
 
 
@@ -255,7 +253,7 @@ def test_pictures__outlive_their_files(page: Page) -> None:
     run = page.on_more(request())
     next(run)
     shown = next(run)
-    assert f"<b>{3 * CHUNK}</b> of" in shown[page.status]
+    assert f"<b>{3 * CHUNK}</b> of" in shown[page.layout.status]
     assert "the picture sky / the picture sky" in figure(page, shown)
     updates = page.on_removed(0, "like", "", "red", event(index=0), request())
     assert "the picture sky" in figure(page, updates)
@@ -272,7 +270,7 @@ def test_pictures__are_gone_from_the_page_too_when_a_sample_is_chosen(page: Page
     drop(page)
     updates = list(page.on_sample(event(name="coffee"), request()))
     for side in ("like", "unlike"):
-        assert "data-remove" not in updates[0][page.panels[0][f"{side} pictures"]]
+        assert "data-remove" not in updates[0][page.layout.panels[0].pictures[side]]
     assert set(updates[0]) <= outputs_of(page, "on_sample")
     assert page.studio.visitor("a").pictures[0] == {"like": [], "unlike": []}
 
@@ -281,10 +279,10 @@ def test_pictures__are_gone_from_the_page_too_when_the_second_question_is_closed
     with_photo(page)
     page.on_compare(True, request())
     drop(page, 1)
-    assert "data-remove" in page.on_compare(True, request())[page.panels[1]["like pictures"]]
+    assert "data-remove" in page.on_compare(True, request())[page.layout.panels[1].pictures["like"]]
     updates = page.on_compare(False, request())
     for side in ("like", "unlike"):
-        assert "data-remove" not in updates[page.panels[1][f"{side} pictures"]]
+        assert "data-remove" not in updates[page.layout.panels[1].pictures[side]]
     assert set(updates) <= outputs_of(page, "on_compare")
 
 
@@ -314,7 +312,7 @@ def test_view__redraws_all(page: Page) -> None:
     before = figure(page, page.figures(page.studio.visitor("a")))
     updates = page.on_view(0.3, "Orange and purple", "14 × 14", True, request())
     assert figure(page, updates) != before
-    assert "Orange" in updates[page.legend]
+    assert "Orange" in updates[page.layout.legend]
 
 
 def test_point__is_read_in_every_panel(page: Page) -> None:
@@ -336,7 +334,7 @@ def test_curves__on_demand(page: Page) -> None:
 def test_download__png_and_json(page: Page) -> None:
     with_photo(page)
     page.on_ask(0, "red", "blue", request())
-    files = {kind: page.on_download(0, kind, request())[page.file] for kind in ("png", "json")}
+    files = {kind: page.on_download(0, kind, request())[page.layout.file] for kind in ("png", "json")}
     assert files["png"]["name"] == "red-rather-than-blue.png"
     data = {kind: base64.b64decode(file["data"].split(",")[1]) for kind, file in files.items()}
     assert Image.open(io.BytesIO(data["png"])).format == "PNG"
@@ -348,66 +346,5 @@ def test_download__png_and_json(page: Page) -> None:
 
 def test_download__nothing_yet(page: Page) -> None:
     updates = page.on_download(0, "png", request())
-    assert updates[page.file] is None
+    assert updates[page.layout.file] is None
     assert "There is nothing to download yet" in figure(page, updates)
-
-
-# --- launching --------------------------------------------------------------------------------------------------------
-
-VARIABLES = ("GRADIO_TEMP_DIR", "COCOAX_CACHE")
-
-
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """One variable is set and one is not; what is served is not, but its folder is noted."""
-    folders: list[str] = []
-    monkeypatch.setenv("COCOAX_CACHE", "mine")
-    monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
-
-    def serve(made: Page, *_options: Any) -> str:
-        folders.append(str(made.folder))
-        assert {os.environ[name] for name in VARIABLES} == {str(made.folder)}
-        return "http://127.0.0.1:1/"
-
-    monkeypatch.setattr(app, "_serve", serve)
-    monkeypatch.setattr(app, "Page", lambda studio, folder: SimpleNamespace(folder=folder, blocks=gone()))
-    return folders
-
-
-def gone() -> Any:
-    return SimpleNamespace(close=lambda **_options: None, block_thread=lambda: None)
-
-
-def restored(folders: list[str]) -> bool:
-    return [os.environ.get(name) for name in VARIABLES] == [None, "mine"] and not Path(folders[0]).exists()
-
-
-def test_launch__environment_is_restored_on_close(served: list[str]) -> None:
-    made, _ = launch(encoder(), wait=False)
-    assert Path(served[0]).is_dir()
-    assert not restored(served)
-    Page.close(made)
-    assert restored(served)
-
-
-def test_launch__environment_is_restored_after_waiting(served: list[str]) -> None:
-    launch(encoder())
-    assert restored(served)
-
-
-def test_launch__environment_is_restored_on_failure(served: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(made: Page, *_options: Any) -> str:
-        served.append(str(made.folder))
-        raise OSError("Cannot find empty port")
-
-    monkeypatch.setattr(app, "_serve", fail)
-    with pytest.raises(OSError, match="Cannot find empty port"):
-        launch(encoder())
-    assert restored(served)
-
-
-def test_theme__has_no_fonts_from_elsewhere() -> None:
-    made = theme()
-    assert not made._stylesheets
-    assert "url(http" not in made._get_theme_css().replace("'", "").replace('"', "")
-    assert "@import" not in made._get_theme_css()

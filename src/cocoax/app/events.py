@@ -1,0 +1,288 @@
+"""What happens on the page: a photo is chosen, a question asked, an answer looked at."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from PIL import Image
+
+from cocoax.app import parts
+from cocoax.app.drawing import View, card, curve_plot
+from cocoax.app.layout import Layout
+from cocoax.app.studio import MEGABYTES, MORE, PICTURES, Studio, Visitor, no_pictures, reference_picture
+from cocoax.report import data_uri
+
+TOLD = (ValueError, TypeError, OSError, RuntimeError, MemoryError)  # what the page says in a sentence; the rest is a bug
+SAMPLES = {  # photos to try, with a question about each
+    "collage": ("a cat", "a cup of coffee / a rocket / a motorbike"),
+    "astronaut": ("a helmet", "a rocket"),
+    "cat": ("a cat", "a dog"),
+    "coffee": ("a cup of coffee", "a spoon"),
+    "rocket": ("a rocket", "a tower"),
+    "motorbike": ("a motorbike", "a garage"),
+}
+Updates = dict[Any, Any]
+
+
+class Page:
+    """The page for one studio; ``blocks`` is what Gradio serves.
+
+    ``folder`` is where uploads arrive; no file outside of it is ever opened for a visitor.
+    """
+
+    def __init__(self, studio: Studio, folder: Path) -> None:
+        self.studio = studio
+        self.folder = folder.resolve()
+        self.held = ExitStack()  # what lasts as long as the page
+        self.samples = _samples()
+        with gr.Blocks(title="Cocoax", analytics_enabled=False, delete_cache=(600, 3600)) as self.blocks:
+            self.layout = Layout(studio.encoder.name, studio.takes_words, self.samples)
+            self._wire()
+        self.blocks.queue(max_size=64, api_open=False, default_concurrency_limit=32)
+
+    def close(self) -> None:
+        """End the page: its server, its folder and its environment variables."""
+        self.held.close()
+
+    def _wire(self) -> None:
+        """Tell Gradio which method answers which event, what it reads and what it writes."""
+        page = self.layout
+        run = [page.status, page.stop, page.more, *page.figures]
+        first, second = page.panels
+        quiet: Any = {"show_progress": "hidden", "api_visibility": "private"}
+        again: Any = {**quiet, "trigger_mode": "multiple"}  # also while an earlier one has not ended
+        last: Any = {**quiet, "trigger_mode": "always_last"}
+        page.chooser.photo(self.on_photo, None, run, **again)
+        page.chooser.sample(self.on_sample, None, [*run, *first.words.values(), *first.pictures.values()], **again)
+        page.chooser.refused(self.on_refused, None, page.status, **again)
+        page.more.click(self.on_more, None, run, **again)
+        page.stop.click(self.on_stop, None, page.stop, **again)
+        view: list[Any] = [page.opacity, page.palette, page.grid, page.same]
+        for control in view:
+            control.input(self.on_view, view, [*page.figures, page.legend], **last)
+        compared = [second.column, *page.figures, *second.pictures.values()]
+        page.compare.input(self.on_compare, page.compare, compared, **last)
+        page.measure.click(self.on_curves, None, page.curves, api_visibility="private")
+        for index, panel in enumerate(page.panels):
+            number = gr.State(index)
+            words = list(panel.words.values())
+            asked: Any = {"fn": self.on_ask, "inputs": [number, *words], "outputs": page.figures, **last}
+            for trigger in (*(box.submit for box in words), panel.ask.click):
+                trigger(**asked)
+            panel.figure.point(self.on_point, None, page.figures, **again)
+            for side, pictures in panel.pictures.items():
+                inputs, outputs = [number, gr.State(side), *words], [pictures, *page.figures]
+                pictures.dropped(self.on_dropped, inputs, outputs, **again)
+                pictures.removed(self.on_removed, inputs, outputs, **again)
+                pictures.refused(self.on_too_large, number, page.figures, **again)
+            for kind, button in (("png", panel.png), ("json", panel.json)):
+                made = button.click(self.on_download, [number, gr.State(kind)], [page.file, panel.figure], **quiet)
+                made.then(None, page.file, None, js=parts.asset("download.js"))
+        self.blocks.unload(self.on_leave)
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def visitor(self, request: gr.Request) -> Visitor:
+        """Return the visitor who sent a request."""
+        return self.studio.visitor(str(request.session_hash))
+
+    def on_photo(self, event: gr.EventData, request: gr.Request) -> Iterator[Updates]:
+        """Look at an uploaded photo."""
+        visitor = self.visitor(request)
+        yield from self._look(visitor, lambda: self.studio.choose(visitor, self.uploaded(event._data.get("path"))))
+
+    def on_sample(self, event: gr.EventData, request: gr.Request) -> Iterator[Updates]:
+        """Look at a sample photo, and ask the question that comes with it."""
+        visitor = self.visitor(request)
+        name = str(event._data.get("name"))
+
+        def choose() -> None:
+            if name not in self.samples:
+                raise ValueError(f"No sample photo is called {name!r}; there are {', '.join(self.samples)}.")
+            self.studio.choose(visitor, self.samples[name])
+            if self.studio.takes_words:
+                visitor.pictures[0] = no_pictures()
+                self.studio.ask(visitor, 0, *SAMPLES[name])
+
+        words = dict(zip(self.layout.panels[0].words.values(), SAMPLES.get(name, ("", "")), strict=True))
+        asked = {**words, **self.pictures(Visitor(), 0)}  # the sample's question has words only
+        yield from self._look(visitor, choose, asked if self.studio.takes_words else {})
+
+    def on_more(self, request: gr.Request) -> Iterator[Updates]:
+        """Encode more masked copies of the photo."""
+        visitor = self.visitor(request)
+        yield from self._look(visitor, lambda: None, more=MORE)
+
+    def _look(
+        self, visitor: Visitor, choose: Callable[[], None], also: Updates | None = None, more: int = 0
+    ) -> Iterator[Updates]:
+        """Run the encoder, and show how far it is and what the answers are so far; ``also`` is shown once, with the first."""
+        try:
+            choose()
+            for progress in self.studio.sample(visitor, more):
+                yield {
+                    self.layout.status: parts.status(visitor, progress),
+                    self.layout.stop: gr.Button(visible=progress.running, interactive=True),
+                    self.layout.more: gr.Button(visible=not progress.running),
+                    **self.figures(visitor),
+                    **(also or {}),
+                }
+                also = None
+        except TOLD as error:
+            yield {
+                self.layout.status: parts.status(visitor, message=self.sentence(error)),
+                self.layout.stop: gr.Button(visible=False),
+            }
+
+    def on_stop(self, request: gr.Request) -> Any:
+        """Stop the run, which says so itself when it has ended."""
+        self.visitor(request).stopping = True
+        return gr.Button(interactive=False)
+
+    def on_refused(self, event: gr.EventData, request: gr.Request) -> str:
+        """Say why the browser could not upload a photo."""
+        return parts.status(self.visitor(request), message=_refusal(event))
+
+    def on_leave(self, request: gr.Request) -> None:
+        """Forget a visitor who has closed the page."""
+        self.studio.leave(str(request.session_hash))
+
+    def on_ask(self, index: int, like: str, unlike: str, request: gr.Request) -> Updates:
+        """Answer a question."""
+        visitor = self.visitor(request)
+        try:
+            self.studio.ask(visitor, index, str(like or ""), str(unlike or ""))
+        except TOLD as error:
+            return self.notice(visitor, index, self.sentence(error))
+        return self.figures(visitor, None if visitor.view.same_scale else index)
+
+    def on_dropped(self, index: int, side: str, like: str, unlike: str, event: gr.EventData, request: gr.Request) -> Updates:
+        """Add dropped pictures to one side of a question, and answer it again."""
+        visitor = self.visitor(request)
+        there = visitor.pictures[index][side]
+        try:
+            new = [self.uploaded(file["path"]) for file in event._data["files"]]
+            if len(there) + len(new) > PICTURES:
+                raise ValueError(f"At most {PICTURES} pictures fit on one side; these would be {len(there) + len(new)}.")
+            pictures = [reference_picture(path) for path in new]
+        except (*TOLD, KeyError) as error:
+            return self.notice(visitor, index, self.sentence(error))
+        visitor.pictures[index][side] = [*there, *pictures]
+        return self._with_pictures(index, side, like, unlike, request)
+
+    def on_removed(self, index: int, side: str, like: str, unlike: str, event: gr.EventData, request: gr.Request) -> Updates:
+        """Take a picture away from one side of a question, and answer it again."""
+        pictures = self.visitor(request).pictures[index]
+        number = event._data.get("index")
+        pictures[side] = [image for place, image in enumerate(pictures[side]) if place != number]
+        return self._with_pictures(index, side, like, unlike, request)
+
+    def _with_pictures(self, index: int, side: str, like: str, unlike: str, request: gr.Request) -> Updates:
+        """Return the pictures of one side, shown again, and the answer to the question with them."""
+        pictures = self.visitor(request).pictures[index][side]
+        return {
+            self.layout.panels[index].pictures[side]: parts.pictures(pictures),
+            **self.on_ask(index, like, unlike, request),
+        }
+
+    def on_too_large(self, index: int, event: gr.EventData, request: gr.Request) -> Updates:
+        """Say why the browser could not upload a picture for a question."""
+        return self.notice(self.visitor(request), index, _refusal(event))
+
+    def on_view(self, opacity: float, palette: str, grid: str, same: bool, request: gr.Request) -> Updates:
+        """Draw the maps in another way."""
+        visitor = self.visitor(request)
+        visitor.view = View(opacity, palette, grid, bool(same))
+        return {**self.figures(visitor), self.layout.legend: parts.legend(visitor.view)}
+
+    def on_compare(self, wanted: bool, request: gr.Request) -> Updates:
+        """Open the second question or put it away."""
+        visitor = self.visitor(request)
+        if not wanted:
+            self.studio.drop(visitor, 1)
+        column = {self.layout.panels[1].column: gr.Column(visible=bool(wanted))}
+        return {**column, **self.figures(visitor), **self.pictures(visitor, 1)}
+
+    def on_point(self, event: gr.EventData, request: gr.Request) -> Updates:
+        """Show what all maps say at the place that was clicked."""
+        visitor = self.visitor(request)
+        x, y = (float(event._data.get(axis, -1)) for axis in "xy")
+        visitor.place = (x, y) if 0 <= x <= 1 and 0 <= y <= 1 else None
+        return self.figures(visitor)
+
+    def on_curves(self, request: gr.Request) -> str:
+        """Draw insertion and deletion curves."""
+        try:
+            measured = self.studio.curves(self.visitor(request))
+        except TOLD as error:
+            return parts.notice(self.sentence(error))
+        return f'<img class="cx-curves" alt="insertion and deletion curves" src="{curve_plot(measured)}">'
+
+    def on_download(self, index: int, kind: str, request: gr.Request) -> Updates:
+        """Send an answer as a file."""
+        visitor = self.visitor(request)
+        answer = visitor.answers[index]
+        if answer is None:
+            nothing = "There is nothing to download yet; choose a photo and ask."
+            return {self.layout.file: None, **self.notice(visitor, index, nothing)}
+        if kind == "png":
+            data = data_uri("image/png", card(answer, visitor.view, *parts.scale_of(visitor, index)))
+        else:
+            data = data_uri("application/json", json.dumps(answer.describe(), ensure_ascii=False).encode())
+        name = re.sub(r"\W+", "-", answer.name).strip("-")[:60] or "answer"
+        return {self.layout.file: {"name": f"{name}.{kind}", "data": data}}
+
+    # --- helpers ------------------------------------------------------------------------------------------------------
+
+    def figures(self, visitor: Visitor, index: int | None = None) -> Updates:
+        """Return the figures of all panels, or of one, drawn again."""
+        return {
+            panel.figure: parts.figure(visitor, number)
+            for number, panel in enumerate(self.layout.panels)
+            if index in (None, number)
+        }
+
+    def pictures(self, visitor: Visitor, index: int) -> Updates:
+        """Return the pictures of both sides of a question, shown again."""
+        shown = self.layout.panels[index].pictures
+        return {shown[side]: parts.pictures(images) for side, images in visitor.pictures[index].items()}
+
+    def notice(self, visitor: Visitor, index: int, message: str) -> Updates:
+        """Return the figure of a panel with a sentence about what went wrong."""
+        return {self.layout.panels[index].figure: parts.figure(visitor, index, message)}
+
+    def uploaded(self, path: Any) -> Path:
+        """Return the path that the browser sent; raise if it is not one of our uploads."""
+        file = Path(str(path)).resolve()
+        if not file.is_relative_to(self.folder) or not file.is_file():
+            raise ValueError("The picture was not uploaded to this page; drop it again.")
+        return file
+
+    def sentence(self, error: BaseException) -> str:
+        """Return what an error says, without the folders where files lie."""
+        text = str(error) or type(error).__name__
+        return re.sub(re.escape(str(self.folder)) + r"/(?:[^/\s]+/)*", "", text)
+
+
+def _refusal(event: gr.EventData) -> str:
+    """Return a sentence about a file that the browser could not upload."""
+    name, reason = (str(event._data.get(key, "")) for key in ("name", "reason"))
+    if "size" in reason:
+        return f"{name} is too large: at most {MEGABYTES} MB can be uploaded. Make it smaller first."
+    return f"{name} could not be uploaded; try again."
+
+
+def _samples() -> dict[str, Image.Image]:
+    """Return the sample photos, if the package they come with is there."""
+    from cocoax.data import collage, photo
+
+    try:
+        return {name: collage() if name == "collage" else photo(name) for name in SAMPLES}
+    except ImportError:
+        return {}

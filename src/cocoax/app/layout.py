@@ -1,0 +1,125 @@
+"""Where everything stands on the page: the Gradio components, without what happens when they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+from PIL import Image
+
+from cocoax.app import parts
+from cocoax.app.drawing import GRIDS, PALETTES, View
+from cocoax.app.studio import MEGABYTES, MORE, PANELS, Visitor
+
+SIDES = {"like": ("Looks like", "a cat"), "unlike": ("rather than", "a dog / a fox")}  # labels and examples
+PROOF = (
+    "<h2>Is the map right?</h2><p class='cx-hint'>Put the hottest pixels back into a blurred photo, or take them out of the "
+    "photo, and see how fast the score rises or falls. This looks at the photo again and takes a few seconds.</p>"
+)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The components of one question; words and pictures have one for each of the ``SIDES``."""
+
+    column: gr.Column
+    words: Mapping[str, gr.Textbox]
+    pictures: Mapping[str, gr.HTML]
+    ask: gr.Button
+    figure: gr.HTML
+    png: gr.Button
+    json: gr.Button
+
+
+class Layout:
+    """The components of the page, laid out inside the ``gr.Blocks`` that is open.
+
+    Args:
+        encoder: its name.
+        takes_words: whether questions may be in words.
+        samples: photos to try.
+
+    """
+
+    def __init__(self, encoder: str, takes_words: bool, samples: dict[str, Image.Image]) -> None:
+        _html(parts.header(encoder))
+        with gr.Row(elem_id="cx-page"):
+            with gr.Column(elem_id="cx-photo", elem_classes="cx-card", min_width=280):
+                self._lay_out_photo(samples)
+            with gr.Column(elem_id="cx-asks", min_width=300):
+                with gr.Row(elem_id="cx-panels"):
+                    self.panels = [self._panel(index, takes_words) for index in range(PANELS)]
+                with gr.Column(elem_classes="cx-card", elem_id="cx-proof"):
+                    _html(PROOF)
+                    self.measure = gr.Button("Insertion and deletion curves", size="sm", elem_id="cx-measure")
+                    self.curves = _html(elem_id="cx-curves")
+            with gr.Column(elem_id="cx-look", elem_classes="cx-card", min_width=280):
+                self._lay_out_look()
+        self.file = gr.JSON(visible=False)
+
+    @property
+    def figures(self) -> list[gr.HTML]:
+        """The answers of all panels."""
+        return [panel.figure for panel in self.panels]
+
+    def _lay_out_photo(self, samples: dict[str, Image.Image]) -> None:
+        self.chooser = _html(parts.chooser(samples, MEGABYTES), js_on_load=parts.asset("photo.js"))
+        self.status = _html(elem_id="cx-status")
+        with gr.Row(elem_classes="cx-buttons"):
+            self.stop = gr.Button("Stop", size="sm", visible=False, elem_id="cx-stop")
+            self.more = gr.Button(f"{MORE} samples more", size="sm", visible=False, elem_id="cx-more")
+
+    def _lay_out_look(self) -> None:
+        view = View()
+        _html("<h2>How to read it</h2>")
+        self.legend = _html(parts.legend(view))
+        self.opacity = gr.Slider(0, 1, view.opacity, step=0.05, label="Opacity", elem_id="cx-opacity")
+        self.palette = gr.Radio(list(PALETTES), value=view.palette, label="Colours", elem_id="cx-colours")
+        self.grid = gr.Radio(list(GRIDS), value=view.grid, label="Grid", elem_id="cx-grid")
+        self.same = gr.Checkbox(label="One colour scale for both questions", elem_id="cx-same")
+
+    def _panel(self, index: int, takes_words: bool) -> Panel:
+        words, pictures = {}, {}
+        with gr.Column(elem_classes="cx-card cx-panel", elem_id=f"cx-panel-{index}", visible=index == 0) as column:
+            _html(f"<h2><i>{index + 2}</i>{'Question' if index == 0 else 'Second question'}</h2>")
+            with gr.Row(elem_classes="cx-sides"):
+                for side in SIDES:
+                    with gr.Column(elem_classes="cx-side", min_width=150):
+                        words[side], pictures[side] = _side(side, index, takes_words)
+            with gr.Row(elem_classes="cx-buttons"):
+                ask = gr.Button("Ask", variant="primary", size="sm", elem_id=f"cx-ask-{index}")
+                if index == 0:
+                    self.compare = gr.Checkbox(label="Compare with a second question", elem_id="cx-compare")
+            shown = parts.figure(Visitor(), index)
+            figure = _html(shown, js_on_load=parts.asset("figure.js"), elem_id=f"cx-figure-{index}")
+            with gr.Row(elem_classes="cx-buttons"):
+                png = gr.Button("Download PNG", size="sm", elem_id=f"cx-png-{index}")
+                json = gr.Button("Download JSON", size="sm", elem_id=f"cx-json-{index}")
+        return Panel(column, words, pictures, ask, figure, png, json)
+
+
+def _side(side: str, index: int, takes_words: bool) -> tuple[gr.Textbox, gr.HTML]:
+    """Return where the words of one side of a question are typed, and where its pictures are dropped."""
+    label, example = SIDES[side]
+    words = gr.Textbox(
+        label=label,
+        placeholder=example if takes_words else "this encoder knows pictures only",
+        interactive=takes_words,
+        max_lines=1,
+        max_length=2000,
+        elem_id=f"cx-{side}-{index}",
+    )
+    pictures = _html(
+        parts.pictures([]),
+        js_on_load=parts.asset("pictures.js"),
+        elem_classes="cx-refs",
+        elem_id=f"cx-{side}-pictures-{index}",
+    )
+    return words, pictures
+
+
+def _html(value: str = "", **options: Any) -> gr.HTML:
+    """Return a part of the page in our own style."""
+    return gr.HTML(value, apply_default_css=False, **options)

@@ -1,0 +1,160 @@
+"""Sides of a question: captions, pictures or both, and the references they become."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from cocoax.encoders import Encoder, Explicand
+from cocoax.inputs.images import image_files
+from cocoax.references import Reference
+from cocoax.similarity import Similarity, get_similarity
+
+Picture = str | Path | Image.Image | np.ndarray | Tensor | Explicand
+SEPARATOR = " / "  # between the captions and pictures of a side, where it is written or typed as one text
+
+_REMEMBERED = 4096  # captions whose representations are kept in memory
+_FEW = 16
+_captions: OrderedDict[tuple[str, str], Tensor] = OrderedDict()
+_captions_lock = Lock()
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Side:
+    """One side of a question: captions, pictures or both.
+
+    Attributes:
+        captions: one or many; the same caption twice counts once.
+        images: whatever ``encoder.reference`` takes: pictures, files, folders; one or many.
+        name: what the question calls this side; made up from captions and file names if not given.
+
+    """
+
+    captions: tuple[str, ...]
+    images: tuple[Picture, ...]
+    name: str
+
+    def __init__(self, captions: str | Iterable[str] = (), images: Picture | Iterable[Picture] = (), name: str = "") -> None:
+        texts = [captions] if isinstance(captions, str) else list(captions)
+        for caption in texts:
+            if not isinstance(caption, str):
+                raise TypeError(
+                    f"A caption must be a string. Got {type(caption).__name__} instead; pictures go into images=."
+                )
+            if not caption.strip():
+                raise ValueError("A caption is empty; write at least one word, or leave it out.")
+        object.__setattr__(self, "captions", tuple(dict.fromkeys(" ".join(caption.split()) for caption in texts)))
+        object.__setattr__(self, "images", _as_tuple(images))
+        object.__setattr__(self, "name", name or self._made_up_name())
+
+    @classmethod
+    def of(cls, content: Side | Picture | Iterable[Picture] | None) -> Side:
+        """Return the side that one argument of a question stands for: strings are captions, everything else is pictures."""
+        if isinstance(content, Side):
+            return content
+        if content is None:
+            return cls()
+        if isinstance(content, str):
+            return cls(content)
+        contents = _as_tuple(content)
+        captions = [part for part in contents if isinstance(part, str)]
+        return cls(captions) if len(captions) == len(contents) else cls(images=contents)
+
+    def __bool__(self) -> bool:
+        return bool(self.captions or self.images)
+
+    def same_as(self, other: Side) -> bool:
+        """Return whether two sides hold the same captions and the same pictures."""
+        same_images = len(self.images) == len(other.images) and all(map(_same_picture, self.images, other.images))
+        return set(self.captions) == set(other.captions) and same_images
+
+    def _made_up_name(self) -> str:
+        captions = list(self.captions)
+        if len(captions) > 3:
+            captions = [f"{captions[0]} and {len(captions) - 1} more"]
+        return SEPARATOR.join([*captions, *([self._images_name()] if self.images else [])])
+
+    def _images_name(self) -> str:
+        paths = [path for picture in self.images if (path := _path_of(picture)) is not None]
+        if len(paths) == len(self.images) <= 2:
+            return SEPARATOR.join(
+                f"the pictures of {path.name}" if path.is_dir() else f"the picture {path.stem}" for path in paths
+            )
+        return "a picture" if len(self.images) == 1 else f"{len(self.images)} pictures"
+
+    def references(
+        self, encoder: Encoder, similarity: str | Similarity = "cosine", space: str | None = None
+    ) -> list[Reference]:
+        """Return the references of its captions and of its pictures, one for each kind there is.
+
+        Samples of captions are always kept, those of pictures where the similarity needs them. ``space`` is that of the
+        encoder, for callers that know it already: finding it out means reading all weights.
+        """
+        references = []
+        if self.captions:
+            references.append(_caption_reference(encoder, self.captions, encoder.space if space is None else space))
+        if self.images:
+            pictures = [file for picture in self.images for file in _files_of(picture)]
+            keep = get_similarity(similarity).needs_samples
+            references.append(encoder.reference(pictures, name=self._images_name(), keep_samples=keep))
+        return references
+
+    def describe(self) -> dict[str, Any]:
+        """Return its name, captions and pictures as plain values; a picture without a file is told by its type."""
+        images = [str(_path_of(picture) or type(picture).__name__) for picture in self.images]
+        return {"name": self.name, "captions": list(self.captions), "images": images}
+
+
+def _as_tuple(pictures: Picture | Iterable[Picture]) -> tuple[Picture, ...]:
+    """Return one or many pictures as a tuple; an array or a tensor is one picture."""
+    return (pictures,) if isinstance(pictures, Picture) or not isinstance(pictures, Iterable) else tuple(pictures)
+
+
+def _path_of(picture: Picture) -> Path | None:
+    """Return where a picture comes from, which Pillow remembers of those it has opened."""
+    path = picture if isinstance(picture, str | Path) else getattr(picture, "filename", None)
+    return Path(path) if path else None
+
+
+def _same_picture(first: Picture, second: Picture) -> bool:
+    if isinstance(first, str | Path) and isinstance(second, str | Path):
+        return Path(first) == Path(second)
+    return first is second or (isinstance(first, Image.Image) and isinstance(second, Image.Image) and first == second)
+
+
+def _files_of(picture: Picture) -> list[Picture]:
+    """Return the pictures of a folder one by one, anything else as it is."""
+    return list(image_files(Path(picture))) if isinstance(picture, str | Path) and Path(picture).is_dir() else [picture]
+
+
+def _caption_reference(encoder: Encoder, captions: Sequence[str], space: str) -> Reference:
+    """Return the captions' reference, with samples; what was encoded before in this process is not encoded again."""
+    try:
+        text = encoder.text
+    except AttributeError as error:
+        raise ValueError(f"{error} Ask it with pictures instead of captions.") from error
+    rows = {caption: row for caption in captions if (row := _captions.get((space, caption))) is not None}
+    missing = [caption for caption in captions if caption not in rows]
+    if missing:
+        # Looking into the cache on disk takes longer than encoding a few words.
+        many = len(missing) > _FEW
+        encoded = text.reference(missing, keep_samples=True).samples if many else text.represent(missing, progress=False)
+        assert encoded is not None
+        rows.update(zip(missing, encoded, strict=True))
+    with _captions_lock:  # a web page asks from many threads
+        for caption in captions:
+            _captions[space, caption] = rows[caption]
+            _captions.move_to_end((space, caption))
+        while len(_captions) > _REMEMBERED:
+            _captions.popitem(last=False)
+    samples = torch.stack([rows[caption] for caption in captions])
+    return Reference.from_representations(samples, name=text.inputs.name_together(list(captions[:4]), len(captions)), space=space)
