@@ -114,9 +114,10 @@ def test_main__errors_are_one_sentence(
         "'representations' must have shape [n, d] with n >= 1. Got [8] instead.",
         "install it with: pip install 'cocoax[starter]'.",
         "No file at /tmp/[/bold]/x.png; check the path.",
+        "A picture is FILE:P:Q, as in photo.jpg:cat:dog.",
     ],
 )
-def test_main__brackets_in_errors_are_kept(
+def test_main__brackets_and_colons_in_errors_are_kept(
     sentence: str, monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]
 ) -> None:
     monkeypatch.setattr(cocoax, "cache_info", fail_with(ValueError(sentence)))

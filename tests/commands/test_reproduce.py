@@ -60,6 +60,7 @@ def test_reproduce__localisation_at_the_scale_of_the_preset(
         (["main", "--data", "DATA", "--preset", "huge"], "'preset' parameter must be one of paper, small"),
         (["main", "--data", "DATA", "--classes", "pink"], "The data have no class 'pink'"),
         (["main", "--data", "nowhere"], "No folder at nowhere"),
+        (["localisation", "--picture", "a.png:cat"], "A picture for 'localisation' is FILE:P:Q"),
     ],
 )
 def test_reproduce__errors_are_sentences(

@@ -10,8 +10,8 @@ import pytest
 from cocoax.commands.terminal import draw_into_files, print_plain, print_written
 
 
-def test_print_plain__styles_and_long_lines_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    text = "[bold] photo.png 12 " + "long " * 100
+def test_print_plain__styles_emojis_and_long_lines_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "[bold] photo:cat:.png 12 " + "long " * 100
     print_plain(text)
     assert capsys.readouterr().out == f"{text}\n"
 

@@ -54,7 +54,7 @@ def _options(
 
 
 def _complain(heading: str, sentence: object) -> None:
-    Console(stderr=True).print(f"{heading} {escape(str(sentence))}", highlight=False, soft_wrap=True)
+    Console(stderr=True, emoji=False).print(f"{heading} {escape(str(sentence))}", highlight=False, soft_wrap=True)
 
 
 def main() -> None:

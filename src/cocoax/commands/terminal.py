@@ -14,7 +14,7 @@ Samples = Annotated[int, typer.Option(help="Masked copies of each picture to enc
 Grid = Annotated[int, typer.Option(help="Cells of a mask in each direction.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 
-console = Console()
+console = Console(emoji=False)  # or else a file's name:cat:.png would become a picture of a cat
 
 
 def print_plain(text: str) -> None:
