@@ -13,7 +13,7 @@ ROOT = Path(cocoax.__file__).parent
 ROOMS = [
     *("version", "seeding", "progress", "storage", "similarity", "references", "targets", "inputs", "encoders", "features"),
     *("attribution", "evaluation", "plots", "highlight", "report", "questions", "data", "training", "studies", "datasets"),
-    *("cocoax", "app", "commands"),
+    *("cocoax", "app", "commands", "__main__"),
 ]
 
 

@@ -1,54 +1,26 @@
-"""cocoax ask, localise and augmentations: what they print and write, and what they say about bad input."""
+"""cocoax ask: what it prints and writes, and what it says about bad input."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 import cocoax
-from tests.commands.test_cli import invoke, plain_output, run_main  # noqa: F401 (a fixture)
+from tests.commands.support import invoke, picture
 from tests.conftest import SmallNet
-from tests.data.test_annotated import write_coco
-from tests.studies.test_augmentations import small
-from tests.towers import Words, picture, two_towers
-
-
-@pytest.fixture(autouse=True)
-def closed_figures() -> Iterator[None]:
-    yield
-    plt.close("all")
-
-
-@pytest.fixture
-def towers(monkeypatch: pytest.MonkeyPatch) -> cocoax.Encoder:
-    """A small encoder under the name of the starter."""
-    encoder = two_towers()
-    load = cocoax.load
-    monkeypatch.setattr(cocoax, "load", lambda name: encoder if name == "starter" else load(name))
-    return encoder
-
-
-@pytest.fixture
-def image(tmp_path: Path) -> str:
-    picture(100, 40).save(tmp_path / "photo.png")
-    return str(tmp_path / "photo.png")
 
 
 def ask(image: str, *arguments: str, out: Path | None = None) -> Any:
     folder = Path(image).parent / "out" if out is None else out
     short = () if "--samples" in arguments or "--method" in arguments else ("--samples", "30")
     return invoke("ask", image, *arguments, *short, "--out", str(folder))
-
-
-# --- ask --------------------------------------------------------------------------------------------------------------
 
 
 def test_ask__prints_score_comparison_and_regions_and_writes_files(
@@ -73,9 +45,8 @@ def test_ask__prints_score_comparison_and_regions_and_writes_files(
 
 
 def test_ask__again_answers_from_the_saved_run(towers: cocoax.Encoder, image: str) -> None:
-    net, words = towers.module, towers.text.module
+    net = towers.module
     assert isinstance(net, SmallNet)
-    assert isinstance(words, Words)
     ask(image, "--like", "a cat", "--samples", "30")
     net.inputs = 0
     result = ask(image, "--like", "a dog", "--unlike", "a cat", "--samples", "30")
@@ -211,10 +182,10 @@ def test_ask__odd_pictures(name: str, towers: cocoax.Encoder, tmp_path: Path) ->
     result = ask(str(tmp_path / name), "--like", "a cat", "--unlike", "a dog")
     assert result.exit_code == 0, result.output
     (map_file,) = (tmp_path / "out").glob("*.safetensors")
-    found = cocoax.Attribution.load(map_file)
-    assert found.picture is not None
+    attribution = cocoax.Attribution.load(map_file)
+    assert attribution.picture is not None
     if name == "rotated.jpg":  # upright: 20 wide, 40 high
-        assert found.picture.shape[:2] == torch.Size([40, 20])
+        assert attribution.picture.shape[:2] == torch.Size([40, 20])
 
 
 def bomb(path: Path) -> None:
@@ -222,7 +193,7 @@ def bomb(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "write", "complaint"),
+    ("name", "write", "message"),
     [
         ("text.jpg", lambda path: path.write_text("not a picture"), "text.jpg is not an image that can be read"),
         ("empty.png", lambda path: path.write_bytes(b""), "empty.png is not an image that can be read"),
@@ -239,11 +210,11 @@ def bomb(path: Path) -> None:
 )
 def test_ask__bad_pictures_are_told_before_anything_is_loaded(
     name: str,
-    write: Any,
-    complaint: str,
+    write: Callable[[Path], object],
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    complaint: Callable[..., str],
 ) -> None:
     def load(name: str) -> None:
         raise AssertionError("the encoder was loaded")
@@ -251,16 +222,12 @@ def test_ask__bad_pictures_are_told_before_anything_is_loaded(
     monkeypatch.setattr(cocoax, "load", load)
     write(tmp_path / name)
     out = tmp_path / "out"
-    assert run_main(monkeypatch, "ask", str(tmp_path / name), "--like", "a cat", "--out", str(out)) == 1
-    shown = capsys.readouterr()
-    assert complaint in shown.err
-    assert shown.err.startswith("error: ")
-    assert "Traceback" not in shown.err
+    assert message in complaint("ask", str(tmp_path / name), "--like", "a cat", "--out", str(out))
     assert not out.exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["--like", ""], "A caption is empty; write at least one word"),
         (["--like", "a cat", "--unlike", "  "], "A caption is empty"),
@@ -283,127 +250,18 @@ def test_ask__bad_pictures_are_told_before_anything_is_loaded(
     ],
 )
 def test_ask__bad_questions(
-    arguments: list[str],
-    complaint: str,
-    towers: cocoax.Encoder,
-    image: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], message: str, towers: cocoax.Encoder, image: str, tmp_path: Path, complaint: Callable[..., str]
 ) -> None:
-    assert run_main(monkeypatch, "ask", image, *arguments, "--out", str(tmp_path / "out")) == 1
-    shown = capsys.readouterr()
-    assert complaint in shown.err
-    assert "Traceback" not in shown.err
+    assert message in complaint("ask", image, *arguments, "--out", str(tmp_path / "out"))
 
 
-def test_ask__out_that_is_a_file(
-    image: str, towers: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_ask__unlike_many_that_leaves_nothing(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, complaint: Callable[..., str]
 ) -> None:
-    assert run_main(monkeypatch, "ask", image, "--out", image) == 1
-    assert "File exists" in capsys.readouterr().err
+    (tmp_path / "names.txt").write_text("cat\n")
+    arguments = ("--like", "a cat", "--unlike-many", str(tmp_path / "names.txt"))
+    assert "names.txt leaves no captions to compare with" in complaint("ask", image, *arguments)
 
 
-# --- localise ---------------------------------------------------------------------------------------------------------
-
-
-def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
-    annotations = write_coco(tmp_path)
-    arguments = (
-        "localise",
-        str(tmp_path),
-        "--annotations",
-        str(annotations),
-        "--samples",
-        "20",
-        "--out",
-        str(tmp_path / "out"),
-    )
-    result = invoke(*arguments)
-    assert result.exit_code == 0, result.output
-    assert "1 pictures" in result.output
-    assert "two.png: nothing that is annotated lies in the part that the encoder sees" in result.output
-    assert all(target in result.output for target in ("contrastive", "corpus", "label-free"))
-    content = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert {(one["target"], one["name"]) for one in content["summaries"]} >= {("contrastive", ""), ("corpus", "dog")}
-    net = towers.module
-    assert isinstance(net, SmallNet)
-    net.inputs = 0
-    assert invoke(*arguments).output == result.output
-    assert net.inputs == 0
-    everything = invoke(*arguments, "--foil", "all")
-    assert everything.exit_code == 0, everything.output
-    assert net.inputs > 0  # the runs were not kept
-
-
-def test_localise__collages_and_masks(towers: cocoax.Encoder, tmp_path: Path) -> None:
-    (tmp_path / "photos").mkdir()
-    for number, name in enumerate(("n01440764_cat", "dog", "cup", "rocket", "bird")):
-        picture(number).save(tmp_path / "photos" / f"{name}.png")
-    result = invoke("localise", str(tmp_path / "photos"), "--collages", "2", "--samples", "20", "--out", str(tmp_path / "a"))
-    assert result.exit_code == 0, result.output
-    lines = (tmp_path / "a" / "results.jsonl").read_text().splitlines()
-    assert [len(json.loads(line)["records"]) for line in lines] == [12, 12]
-    (tmp_path / "masks" / "cat").mkdir(parents=True)
-    Image.new("L", (24, 24), 255).save(tmp_path / "masks" / "cat" / "dog.png")
-    arguments = ("--masks", str(tmp_path / "masks"), "--samples", "20", "--out", str(tmp_path / "b"))
-    result = invoke("localise", str(tmp_path / "photos"), *arguments)
-    assert result.exit_code == 0, result.output
-    assert "100.0%" in result.output  # the mask is everything
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ([], "Say what is where, in one way"),
-        (["--collages", "2", "--masks", "x"], "Say what is where, in one way"),
-        (["--collages", "2", "--foil", "none"], "--foil is 'present' or 'all'"),
-        (["--collages", "2"], "No pictures below"),
-        (["--masks", "nowhere"], "No folder at nowhere"),
-        (["--annotations", "nowhere.json"], "No file at nowhere.json"),
-    ],
-)
-def test_localise__bad_input(
-    arguments: list[str],
-    complaint: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "empty").mkdir()
-    assert run_main(monkeypatch, "localise", str(tmp_path / "empty"), *arguments, "--out", str(tmp_path / "out")) == 1
-    shown = capsys.readouterr()
-    assert complaint in shown.err
-    assert "Traceback" not in shown.err
-
-
-# --- augmentations ----------------------------------------------------------------------------------------------------
-
-
-def test_augmentations__figure_and_table(image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cocoax, "load", lambda _name: small())
-    (tmp_path / "foil").mkdir()
-    for number in range(4):
-        picture(number).save(tmp_path / "foil" / f"{number}.png")
-    (tmp_path / "classes.txt").write_text("apple\nbread\ncheese\n")
-    folder = tmp_path / "out"
-    result = invoke(
-        *("augmentations", image, image, "--foil", str(tmp_path / "foil"), "--most", "3", "--samples", "20"),
-        *("--encoder", "mine", "--classes", str(tmp_path / "classes.txt"), "--out", str(folder)),
-    )
-    assert result.exit_code == 0, result.output
-    rows = [line for line in result.output.splitlines() if "photo" in line]
-    assert len(rows) == 16
-    assert all(any(name in row for name in ("apple", "bread", "cheese")) for row in rows)
-    assert len(list(folder.glob("*.safetensors"))) == 16
-    assert (folder / "augmentations.png").stat().st_size > 10_000
-
-
-def test_augmentations__bad_input(
-    image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "empty").mkdir()
-    assert run_main(monkeypatch, "augmentations", image, "--foil", str(tmp_path / "empty")) == 1
-    assert "No pictures below" in capsys.readouterr().err
-    assert run_main(monkeypatch, "augmentations", "nowhere.png", "--foil", str(tmp_path / "empty")) == 1
-    assert "No file at nowhere.png" in capsys.readouterr().err
+def test_ask__out_that_is_a_file(image: str, towers: cocoax.Encoder, complaint: Callable[..., str]) -> None:
+    assert "File exists" in complaint("ask", image, "--out", image)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from cocoax.commands import cli
-from cocoax.commands.ask_text import answer
+import cocoax
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.load.sentence import load_hf_text
+from tests.commands.support import invoke
+from tests.conftest import SmallNet
 from tests.tiny import save_bert
 
 TEXT = "The violinist parked her car."
@@ -26,7 +26,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 def ask(*arguments: str, **options: Any) -> str:
-    result = CliRunner().invoke(cli.app, ["ask-text", *arguments], catch_exceptions=False, **options)
+    result = invoke("ask-text", *arguments, catch_exceptions=False, **options)
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -73,27 +73,34 @@ def test_ask_text__too_long_says_how_much_was_left_out() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["", "--like", "a cat"], "The text is empty"),
+        (["", "--like", "a cat"], "The text is empty; write at least one word"),
+        (["  ", "--like", "a cat"], "The text is empty; write at least one word"),
         ([TEXT, "--like", " "], "One of the texts of --like is empty"),
+        ([TEXT, "--like", "a cat", "--unlike", ""], "One of the texts of --unlike is empty"),
         ([TEXT, "--like", "a cat", "--features", "letters"], "'features' parameter must be 'words'"),
-        ([TEXT, "--like", "a cat", "--removal", "blur"], "Words are removed by baseline='mask'"),
         ([TEXT, "--like", "a cat", "--method", "magic"], "No method is called 'magic'; known are rise"),
         ([TEXT, "--like", "a", "--like", "cat", "--match"], "A match is with one document"),
-        ([TEXT, "--like", "a cat", "--encoder", "nothing"], "No encoder is called 'nothing'"),
     ],
 )
-def test_ask_text__mistakes_are_told_in_a_sentence(
-    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_ask_text__mistakes_are_told_before_anything_is_loaded(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["cocoax", "ask-text", *arguments])
-    with pytest.raises(SystemExit):
-        cli.main()
-    error = capsys.readouterr().err
-    assert message in error.replace("\n", " ")
-    assert "Traceback" not in error
+    monkeypatch.setattr(cocoax, "load", lambda _name: pytest.fail("loaded an encoder"))
+    assert message in complaint("ask-text", *arguments)
 
 
-def test_answer__empty_text_is_told_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cocoax.commands.ask_text.load", lambda _name: pytest.fail("loaded an encoder"))
-    with pytest.raises(ValueError, match="The text is empty; write at least one word"):
-        answer("  ", ["music"], [])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--removal", "blur"], "Words are removed by baseline='mask'"),
+        (["--encoder", "nothing"], "No encoder is called 'nothing'"),
+    ],
+)
+def test_ask_text__mistakes_are_told_in_a_sentence(arguments: list[str], message: str, complaint: Callable[..., str]) -> None:
+    assert message in complaint("ask-text", TEXT, "--like", "a cat", *arguments)
+
+
+def test_ask_text__an_encoder_of_pictures_alone(monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]) -> None:
+    monkeypatch.setattr(cocoax, "load", lambda _name: cocoax.Encoder(SmallNet().eval()))
+    said = complaint("ask-text", TEXT, "--like", "a cat", "--encoder", "mine")
+    assert said == "'mine' does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER."

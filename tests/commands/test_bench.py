@@ -1,70 +1,72 @@
+"""cocoax bench: everything is measured, shown in a table and written."""
+
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-import matplotlib
 import pytest
-import torch
 
-import cocoax
-from cocoax.commands import bench
-from tests.conftest import SmallNet
+from cocoax.commands import measurements
+from cocoax.commands.measurements.measurement import at_most
+from tests.commands.support import invoke
 
-
-def subject() -> bench.Subject:
-    encoder = cocoax.Encoder(SmallNet().eval(), cocoax.ImagePreprocess(resize=16, crop=16), name="small")
-    return bench.Subject("small", encoder, 1.1, 4, 40)
+SPEED = ("overhead", "published_pattern", "integrated_gradients", "captum_gradients", "captum_kernel_shap")
 
 
-@pytest.mark.parametrize(
-    "measure",
-    [
-        bench.overhead,
-        bench.published_pattern,
-        bench.integrated_gradients,
-        bench.captum_gradients,
-        bench.captum_kernel_shap,
-    ],
-)
-def test_measure__gives_one_positive_ratio_per_repetition(measure: object) -> None:
-    with torch.random.fork_rng():
-        figures = measure(subject(), 2)  # type: ignore[operator]
-    for figure in figures:
-        assert len(figure.values) == 2
-        assert min(figure.values) > 0
-        assert figure.goal[0] in "≤≥"
+def test_bench__table_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def measure(quick: bool, repeats: int | None, say: Callable[[str], None]) -> list[measurements.Measurement]:
+        asked.append((quick, repeats))
+        say("measuring")
+        return [at_most("fast", "small", [1.0, 3.0, 2.0], 2.5), at_most("slow", "small", [4.0], 2.5)]
+
+    monkeypatch.setattr(measurements, "measure_everything", measure)
+    monkeypatch.setattr(measurements, "plot_errors", lambda _measurements, path: path)
+    result = invoke("bench", "--full", "--repeats", "4", "--out", str(tmp_path / "out.json"))
+    assert result.exit_code == 0, result.output
+    assert asked == [(False, 4)]
+    rows = [line.strip("│").split("│") for line in result.output.splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["fast", "small", "2", "1 to 3", "≤ 2.5", "reached"],
+        ["slow", "small", "4", "4 to 4", "≤ 2.5", "not reached"],
+    ]
+    assert result.output.startswith("measuring\n")
+    assert result.output.endswith(f"wrote {tmp_path / 'out.json'}\nwrote {tmp_path / 'out.png'}\n")
+    assert (tmp_path / "out.json").exists()
 
 
-def test_sample_efficiency__and_what_is_written(tmp_path: Path) -> None:
-    matplotlib.use("Agg")
-    figures = bench.sample_efficiency([subject()], quick=True)
-    assert [figure.name.split(": ")[1] for figure in figures] == ["label-free", "corpus", "COCOA"]
-    assert figures[0].median > 5  # the label-free score of this network hardly varies, which is where the paper's is noisy
-    written = json.loads(bench.write_json(tmp_path / "bench.json", figures).read_text())
-    assert written["machine"]["threads"] == torch.get_num_threads()
-    assert [row["median"] for row in written["figures"]] == [figure.median for figure in figures]
-    assert bench.plot_errors(figures, tmp_path / "bench.png").stat().st_size > 5_000
+@pytest.mark.parametrize(("quick", "repeats", "seeds"), [(True, 3, 60), (False, 5, 200)])
+def test_measure_everything__in_turn(quick: bool, repeats: int, seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
 
+    def stand_in(name: str, result: Any) -> Callable[..., Any]:
+        def measure(*arguments: Any) -> Any:
+            asked.append((name, *arguments))
+            return result
 
-def test_coverage__is_near_95_percent() -> None:
-    figures = bench.coverage(seeds=6, sizes=(40, 300))
-    assert [figure.name.split(", ")[1] for figure in figures] == ["40 samples (%)", "300 samples (%)"]
-    for figure in figures:
-        assert list(figure.details["targets"]) == list(bench.TARGETS)
-        assert 88 <= figure.median <= 99.5
+        measure.__name__ = name
+        return measure
 
-
-def test_ratios__pairs_what_was_timed_in_turns_and_drops_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[str] = []
-    times = iter([9.0, 1.0, 1.0, 2.0, 2.0, 1.0])
-
-    def seconds(work: Callable[[], object]) -> float:
-        work()
-        return next(times)
-
-    monkeypatch.setattr(bench, "seconds", seconds)
-
-    assert bench.ratios(lambda: order.append("above"), lambda: order.append("below"), 2) == [2.0, 0.5]
-    assert order == ["below", "above"] * 3
+    subject = SimpleNamespace(name="small")
+    monkeypatch.setattr(measurements, "subjects", stand_in("subjects", [subject]))
+    for name in (*SPEED, "sample_efficiency", "coverage"):
+        monkeypatch.setattr(measurements, name, stand_in(name, [name]))
+    for name in ("new_target", "peak_memory"):
+        monkeypatch.setattr(measurements, name, stand_in(name, name))
+    said: list[str] = []
+    order = [*SPEED, "new_target", "peak_memory", "sample_efficiency", "coverage"]
+    assert measurements.measure_everything(quick, say=said.append) == order
+    assert asked == [
+        ("subjects", quick),
+        *((name, subject, repeats) for name in SPEED),
+        ("new_target", repeats),
+        ("peak_memory",),
+        ("sample_efficiency", [subject], quick),
+        ("coverage", seeds),
+    ]
+    assert said[:2] == ["small: overhead", "small: published pattern"]
+    assert len(said) == len(order)

@@ -1,155 +1,59 @@
-"""The demo: the starter encoder finds what is where."""
+"""cocoax demo: what it prints and passes on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
-from html import unescape
 from pathlib import Path
+from typing import Any
 
-import matplotlib.pyplot as plt
-import numpy as np
 import pytest
-import torch
-from PIL import Image
 
 import cocoax
-from cocoax.commands import demo
-from cocoax.data import COLLAGE, collage, photo
+from cocoax.commands import demo_report
+from tests.commands.support import invoke, load_starter
+from tests.conftest import images
 
 
-@cache
-def load_starter() -> cocoax.Encoder:
-    """The starter encoder, loaded once for all tests of the demo and of the command line."""
-    return cocoax.load("starter")
+def test_demo__help() -> None:
+    output = invoke("demo", "--help").output
+    assert all(option in output for option in ("--out", "--samples", "--seed"))
 
 
-@pytest.fixture
-def starter(monkeypatch: pytest.MonkeyPatch) -> cocoax.Encoder:
-    """The starter encoder; the demo gets the same one."""
-    encoder = load_starter()
-
-    def load(name: str) -> cocoax.Encoder:
-        assert name == "starter"
-        return encoder
-
-    monkeypatch.setattr(demo, "load", load)
-    return encoder
-
-
-@pytest.fixture(autouse=True)
-def closed_figures() -> Iterator[None]:
-    yield
-    plt.close("all")
+def test_demo__prints_quadrants_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starter = load_starter()
+    monkeypatch.setattr(demo_report, "load", lambda _name: starter)
+    result = invoke("demo", "--samples", "20", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert "Encoding 20 masked copies" in result.output
+    rows = [line for line in result.output.splitlines() if " rather than the other " in line]
+    assert len(rows) == 8
+    for row, expected in zip(rows, demo_report.QUADRANTS * 2, strict=True):
+        hottest, mark = (cell.strip() for cell in row.strip("│").split("│")[2:])
+        assert hottest in demo_report.QUADRANTS
+        assert mark == ("yes" if hottest == expected else f"no, expected {expected}")
+    for name in ("collage.png", "astronaut.png", "report.html"):
+        assert f"wrote {tmp_path / 'out' / name}" in result.output
+        assert (tmp_path / "out" / name).stat().st_size > 1000
 
 
-# --- the collage ------------------------------------------------------------------------------------------------------
+def test_demo__options_are_passed_on_and_answers_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    attribution = cocoax.Attribution(images(1)[0, 0], 0.25, 0.0, metadata={"target": "a cat rather than [dogs]"})
 
+    def run_demo(folder: Path, samples: int, seed: int) -> tuple[list[demo_report.QuadrantAnswer], list[Path]]:
+        asked.append((folder, samples, seed))
+        hottest = ("top left", "bottom right")
+        answers = [demo_report.QuadrantAnswer(attribution, "top left", quadrant) for quadrant in hottest]
+        return answers, [folder / "report.html"]
 
-def test_collage__quadrants_are_the_photos_that_the_demo_asks_about() -> None:
-    pixels = np.asarray(collage(256)).astype(float)
-    quadrants = {
-        "top left": pixels[:128, :128],
-        "top right": pixels[:128, 128:],
-        "bottom left": pixels[128:, :128],
-        "bottom right": pixels[128:, 128:],
-    }
-    assert tuple(quadrants) == demo.QUADRANTS
-    assert set(demo.CAPTIONS) == set(COLLAGE)
-    centres = {}
-    for name in COLLAGE:
-        image = photo(name)
-        short = min(image.size)
-        left, top = (image.width - short) // 2, (image.height - short) // 2
-        centres[name] = np.asarray(image.crop((left, top, left + short, top + short)).resize((128, 128))).astype(float)
-    for quadrant, name in zip(demo.QUADRANTS, COLLAGE, strict=True):
-        distances = {other: float(np.abs(quadrants[quadrant] - centre).mean()) for other, centre in centres.items()}
-        assert min(distances, key=lambda other: distances[other]) == name
-        assert distances[name] < 2
-
-
-def test_quadrant_means__row_by_row() -> None:
-    values = torch.tensor([[1.0, 1, 2, 2], [1, 1, 2, 4], [3, 3, 4, 4], [3, -1, 4, 0]])
-    assert demo.quadrant_means(values) == [1.0, 2.5, 2.0, 3.0]
-
-
-def test_quadrant_means__every_pixel_of_an_odd_map_counts() -> None:
-    means = demo.quadrant_means(torch.arange(15.0).reshape(3, 5))
-    assert means == [0.5, 3.0, 8.0, 10.5]
-
-
-# --- answers ----------------------------------------------------------------------------------------------------------
-
-
-def test_collage_questions__each_photo_against_the_other_three(starter: cocoax.Encoder) -> None:
-    questions = demo.collage_questions(starter)
-    assert [quadrant for _, quadrant in questions] == [0, 1, 2, 3] * 2
-    assert [target.name for target, _ in questions] == [
-        *(f"{demo.CAPTIONS[name]} rather than the other captions" for name in COLLAGE),
-        *(f"the {name} photo rather than the other photos" for name in COLLAGE),
-    ]
-    for target, _ in questions:
-        assert sorted((reference.count, weight) for reference, weight in target.weights.items() if reference) == [
-            (1, 1.0),
-            (3, -1.0),
-        ]
-
-
-def test_answer_collage__all_eight_right_with_200_samples(starter: cocoax.Encoder) -> None:
-    answers = demo.answer_collage(starter, samples=200, seed=0)
-    assert [answer.expected for answer in answers] == list(demo.QUADRANTS) * 2
-    assert [answer.found for answer in answers] == list(demo.QUADRANTS) * 2
-    assert {answer.attribution.metadata["samples"] for answer in answers} == {200}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
-def test_answer_collage__all_eight_right_whatever_the_seed(seed: int, starter: cocoax.Encoder) -> None:
-    answers = demo.answer_collage(starter, samples=1000, seed=seed)
-    assert [answer.found for answer in answers] == [answer.expected for answer in answers]
-
-
-def test_explain_astronaut__questions(starter: cocoax.Encoder) -> None:
-    attributions = demo.explain_astronaut(starter, samples=10, seed=0)
-    assert [one.name for one in attributions] == [
-        "itself (label-free)",
-        "a woman rather than the captions of the collage",
-        "a rocket rather than a woman",
-        "a helmet rather than a woman",
-    ]
-    assert attributions[0].score == pytest.approx(1, abs=1e-5)
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-def test_run_demo__writes_the_files(starter: cocoax.Encoder, tmp_path: Path) -> None:
-    answers, files = demo.run_demo(tmp_path / "new" / "folder", samples=10, seed=3)
-    assert [file.relative_to(tmp_path / "new" / "folder").name for file in files] == [
-        "collage.png",
-        "astronaut.png",
-        "report.html",
-    ]
-    for file in files[:2]:
-        with Image.open(file) as image:
-            assert min(image.size) > 300
-            assert np.asarray(image.convert("RGB")).std() > 10
-    page = unescape(files[2].read_text(encoding="utf-8"))
-    assert page.count("data:image/png;base64,") == 2
-    assert "10 masked copies" in page
-    for answer in answers:
-        assert answer.attribution.name in page
-        assert f"{answer.attribution.score:+.3f}" in page
-    assert len(answers) == 8
-    # Figures that stay open in pyplot stay in memory, and it warns after twenty.
-    assert not plt.get_fignums()
-
-
-def test_run_demo__folder_that_cannot_be_made_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(name: str) -> cocoax.Encoder:
-        raise AssertionError(f"{name} was loaded before the folder was looked at")
-
-    monkeypatch.setattr(demo, "load", load)
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(OSError, match="file"):
-        demo.run_demo(tmp_path / "file", samples=10)
+    monkeypatch.setattr(demo_report, "run_demo", run_demo)
+    folder = tmp_path / "out [new]"
+    result = invoke("demo", "--out", str(folder), "--samples", "10", "--seed", "7")
+    assert result.exit_code == 0, result.output
+    assert asked == [(folder, 10, 7)]
+    right, wrong = [line for line in result.output.splitlines() if "a cat" in line]
+    assert "+0.250" in right
+    assert "yes" in right
+    assert "bottom right" in wrong
+    assert "expected top left" in wrong
+    assert "a cat rather than [dogs]" in right
+    assert f"wrote {folder / 'report.html'}" in result.output

@@ -1,148 +1,105 @@
-"""What ``cocoax ask-text`` does: a question about a text, answered in the terminal, as HTML and as JSON."""
+"""``cocoax ask-text``: which words of a text make it similar to something."""
 
 from __future__ import annotations
 
-import json
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.padding import Padding
-from rich.table import Table
+import typer
 
-from cocoax.attribution import IntegratedGradients, KernelShap, Method, Occlusion, Rise
-from cocoax.encoders import TextEncoder, load
-from cocoax.highlight import to_rich
-from cocoax.inputs.words import check_features
-from cocoax.questions.matching import ExplainedText, explain_match, explain_text
-from cocoax.report import Section, write_report
+import cocoax
+from cocoax.commands.methods import method_class, option_names
+from cocoax.commands.terminal import console, print_written
 
-HOW = (
-    "Red words raise the score, blue ones lower it; point at a word to see its value. The score is the similarity to the "
-    "corpus minus that to the foil, and so is each word's value."
-)
+if TYPE_CHECKING:
+    from cocoax.questions.matching import ExplainedText
+
+METHODS_FOR_TEXTS = ("rise", "kernel-shap", "occlusion", "integrated-gradients")
 
 
-def answer(
-    text: str,
-    like: Sequence[str],
-    unlike: Sequence[str],
-    *,
-    match: bool = False,
-    encoder: str = "minilm",
-    features: str = "words",
-    removal: str | None = None,
-    method: str = "rise",
-    samples: int = 500,
-    seed: int = 0,
-) -> dict[str, ExplainedText]:
-    """The answer, or both sides of a match, by heading."""
+def explain_text(
+    text: Annotated[str, typer.Argument(help="The text to explain; - reads it from standard input.")],
+    like: Annotated[list[str], typer.Option(help="What it is compared with; may be given several times.")],
+    unlike: Annotated[list[str] | None, typer.Option(help="Rather than what; may be given several times.")] = None,
+    match: Annotated[
+        bool, typer.Option("--match", help="TEXT is a query, --like the document it found: explain both sides.")
+    ] = False,
+    encoder: Annotated[
+        str, typer.Option(help="The text encoder, as for cocoax.load: minilm, st:NAME_OR_FOLDER, …")
+    ] = "minilm",
+    features: Annotated[str, typer.Option(help="words, tokens or sentences")] = "words",
+    removal: Annotated[str | None, typer.Option(help="How words are removed: mask, deletion or attention.")] = None,
+    method: Annotated[str, typer.Option(help="rise, kernel-shap, occlusion or integrated-gradients")] = "rise",
+    samples: Annotated[int, typer.Option(help="Texts with words removed to encode.", min=10)] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of what is removed.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.")] = None,
+) -> None:
+    """Which words of a text make it similar to some things, rather than to others?"""
+    from cocoax.commands.text_report import print_side, write_sides
+
+    text = sys.stdin.read() if text == "-" else text
+    check_texts(text, like, unlike or [], match)
+    chosen = method_for_texts(method, {"samples": samples, "seed": seed, "baseline": removal})
+    tower = text_tower(encoder, features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)  # a text that was cut says so each time
+        explain = sides_of_match if match else side_of_text
+        sides = explain(tower, text, like, unlike or [], chosen)
+    for heading, side in sides.items():
+        print_side(console, heading, side)
+    if out is not None:
+        print_written(write_sides(out, sides))
+
+
+def check_texts(text: str, like: Sequence[str], unlike: Sequence[str], match: bool) -> None:
+    """Raise if a text is empty, or if there is not exactly one document to match."""
     if not text.strip():
         raise ValueError("The text is empty; write at least one word.")
-    how = _method(method, samples, seed, removal)
-    kind = check_features(features)
     for name, texts in (("like", like), ("unlike", unlike)):
-        if any(not one.strip() for one in texts):
+        if any(not other.strip() for other in texts):
             raise ValueError(f"One of the texts of --{name} is empty; write at least one word.")
     if match and len(like) != 1:
         raise ValueError(f"A match is with one document; give --like once. Got {len(like)} instead.")
-    loaded = load(encoder)
-    tower = loaded if isinstance(loaded, TextEncoder) else loaded.text
-    if not isinstance(tower, TextEncoder):
-        raise TypeError(f"{encoder!r} does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER.")
-    tower = tower.by(kind)
-    tower.inputs.too_long = "cut"  # with a warning, which says how much was left out
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        if match:
-            found = explain_match(tower, text, like[0], unlike, method=how)
-            return {"The query": found.query_side, "The document": found.document_side}
-        corpus = tower.reference(list(like), progress=False)
-        foil = tower.reference(list(unlike), progress=False) if unlike else None
-        return {"The text": explain_text(tower, text, corpus, foil, method=how)}
 
 
-def _method(name: str, samples: int, seed: int, removal: str | None) -> Method:
-    options: dict[str, Any] = {} if removal is None else {"baseline": removal}
-    if name == "rise":
-        return Rise(samples=samples, seed=seed, **options)
-    if name == "kernel-shap":
-        return KernelShap(samples=samples, seed=seed, **options)
-    if name == "occlusion":
-        return Occlusion(**options)
-    if name == "integrated-gradients":
-        return IntegratedGradients(**options)
-    raise ValueError(f"No method is called {name!r}; known are rise, kernel-shap, occlusion and integrated-gradients.")
+def method_for_texts(name: str, options: dict[str, Any]) -> cocoax.Method:
+    """Return a method with those of the options that it has and that are not None."""
+    method = method_class(name, METHODS_FOR_TEXTS)
+    has = option_names(method)
+    return method(**{option: value for option, value in options.items() if option in has and value is not None})
 
 
-def print_side(console: Console, heading: str, side: ExplainedText, most: int = 8) -> None:
-    """The text in colour, its score in parts, and the words that count most for and against."""
-    console.print(f"[bold]{escape(heading)}[/]: {escape(side.attribution.name)}", highlight=False)
-    console.print(Padding(to_rich(side.attribution), (1, 2)), highlight=False)
-    console.print(str(side), highlight=False, markup=False)
-    header, rows = _table(side, most)
-    table = Table(*header)
-    for row in rows:
-        table.add_row(*map(escape, row))
-    console.print(table)
-    more = len(side.attribution.values) - len(rows)
-    if more > 0:
-        console.print(f"and {more} more that count less; --out writes them all", highlight=False)
-    if left_out := side.attribution.metadata.get("left_out"):
-        console.print(f"The last {left_out} tokens of the text were left out: the encoder takes no more.", highlight=False)
+def text_tower(name: str, features: str) -> cocoax.TextEncoder:
+    """Load an encoder by name and return it, or its text tower, set to explain words, tokens or sentences."""
+    from cocoax.inputs.words import check_features
+
+    kind = check_features(features)
+    loaded = cocoax.load(name)
+    tower: Any = getattr(loaded, "text", None)
+    if not hasattr(tower, "by"):
+        raise TypeError(f"{name!r} does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER.")
+    encoder: cocoax.TextEncoder = tower.by(kind)
+    encoder.inputs.too_long = "cut"  # with a warning, which says how much was left out
+    return encoder
 
 
-def _table(side: ExplainedText, most: int | None = None) -> tuple[list[str], list[list[str]]]:
-    """Words by the size of their values, with standard errors and parts where there are some."""
-    whole = side.attribution
-    assert whole.tokens is not None
-    shown = whole.values - whole.neutral
-    header = ["word", "value"]
-    header += ["±"] if whole.standard_error is not None else []
-    header += ["corpus", "foil"] if side.foil is not None else []
-    rows = []
-    for index in shown.abs().argsort(descending=True, stable=True)[:most].tolist():
-        row = [whole.tokens[index], f"{float(shown[index]):+.4f}"]
-        if whole.standard_error is not None:
-            error = float(whole.standard_error[index])
-            row.append(f"{error:.4f}" + (" (may be nothing)" if abs(float(shown[index])) < 2 * error else ""))
-        if side.foil is not None:
-            row += [f"{float(part.values[index]) - part.neutral:+.4f}" for part in (side.corpus, side.foil)]
-        rows.append(row)
-    return header, rows
+def sides_of_match(
+    tower: cocoax.TextEncoder, query: str, like: Sequence[str], unlike: Sequence[str], method: cocoax.Method
+) -> dict[str, ExplainedText]:
+    """Explain by heading why a query found the one document of ``like`` rather than others, seen from either."""
+    match = cocoax.explain_match(tower, query, like[0], unlike, method=method)
+    return {"The query": match.query_side, "The document": match.document_side}
 
 
-def write_answers(folder: Path, sides: Mapping[str, ExplainedText]) -> list[Path]:
-    """An HTML report and the numbers as JSON; returns the files."""
-    sections = []
-    for heading, side in sides.items():
-        header, rows = _table(side)
-        text = f"{side.attribution.name}: {side}. {HOW}"
-        sections.append(Section(heading, text, header=header, rows=rows, html=side.attribution.html()))
-    page = write_report(folder / "answer.html", "What makes this text similar to that?", sections)
-    numbers = {heading: _numbers(side) for heading, side in sides.items()}
-    plain = folder / "answer.json"
-    plain.write_text(json.dumps(numbers, indent=1, ensure_ascii=False), encoding="utf-8")
-    return [page, plain]
+def side_of_text(
+    tower: cocoax.TextEncoder, text: str, like: Sequence[str], unlike: Sequence[str], method: cocoax.Method
+) -> dict[str, ExplainedText]:
+    """Explain by heading why a text is like some texts rather than like others."""
+    from cocoax.questions.matching import explain_text
 
-
-def _numbers(side: ExplainedText) -> dict[str, Any]:
-    whole = side.attribution
-    return {
-        "question": whole.name,
-        "text": whole.text,
-        "score": whole.score,
-        "corpus": side.corpus.score,
-        "foil": None if side.foil is None else side.foil.score,
-        "neutral": whole.neutral,
-        "tokens": whole.tokens,
-        "offsets": whole.offsets,
-        "values": whole.values.tolist(),
-        "standard_error": None if whole.standard_error is None else whole.standard_error.tolist(),
-        "corpus_values": side.corpus.values.tolist(),
-        "foil_values": None if side.foil is None else side.foil.values.tolist(),
-        "metadata": dict(whole.metadata),
-    }
+    corpus = tower.reference(list(like), progress=False)
+    foil = tower.reference(list(unlike), progress=False) if unlike else None
+    return {"The text": explain_text(tower, text, corpus, foil, method=method)}

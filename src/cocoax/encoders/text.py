@@ -56,6 +56,11 @@ class TextEncoder(Encoder):
         return other
 
     @property
+    def text(self) -> Encoder:
+        """Itself: texts go in here."""
+        return self
+
+    @property
     def tokenize(self) -> Callable[[str], Sequence[int]]:
         """From a text to its token ids."""
         return self.inputs.tokenize

@@ -18,6 +18,7 @@ from cocoax.attribution import Attribution, Method, Rise, Run
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.saved import saved_run
 from cocoax.encoders import Encoder
+from cocoax.encoders.identity import looking_once
 from cocoax.questions.answers import Answer, Rival
 from cocoax.questions.question import Question
 from cocoax.questions.regions import top_regions
@@ -28,6 +29,7 @@ from cocoax.targets import Target, score_all, similarity_to
 __all__ = ["Answer", "Question", "Side", "ask"]
 
 
+@looking_once()
 def ask(
     encoder: Encoder,
     about: Run | Picture,
@@ -46,7 +48,7 @@ def ask(
     several = [questions] if isinstance(questions, Question) else list(questions)
     if not several:
         raise ValueError("There are 0 questions; ask at least one.")
-    space = encoder.space  # reads all weights, so once
+    space = encoder.space
     asked = [_Asked(question, *question.parts(encoder, space)) for question in several]
     targets = [each.target for each in asked]
     method = Rise() if method is None else method

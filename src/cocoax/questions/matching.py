@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cocoax.attribution import Attribution, Method, Rise
-from cocoax.encoders import Encoder, TextEncoder
+from cocoax.encoders import Encoder
+from cocoax.encoders.identity import looking_once
 from cocoax.references import Reference
 from cocoax.similarity import Similarity, get_similarity
 from cocoax.targets import similarity_to
@@ -98,6 +99,7 @@ def explain_text(
     return ExplainedText(*method.explain(encoder, text, [like - unlike, like, unlike], progress=progress))
 
 
+@looking_once()
 def explain_match(
     encoder: Encoder,
     query: str,
@@ -123,8 +125,8 @@ def explain_match(
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    queries = _text_tower(encoder)
-    documents = queries if documents is None else _text_tower(documents)
+    queries = encoder.text
+    documents = queries if documents is None else documents.text
     rather_than = [rather_than] if isinstance(rather_than, str) else rather_than
     keep = get_similarity(similarity).needs_samples
 
@@ -148,8 +150,3 @@ def explain_match(
         similarity=scores[0],
         others=tuple(scores[1:]),
     )
-
-
-def _text_tower(encoder: Encoder) -> Encoder:
-    """Return a text encoder as it is, or the text tower of an encoder of pictures."""
-    return encoder if isinstance(encoder, TextEncoder) else encoder.text

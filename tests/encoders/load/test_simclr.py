@@ -16,7 +16,7 @@ import torch
 from typer.testing import CliRunner
 
 import cocoax
-from cocoax.commands.cli import app
+from cocoax.commands.main import app
 from cocoax.encoders.load.simclr import convert_simclr
 from cocoax.encoders.load.starter import imagenet_classes
 from tests.encoders.load.bundles import write_bundle

@@ -1,0 +1,58 @@
+"""``cocoax augmentations``: what of a picture survives each augmentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+import cocoax
+from cocoax.commands.terminal import EncoderName, Grid, Samples, Seed, console, draw_into_files, print_written
+
+if TYPE_CHECKING:
+    from cocoax.studies.augmentations import Augmented
+
+
+def compare_augmentations(
+    images: Annotated[list[Path], typer.Argument(help="One or more pictures.")],
+    foil: Annotated[Path, typer.Option(help="Folder of other pictures that the original is contrasted with.")],
+    encoder: EncoderName = "efficientnet-lite0",
+    classes: Annotated[Path | None, typer.Option(help="Class names of the head, one per line; by default its own.")] = None,
+    most: Annotated[int, typer.Option(help="Pictures of the foil, drawn at random.", min=1)] = 1500,
+    samples: Samples = 1000,
+    grid: Grid = 7,
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the figure, the maps and the JSON.")] = Path("augmentations"),
+) -> None:
+    """Show what still makes a picture look like the original after each of seven augmentations."""
+    from cocoax.inputs.images import image_files, open_image
+    from cocoax.seeding import stream
+    from cocoax.studies.augmentations import explain_augmentations, write_augmentations
+
+    draw_into_files()
+    for image in images:  # what is wrong with one is told before the encoder is loaded
+        open_image(image)
+    files = image_files(foil)
+    drawn = [files[index] for index in sorted(stream(seed).permutation(len(files))[:most])]
+    names = classes.read_text(encoding="utf-8").splitlines() if classes else None
+    loaded = cocoax.load(encoder)
+    others = loaded.reference(drawn, name=f"{len(drawn)} other pictures")
+    method = cocoax.Rise(samples=samples, grid=grid, seed=seed)
+    rows = [explain_augmentations(loaded, image, others, method, classes=names, seed=seed) for image in images]
+    print_augmentations(images, rows)
+    print_written(write_augmentations(out, [image.name for image in images], rows)[:2])
+
+
+def print_augmentations(images: Sequence[Path], rows: Sequence[Sequence[Augmented]]) -> None:
+    """Print what the encoder makes of each picture and its augmentations."""
+    table = Table("picture", "augmentation", "prediction", "similarity to the original", "score")
+    for image, row in zip(images, rows, strict=True):
+        for version in row:
+            predicted = "–" if version.prediction is None else f"{version.prediction} {version.probability:.0%}"
+            score = f"{version.attribution.score:+.3f}"
+            table.add_row(*map(escape, (image.stem, version.name, predicted, f"{version.similarity:.3f}", score)))
+    console.print(table)

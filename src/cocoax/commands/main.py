@@ -1,0 +1,71 @@
+"""The command ``cocoax``: all commands by name, and errors told in a sentence."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from cocoax.commands.terminal import console
+from cocoax.version import __version__
+
+# Each command's "module:function" below cocoax.commands, in the order of the help. A new command is one file, one line here
+# and one test file.
+COMMANDS = {
+    "demo": "demo:show_demo",
+    "ask-text": "ask_text:explain_text",
+    "bench": "bench:run_bench",
+    "app": "web_page:serve_page",
+    "cache": "cache:show_cache",
+    "encoders": "encoders:list_encoders",
+    "ask": "ask:ask_picture",
+    "localise": "localise:localise_captions",
+    "augmentations": "augmentations:compare_augmentations",
+    "convert-simclr": "convert_simclr:convert_checkpoint",
+    "train": "train:train_encoder",
+    "reproduce": "reproduce:reproduce_study",
+}
+# What a user can do something about; the rest is a bug, with a traceback.
+USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError)
+
+app = typer.Typer(help="What in an input makes its representation similar to these things, rather than to those?")
+for _name, _place in COMMANDS.items():
+    _module, _function = _place.split(":")
+    app.command(_name)(getattr(import_module(f"cocoax.commands.{_module}"), _function))
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        console.print(__version__)
+        raise typer.Exit
+
+
+@app.callback(no_args_is_help=True, invoke_without_command=True)
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _complain(heading: str, sentence: object) -> None:
+    Console(stderr=True, emoji=False).print(f"{heading} {escape(str(sentence))}", highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """Run the command line; what a user did wrong is told in a sentence, not in a traceback."""
+    # What a library would tell a programmer, a user gets as a sentence.
+    warnings.showwarning = lambda message, *_where: _complain("[yellow]note:[/]", message)
+    try:
+        app()
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted", highlight=False)
+        raise SystemExit(130) from None
+    except USER_ERRORS as error:
+        _complain("[bold red]error:[/]", error)
+        raise SystemExit(1) from error

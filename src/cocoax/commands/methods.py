@@ -1,0 +1,46 @@
+"""Attribution methods by the names that the command line gives them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from inspect import signature
+from typing import Any
+
+import cocoax
+
+METHODS = {  # the classes are those of the package
+    "rise": "Rise",
+    "kernel-shap": "KernelShap",
+    "occlusion": "Occlusion",
+    "vanilla-gradients": "VanillaGradients",
+    "smoothgrad": "SmoothGrad",
+    "integrated-gradients": "IntegratedGradients",
+    "gradient-shap": "GradientShap",
+}
+
+
+def method_class(name: str, known: Collection[str] = METHODS) -> type[cocoax.Method]:
+    """Return the class of the method with this name; raise if it is not among the ``known`` ones."""
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"No method is called {name!r}; known are {', '.join(known)}.{hint}")
+    method: type[cocoax.Method] = getattr(cocoax, METHODS[name])
+    return method
+
+
+def option_names(method: type[cocoax.Method]) -> set[str]:
+    """Return the names of the options that a class of methods has."""
+    return set(signature(method).parameters)
+
+
+def method_with(name: str, options: Mapping[str, Any]) -> cocoax.Method:
+    """Return a method with those of the options that are not None; raise if it lacks one of them."""
+    method = method_class(name)
+    chosen = {option: value for option, value in options.items() if value is not None}
+    has = option_names(method)
+    for option in chosen:
+        if option not in has:
+            raise ValueError(f"The method {name!r} has no option --{option}; it has {', '.join(sorted(has - {'baseline'}))}.")
+    return method(**chosen)

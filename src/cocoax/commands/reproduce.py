@@ -1,0 +1,97 @@
+"""``cocoax reproduce``: the experiments of the paper."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+import cocoax
+from cocoax.commands.terminal import console, draw_into_files, print_written
+
+SMALL_ENCODER = "simclr-cifar10-small"
+
+
+def reproduce_study(
+    name: Annotated[str | None, typer.Argument(help="A table, a figure or a study; --list names them.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")
+    ] = None,
+    encoder: Annotated[str, typer.Option(help="An encoder with a head for the classes of the data.")] = SMALL_ENCODER,
+    out: Annotated[Path, typer.Option(help="Folder for results; a study that was stopped goes on.")] = Path("results"),
+    preset: Annotated[str, typer.Option(help="'paper' for the published scale, 'small' for minutes.")] = "small",
+    runs: Annotated[int | None, typer.Option(min=1)] = None,
+    explicands: Annotated[int | None, typer.Option(min=1, help="Per class and run.")] = None,
+    corpus: Annotated[int | None, typer.Option(min=1)] = None,
+    foil: Annotated[int | None, typer.Option(min=1)] = None,
+    samples: Annotated[int | None, typer.Option(min=10, help="Masks of RISE.")] = None,
+    grid: Annotated[int | None, typer.Option(min=1, help="Cells of a mask.")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="Those that take part, as names or numbers with commas between them; else all.")
+    ] = None,
+    picture: Annotated[
+        list[str] | None, typer.Option(help="For 'localisation': FILE:P:Q, a picture and two things in it; repeatable.")
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="Name every table and figure.")] = False,
+) -> None:
+    """Run an experiment of the paper on any encoder and data, and see its numbers beside the published ones."""
+    if show_list or name is None:
+        list_studies()
+        return
+    check_name(name)
+    changes = {"runs": runs, "explicands": explicands, "corpus": corpus, "foil": foil, "samples": samples, "grid": grid}
+    draw_into_files()
+    if name == "localisation":
+        print_written(localise_pictures(encoder, picture or [], out, preset, changes))
+        return
+    if data is None:
+        raise ValueError(
+            "Say where the data are: --data FOLDER, of CIFAR-10, ImageNet, Imagenette, MURA or of class folders."
+        )
+    from cocoax.data import open_data
+    from cocoax.studies.reproduce import class_numbers, options_of, run_study
+
+    options, train, held_out = options_of(preset, changes), open_data(data, "train"), open_data(data, "test")
+    if classes is not None:
+        options = replace(options, classes=class_numbers(classes, train.classes))
+    print_written(run_study(name, cocoax.load(encoder), train, held_out, out, options))
+
+
+def list_studies() -> None:
+    """Print the name of every table, figure and study, and what it is."""
+    from cocoax.studies import NAMES
+
+    for name, (title, study) in NAMES.items():
+        made_by = f" [dim](study {study})[/]" if study != name else ""
+        console.print(f"[bold]{name}[/]{made_by}\n    {escape(title)}", highlight=False)
+
+
+def check_name(name: str) -> None:
+    """Raise if no study has this name."""
+    from cocoax.studies import NAMES
+
+    if name not in NAMES:
+        close = difflib.get_close_matches(name, NAMES, n=3, cutoff=0.3)
+        raise ValueError(f"No study is called {name!r}; close are {', '.join(close) or 'none'}. --list names them all.")
+
+
+def localise_pictures(
+    encoder: str, pictures: Sequence[str], out: Path, preset: str, changes: Mapping[str, Any]
+) -> list[Path]:
+    """Make the figure of localisation, for pictures written as FILE:P:Q or else for two sample photos; return its files."""
+    from cocoax.data.samples import collage, photo
+    from cocoax.studies.reproduce import options_of, run_localisation
+
+    parts = [text.rsplit(":", 2) for text in pictures]
+    wrong = [text for text, part in zip(pictures, parts, strict=True) if len(part) != 3]
+    if wrong:
+        raise ValueError(f"A picture for 'localisation' is FILE:P:Q, as in photo.jpg:cat:dog. Got {wrong[0]!r}.")
+    written: list[Any] = [(file, p, q) for file, p, q in parts]
+    shown = written or [(collage(), "cat", "motorbike"), (photo("astronaut"), "rocket", "helmet")]
+    name = "starter" if encoder == SMALL_ENCODER else encoder  # captions need a text tower
+    return run_localisation(cocoax.load(name), shown, out, options_of(preset, changes, "localisation"))

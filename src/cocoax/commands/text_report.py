@@ -1,0 +1,93 @@
+"""Answers about texts: in the terminal, as an HTML report and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from cocoax.highlight import to_rich
+from cocoax.questions.matching import ExplainedText
+from cocoax.report import Section, write_report
+
+HOW_TO_READ = (
+    "Red words raise the score, blue ones lower it; point at a word to see its value. The score is the similarity to the "
+    "corpus minus that to the foil, and so is each word's value."
+)
+
+
+def print_side(console: Console, heading: str, side: ExplainedText, most: int = 8) -> None:
+    """Print a text in colour, its score in parts, and the ``most`` words that count most for and against."""
+    console.print(f"[bold]{escape(heading)}[/]: {escape(side.attribution.name)}", highlight=False)
+    console.print(Padding(to_rich(side.attribution), (1, 2)), highlight=False)
+    console.print(str(side), highlight=False, markup=False)
+    header, rows = _word_table(side, most)
+    table = Table(*header)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(table)
+    more = len(side.attribution.values) - len(rows)
+    if more > 0:
+        console.print(f"and {more} more that count less; --out writes them all", highlight=False)
+    if left_out := side.attribution.metadata.get("left_out"):
+        console.print(f"The last {left_out} tokens of the text were left out: the encoder takes no more.", highlight=False)
+
+
+def _word_table(side: ExplainedText, most: int | None = None) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of a table of words, largest values first, with standard errors and parts if there are any."""
+    whole = side.attribution
+    assert whole.tokens is not None
+    shown = whole.values - whole.neutral
+    header = ["word", "value"]
+    header += ["±"] if whole.standard_error is not None else []
+    header += ["corpus", "foil"] if side.foil is not None else []
+    rows = []
+    for index in shown.abs().argsort(descending=True, stable=True)[:most].tolist():
+        row = [whole.tokens[index], f"{float(shown[index]):+.4f}"]
+        if whole.standard_error is not None:
+            error = float(whole.standard_error[index])
+            row.append(f"{error:.4f}" + (" (may be nothing)" if abs(float(shown[index])) < 2 * error else ""))
+        if side.foil is not None:
+            row += [f"{float(part.values[index]) - part.neutral:+.4f}" for part in (side.corpus, side.foil)]
+        rows.append(row)
+    return header, rows
+
+
+def write_sides(folder: Path, sides: Mapping[str, ExplainedText]) -> list[Path]:
+    """Write an HTML report and the numbers as JSON; return the files."""
+    sections = []
+    for heading, side in sides.items():
+        header, rows = _word_table(side)
+        text = f"{side.attribution.name}: {side}. {HOW_TO_READ}"
+        sections.append(Section(heading, text, header=header, rows=rows, html=side.attribution.html()))
+    page = write_report(folder / "answer.html", "What makes this text similar to that?", sections)
+    numbers = {heading: _numbers(side) for heading, side in sides.items()}
+    json_file = folder / "answer.json"
+    json_file.write_text(json.dumps(numbers, indent=1, ensure_ascii=False), encoding="utf-8")
+    return [page, json_file]
+
+
+def _numbers(side: ExplainedText) -> dict[str, Any]:
+    """Return everything about a side as plain values."""
+    whole = side.attribution
+    return {
+        "question": whole.name,
+        "text": whole.text,
+        "score": whole.score,
+        "corpus": side.corpus.score,
+        "foil": None if side.foil is None else side.foil.score,
+        "neutral": whole.neutral,
+        "tokens": whole.tokens,
+        "offsets": whole.offsets,
+        "values": whole.values.tolist(),
+        "standard_error": None if whole.standard_error is None else whole.standard_error.tolist(),
+        "corpus_values": side.corpus.values.tolist(),
+        "foil_values": None if side.foil is None else side.foil.values.tolist(),
+        "metadata": dict(whole.metadata),
+    }

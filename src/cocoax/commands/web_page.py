@@ -1,0 +1,28 @@
+"""``cocoax app``: the web page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cocoax.commands.terminal import console, print_plain
+
+
+def serve_page(
+    encoder: Annotated[str, typer.Option(help="What to ask; `cocoax encoders` lists them.")] = "starter",
+    samples: Annotated[int, typer.Option(help="Masked copies of a photo to look at.", min=50, max=5000)] = 1000,
+    port: Annotated[
+        int | None, typer.Option(help="Port; by default the first free one from 7860 on.", min=1, max=65535)
+    ] = None,
+    kept: Annotated[int, typer.Option(help="Visitors whose runs are kept.", min=1)] = 16,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in a browser.")] = True,
+) -> None:
+    """Serve the web page, to this machine only: choose a photo, ask in words or pictures, look at the answer."""
+    from cocoax.app import launch
+
+    console.print(f"Loading {encoder} …", highlight=False, markup=False)
+    page, address = launch(encoder, samples=samples, port=port, kept=kept, browser=browser, wait=False)
+    print_plain(f"The page is at {address} (Ctrl-C ends it)")
+    page.blocks.block_thread()
+    page.close()

@@ -1,0 +1,91 @@
+"""cocoax localise: its table, its files, and what is said about bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import cocoax
+from tests.commands.support import invoke, picture
+from tests.conftest import SmallNet
+
+
+def write_coco(folder: Path) -> Path:
+    """Write two pictures and their annotations; those of the second lie where the encoder does not look."""
+    for number, name in enumerate(("one.png", "two.png")):
+        picture(number).resize((30, 20)).save(folder / name)
+    content = {
+        "images": [
+            {"id": number, "file_name": f"{name}.png", "height": 20, "width": 30} for number, name in ((1, "one"), (2, "two"))
+        ],
+        "categories": [{"id": 10, "name": "cat"}, {"id": 20, "name": "dog"}],
+        "annotations": [
+            {"id": 1, "image_id": 1, "category_id": 10, "bbox": [0, 0, 5, 5]},
+            {"id": 2, "image_id": 1, "category_id": 10, "bbox": [10, 10, 5, 5]},
+            {"id": 3, "image_id": 1, "category_id": 20, "bbox": [20, 0, 5, 5]},
+            {"id": 4, "image_id": 2, "category_id": 20, "bbox": [1, 1, 3, 3]},
+        ],
+    }
+    path = folder / "annotations.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    annotations = write_coco(tmp_path)
+    arguments = ("localise", str(tmp_path), "--annotations", str(annotations), "--samples", "20")
+    arguments += ("--out", str(tmp_path / "out"))
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "1 pictures" in result.output
+    assert "two.png: nothing that is annotated lies in the part that the encoder sees" in result.output
+    assert all(target in result.output for target in ("contrastive", "corpus", "label-free"))
+    content = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert {(summary["target"], summary["name"]) for summary in content["summaries"]} >= {
+        ("contrastive", ""),
+        ("corpus", "dog"),
+    }
+    net = towers.module
+    assert isinstance(net, SmallNet)
+    net.inputs = 0
+    assert invoke(*arguments).output == result.output
+    assert net.inputs == 0
+    everything = invoke(*arguments, "--foil", "all")
+    assert everything.exit_code == 0, everything.output
+    assert net.inputs > 0  # the runs were not kept
+
+
+def test_localise__collages_and_masks(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    for number, name in enumerate(("n01440764_cat", "dog", "cup", "rocket", "bird")):
+        picture(number).save(tmp_path / "photos" / f"{name}.png")
+    result = invoke("localise", str(tmp_path / "photos"), "--collages", "2", "--samples", "20", "--out", str(tmp_path / "a"))
+    assert result.exit_code == 0, result.output
+    lines = (tmp_path / "a" / "results.jsonl").read_text().splitlines()
+    assert [len(json.loads(line)["records"]) for line in lines] == [12, 12]
+    (tmp_path / "masks" / "cat").mkdir(parents=True)
+    Image.new("L", (24, 24), 255).save(tmp_path / "masks" / "cat" / "dog.png")
+    arguments = ("--masks", str(tmp_path / "masks"), "--samples", "20", "--out", str(tmp_path / "b"))
+    result = invoke("localise", str(tmp_path / "photos"), *arguments)
+    assert result.exit_code == 0, result.output
+    assert "100.0%" in result.output  # the mask is everything
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Say what is where, in one way"),
+        (["--collages", "2", "--masks", "x"], "Say what is where, in one way"),
+        (["--collages", "2", "--foil", "none"], "--foil is 'present' or 'all'"),
+        (["--collages", "2"], "No pictures below"),
+        (["--masks", "nowhere"], "No folder at nowhere"),
+        (["--annotations", "nowhere.json"], "No file at nowhere.json"),
+    ],
+)
+def test_localise__bad_input(arguments: list[str], message: str, tmp_path: Path, complaint: Callable[..., str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert message in complaint("localise", str(tmp_path / "empty"), *arguments, "--out", str(tmp_path / "out"))

@@ -1,0 +1,32 @@
+"""Methods by name: known ones, their options, and what is said about others."""
+
+from __future__ import annotations
+
+import pytest
+
+import cocoax
+from cocoax.commands.methods import METHODS, method_class, method_with, option_names
+
+
+def test_method_class__every_name_is_a_method_of_the_package() -> None:
+    for name, class_name in METHODS.items():
+        assert issubclass(method_class(name), cocoax.Method)
+        assert class_name in cocoax.__all__
+
+
+def test_method_class__only_those_that_a_command_knows() -> None:
+    with pytest.raises(ValueError, match=r"No method is called 'rize'; known are rise, occlusion\. Did you mean 'rise'\?"):
+        method_class("rize", ("rise", "occlusion"))
+
+
+def test_option_names__are_those_of_the_class() -> None:
+    assert option_names(cocoax.VanillaGradients) == {"baseline", "batch_size"}
+
+
+def test_method_with__options_that_are_not_none() -> None:
+    assert method_with("rise", {"samples": 20, "seed": None}) == cocoax.Rise(samples=20)
+
+
+def test_method_with__an_option_it_lacks() -> None:
+    with pytest.raises(ValueError, match="'occlusion' has no option --samples; it has batch_size, stride, window"):
+        method_with("occlusion", {"samples": 20, "seed": None})

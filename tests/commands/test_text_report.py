@@ -1,0 +1,45 @@
+"""Answers about texts: which words are shown, and in which order."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import cocoax
+from cocoax.commands.text_report import print_side, write_sides
+from cocoax.encoders.load.sentence import load_hf_text
+from cocoax.questions.matching import Side, ask_text
+from tests.tiny import save_bert
+
+
+@pytest.fixture(scope="module")
+def side(tmp_path_factory: pytest.TempPathFactory) -> Side:
+    encoder = load_hf_text(str(save_bert(tmp_path_factory.mktemp("tiny"))))
+    corpus, foil = (encoder.reference([text], progress=False, cache=False) for text in ("a cat", "a dog"))
+    return ask_text(encoder, "The violinist parked her car.", corpus, foil, method=cocoax.Occlusion())
+
+
+def test_print_side__the_words_that_count_most_come_first(side: Side) -> None:
+    output = StringIO()
+    print_side(Console(file=output, width=120), "The text", side, most=2)
+    lines = output.getvalue().splitlines()
+    assert lines[0] == "The text: a cat rather than a dog"
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    tokens = ["The", "violinist", "parked", "her", "car", "."]
+    words = sorted(zip(side.attribution.values.tolist(), tokens, strict=True), key=lambda pair: -abs(pair[0]))
+    assert [row[:2] for row in rows] == [[word, f"{value:+.4f}"] for value, word in words[:2]]
+    assert lines[-1] == "and 4 more that count less; --out writes them all"
+
+
+def test_write_sides__all_words_and_all_parts(side: Side, tmp_path: Path) -> None:
+    page, numbers = write_sides(tmp_path / "new", {"The text": side})
+    assert page.read_text(encoding="utf-8").count("<tr>") == 7
+    written = json.loads(numbers.read_text(encoding="utf-8"))["The text"]
+    assert written["values"] == side.attribution.values.tolist()
+    assert written["corpus_values"] == side.corpus.values.tolist()
+    assert side.foil is not None
+    assert written["foil_values"] == side.foil.values.tolist()
