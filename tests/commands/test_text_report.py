@@ -12,18 +12,18 @@ from rich.console import Console
 import cocoax
 from cocoax.commands.text_report import print_side, write_sides
 from cocoax.encoders.load.sentence import load_hf_text
-from cocoax.questions.matching import Side, ask_text
+from cocoax.questions.matching import ExplainedText, explain_text
 from tests.tiny import save_bert
 
 
 @pytest.fixture(scope="module")
-def side(tmp_path_factory: pytest.TempPathFactory) -> Side:
+def side(tmp_path_factory: pytest.TempPathFactory) -> ExplainedText:
     encoder = load_hf_text(str(save_bert(tmp_path_factory.mktemp("tiny"))))
     corpus, foil = (encoder.reference([text], progress=False, cache=False) for text in ("a cat", "a dog"))
-    return ask_text(encoder, "The violinist parked her car.", corpus, foil, method=cocoax.Occlusion())
+    return explain_text(encoder, "The violinist parked her car.", corpus, foil, method=cocoax.Occlusion())
 
 
-def test_print_side__the_words_that_count_most_come_first(side: Side) -> None:
+def test_print_side__the_words_that_count_most_come_first(side: ExplainedText) -> None:
     output = StringIO()
     print_side(Console(file=output, width=120), "The text", side, most=2)
     lines = output.getvalue().splitlines()
@@ -35,7 +35,7 @@ def test_print_side__the_words_that_count_most_come_first(side: Side) -> None:
     assert lines[-1] == "and 4 more that count less; --out writes them all"
 
 
-def test_write_sides__all_words_and_all_parts(side: Side, tmp_path: Path) -> None:
+def test_write_sides__all_words_and_all_parts(side: ExplainedText, tmp_path: Path) -> None:
     page, numbers = write_sides(tmp_path / "new", {"The text": side})
     assert page.read_text(encoding="utf-8").count("<tr>") == 7
     written = json.loads(numbers.read_text(encoding="utf-8"))["The text"]

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from cocoax import Encoder, ImagePreprocess, TextEncoder
-from cocoax.encoders.identity import weights_digest_of
+from cocoax.encoders.identity import look, looking_once, weights_digest_of
 from cocoax.inputs.images import to_tensor
 from cocoax.storage import digest, file_digest
 from tests.conftest import SmallNet, images
@@ -600,3 +601,22 @@ def test_fingerprint__of_a_library_model_whatever_else_was_loaded() -> None:
         before = weights_digest_of(bert, None)()
         GPT2Model(GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=10))  # enters a registry that all models share
     assert weights_digest_of(bert, None)() == before
+
+
+def test_looking_once__inside_and_again_outside() -> None:
+    compute = functools.partial(next, iter("abc"))
+    assert look(compute) == "a"
+    with looking_once():
+        assert look(compute) == "b"
+        with looking_once():  # nested, which changes nothing
+            assert look(compute) == "b"
+        assert look(compute) == "b"
+    assert look(compute) == "c"
+
+
+def test_looking_once__in_its_own_thread_only() -> None:
+    compute = functools.partial(next, iter("ab"))
+    with looking_once(), ThreadPoolExecutor(1) as threads:
+        assert look(compute) == "a"
+        assert threads.submit(look, compute).result() == "b"
+        assert look(compute) == "a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax import Question, Side, ask
+from cocoax.encoders.identity import WeightsDigest
 from cocoax.questions import sides
 from cocoax.similarity import Cosine, Similarity
 from tests.conftest import SmallNet, images
@@ -125,6 +127,51 @@ def test_ask__with_other_methods(method: cocoax.Method, towers: cocoax.Encoder) 
     torch.testing.assert_close(answer.attribution.values, expected.values)
     assert answer.score == pytest.approx(answer.corpus_score - (answer.foil_score or 0), abs=1e-6)
     assert own.corpus_score == pytest.approx(1, abs=1e-6)
+
+
+# --- weights, which take long to read ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the weights of each module were read."""
+    counts: Counter[str] = Counter()
+    read = WeightsDigest.__call__
+
+    def counted(self: WeightsDigest) -> str:
+        counts[type(self._module).__name__] += 1
+        return read(self)
+
+    monkeypatch.setattr(WeightsDigest, "__call__", counted)
+    return counts
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Question("a cat", "a dog"),
+        Question([picture(1)], [picture(2)]),
+        Question(Side("a cat", picture(1)), [f"a dog {number}" for number in range(20)]),
+    ],
+    ids=["captions", "pictures", "both, many"],
+)
+@pytest.mark.parametrize("method", [RISE, cocoax.Occlusion(window=4), cocoax.IntegratedGradients(steps=2)], ids=repr)
+def test_ask__reads_the_weights_of_each_tower_once(
+    question: Question, method: cocoax.Method, towers: cocoax.Encoder, reads: Counter[str]
+) -> None:
+    for about in (IMAGE, IMAGE):  # a new run, then a saved one
+        reads.clear()
+        ask(towers, about, question, method)
+        assert reads == {"SmallNet": 1, "Words": 1}
+
+
+def test_ask__reads_weights_again_the_next_time(towers: cocoax.Encoder) -> None:
+    (before,) = ask(towers, IMAGE, Question([picture(1)]), RISE)
+    assert isinstance(towers.module, SmallNet)
+    with torch.no_grad():
+        towers.module.fc.weight.mul_(2)
+    (after,) = ask(towers, IMAGE, Question([picture(1)]), RISE)
+    assert after.score != before.score
 
 
 # --- similarities of one's own ----------------------------------------------------------------------------------------

@@ -20,9 +20,10 @@ from PIL import Image
 
 from cocoax import Answer, Attribution, Curve, Encoder, Explicand, Question, Rise, Run, Side, ask, curves
 from cocoax.app.drawing import View
+from cocoax.attribution.method import Input
 from cocoax.attribution.rise import relative_error
 from cocoax.inputs.images import open_image
-from cocoax.questions.sides import SEPARATOR, Picture
+from cocoax.questions.sides import SEPARATOR
 
 PANELS = 2  # questions side by side
 MEGABYTES = 20  # the largest upload
@@ -122,7 +123,7 @@ class Studio:
 
     # --- the photo and its run ----------------------------------------------------------------------------------------
 
-    def choose(self, visitor: Visitor, photo: Picture) -> None:
+    def choose(self, visitor: Visitor, photo: Input) -> None:
         """Take a photo (a picture or a file); a run that is under way for another one ends."""
         explicand = self.encoder.explicand(photo)
         with self._door:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cocoax.encoders.folding import can_be_folded, fold
 from cocoax.encoders.forward import ForwardError, Pooling, is_out_of_memory, locked, one_vector_each, owner_of, run_module
-from cocoax.encoders.identity import WeightsDigest, describe, weights_digest_of
+from cocoax.encoders.identity import WeightsDigest, describe, look, weights_digest_of
 from cocoax.encoders.stream import Streaming, stream_reference
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
 from cocoax.progress import bar
@@ -117,7 +117,7 @@ class Encoder:
         return self._identity(self.inputs.settings)
 
     def _identity(self, settings: tuple[object, ...]) -> str:
-        return digest(self._weights(), self.layer, self.pooling, *map(describe, settings))
+        return digest(look(self._weights), self.layer, self.pooling, *map(describe, settings))
 
     def freeze(self) -> Self:
         """Take the weights as final, so that fingerprints need not look at them again; returns itself.
@@ -135,7 +135,7 @@ class Encoder:
     def recognisable(self) -> bool:
         """Whether the fingerprint means anything beyond this process; that of an unnamed callable does not."""
         # Of a module there is always a digest, and reading all its weights to see that would take long.
-        return isinstance(self._weights, WeightsDigest) or not self._weights().startswith("unnamed-")
+        return isinstance(self._weights, WeightsDigest) or not look(self._weights).startswith("unnamed-")
 
     @property
     def space(self) -> str:

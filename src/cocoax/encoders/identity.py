@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from cocoax.storage import digest
 
-# What has been looked at inside of `looking_once`, by the digest's own identity.
-_LOOKED_AT: ContextVar[dict[int, str] | None] = ContextVar("looked_at", default=None)
+# What has been looked at inside of `looking_once`, by what computes the digest.
+_LOOKED_AT: ContextVar[dict[Callable[[], str], str] | None] = ContextVar("looked_at", default=None)
 
 
 @contextmanager
@@ -36,6 +36,16 @@ def looking_once() -> Iterator[None]:
         _LOOKED_AT.reset(token)
 
 
+def look(compute: Callable[[], str]) -> str:
+    """Return a digest, computed anew; inside of :func:`looking_once`, the one from its first computation there."""
+    looked_at = _LOOKED_AT.get()
+    if looked_at is None:
+        return compute()
+    if compute not in looked_at:
+        looked_at[compute] = compute()
+    return looked_at[compute]
+
+
 class WeightsDigest:
     """The digest of a module's weights, computed again only when they changed."""
 
@@ -46,14 +56,6 @@ class WeightsDigest:
 
     def __call__(self) -> str:
         """Return the digest of structure, parameters and buffers (those that are not saved too: they count all the same)."""
-        looked_at = _LOOKED_AT.get()
-        if looked_at is None:
-            return self._look()
-        if id(self) not in looked_at:
-            looked_at[id(self)] = self._look()
-        return looked_at[id(self)]
-
-    def _look(self) -> str:
         state = dict(chain(self._module.named_parameters(), self._module.named_buffers()))
         structure = [_structure(name, part) for name, part in self._module.named_modules()]
         seen = (structure, [(name, tensor.data_ptr(), _probe(tensor)) for name, tensor in state.items()])

@@ -15,6 +15,7 @@ from typing import Literal
 from torch import Tensor
 
 from cocoax.attribution import Attribution, Method, Rise, Run
+from cocoax.attribution.method import Input
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.saved import saved_run
 from cocoax.encoders import Encoder
@@ -22,7 +23,7 @@ from cocoax.encoders.identity import looking_once
 from cocoax.questions.answers import Answer, Rival
 from cocoax.questions.question import Question
 from cocoax.questions.regions import top_regions
-from cocoax.questions.sides import Picture, Side
+from cocoax.questions.sides import Side
 from cocoax.references import Reference
 from cocoax.targets import Target, score_all, similarity_to
 
@@ -32,7 +33,7 @@ __all__ = ["Answer", "Question", "Side", "ask"]
 @looking_once()
 def ask(
     encoder: Encoder,
-    about: Run | Picture,
+    about: Run | Input,
     questions: Question | Sequence[Question],
     method: Method | None = None,
     *,

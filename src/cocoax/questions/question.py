@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from cocoax.attribution.method import Input
 from cocoax.encoders import Encoder
-from cocoax.questions.sides import SEPARATOR, Picture, Side
+from cocoax.questions.sides import SEPARATOR, Side
 from cocoax.similarity import Similarity, get_similarity
 from cocoax.targets import Target, representation_similarity, similarity_to
 
@@ -37,8 +38,8 @@ class Question:
 
     def __init__(
         self,
-        like: Side | Picture | Iterable[Picture] | None = None,
-        unlike: Side | Picture | Iterable[Picture] | None = None,
+        like: Side | Input | Iterable[Input] | None = None,
+        unlike: Side | Input | Iterable[Input] | None = None,
         *,
         similarity: str | Similarity = "cosine",
     ) -> None:

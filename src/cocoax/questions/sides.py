@@ -9,17 +9,16 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from cocoax.encoders import Encoder, Explicand
+from cocoax.attribution.method import Input
+from cocoax.encoders import Encoder
 from cocoax.inputs.images import image_files
 from cocoax.references import Reference
 from cocoax.similarity import Similarity, get_similarity
 
-Picture = str | Path | Image.Image | np.ndarray | Tensor | Explicand
 SEPARATOR = " / "  # between the captions and pictures of a side, where it is written or typed as one text
 
 _REMEMBERED = 4096  # captions whose representations are kept in memory
@@ -40,10 +39,10 @@ class Side:
     """
 
     captions: tuple[str, ...]
-    images: tuple[Picture, ...]
+    images: tuple[Input, ...]
     name: str
 
-    def __init__(self, captions: str | Iterable[str] = (), images: Picture | Iterable[Picture] = (), name: str = "") -> None:
+    def __init__(self, captions: str | Iterable[str] = (), images: Input | Iterable[Input] = (), name: str = "") -> None:
         texts = [captions] if isinstance(captions, str) else list(captions)
         for caption in texts:
             if not isinstance(caption, str):
@@ -57,7 +56,7 @@ class Side:
         object.__setattr__(self, "name", name or self._made_up_name())
 
     @classmethod
-    def of(cls, content: Side | Picture | Iterable[Picture] | None) -> Side:
+    def of(cls, content: Side | Input | Iterable[Input] | None) -> Side:
         """Return the side that one argument of a question stands for: strings are captions, everything else is pictures."""
         if isinstance(content, Side):
             return content
@@ -114,24 +113,24 @@ class Side:
         return {"name": self.name, "captions": list(self.captions), "images": images}
 
 
-def _as_tuple(pictures: Picture | Iterable[Picture]) -> tuple[Picture, ...]:
+def _as_tuple(pictures: Input | Iterable[Input]) -> tuple[Input, ...]:
     """Return one or many pictures as a tuple; an array or a tensor is one picture."""
-    return (pictures,) if isinstance(pictures, Picture) or not isinstance(pictures, Iterable) else tuple(pictures)
+    return (pictures,) if isinstance(pictures, Input) or not isinstance(pictures, Iterable) else tuple(pictures)
 
 
-def _path_of(picture: Picture) -> Path | None:
+def _path_of(picture: Input) -> Path | None:
     """Return where a picture comes from, which Pillow remembers of those it has opened."""
     path = picture if isinstance(picture, str | Path) else getattr(picture, "filename", None)
     return Path(path) if path else None
 
 
-def _same_picture(first: Picture, second: Picture) -> bool:
+def _same_picture(first: Input, second: Input) -> bool:
     if isinstance(first, str | Path) and isinstance(second, str | Path):
         return Path(first) == Path(second)
     return first is second or (isinstance(first, Image.Image) and isinstance(second, Image.Image) and first == second)
 
 
-def _files_of(picture: Picture) -> list[Picture]:
+def _files_of(picture: Input) -> list[Input]:
     """Return the pictures of a folder one by one, anything else as it is."""
     return list(image_files(Path(picture))) if isinstance(picture, str | Path) and Path(picture).is_dir() else [picture]
 
