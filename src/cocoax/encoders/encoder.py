@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -14,7 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.folding import can_be_folded, fold
-from cocoax.encoders.forward import ForwardError, Pooling, is_out_of_memory, locked, one_vector_each, owner_of, run_module
+from cocoax.encoders.forward import (
+    ForwardError,
+    Pooling,
+    is_out_of_memory,
+    layer_named,
+    locked,
+    one_vector_each,
+    owner_of,
+    run_module,
+)
 from cocoax.encoders.identity import WeightsDigest, describe, look, weights_digest_of
 from cocoax.encoders.stream import Streaming, stream_reference
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
@@ -164,13 +172,7 @@ class Encoder:
 
     def layer_named(self, layer: str) -> nn.Module:
         """Return the submodule of this name; an error lists close names."""
-        owner = self.owner
-        names = [name for name, _ in owner.named_modules() if name] if owner is not None else []
-        if owner is None or layer not in names:
-            close = difflib.get_close_matches(layer, names, n=5, cutoff=0.3) or names[:5]
-            hint = f"close ones are {', '.join(close)}" if close else "it is not an nn.Module with layers"
-            raise ValueError(f"The encoder {self.name!r} has no layer {layer!r}; {hint}.")
-        return owner.get_submodule(layer)
+        return layer_named(self.owner, layer, self.name)
 
     # --- the same encoder around another module -----------------------------------------------------------------------
 
@@ -276,6 +278,8 @@ class Encoder:
 
         Memory running out halves the batch, now and from now on.
         """
+        if self.inputs.any_shape and not isinstance(prepared, Tensor) and len({tensor.shape for tensor in prepared}) > 1:
+            return self._encode_by_shape(prepared)
         try:
             batch = self.collate(prepared)
             with torch.no_grad():
@@ -295,6 +299,13 @@ class Encoder:
             self._check_deterministic(prepared[0], output[0])
             self._checked = min(len(output), 2)
         return output
+
+    def _encode_by_shape(self, prepared: Sequence[Tensor]) -> Tensor:
+        """Return representations of inputs of several shapes, in their order; those of one shape form a batch."""
+        shapes = [tensor.shape for tensor in prepared]
+        groups = [[index for index, own in enumerate(shapes) if own == shape] for shape in dict.fromkeys(shapes)]
+        outputs = torch.cat([self.encode([prepared[index] for index in group]) for group in groups])
+        return outputs[torch.tensor([index for group in groups for index in group]).argsort()]
 
     def _check_deterministic(self, prepared: Tensor, before: Tensor) -> None:
         """Encode one input again, alone: attribution is meaningless where that gives something else."""

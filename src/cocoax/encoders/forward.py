@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,16 @@ def owner_of(module: Callable[..., Any]) -> nn.Module | None:
     """Return the module behind a callable, if it can be seen: itself, or what it is a method of."""
     owner = module if isinstance(module, nn.Module) else getattr(module, "__self__", None)
     return owner if isinstance(owner, nn.Module) else None
+
+
+def layer_named(owner: nn.Module | None, layer: str, name: str) -> nn.Module:
+    """Return the submodule of this name in the encoder called ``name``; an error lists close names."""
+    names = [known for known, _ in owner.named_modules() if known] if owner is not None else []
+    if owner is None or layer not in names:
+        close = difflib.get_close_matches(layer, names, n=5, cutoff=0.3) or names[:5]
+        hint = f"close ones are {', '.join(close)}" if close else "it is not an nn.Module with layers"
+        raise ValueError(f"The encoder {name!r} has no layer {layer!r}; {hint}.")
+    return owner.get_submodule(layer)
 
 
 def run_module(module: Callable[..., Any], batch: Any, layer: nn.Module | None = None) -> Any:

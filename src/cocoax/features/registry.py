@@ -34,7 +34,8 @@ def resolve(removal: Any, inputs: Inputs) -> Removal:
 def _named(name: str, inputs: Inputs) -> Removal | str:
     """Return the removal that a string stands for; one that stands for none may be the path of an input."""
     if name in inputs.removal_names:
-        return next(REMOVALS[kind].default(inputs) for kind in inputs.removals if REMOVALS[kind].called == name)
+        kinds = (REMOVALS[kind] for kind in inputs.removals)
+        return next(kind.default(inputs) for kind in kinds if name in (kind.called, kind.__name__.lower()))
     if inputs.removal_names:
         raise ValueError(f"{inputs.advice} Got {name!r} instead.")
     kind = next((kind for kind in inputs.removals if kind.lower() == name.lower()), None)

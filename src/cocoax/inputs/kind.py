@@ -42,6 +42,7 @@ class Inputs(ABC):
         removals: class names of the removals that make sense, see :mod:`cocoax.features`.
         removal_names: those that can be asked for by a string, as in ``baseline="mask"``.
         advice: what to write as ``baseline=``.
+        any_shape: whether prepared inputs differ in shape; those of one shape then form a batch.
 
     """
 
@@ -51,6 +52,7 @@ class Inputs(ABC):
     continuous: ClassVar[bool] = True
     removals: ClassVar[tuple[str, ...]] = ("Constant", "Mean", "Noise", "Fixed")
     removal_names: ClassVar[tuple[str, ...]] = ()
+    any_shape: bool = False
     advice: ClassVar[str] = "Write baseline=cocoax.Constant(0.0), or give an input to put in place."
 
     # --- what users hold ------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ class Pictures(Inputs):
     Args:
         preprocess: from an upright RGB or grey PIL image to a tensor ``[C, H, W]``; without it pixels become floats in
             [0, 1].
+        any_shape: the module takes pictures of any shape, and the preprocessing gives them.
 
     """
 
@@ -35,8 +36,9 @@ class Pictures(Inputs):
     removals: ClassVar[tuple[str, ...]] = ("Blur", "Constant", "Mean", "Noise", "Fixed")
     advice = "Pictures take cocoax.Blur(), Mean(), Constant(0.0), Noise(), or a picture."
 
-    def __init__(self, preprocess: Preprocess | None = None) -> None:
+    def __init__(self, preprocess: Preprocess | None = None, any_shape: bool = False) -> None:
         self.preprocess = preprocess
+        self.any_shape = any_shape
 
     @property
     def settings(self) -> tuple[object, ...]:

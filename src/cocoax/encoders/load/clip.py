@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from cocoax.encoders.forward import Pooling
 from cocoax.encoders.load.hub import Repository, layer_of
 from cocoax.encoders.load.processors import Preprocess, preprocess_of
 from cocoax.encoders.text import TextEncoder
+from cocoax.inputs import Pictures
 from cocoax.inputs.images import WHOLE, Box
 from cocoax.inputs.tokenizer import Tokenizer
 
@@ -55,10 +55,10 @@ def load_clip(
     if preprocess is None:
         processor = repository.image_processor()
         preprocess = PatchPreprocess(processor) if naflex else preprocess_of(processor)
-    kind = AnyShapeEncoder if naflex else Encoder
     layer = layer_of("model", model, layer)
     text = None if layer is not None else _text_tower(repository, model)
-    return kind(tower.eval(), preprocess, layer, pooling=pooling or "mean", text=text, name=repository.title)
+    inputs = Pictures(preprocess, any_shape=naflex)
+    return Encoder(tower.eval(), None, layer, pooling=pooling or "mean", text=text, name=repository.title, inputs=inputs)
 
 
 def is_dual(model_class: type | None) -> bool:
@@ -127,19 +127,6 @@ class PatchPreprocess:
     def __repr__(self) -> str:
         config = self.processor.to_dict()
         return f"{type(self).__name__}({sorted((key, str(value)) for key, value in config.items())})"
-
-
-class AnyShapeEncoder(Encoder):
-    """An encoder that takes pictures of different shapes together: those of one shape form a batch."""
-
-    def encode(self, prepared: Sequence[Tensor] | Tensor) -> Tensor:
-        """Representations ``[n, d]`` of prepared pictures, in their order."""
-        shapes = [tuple(picture.shape) for picture in prepared]
-        if len(set(shapes)) <= 1:
-            return super().encode(prepared)
-        alike = [[index for index, own in enumerate(shapes) if own == shape] for shape in dict.fromkeys(shapes)]
-        parts = torch.cat([super(AnyShapeEncoder, self).encode([prepared[index] for index in group]) for group in alike])
-        return parts[torch.tensor([index for group in alike for index in group]).argsort()]
 
 
 def _features(output: Any) -> Tensor:
