@@ -16,6 +16,7 @@ from cocoax.encoders.folding import can_be_folded, fold
 from cocoax.encoders.forward import (
     ForwardError,
     Pooling,
+    by_shape,
     is_out_of_memory,
     layer_named,
     locked,
@@ -279,7 +280,7 @@ class Encoder:
         Memory running out halves the batch, now and from now on.
         """
         if self.inputs.any_shape and not isinstance(prepared, Tensor) and len({tensor.shape for tensor in prepared}) > 1:
-            return self._encode_by_shape(prepared)
+            return by_shape(prepared, self.encode)
         try:
             batch = self.collate(prepared)
             with torch.no_grad():
@@ -299,13 +300,6 @@ class Encoder:
             self._check_deterministic(prepared[0], output[0])
             self._checked = min(len(output), 2)
         return output
-
-    def _encode_by_shape(self, prepared: Sequence[Tensor]) -> Tensor:
-        """Return representations of inputs of several shapes, in their order; those of one shape form a batch."""
-        shapes = [tensor.shape for tensor in prepared]
-        groups = [[index for index, own in enumerate(shapes) if own == shape] for shape in dict.fromkeys(shapes)]
-        outputs = torch.cat([self.encode([prepared[index] for index in group]) for group in groups])
-        return outputs[torch.tensor([index for group in groups for index in group]).argsort()]
 
     def _check_deterministic(self, prepared: Tensor, before: Tensor) -> None:
         """Encode one input again, alone: attribution is meaningless where that gives something else."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -90,6 +90,14 @@ def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tens
             output = output.flatten(2)[..., 0] if pooling == "first" else output.flatten(2).mean(2)
     representations: Tensor = output.float()
     return representations
+
+
+def by_shape(prepared: Sequence[Tensor], encode: Callable[[Sequence[Tensor]], Tensor]) -> Tensor:
+    """Return representations of inputs of several shapes, in their order; those of one shape form a batch."""
+    shapes = [tensor.shape for tensor in prepared]
+    groups = [[index for index, own in enumerate(shapes) if own == shape] for shape in dict.fromkeys(shapes)]
+    outputs = torch.cat([encode([prepared[index] for index in group]) for group in groups])
+    return outputs[torch.tensor([index for group in groups for index in group]).argsort()]
 
 
 @contextmanager
