@@ -29,7 +29,7 @@ def coloured(number: int, seed: int, side: int = 12) -> LabelledImages:
     for image, label in zip(pixels, labels, strict=True):
         top, left = random.integers(0, side - 5, 2)
         image[top : top + 5, left : left + 5, 2 - label] = 250
-    return LabelledImages(pixels.astype(np.uint8), labels, list(CLASSES))  # type: ignore[arg-type]
+    return LabelledImages(pixels.astype(np.uint8), labels, list(CLASSES))
 
 
 TRAIN, HELD_OUT = coloured(8, 0), coloured(4, 1)

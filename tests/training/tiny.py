@@ -19,7 +19,7 @@ STEPS = 9  # three epochs of 27 // 8 batches
 def noise(number: int = 27, side: int = 8, seed: int = 0) -> LabelledImages:
     random = np.random.default_rng(seed)
     pixels = random.integers(0, 256, (number, side, side, 3), dtype=np.uint8)
-    return LabelledImages(pixels, random.integers(0, 3, number), ["a", "b", "c"])  # type: ignore[arg-type]
+    return LabelledImages(pixels, random.integers(0, 3, number), ["a", "b", "c"])
 
 
 def patterns(number: int, seed: int = 0) -> LabelledImages:
@@ -29,7 +29,7 @@ def patterns(number: int, seed: int = 0) -> LabelledImages:
     rows, columns = np.mgrid[:8, :8] // 2
     shapes = np.stack([rows % 2, columns % 2, (rows + columns) % 2])[labels][..., None]
     pixels = 70 * shapes + random.integers(0, 30, (number, 8, 8, 3)) + random.integers(0, 150, (number, 1, 1, 3))
-    return LabelledImages(pixels.astype(np.uint8), labels, ["rows", "columns", "checks"])  # type: ignore[arg-type]
+    return LabelledImages(pixels.astype(np.uint8), labels, ["rows", "columns", "checks"])
 
 
 def quiet(_line: str) -> None:

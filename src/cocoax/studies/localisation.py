@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cocoax.attribution import Attribution, Rise
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.saved import saved_run
-from cocoax.data.captions import TEMPLATE, caption, cifar100
+from cocoax.data.captions import PHOTO_CAPTION, caption, cifar100
 from cocoax.encoders import Encoder
 from cocoax.plots import overlay
 from cocoax.questions.asking import Question, Side
@@ -39,7 +39,7 @@ def explain_localisation(
     q: str,
     method: RemovalMethod | None = None,
     *,
-    template: str = TEMPLATE,
+    template: str = PHOTO_CAPTION,
     many: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> Localisation:
