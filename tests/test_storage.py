@@ -25,9 +25,14 @@ def test_write_text__is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.M
 
 def test_whole_file__error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = write_text(tmp_path / "table.md", "first")
-    with pytest.raises(KeyboardInterrupt), whole_file(path) as part:
-        part.write_text("sec")
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with whole_file(path) as part:
+            part.write_text("sec")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert [file.name for file in tmp_path.iterdir()] == ["table.md"]
     assert path.read_text() == "first"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -16,8 +17,10 @@ from torch import nn
 import cocoax
 from cocoax.data.augmentations import AUGMENTATIONS, augmented
 from cocoax.studies.augmentations import explain_augmentations, plot_augmentations, write_augmentations
+from cocoax.studies.reproduce import run_study
 from tests.conftest import SmallNet
-from tests.questions.test_asking import picture
+from tests.studies.tiny import HELD_OUT, OPTIONS, TRAIN, encoded, small_encoder
+from tests.towers import picture
 
 RISE = cocoax.Rise(samples=20, grid=4)
 
@@ -102,3 +105,17 @@ def test_write_augmentations__figure_maps_and_numbers(tmp_path: Path) -> None:
 def test_plot_augmentations__nothing() -> None:
     with pytest.raises(ValueError, match="0 pictures to draw"):
         plot_augmentations([])
+
+
+@pytest.mark.parametrize(("classes", "labels"), [(None, [0, 1, 2]), ((2, 0), [2, 0])])
+def test_run_study__augmentations(tmp_path: Path, classes: tuple[int, ...] | None, labels: list[int]) -> None:
+    options = replace(OPTIONS, classes=classes, foil=24)
+    files = run_study("augmentations", small_encoder(), TRAIN, HELD_OUT, tmp_path, options, progress=False)
+    pictures = dict.fromkeys(one["picture"] for one in json.loads(files[1].read_text()))
+    assert [HELD_OUT.labels[int(title.split()[-1])] for title in pictures] == labels
+    assert encoded(tmp_path / "tiny" / "augmentations") == list(range(24))
+
+
+def test_run_study__augmentations_with_too_large_a_foil(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="foil of 25 images was asked for but only 24 are left beside the corpus"):
+        run_study("augmentations", small_encoder(), TRAIN, HELD_OUT, tmp_path, replace(OPTIONS, foil=25), progress=False)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cocoax.data.labelled import LabelledImages
-from cocoax.studies.sampling import RUN_SEEDS, Draw, Explicand, draw
+from cocoax.studies.sampling import RUN_SEEDS, Draw, DrawnExplicand, draw
 
 RANDOM = np.random.default_rng(0)
 CLASSES = [f"class {number}" for number in range(5)]
@@ -113,4 +113,4 @@ def test_draw__too_few(changes: dict[str, Any], message: str) -> None:
 
 def test_draw__by_hand_with_overlap_is_refused() -> None:
     with pytest.raises(ValueError, match="Corpus and foil of class 2 share 1 images, such as number 7"):
-        Draw(0, [Explicand(0, 2, 1)], {2: np.array([1, 7])}, {2: np.array([3, 7, 9])})
+        Draw(0, [DrawnExplicand(0, 2, 1)], {2: np.array([1, 7])}, {2: np.array([3, 7, 9])})

@@ -188,7 +188,7 @@ def coco_mask(annotation: Mapping[str, Any], height: int, width: int, *, boxes: 
 
 
 def decode_runs(counts: Sequence[int] | str | bytes, height: int, width: int) -> np.ndarray:
-    """Return the mask ``[height, width]`` of run lengths, which go column by column, background first; strings are compressed."""
+    """Return the mask ``[height, width]`` of run lengths, column by column and background first; strings are compressed."""
     lengths = np.array(_decompress(counts) if isinstance(counts, str | bytes) else list(counts), dtype=np.int64)
     if lengths.sum() != height * width or (lengths < 0).any():
         raise ValueError(f"The run lengths add up to {lengths.sum()} pixels, not to {height} x {width}; they are damaged.")

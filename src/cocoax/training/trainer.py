@@ -240,8 +240,9 @@ class Training:
             )
 
     def _save(self) -> None:
-        with whole_file(self.checkpoint) as part:
-            torch.save(self._made_from() | self._state(), part)
+        # Into an open file, since torch would put the name of a path, here a random one, into what it writes.
+        with whole_file(self.checkpoint) as part, part.open("wb") as file:
+            torch.save(self._made_from() | self._state(), file)
 
     def _restore(self) -> None:
         ours = self._made_from()
