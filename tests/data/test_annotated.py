@@ -176,10 +176,11 @@ def test_mask_examples__pairs_by_name(tmp_path: Path) -> None:
     Image.fromarray(cat.astype(np.uint8) * 255).save(tmp_path / "masks/cat/one.png")
     Image.fromarray(cat).save(tmp_path / "masks/cat/two.png")  # 1 bit
     Image.fromarray(np.stack([dog.astype(np.uint8)] * 3, 2)).save(tmp_path / "masks/a_big_dog/two.png")  # RGB, 1 of 255
-    one, two = mask_examples(tmp_path / "pictures", tmp_path / "masks")
-    assert (one.name, one.classes, two.name, set(two.classes)) == ("cat/one.jpg", ("cat",), "two.png", {"cat", "a big dog"})
-    assert np.array_equal(one.load()[1]["cat"], cat)
-    masks = two.load()[1]
+    first, second = mask_examples(tmp_path / "pictures", tmp_path / "masks")
+    assert (first.name, first.classes) == ("cat/one.jpg", ("cat",))
+    assert (second.name, set(second.classes)) == ("two.png", {"cat", "a big dog"})
+    assert np.array_equal(first.load()[1]["cat"], cat)
+    masks = second.load()[1]
     assert np.array_equal(masks["cat"], cat)
     assert np.array_equal(masks["a big dog"], dog)
 
@@ -288,10 +289,10 @@ def test_collage_examples__masks_cover_the_photo_of_their_class(photos: Path) ->
 
 def test_collage_examples__seeded(photos: Path) -> None:
     first, again, other = (collage_examples(photos, 5, seed) for seed in (1, 1, 2))
-    assert [one.classes for one in first] == [one.classes for one in again]
-    assert [one.classes for one in first] != [one.classes for one in other]
+    assert [example.classes for example in first] == [example.classes for example in again]
+    assert [example.classes for example in first] != [example.classes for example in other]
     longer = collage_examples(photos, 9, 1)
-    assert [one.classes for one in longer[:5]] == [one.classes for one in first]
+    assert [example.classes for example in longer[:5]] == [example.classes for example in first]
 
 
 def test_collage_examples__classes_are_folders_where_there_are_some(tmp_path: Path) -> None:

@@ -57,4 +57,4 @@ def test_run_study__completeness_draws_what_a_study_draws_and_no_more(
     run_study("completeness", small_encoder(), train, HELD_OUT, tmp_path, options, progress=False)
     drawn = draw(train, HELD_OUT, classes=(2, 1), explicands=1, corpus=4, foil=6, seed=123)
     assert encoded(tmp_path / "tiny" / "completeness") == sorted([*drawn.corpora[2], *drawn.foils[2]])
-    assert np.array_equal(seen, [HELD_OUT.images[one.number] for one in drawn.explicands])
+    assert np.array_equal(seen, [HELD_OUT.images[explicand.number] for explicand in drawn.explicands])

@@ -64,17 +64,17 @@ def test_run__one_value_by_hand(tmp_path: Path) -> None:
     study = main_study(tmp_path)
     records = study.run(progress=False)
     encoder, drawn = study.encoder, study.draw(456)
-    one = drawn.explicands[4]
+    explicand = drawn.explicands[4]
     seed = int(stream(456, 2, 4).integers(2**31))
-    image = HELD_OUT.images[one.number]
-    for class_case, label in (("same", one.own), ("different", one.other)):
+    image = HELD_OUT.images[explicand.number]
+    for class_case, label in (("same", explicand.own), ("different", explicand.other)):
         corpus = encoder.reference([TRAIN.images[number] for number in drawn.corpora[label]], keep_samples=True)
         foil = encoder.reference([TRAIN.images[number] for number in drawn.foils[label]])
         target = cocoax.contrastive_corpus_similarity(corpus, foil, "dot")
         attribution = cocoax.Rise(20, 3, estimator="paper", seed=seed).explain(encoder, image, target)
         measure = cocoax.contrastive_corpus_similarity(corpus, foil)  # the cosine, whatever the target's similarity
         expected = cocoax.deletion(encoder, image, attribution, measure, steps=4).auc
-        key = (class_case, "dot", "rise", "cocoa", "contrastive_corpus_similarity", "deletion", 456, one.number)
+        key = (class_case, "dot", "rise", "cocoa", "contrastive_corpus_similarity", "deletion", 456, explicand.number)
         fields = ("class_case", "similarity", "method", "target", "measure", "metric", "run", "explicand")
         (found,) = records.grouped(*fields)[key]
         assert found["value"] == pytest.approx(expected, abs=1e-5)

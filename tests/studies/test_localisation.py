@@ -43,9 +43,9 @@ def test_explain_localisation__by_definition() -> None:
         cocoax.contrastive_corpus_similarity(cup, rocket),
     ]
     expected = RISE.explain(encoder, picture(), targets)
-    for one, other in zip((found.label_free, *found.many, *found.single), expected, strict=True):
-        torch.testing.assert_close(one.values, other.values, rtol=0, atol=1e-5)
-    assert [one.name for one in (*found.many, *found.single)] == [
+    for answer, other in zip((found.label_free, *found.many, *found.single), expected, strict=True):
+        torch.testing.assert_close(answer.values, other.values, rtol=0, atol=1e-5)
+    assert [answer.name for answer in (*found.many, *found.single)] == [
         f"rocket rather than {len(cifar100(without=['rocket']))} other things",
         "cup rather than 99 other things",
         "rocket rather than cup",

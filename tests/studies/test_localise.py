@@ -39,7 +39,7 @@ RISE = cocoax.Rise(samples=30, grid=4)
 def test_localise__every_class_in_three_ways_by_definition() -> None:
     encoder = two_towers()
     records = localise(encoder, [example(0), example(1, ("cat",))], RISE, Asking(template="this is a {}"))
-    assert [(one.picture, one.name, one.target) for one in records] == [
+    assert [(record.picture, record.name, record.target) for record in records] == [
         *((f"picture {0}", name, kind) for name in ("cat", "dog") for kind in ("contrastive", "corpus", "label-free")),
         ("picture 1", "cat", "corpus"),
         ("picture 1", "cat", "label-free"),
@@ -141,9 +141,13 @@ def test_localise__bad_input() -> None:
 
 
 def test_summarise__overall_and_per_class() -> None:
-    one = MaskScores("p", "cat", "corpus", True, 1.0, 0.5, 0.2, 0.4, 0.25)
-    records = [one, replace(one, picture="q", found=False, energy=0.7), replace(one, picture="q", name="dog", found=None)]
-    records.append(replace(one, target="label-free", energy=0.1))
+    record = MaskScores("p", "cat", "corpus", True, 1.0, 0.5, 0.2, 0.4, 0.25)
+    records = [
+        record,
+        replace(record, picture="q", found=False, energy=0.7),
+        replace(record, picture="q", name="dog", found=None),
+    ]
+    records.append(replace(record, target="label-free", energy=0.1))
     summaries = {(summary.target, summary.name): summary for summary in summarise(records)}
     assert set(summaries) == {("corpus", ""), ("label-free", ""), ("corpus", "cat"), ("corpus", "dog"), ("label-free", "cat")}
     overall = summaries["corpus", ""]

@@ -39,10 +39,10 @@ def test_tasks__references_by_the_explained_encoder_and_measures_by_the_trained_
         measure = task.case.measures[0]
         assert isinstance(measure, cocoax.Target)
         assert {reference.space for reference in measure.references} == {work.encoder.space}
-    one = repetition.draw.explicands[0]
-    numbers = repetition.draw.corpora[one.own]
+    explicand = repetition.draw.explicands[0]
+    numbers = repetition.draw.corpora[explicand.own]
     expected = other.represent([TRAIN.images[number] for number in numbers])
-    torch.testing.assert_close(repetition.corpus(one.own, model="randomized").samples, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(repetition.corpus(explicand.own, model="randomized").samples, expected, atol=1e-5, rtol=0)
 
 
 def test_explained__another_random_encoder_in_each_run(tmp_path: Path) -> None:
@@ -55,16 +55,16 @@ def test_run__one_value_by_hand(tmp_path: Path) -> None:
     work = study(tmp_path)
     records = work.run(progress=False)
     trained, other, drawn = work.encoder, randomised(work.encoder, 123), work.draw(123)
-    one = drawn.explicands[3]
-    image = HELD_OUT.images[one.number]
-    corpus, foil = ([TRAIN.images[n] for n in kind[one.other]] for kind in (drawn.corpora, drawn.foils))
+    explicand = drawn.explicands[3]
+    image = HELD_OUT.images[explicand.number]
+    corpus, foil = ([TRAIN.images[n] for n in kind[explicand.other]] for kind in (drawn.corpora, drawn.foils))
     target = cocoax.contrastive_corpus_similarity(other.reference(corpus), other.reference(foil))
     seed = int(stream(123, 2, 3).integers(2**31))
     attribution = cocoax.GradientShap(3, seed=seed).explain(other, image, target)
     measure = cocoax.contrastive_corpus_similarity(trained.reference(corpus), trained.reference(foil))
     expected = cocoax.insertion(trained, image, attribution, measure, steps=4).auc
     fields = ("class_case", "method", "model", "measure", "metric", "run", "explicand")
-    key = ("different", "gradient_shap", "randomized", "contrastive_corpus_similarity", "insertion", 123, one.number)
+    key = ("different", "gradient_shap", "randomized", "contrastive_corpus_similarity", "insertion", 123, explicand.number)
     (found,) = records.grouped(*fields)[key]
     np.testing.assert_allclose(found["value"], expected, atol=1e-5)
     groups = records.grouped("class_case", "method", "model")

@@ -41,7 +41,7 @@ def test_figures__use_the_estimator_of_the_options(tmp_path: Path, monkeypatch: 
     used: list[Any] = []
 
     def stopped(*arguments: Any, **_options: Any) -> None:
-        used.append(next(one for one in arguments if isinstance(one, cocoax.Rise)))
+        used.append(next(argument for argument in arguments if isinstance(argument, cocoax.Rise)))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(augmentations, "explain_augmentations", stopped)

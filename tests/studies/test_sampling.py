@@ -33,17 +33,17 @@ def test_run_seeds__are_the_papers() -> None:
 def test_draw__explicands_are_held_out_and_of_their_class() -> None:
     found = drawn().explicands
     assert len(found) == 40
-    assert Counter(one.own for one in found) == dict.fromkeys(range(5), 8)
-    assert all(HELD_OUT.labels[one.number] == one.own for one in found)
-    assert len({one.number for one in found}) == 40
+    assert Counter(explicand.own for explicand in found) == dict.fromkeys(range(5), 8)
+    assert all(HELD_OUT.labels[explicand.number] == explicand.own for explicand in found)
+    assert len({explicand.number for explicand in found}) == 40
 
 
 def test_draw__each_class_is_the_other_one_equally_often() -> None:
     found = drawn().explicands
-    assert all(one.other != one.own for one in found)
-    assert Counter(one.other for one in found) == dict.fromkeys(range(5), 8)
+    assert all(explicand.other != explicand.own for explicand in found)
+    assert Counter(explicand.other for explicand in found) == dict.fromkeys(range(5), 8)
     # Every pair of classes occurs: four others in eight turns, each twice.
-    assert set(Counter((one.own, one.other) for one in found).values()) == {2}
+    assert set(Counter((explicand.own, explicand.other) for explicand in found).values()) == {2}
 
 
 def test_draw__corpus_is_of_its_class() -> None:
@@ -84,7 +84,7 @@ def test_draw__smaller_numbers_are_the_first_of_larger_ones() -> None:
 
 def test_draw__some_classes() -> None:
     found = drawn(classes=[4, 1])
-    assert {(one.own, one.other) for one in found.explicands} == {(4, 1), (1, 4)}
+    assert {(explicand.own, explicand.other) for explicand in found.explicands} == {(4, 1), (1, 4)}
     assert set(found.corpora) == {1, 4}
     assert set(TRAIN.labels[found.foils[4]]) == set(range(5))  # foils are of all training images, as in the paper
     np.testing.assert_array_equal(found.corpora[4], drawn().corpora[4])  # a class draws the same, whoever else takes part

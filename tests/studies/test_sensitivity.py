@@ -45,12 +45,12 @@ def test_pairs__what_a_study_does_not_vary_is_as_asked(tmp_path: Path, monkeypat
 def test_tasks__sizes_are_nested_and_each_is_judged_by_its_own(tmp_path: Path) -> None:
     work = Tiny(small_encoder(), TRAIN, HELD_OUT, tmp_path, OPTIONS)
     repetition = Repetition(work, work.draw(123))
-    one = repetition.draw.explicands[0]
-    tasks = work.tasks(repetition, one)
+    explicand = repetition.draw.explicands[0]
+    tasks = work.tasks(repetition, explicand)
     assert [(task.case.key["class_case"], task.case.key["corpus"], task.case.key["foil"]) for task in tasks] == [
         (case, *pair) for case in ("same", "different") for pair in Tiny.pairs
     ]
-    for task, label in zip(tasks, [one.own] * 3 + [one.other] * 3, strict=True):
+    for task, label in zip(tasks, [explicand.own] * 3 + [explicand.other] * 3, strict=True):
         corpus, foil = task.target.references
         size, foil_size = task.case.key["corpus"], task.case.key["foil"]
         assert (corpus.count, foil.count) == (size, foil_size)
@@ -75,15 +75,15 @@ def test_run__one_value_by_hand(tmp_path: Path) -> None:
     work = Tiny(small_encoder(), TRAIN, HELD_OUT, tmp_path, OPTIONS)
     records = work.run(progress=False)
     drawn, encoder = work.draw(456), work.encoder
-    one = drawn.explicands[1]
-    corpus = encoder.reference([TRAIN.images[n] for n in drawn.corpora[one.own][:4]])
-    foil = encoder.reference([TRAIN.images[n] for n in drawn.foils[one.own][:3]])
+    explicand = drawn.explicands[1]
+    corpus = encoder.reference([TRAIN.images[n] for n in drawn.corpora[explicand.own][:4]])
+    foil = encoder.reference([TRAIN.images[n] for n in drawn.foils[explicand.own][:3]])
     target = cocoax.contrastive_corpus_similarity(corpus, foil)
-    image = HELD_OUT.images[one.number]
+    image = HELD_OUT.images[explicand.number]
     attribution = cocoax.IntegratedGradients(3).explain(encoder, image, target)
     expected = cocoax.insertion(encoder, image, attribution, target, steps=4).auc
     fields = ("class_case", "method", "corpus", "foil", "measure", "metric", "run", "explicand")
-    key = ("same", "integrated_gradients", 4, 3, "contrastive_corpus_similarity", "insertion", 456, one.number)
+    key = ("same", "integrated_gradients", 4, 3, "contrastive_corpus_similarity", "insertion", 456, explicand.number)
     (found,) = records.grouped(*fields)[key]
     np.testing.assert_allclose(found["value"], expected, atol=1e-5)
 

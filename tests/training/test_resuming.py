@@ -145,17 +145,17 @@ def test_training__finished_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_training__depends_on_the_seed_alone(tmp_path: Path) -> None:
     data = noise()
-    one = Training(RECIPE, data, tmp_path / "one")
-    one.run(until=2, say=quiet)
+    first = Training(RECIPE, data, tmp_path / "one")
+    first.run(until=2, say=quiet)
     with torch.random.fork_rng():
         torch.manual_seed(123)
         np_state = np.random.get_state()
-        two = Training(RECIPE, data, tmp_path / "two")
+        second = Training(RECIPE, data, tmp_path / "two")
         before = torch.random.get_rng_state()
-        two.run(until=2, say=quiet)
+        second.run(until=2, say=quiet)
         assert torch.equal(before, torch.random.get_rng_state())
         assert np.array_equal(np_state[1], np.random.get_state()[1])
-    assert_same(one, two)
+    assert_same(first, second)
     other = Training(replace(RECIPE, seed=1), data, tmp_path / "other")
     assert not torch.equal(
         other.encoder.state_dict()["conv1.weight"],

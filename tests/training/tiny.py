@@ -47,8 +47,8 @@ def weights(training: Training) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in (training.objective.state_dict() | momenta).items()}
 
 
-def assert_same(one: Training, other: Training) -> None:
-    assert one.step == other.step
-    ours, theirs = weights(one), weights(other)
+def assert_same(first: Training, second: Training) -> None:
+    assert first.step == second.step
+    ours, theirs = weights(first), weights(second)
     assert ours.keys() == theirs.keys()
     assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
