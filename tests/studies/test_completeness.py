@@ -11,7 +11,7 @@ import cocoax
 from cocoax.studies import completeness as module
 from cocoax.studies.completeness import Gap, completeness, completeness_table
 from cocoax.studies.reproduce import run_study
-from cocoax.studies.sampling import draw
+from cocoax.studies.sampling import draw_run
 from tests.conftest import images
 from tests.studies.tiny import HELD_OUT, OPTIONS, TRAIN, encoded, small_encoder
 
@@ -55,6 +55,6 @@ def test_run_study__completeness_draws_what_a_study_draws_and_no_more(
     labels = np.where(TRAIN.labels == 0, 1, TRAIN.labels)  # no picture of the first class is left for a corpus
     train, options = replace(TRAIN, labels=labels), replace(OPTIONS, classes=(2, 1))
     run_study("completeness", small_encoder(), train, HELD_OUT, tmp_path, options, progress=False)
-    drawn = draw(train, HELD_OUT, classes=(2, 1), explicands=1, corpus=4, foil=6, seed=123)
+    drawn = draw_run(train, HELD_OUT, classes=(2, 1), explicands=1, corpus=4, foil=6, seed=123)
     assert encoded(tmp_path / "tiny" / "completeness") == sorted([*drawn.corpora[2], *drawn.foils[2]])
     assert np.array_equal(seen, [HELD_OUT.images[explicand.number] for explicand in drawn.explicands])

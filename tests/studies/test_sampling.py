@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cocoax.data.labelled import LabelledImages
-from cocoax.studies.sampling import RUN_SEEDS, Draw, DrawnExplicand, draw
+from cocoax.studies.sampling import RUN_SEEDS, Draw, DrawnExplicand, draw_run
 
 RANDOM = np.random.default_rng(0)
 CLASSES = [f"class {number}" for number in range(5)]
@@ -23,7 +23,7 @@ TRAIN, HELD_OUT = numbered(60), numbered(20)
 
 def drawn(seed: int = 123, **changes: Any) -> Draw:
     asked = {"classes": range(5), "explicands": 8, "corpus": 10, "foil": 150} | changes
-    return draw(asked.pop("train", TRAIN), asked.pop("held_out", HELD_OUT), **asked, seed=seed)
+    return draw_run(asked.pop("train", TRAIN), asked.pop("held_out", HELD_OUT), **asked, seed=seed)
 
 
 def test_run_seeds__are_the_papers() -> None:

@@ -23,7 +23,7 @@ from cocoax.storage import digest, write_text
 from cocoax.studies.folder import Library, Results
 from cocoax.studies.judging import Task, judge
 from cocoax.studies.records import Records
-from cocoax.studies.sampling import RUN_SEEDS, Draw, DrawnExplicand, draw
+from cocoax.studies.sampling import RUN_SEEDS, Draw, DrawnExplicand, draw_run
 from cocoax.studies.study import LabelledStudy, Options, grid_of
 from cocoax.studies.titles import MEASURES
 from cocoax.targets import contrastive_corpus_similarity
@@ -119,7 +119,7 @@ class CurveStudy(LabelledStudy):
 
     def draw(self, seed: int) -> Draw:
         """Draw the explicands, corpora and foils of a run."""
-        return draw(
+        return draw_run(
             self.train,
             self.held_out,
             classes=self.classes,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Colours that people with colour-blindness can tell apart (Okabe & Ito).
-COLOURS = {
+LINE_COLOURS = {
     "label_free": "#E69F00",
     "contrastive_label_free": "#CC79A7",
     "corpus": "#56B4E9",

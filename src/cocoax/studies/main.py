@@ -12,7 +12,7 @@ import torch
 
 from cocoax.evaluation import Interval, paired_difference
 from cocoax.studies.curves import CurveStudy, Repetition
-from cocoax.studies.figures import COLOURS, save_figure
+from cocoax.studies.figures import LINE_COLOURS, save_figure
 from cocoax.studies.judging import Case, Task
 from cocoax.studies.records import Records
 from cocoax.studies.sampling import DrawnExplicand
@@ -115,7 +115,7 @@ def _draw_curves(
 
     def draw(key: Sequence[str | None], colour: str, label: str, style: str = "-") -> None:
         curve = means[(class_case, *key, measure, metric)]
-        axis.plot(np.linspace(0, 1, len(curve)), curve, style, color=COLOURS[colour], label=label)
+        axis.plot(np.linspace(0, 1, len(curve)), curve, style, color=LINE_COLOURS[colour], label=label)
 
     for target, title in TARGET_TITLES.items():
         draw(("cosine", method, target), target, title)

@@ -44,7 +44,7 @@ class Draw:
                 )
 
 
-def draw(
+def draw_run(
     train: LabelledImages,
     held_out: LabelledImages,
     *,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cocoax.evaluation import Interval, paper_interval
 from cocoax.studies.curves import CurveStudy, Repetition
-from cocoax.studies.figures import COLOURS, save_figure
+from cocoax.studies.figures import LINE_COLOURS, save_figure
 from cocoax.studies.judging import Case, Task
 from cocoax.studies.records import Records, by_run
 from cocoax.studies.sampling import DrawnExplicand
@@ -124,7 +124,7 @@ def _draw_areas(axis: Axes, areas: Mapping[str, Mapping[int, Interval]]) -> None
             markersize=3,
             capsize=2,
             linestyle=":" if method == "random" else "-",
-            color=COLOURS[method],
+            color=LINE_COLOURS[method],
             label=METHOD_TITLES.get(method, "pixel noise"),
         )
     axis.set_xscale("log")
