@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import cocoax
 from cocoax.commands import cli, demo
-from cocoax.studies import NAMES, tables
+from cocoax.studies import NAMES
 from tests.commands.test_demo import load_starter
 from tests.conftest import images
 from tests.studies.tiny import write_checkpoint, write_folders
@@ -251,7 +251,7 @@ def test_reproduce__lists_every_table_and_figure() -> None:
 
 
 def test_reproduce__main_from_folders_and_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "curve_figure", lambda *_arguments: [])  # plots take longer than the study
+    monkeypatch.setattr("cocoax.studies.main.curve_figure", lambda *_arguments: [])  # plots take longer than the study
     data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
     arguments = ["--data", str(data), "--encoder", f"cifar-resnet:{checkpoint}", "--out", str(tmp_path / "out"), *SCALE]
     result = invoke("reproduce", "main", *arguments, "--classes", "red,0")

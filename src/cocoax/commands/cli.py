@@ -317,7 +317,7 @@ def localise(
 ) -> None:
     """Measure whether heat maps lie on the things that captions name, over a folder of pictures."""
     from cocoax.data.annotated import class_names, coco_examples, collage_examples, mask_examples
-    from cocoax.studies.localise import describe, summarise
+    from cocoax.studies.localise import Asking, describe, summarise
     from cocoax.studies.localise import localise as run
 
     if sum(given is not None for given in (annotations, masks, collages)) != 1:
@@ -336,10 +336,7 @@ def localise(
         cocoax.load(encoder),
         examples[:limit],
         cocoax.Rise(samples=samples, grid=grid, seed=seed),
-        template=template,
-        foil=names,
-        tolerance=tolerance,
-        fraction=fraction,
+        Asking(template, names, tolerance, fraction),
         folder=out,
         keep_runs=keep_runs,
         tell=lambda text: console.print(text, highlight=False, markup=False),
@@ -453,7 +450,8 @@ def train(
         console.print(f"held-out accuracy {accuracy:.4f}", highlight=False)
         console.print(f"wrote {out}", highlight=False, soft_wrap=True, markup=False)
         return
-    from cocoax.training.trainer import RECIPES, Training
+    from cocoax.training.recipes import RECIPES
+    from cocoax.training.trainer import Training
 
     name = f"{what.value}-small" if small else what.value
     if name not in RECIPES:
