@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,23 +21,39 @@ from torch import Tensor
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], kind: str, header: Mapping[str, object]) -> Path:
-    """Write tensors and a JSON header atomically: the file is either the old one or the whole new one."""
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """Give a temporary file to write; it takes the place of ``path`` at the end of the block, and is deleted after an error.
+
+    So ``path`` is always either the old file or the whole new one. Its folder is made if there is none.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    metadata = {"cocoax": json.dumps({"kind": kind, **header})}
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    os.close(handle)
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # two processes may write the same file
     try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], kind: str, header: Mapping[str, object]) -> Path:
+    """Write tensors and a JSON header, all or nothing; return the path."""
+    metadata = {"cocoax": json.dumps({"kind": kind, **header})}
+    with whole_file(path) as part:
         try:
-            save_file(_apart(tensors), temporary, metadata=metadata)
+            save_file(_apart(tensors), part, metadata=metadata)
         except SafetensorError as error:
             raise OSError(f"{path} cannot be written: {error}") from error
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    return path
+        part.chmod(0o644)  # safetensors makes files that only their owner can read
+    return Path(path)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a text file, all or nothing; return the path."""
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+    return Path(path)
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -106,16 +123,7 @@ def _cached_files(kind: str) -> list[Path]:
     return sorted((cache_folder() / kind).glob("*.safetensors"))
 
 
-# --- text and digests -------------------------------------------------------------------------------------------------
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write a text file: all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
-    return path
+# --- digests ----------------------------------------------------------------------------------------------------------
 
 
 def digest(*parts: object) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cocoax
-from cocoax.studies import NAMES, tables
+from cocoax.studies import NAMES
 from tests.commands.support import invoke
 from tests.studies.tiny import write_checkpoint, write_folders
 
@@ -30,7 +30,7 @@ def test_reproduce__lists_every_table_and_figure() -> None:
 
 
 def test_reproduce__main_from_folders_and_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "curve_figure", lambda *_arguments: [])  # plots take longer than the study
+    monkeypatch.setattr("cocoax.studies.main.curve_figure", lambda *_arguments: [])  # plots take longer than the study
     data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
     arguments = ["--data", str(data), "--encoder", f"cifar-resnet:{checkpoint}", "--out", str(tmp_path / "out"), *SCALE]
     result = invoke("reproduce", "main", *arguments, "--classes", "red,0")

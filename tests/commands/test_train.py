@@ -11,7 +11,7 @@ import pytest
 
 import cocoax
 from cocoax.commands.train import Trained, recipe_of, run_training
-from cocoax.training.trainer import RECIPES
+from cocoax.training.recipes import RECIPES
 from tests.commands.support import invoke
 from tests.studies.tiny import write_checkpoint, write_folders
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,7 @@ from PIL import Image
 
 from cocoax.data.annotated import class_names, coco_examples, coco_mask, collage_examples, decode_runs, mask_examples
 from cocoax.inputs.images import open_image
-
-HEIGHT, WIDTH = 23, 31
-
-
-def random_mask(seed: int, height: int = HEIGHT, width: int = WIDTH) -> np.ndarray:
-    """A few blobs."""
-    random = np.random.default_rng(seed)
-    rows, columns = np.mgrid[:height, :width]
-    mask = np.zeros((height, width), bool)
-    for _ in range(3):
-        y, x, r = random.uniform(0, height), random.uniform(0, width), random.uniform(2, 8)
-        mask |= (rows - y) ** 2 + (columns - x) ** 2 < r**2
-    return mask
-
-
-def picture(width: int = WIDTH, height: int = HEIGHT, seed: int = 0) -> Image.Image:
-    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
-
+from tests.data.tiny import HEIGHT, WIDTH, picture, random_mask, write_coco
 
 # --- COCO -------------------------------------------------------------------------------------------------------------
 
@@ -106,29 +88,6 @@ def test_coco_mask__bad(annotation: dict[str, Any], complaint: str) -> None:
 
 
 IMAGE = {"id": 1, "file_name": "one.png", "height": HEIGHT, "width": WIDTH}
-
-
-def write_coco(folder: Path, **changes: Any) -> Path:
-    picture().save(folder / "one.png")
-    picture(seed=1).save(folder / "two.png")
-    content = {
-        "images": [
-            {"id": 1, "file_name": "one.png", "height": HEIGHT, "width": WIDTH},
-            {"id": 2, "file_name": "two.png", "height": HEIGHT, "width": WIDTH},
-            {"id": 3, "file_name": "nothing-in-it.png", "height": HEIGHT, "width": WIDTH},
-        ],
-        "categories": [{"id": 10, "name": "cat"}, {"id": 20, "name": "dog"}],
-        "annotations": [
-            {"id": 1, "image_id": 1, "category_id": 10, "bbox": [0, 0, 5, 5]},
-            {"id": 2, "image_id": 1, "category_id": 10, "bbox": [10, 10, 5, 5]},
-            {"id": 3, "image_id": 1, "category_id": 20, "bbox": [20, 0, 5, 5]},
-            {"id": 4, "image_id": 2, "category_id": 20, "bbox": [1, 1, 3, 3]},
-        ],
-        **changes,
-    }
-    path = folder / "annotations.json"
-    path.write_text(json.dumps(content))
-    return path
 
 
 def test_coco_examples__one_per_picture_and_objects_of_a_class_together(tmp_path: Path) -> None:
@@ -217,10 +176,11 @@ def test_mask_examples__pairs_by_name(tmp_path: Path) -> None:
     Image.fromarray(cat.astype(np.uint8) * 255).save(tmp_path / "masks/cat/one.png")
     Image.fromarray(cat).save(tmp_path / "masks/cat/two.png")  # 1 bit
     Image.fromarray(np.stack([dog.astype(np.uint8)] * 3, 2)).save(tmp_path / "masks/a_big_dog/two.png")  # RGB, 1 of 255
-    one, two = mask_examples(tmp_path / "pictures", tmp_path / "masks")
-    assert (one.name, one.classes, two.name, set(two.classes)) == ("cat/one.jpg", ("cat",), "two.png", {"cat", "a big dog"})
-    assert np.array_equal(one.load()[1]["cat"], cat)
-    masks = two.load()[1]
+    first, second = mask_examples(tmp_path / "pictures", tmp_path / "masks")
+    assert (first.name, first.classes) == ("cat/one.jpg", ("cat",))
+    assert (second.name, set(second.classes)) == ("two.png", {"cat", "a big dog"})
+    assert np.array_equal(first.load()[1]["cat"], cat)
+    masks = second.load()[1]
     assert np.array_equal(masks["cat"], cat)
     assert np.array_equal(masks["a big dog"], dog)
 
@@ -329,10 +289,10 @@ def test_collage_examples__masks_cover_the_photo_of_their_class(photos: Path) ->
 
 def test_collage_examples__seeded(photos: Path) -> None:
     first, again, other = (collage_examples(photos, 5, seed) for seed in (1, 1, 2))
-    assert [one.classes for one in first] == [one.classes for one in again]
-    assert [one.classes for one in first] != [one.classes for one in other]
+    assert [example.classes for example in first] == [example.classes for example in again]
+    assert [example.classes for example in first] != [example.classes for example in other]
     longer = collage_examples(photos, 9, 1)
-    assert [one.classes for one in longer[:5]] == [one.classes for one in first]
+    assert [example.classes for example in longer[:5]] == [example.classes for example in first]
 
 
 def test_collage_examples__classes_are_folders_where_there_are_some(tmp_path: Path) -> None:

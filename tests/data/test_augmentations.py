@@ -8,9 +8,9 @@ from PIL import Image
 
 from cocoax.data.augmentations import AUGMENTATIONS, augmented, colour_jitter, cutout, resized_crop
 from cocoax.seeding import stream
-from tests.towers import picture
+from tests.data.tiny import picture
 
-PICTURE = picture(3, 60)
+PICTURE = picture(60, 60, seed=3)
 
 
 def pixels(image: Image.Image) -> np.ndarray:

@@ -11,24 +11,16 @@ import numpy as np
 import pytest
 
 from cocoax.data.cifar10 import cifar10
-from cocoax.encoders.load.paper import CIFAR10_CLASSES as CLASSES
-
-NAMES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
-
-
-def batch(seed: int, count: int = 4) -> dict[bytes, Any]:
-    """A batch as in the published files: rows of 1024 red, 1024 green and 1024 blue values."""
-    random = np.random.default_rng(seed)
-    pixels = random.integers(0, 256, (count, 3072), dtype=np.uint8)
-    return {b"data": pixels, b"labels": random.integers(0, 10, count).tolist(), b"batch_label": b"a batch"}
+from cocoax.encoders.load.paper import CIFAR10_CLASSES
+from tests.data.tiny import CIFAR10_FILES, cifar10_batch
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     inner = tmp_path / "cifar-10-batches-py"
     inner.mkdir()
-    for seed, name in enumerate(NAMES):
-        (inner / name).write_bytes(pickle.dumps(batch(seed), protocol=2))
+    for seed, name in enumerate(CIFAR10_FILES):
+        (inner / name).write_bytes(pickle.dumps(cifar10_batch(seed), protocol=2))
     return tmp_path
 
 
@@ -37,8 +29,8 @@ def test_cifar10__reads_every_batch_in_order(folder: Path, inner: str) -> None:
     train, test = cifar10(folder / inner), cifar10(folder / inner, "test")
     assert len(train) == 20
     assert len(test) == 4
-    assert train.classes == test.classes == CLASSES
-    for data, batches in ((train, [batch(seed) for seed in range(5)]), (test, [batch(5)])):
+    assert train.classes == test.classes == list(CIFAR10_CLASSES)
+    for data, batches in ((train, [cifar10_batch(seed) for seed in range(5)]), (test, [cifar10_batch(5)])):
         rows = np.concatenate([each[b"data"] for each in batches])
         assert data.labels.tolist() == [label for each in batches for label in each[b"labels"]]
         for index in (0, len(data) - 1):
@@ -51,8 +43,8 @@ def test_cifar10__reads_every_batch_in_order(folder: Path, inner: str) -> None:
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_cifar10__repacked_with_another_pickle_protocol(folder: Path, protocol: int) -> None:
-    (folder / "cifar-10-batches-py" / "test_batch").write_bytes(pickle.dumps(batch(5), protocol=protocol))
-    assert cifar10(folder, "test").labels.tolist() == batch(5)[b"labels"]
+    (folder / "cifar-10-batches-py" / "test_batch").write_bytes(pickle.dumps(cifar10_batch(5), protocol=protocol))
+    assert cifar10(folder, "test").labels.tolist() == cifar10_batch(5)[b"labels"]
 
 
 def test_cifar10__missing_says_where_to_get_it(tmp_path: Path, folder: Path) -> None:
@@ -75,7 +67,7 @@ class Attack:
 
 
 def damaged(kind: str) -> bytes:
-    whole = pickle.dumps(batch(5), protocol=2)
+    whole = pickle.dumps(cifar10_batch(5), protocol=2)
     return {
         "attack": pickle.dumps({b"data": Attack(), b"labels": []}),
         "eval": b"cbuiltins\neval\n(S'1'\ntR.",
@@ -83,7 +75,7 @@ def damaged(kind: str) -> bytes:
         "empty": b"",
         "text": b"no pickle at all",
         "a list": pickle.dumps([1, 2]),
-        "no labels": pickle.dumps({b"data": batch(5)[b"data"]}),
+        "no labels": pickle.dumps({b"data": cifar10_batch(5)[b"data"]}),
         "another shape": pickle.dumps({b"data": np.zeros((2, 100), np.uint8), b"labels": [0, 1]}),
     }[kind]
 

@@ -7,16 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from cocoax.data.folders import class_name, image_folder
 from cocoax.encoders.load.starter import imagenet_classes
-
-
-def picture(path: Path, value: int = 0) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.full((4, 4, 3), value, np.uint8)).save(path)
-    return path
+from tests.data.tiny import write_picture
 
 
 def names(images: Any, folder: Path) -> list[str]:
@@ -26,9 +20,9 @@ def names(images: Any, folder: Path) -> list[str]:
 @pytest.mark.parametrize("held_out", ["val", "valid", "validation", "test"])
 def test_image_folder__its_own_splits(held_out: str, tmp_path: Path) -> None:
     for place in ("train/n01440764/b.JPEG", "train/n01440764/a.JPEG", "train/n02102040/c.jpg", "train/extra/x.png"):
-        picture(tmp_path / place)
+        write_picture(tmp_path / place)
     for place in (f"{held_out}/n02102040/d.jpg", f"{held_out}/n01440764/e.jpg"):
-        picture(tmp_path / place)
+        write_picture(tmp_path / place)
     train, test = image_folder(tmp_path), image_folder(tmp_path, "test")
     assert train.classes == test.classes == ["extra", "tench", "English springer"]
     assert names(train.images, tmp_path / "train") == [
@@ -44,7 +38,7 @@ def test_image_folder__its_own_splits(held_out: str, tmp_path: Path) -> None:
 
 def test_image_folder__imagenets_test_folder_has_no_labels(tmp_path: Path) -> None:
     for place in ("train/n01440764/a.JPEG", "val/n01440764/b.JPEG", "test/ILSVRC2012_test_00000001.JPEG"):
-        picture(tmp_path / place)
+        write_picture(tmp_path / place)
     assert names(image_folder(tmp_path, "test").images, tmp_path) == ["val/n01440764/b.JPEG"]
 
 
@@ -58,7 +52,7 @@ def test_image_folder__hidden_and_other_files_are_left_out(tmp_path: Path) -> No
         "cat/deep/d.png",
         "dog/e.png",
     ):
-        picture(tmp_path / place)
+        write_picture(tmp_path / place)
     (tmp_path / "cat" / "notes.txt").write_text("not a picture")
     (tmp_path / "labels.csv").write_text("neither")
     found = [path for split in ("train", "test") for path in image_folder(tmp_path, split).images]  # type: ignore[arg-type]
@@ -71,7 +65,7 @@ def test_image_folder__a_fifth_of_each_class_is_held_out(outer: str, tmp_path: P
     sizes = {"cat": 50, "dog": 10, "cow": 2}
     for name, size in sizes.items():
         for index in range(size):
-            picture(tmp_path / outer / name / f"{index:02}.png")
+            write_picture(tmp_path / outer / name / f"{index:02}.png")
     train, test = image_folder(tmp_path), image_folder(tmp_path, "test")
     assert train.classes == test.classes == ["cat", "cow", "dog"]
     assert np.bincount(test.labels).tolist() == [10, 1, 2]
@@ -90,7 +84,7 @@ def test_image_folder__names_that_begin_with_a_synset(tmp_path: Path) -> None:
     synsets = ["n01440764", "n01443537", "n15075141"]
     for index, synset in enumerate(synsets):
         for number in range(5):
-            picture(tmp_path / f"{synset}_{'abc'[index]}_{number}.jpg")
+            write_picture(tmp_path / f"{synset}_{'abc'[index]}_{number}.jpg")
     train, test = image_folder(tmp_path), image_folder(tmp_path, "test")
     assert train.classes == ["tench", "goldfish", "toilet tissue"]
     assert [path.name[:9] for path in train.images] == [synsets[label] for label in train.labels]
@@ -110,7 +104,7 @@ def test_image_folder__one_picture_of_each_class(tmp_path: Path) -> None:
 
 def test_image_folder__pictures_alone_are_one_class(tmp_path: Path) -> None:
     for name in ("a.png", "n01440764_tench.png", "c.png"):
-        picture(tmp_path / "holiday" / name)
+        write_picture(tmp_path / "holiday" / name)
     train, test = image_folder(tmp_path / "holiday"), image_folder(tmp_path / "holiday", "test")
     assert train.classes == ["holiday"]
     assert len(train) == 2
@@ -146,35 +140,35 @@ def test_image_folder__nothing_there(tmp_path: Path) -> None:
         image_folder(tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"No pictures below"):
         image_folder(tmp_path)
-    picture(tmp_path / "cat" / "a.png")
+    write_picture(tmp_path / "cat" / "a.png")
     (tmp_path / "dog").mkdir()
     with pytest.raises(ValueError, match=r"No pictures below .*dog"):
         image_folder(tmp_path)
 
 
 def test_image_folder__no_training_data(tmp_path: Path) -> None:
-    picture(tmp_path / "val" / "cat" / "a.png")
+    write_picture(tmp_path / "val" / "cat" / "a.png")
     with pytest.raises(FileNotFoundError, match=r"holds val/ but no train/ to draw corpora and foils from"):
         image_folder(tmp_path)
 
 
 def test_image_folder__unsorted_validation_pictures(tmp_path: Path) -> None:
-    picture(tmp_path / "train" / "n01440764" / "a.JPEG")
-    picture(tmp_path / "val" / "ILSVRC2012_val_00000001.JPEG")
+    write_picture(tmp_path / "train" / "n01440764" / "a.JPEG")
+    write_picture(tmp_path / "val" / "ILSVRC2012_val_00000001.JPEG")
     assert len(image_folder(tmp_path)) == 1
     with pytest.raises(ValueError, match=r"val holds pictures but no folders of classes; sort them into one folder for each"):
         image_folder(tmp_path, "test")
 
 
 def test_image_folder__pictures_beside_folders(tmp_path: Path) -> None:
-    picture(tmp_path / "a.png")
-    picture(tmp_path / "cat" / "b.png")
+    write_picture(tmp_path / "a.png")
+    write_picture(tmp_path / "cat" / "b.png")
     with pytest.raises(ValueError, match=r"holds pictures \(a\.png, …\) beside folders \(cat, …\), so it is not clear"):
         image_folder(tmp_path)
 
 
 def test_image_folder__too_few_to_hold_some_out(tmp_path: Path) -> None:
-    picture(tmp_path / "a.png")
+    write_picture(tmp_path / "a.png")
     split: Any
     failed = 0
     for split in ("train", "test"):

@@ -62,7 +62,9 @@ def test_fingerprint__of_arrays_tells_classes_labels_and_any_pixel_apart() -> No
 
 
 def test_fingerprint__of_pictures_in_memory() -> None:
-    data, other = (replace(arrays(seed), images=[Image.fromarray(one) for one in arrays(seed).images]) for seed in (0, 1))
+    data, other = (
+        replace(arrays(seed), images=[Image.fromarray(pixels) for pixels in arrays(seed).images]) for seed in (0, 1)
+    )
     again = replace(data, images=[image.copy() for image in data.images])
     assert data.fingerprint == again.fingerprint != other.fingerprint
 

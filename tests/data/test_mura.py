@@ -8,33 +8,11 @@ from typing import Any
 import pytest
 
 from cocoax.data.mura import mura
-
-STUDIES = {
-    "train/XR_WRIST/patient00002/study1_negative": (0, ["image2.png", "image1.png"]),
-    "train/XR_ELBOW/patient00001/study1_positive": (1, ["image1.png"]),
-    "train/XR_ELBOW/patient00001/study2_negative": (0, ["image1.png", "._image1.png"]),
-    "valid/XR_HAND/patient00009/study1_positive": (1, ["image1.png", "image2.png"]),
-}
-
-
-def write(folder: Path) -> Path:
-    """The layout of MURA v1.1, with empty pictures: they are opened by who looks at them."""
-    for split in ("train", "valid"):
-        images, studies = [], []
-        for study, (label, names) in STUDIES.items():
-            if study.startswith(split):
-                studies.append(f"MURA-v1.1/{study}/,{label}")
-                (folder / study).mkdir(parents=True)
-                for name in names:
-                    images.append(f"MURA-v1.1/{study}/{name}")
-                    (folder / study / name).write_bytes(b"")
-        (folder / f"{split}_image_paths.csv").write_text("\n".join(images) + "\n")
-        (folder / f"{split}_labeled_studies.csv").write_text("\n".join(studies) + "\n")
-    return folder
+from tests.data.tiny import write_mura
 
 
 def test_mura__pictures_have_the_labels_of_their_studies(tmp_path: Path) -> None:
-    folder = write(tmp_path / "MURA-v1.1")
+    folder = write_mura(tmp_path / "MURA-v1.1")
     for given in (tmp_path, folder, str(folder)):
         train, test = mura(given), mura(given, "test")
         assert train.classes == test.classes == ["negative", "positive"]
@@ -49,11 +27,11 @@ def test_mura__pictures_have_the_labels_of_their_studies(tmp_path: Path) -> None
 
 
 def test_mura__folder_of_another_name(tmp_path: Path) -> None:
-    assert len(mura(write(tmp_path / "x-rays"))) == 4
+    assert len(mura(write_mura(tmp_path / "x-rays"))) == 4
 
 
 def test_mura__one_part_of_the_body(tmp_path: Path) -> None:
-    folder = write(tmp_path / "MURA-v1.1")
+    folder = write_mura(tmp_path / "MURA-v1.1")
     assert mura(folder, part="elbow").labels.tolist() == [1, 0]
     assert len(mura(folder, part="hand")) == 0
     with pytest.raises(ValueError, match=r"'part' parameter must be one of elbow, .*wrist. Got 'knee' instead"):
@@ -65,7 +43,7 @@ def test_mura__one_part_of_the_body(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["train_image_paths.csv", "train_labeled_studies.csv"])
 def test_mura__missing_says_where_to_get_it(name: str, tmp_path: Path) -> None:
-    folder = write(tmp_path / "MURA-v1.1")
+    folder = write_mura(tmp_path / "MURA-v1.1")
     (folder / name).unlink()
     with pytest.raises(
         FileNotFoundError, match=rf"has no {name}. Get MURA v1.1 from the Stanford ML Group .*holds MURA-v1.1"
@@ -74,7 +52,7 @@ def test_mura__missing_says_where_to_get_it(name: str, tmp_path: Path) -> None:
 
 
 def test_mura__missing_pictures(tmp_path: Path) -> None:
-    folder = write(tmp_path / "MURA-v1.1")
+    folder = write_mura(tmp_path / "MURA-v1.1")
     (folder / "train/XR_ELBOW/patient00001/study1_positive/image1.png").unlink()
     with pytest.raises(
         FileNotFoundError, match=r"1 of the 4 pictures in train_image_paths\.csv are missing, such as .*image1"
@@ -83,7 +61,7 @@ def test_mura__missing_pictures(tmp_path: Path) -> None:
 
 
 def test_mura__study_without_a_label(tmp_path: Path) -> None:
-    folder = write(tmp_path / "MURA-v1.1")
+    folder = write_mura(tmp_path / "MURA-v1.1")
     studies = (folder / "train_labeled_studies.csv").read_text().splitlines()
     (folder / "train_labeled_studies.csv").write_text("\n".join(studies[1:]))
     with pytest.raises(ValueError, match=r"has no label for the study of MURA-v1\.1/train/XR_WRIST/.*must belong together"):
@@ -102,7 +80,7 @@ def test_mura__study_without_a_label(tmp_path: Path) -> None:
     ],
 )
 def test_mura__damaged_csv(content: str, message: str, tmp_path: Path) -> None:
-    folder = write(tmp_path / "MURA-v1.1")
+    folder = write_mura(tmp_path / "MURA-v1.1")
     (folder / "train_labeled_studies.csv").write_text(content)
     with pytest.raises(ValueError, match=message):
         mura(folder)

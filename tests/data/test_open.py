@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 
 from cocoax.data import open_data
-from tests.data.test_cifar10 import NAMES, batch
-from tests.data.test_folders import picture
-from tests.data.test_mura import write as write_mura
+from tests.data.tiny import CIFAR10_FILES, cifar10_batch, write_mura, write_picture
 
 
 @pytest.mark.parametrize("inner", ["cifar-10-batches-py", ""])
 def test_open_data__cifar10(inner: str, tmp_path: Path) -> None:
     (tmp_path / inner).mkdir(exist_ok=True)
-    for seed, name in enumerate(NAMES):
-        (tmp_path / inner / name).write_bytes(pickle.dumps(batch(seed)))
+    for seed, name in enumerate(CIFAR10_FILES):
+        (tmp_path / inner / name).write_bytes(pickle.dumps(cifar10_batch(seed)))
     assert len(open_data(tmp_path)) == 20
     assert open_data(str(tmp_path), "test").classes[3] == "cat"
 
@@ -33,7 +31,7 @@ def test_open_data__mura(outer: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("inner", ["", "imagenette2-160"])
 def test_open_data__imagenette(inner: str, tmp_path: Path) -> None:
     for place in ("train/n01440764/a.JPEG", "train/n03888257/b.JPEG", "val/n03888257/c.JPEG", "val/n01440764/d.JPEG"):
-        picture(tmp_path / inner / place)
+        write_picture(tmp_path / inner / place)
     (tmp_path / inner / "noisy_imagenette.csv").write_text("path,noisy_labels_0\n")
     (tmp_path / ".DS_Store").write_bytes(b"")
     assert open_data(tmp_path).classes == ["tench", "parachute"]
@@ -42,7 +40,7 @@ def test_open_data__imagenette(inner: str, tmp_path: Path) -> None:
 
 def test_open_data__any_pictures(tmp_path: Path) -> None:
     for place in ("cat/a.png", "cat/b.png", "dog/c.png", "dog/d.png"):
-        picture(tmp_path / place)
+        write_picture(tmp_path / place)
     assert open_data(tmp_path).classes == ["cat", "dog"]
     assert len(open_data(tmp_path / "cat", "test")) == 1
 

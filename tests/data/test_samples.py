@@ -84,5 +84,6 @@ def test_decisive_words__each_is_a_word_of_its_text_once() -> None:
         assert pair.topic != pair.rather_than
         assert pair.word.lower() not in pair.topic.lower().split()  # otherwise the question would contain the answer
     assert all(
-        one.text == other.text and one.topic == other.rather_than for one, other in zip(pairs[::2], pairs[1::2], strict=True)
+        first.text == second.text and first.topic == second.rather_than
+        for first, second in zip(pairs[::2], pairs[1::2], strict=True)
     )

@@ -23,9 +23,9 @@ def test_gini__equals_the_double_sum(seed: int) -> None:
 
 
 def test_gini__ends() -> None:
-    one = torch.zeros(4, 5)
-    one[2, 3] = -2
-    assert gini(one) == pytest.approx(19 / 20)
+    single = torch.zeros(4, 5)
+    single[2, 3] = -2
+    assert gini(single) == pytest.approx(19 / 20)
     assert gini(torch.full((4, 5), -3.0)) == pytest.approx(0, abs=1e-12)
     assert gini(torch.zeros(4, 5)) == 0
 

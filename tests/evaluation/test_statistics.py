@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from cocoax.evaluation import Interval, paired_difference, paper_interval, t_interval
+from cocoax.evaluation.statistics import bootstrap, wilson
 
 RUNS = [0.361, 0.402, 0.377, 0.39, 0.355]
 
@@ -73,3 +74,25 @@ def test_interval__is_printed_as_in_the_paper(mean: float, half: float, text: st
 @pytest.mark.parametrize(("mean", "half", "excludes"), [(1, 0.5, True), (-1, 0.5, True), (0.5, 1, False), (0, 0, False)])
 def test_interval__excludes_zero(mean: float, half: float, excludes: bool) -> None:
     assert Interval(mean, half, 5).excludes_zero is excludes
+
+
+@pytest.mark.parametrize(("successes", "count"), [(0, 5), (3, 7), (170, 200), (4, 4)])
+def test_wilson__as_scipy_has_it(successes: int, count: int) -> None:
+    expected = stats.binomtest(successes, count).proportion_ci(method="wilson")
+    assert wilson(successes, count) == pytest.approx((expected.low, expected.high), abs=1e-6)
+    assert all(np.isnan(wilson(0, 0)))
+
+
+def test_bootstrap__covers_as_it_should() -> None:
+    """Means of groups of correlated values: the interval covers the truth in about 95 % of repetitions."""
+    covered = 0
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        values = random.normal(size=(40, 1)).repeat(4, 1) + 0.3 * random.normal(size=(40, 4))
+        low, high = bootstrap(values.ravel().tolist(), [str(group) for group in range(40) for _ in range(4)], draws=500)
+        covered += low <= 0 <= high
+    assert 0.88 <= covered / 200 <= 0.99
+
+
+def test_bootstrap__one_group_says_nothing() -> None:
+    assert all(np.isnan(bootstrap([0.1, 0.2], ["a", "a"])))

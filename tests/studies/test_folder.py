@@ -9,7 +9,6 @@ import torch
 
 import cocoax
 from cocoax.encoders import Encoder
-from cocoax.storage import write_text
 from cocoax.studies.folder import Library, Results
 from tests.conftest import SmallNet
 from tests.studies.tiny import TRAIN, coloured, small_encoder
@@ -74,19 +73,6 @@ def test_results__unit_of_another_kind(tmp_path: Path) -> None:
     cocoax.Reference.from_representations(torch.ones(2, 3)).save(results.path("1-0000"))
     with pytest.raises(ValueError, match=r"is damaged .*it holds reference"):
         results.read("1-0000")
-
-
-def test_write_text__is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_text(tmp_path / "new" / "table.md", "first")
-    assert path.read_text() == "first"
-
-    def killed(*_paths: Path) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("os.replace", killed)
-    with pytest.raises(KeyboardInterrupt):
-        write_text(path, "second")
-    assert path.read_text() == "first"
 
 
 def seen(encoder: Encoder) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
@@ -11,7 +12,9 @@ import torch
 import cocoax
 from cocoax.data import caption, cifar100
 from cocoax.studies.localisation import explain_localisation, plot_localisation
+from cocoax.studies.reproduce import run_localisation
 from tests.conftest import SmallNet
+from tests.studies.tiny import OPTIONS
 from tests.towers import picture, two_towers
 
 RISE = cocoax.Rise(samples=20, grid=4)
@@ -40,9 +43,9 @@ def test_explain_localisation__by_definition() -> None:
         cocoax.contrastive_corpus_similarity(cup, rocket),
     ]
     expected = RISE.explain(encoder, picture(), targets)
-    for one, other in zip((found.label_free, *found.many, *found.single), expected, strict=True):
-        torch.testing.assert_close(one.values, other.values, rtol=0, atol=1e-5)
-    assert [one.name for one in (*found.many, *found.single)] == [
+    for answer, other in zip((found.label_free, *found.many, *found.single), expected, strict=True):
+        torch.testing.assert_close(answer.values, other.values, rtol=0, atol=1e-5)
+    assert [answer.name for answer in (*found.many, *found.single)] == [
         f"rocket rather than {len(cifar100(without=['rocket']))} other things",
         "cup rather than 99 other things",
         "rocket rather than cup",
@@ -75,3 +78,9 @@ def test_plot_localisation__rows_and_columns() -> None:
     assert sum(title.startswith("rocket rather than") for title in titles) == 4
     with pytest.raises(ValueError, match="0 pictures to draw"):
         plot_localisation([])
+
+
+def test_run_localisation__writes_the_figure(tmp_path: Path) -> None:
+    written = run_localisation(two_towers(), [(picture(), "rocket", "cup")], tmp_path, OPTIONS, progress=False)
+    assert [path.name for path in written] == ["localisation.png", "localisation.pdf"]
+    assert all(path.stat().st_size > 1000 for path in written)

@@ -7,7 +7,6 @@ from importlib.resources import files
 
 import pytest
 
-from cocoax.studies import NAMES
 from cocoax.studies.published import SETTINGS, paper_tables, published
 
 FILE = files("cocoax.studies").joinpath("published.csv")
@@ -75,8 +74,3 @@ def test_published__each_table_is_one_measure_similarity_and_case() -> None:
             row["class_case"],
         )
     assert len({table.title for table in paper_tables().values()}) == 12
-
-
-def test_names__list_every_table() -> None:
-    assert set(paper_tables()) < set(NAMES)
-    assert {"main", "randomised", "corpus-size", "foil-size", "completeness", "augmentations", "localisation"} < set(NAMES)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cocoax.data.labelled import LabelledImages
-from cocoax.studies.sampling import RUN_SEEDS, Draw, Explicand, draw
+from cocoax.studies.sampling import RUN_SEEDS, Draw, DrawnExplicand, draw_run
 
 RANDOM = np.random.default_rng(0)
 CLASSES = [f"class {number}" for number in range(5)]
@@ -23,7 +23,7 @@ TRAIN, HELD_OUT = numbered(60), numbered(20)
 
 def drawn(seed: int = 123, **changes: Any) -> Draw:
     asked = {"classes": range(5), "explicands": 8, "corpus": 10, "foil": 150} | changes
-    return draw(asked.pop("train", TRAIN), asked.pop("held_out", HELD_OUT), **asked, seed=seed)
+    return draw_run(asked.pop("train", TRAIN), asked.pop("held_out", HELD_OUT), **asked, seed=seed)
 
 
 def test_run_seeds__are_the_papers() -> None:
@@ -33,17 +33,17 @@ def test_run_seeds__are_the_papers() -> None:
 def test_draw__explicands_are_held_out_and_of_their_class() -> None:
     found = drawn().explicands
     assert len(found) == 40
-    assert Counter(one.own for one in found) == dict.fromkeys(range(5), 8)
-    assert all(HELD_OUT.labels[one.number] == one.own for one in found)
-    assert len({one.number for one in found}) == 40
+    assert Counter(explicand.own for explicand in found) == dict.fromkeys(range(5), 8)
+    assert all(HELD_OUT.labels[explicand.number] == explicand.own for explicand in found)
+    assert len({explicand.number for explicand in found}) == 40
 
 
 def test_draw__each_class_is_the_other_one_equally_often() -> None:
     found = drawn().explicands
-    assert all(one.other != one.own for one in found)
-    assert Counter(one.other for one in found) == dict.fromkeys(range(5), 8)
+    assert all(explicand.other != explicand.own for explicand in found)
+    assert Counter(explicand.other for explicand in found) == dict.fromkeys(range(5), 8)
     # Every pair of classes occurs: four others in eight turns, each twice.
-    assert set(Counter((one.own, one.other) for one in found).values()) == {2}
+    assert set(Counter((explicand.own, explicand.other) for explicand in found).values()) == {2}
 
 
 def test_draw__corpus_is_of_its_class() -> None:
@@ -84,7 +84,7 @@ def test_draw__smaller_numbers_are_the_first_of_larger_ones() -> None:
 
 def test_draw__some_classes() -> None:
     found = drawn(classes=[4, 1])
-    assert {(one.own, one.other) for one in found.explicands} == {(4, 1), (1, 4)}
+    assert {(explicand.own, explicand.other) for explicand in found.explicands} == {(4, 1), (1, 4)}
     assert set(found.corpora) == {1, 4}
     assert set(TRAIN.labels[found.foils[4]]) == set(range(5))  # foils are of all training images, as in the paper
     np.testing.assert_array_equal(found.corpora[4], drawn().corpora[4])  # a class draws the same, whoever else takes part
@@ -113,4 +113,4 @@ def test_draw__too_few(changes: dict[str, Any], message: str) -> None:
 
 def test_draw__by_hand_with_overlap_is_refused() -> None:
     with pytest.raises(ValueError, match="Corpus and foil of class 2 share 1 images, such as number 7"):
-        Draw(0, [Explicand(0, 2, 1)], {2: np.array([1, 7])}, {2: np.array([3, 7, 9])})
+        Draw(0, [DrawnExplicand(0, 2, 1)], {2: np.array([1, 7])}, {2: np.array([3, 7, 9])})

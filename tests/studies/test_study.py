@@ -1,31 +1,12 @@
+"""What all studies share: options, presets, targets and the grid of masks."""
+
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
-import numpy as np
 import pytest
-import torch
 
 import cocoax
-from cocoax.data.labelled import LabelledImages
-from cocoax.studies import study as module
-from cocoax.studies import tables
-from cocoax.studies.main import MainStudy
-from cocoax.studies.study import MEASURES, METHODS, PRESETS, TARGETS, Options, Records, Run, by_run, four_targets, grid_of
-from cocoax.studies.tables import write_results
+from cocoax.studies.study import PRESETS, Options, four_targets, grid_of
 from tests.conftest import images
-from tests.studies.tiny import CLASSES, HELD_OUT, OPTIONS, TRAIN, small_encoder
-
-
-def main_study(folder: Path, encoder: cocoax.Encoder | None = None, **changes: Any) -> MainStudy:
-    return MainStudy(encoder or small_encoder(), TRAIN, HELD_OUT, folder, replace(OPTIONS, **changes))
-
-
-def units(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((folder / "units").glob("*.safetensors"))}
 
 
 def test_presets__are_the_papers_scale_and_a_small_one() -> None:
@@ -36,207 +17,15 @@ def test_presets__are_the_papers_scale_and_a_small_one() -> None:
     assert small.runs * small.explicands * small.samples <= paper.runs * paper.explicands * paper.samples / 100
 
 
-@pytest.mark.parametrize(("side", "asked", "grid"), [(12, None, 4), (64, None, 4), (65, None, 7), (224, 5, 5)])
-def test_grid_of__papers_choice_by_size(encoder: cocoax.Encoder, side: int, asked: int | None, grid: int) -> None:
-    assert grid_of(encoder, images(1, height=side, width=side)[0], asked) == grid
-
-
-def test_seeds__papers_five_then_others(tmp_path: Path) -> None:
-    assert main_study(tmp_path / "a", runs=2).seeds == [123, 456]
-    assert main_study(tmp_path / "b", runs=7).seeds == [123, 456, 789, 42, 91, 1000, 1001]
-
-
-def test_run__records_every_value(tmp_path: Path) -> None:
-    study = main_study(tmp_path)
-    records = study.run(progress=False)
-    assert len(records) == 2 * 3 * 2  # runs, classes, explicands of each
-    values = list(records)
-    rows = 2 * (8 * 4 + 1 + 4)  # cases; targets of both similarities by each method; pixel noise, chance levels
-    assert len(values) == 12 * rows * 2 * 2
-    groups = records.grouped("class_case", "similarity", "method", "target", "measure", "metric")
-    for class_case in ("same", "different"):
-        for measure in MEASURES:
-            for metric in ("insertion", "deletion"):
-                for similarity in ("cosine", "dot"):
-                    for method in METHODS:
-                        for target in TARGETS:
-                            assert len(groups[class_case, similarity, method, target, measure, metric]) == 12
-                assert len(groups[class_case, None, "random", None, measure, metric]) == 12
-    assert all(value["model"] == "trained" for value in values if value.get("target"))
-
-
-def test_run__one_value_by_hand(tmp_path: Path) -> None:
-    """From the draw to the area under the curve, with the public functions alone."""
-    study = main_study(tmp_path)
-    records = study.run(progress=False)
-    encoder, drawn = study.encoder, study.draw(456)
-    one = drawn.explicands[4]
-    seed = int(module.stream(456, 2, 4).integers(2**31))
-    image = HELD_OUT.images[one.number]
-    for class_case, label in (("same", one.own), ("different", one.other)):
-        corpus = encoder.reference([TRAIN.images[number] for number in drawn.corpora[label]], keep_samples=True)
-        foil = encoder.reference([TRAIN.images[number] for number in drawn.foils[label]])
-        target = cocoax.contrastive_corpus_similarity(corpus, foil, "dot")
-        attribution = cocoax.Rise(20, 3, estimator="paper", seed=seed).explain(encoder, image, target)
-        measure = cocoax.contrastive_corpus_similarity(corpus, foil)  # the cosine, whatever the target's similarity
-        expected = cocoax.deletion(encoder, image, attribution, measure, steps=4).auc
-        key = (class_case, "dot", "rise", "cocoa", "contrastive_corpus_similarity", "deletion", 456, one.number)
-        fields = ("class_case", "similarity", "method", "target", "measure", "metric", "run", "explicand")
-        (found,) = records.grouped(*fields)[key]
-        assert found["value"] == pytest.approx(expected, abs=1e-5)
-
-
-def test_run__training_images_are_encoded_once_and_explicands_as_often_as_needed(tmp_path: Path) -> None:
-    study = main_study(tmp_path, runs=1)
-    study.run(progress=False)
-    net: Any = study.encoder.module
-    before = net.inputs
-    again = main_study(tmp_path, study.encoder, runs=1)
-    again.run(progress=False)
-    assert net.inputs - before == 1  # the image that tells how many classes the head knows
-
-
-def test_run__interrupted_anywhere_equals_uninterrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "curve_figure", lambda *_arguments: [])  # plots take longer than the study
-    whole = main_study(tmp_path / "whole")
-    write_results(whole, whole.run(progress=False))
-    judge = module.judge
-    calls = 0
-
-    def failing(*arguments: Any, **options: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls in (1, 4, 9):
-            raise KeyboardInterrupt
-        return judge(*arguments, **options)
-
-    monkeypatch.setattr(module, "judge", failing)
-    done = []
-    for _ in range(3):
-        with pytest.raises(KeyboardInterrupt):
-            main_study(tmp_path / "parts").run(progress=False)
-        done.append(len(units(tmp_path / "parts")))
-    assert done == [0, 2, 6]  # nothing is lost but the explicand in hand
-    parts = main_study(tmp_path / "parts")
-    write_results(parts, parts.run(progress=False))
-    assert units(tmp_path / "parts") == units(tmp_path / "whole")
-    assert (tmp_path / "parts/results.json").read_bytes() == (tmp_path / "whole/results.json").read_bytes()
-    for path in (tmp_path / "whole").glob("*.md"):
-        assert (tmp_path / "parts" / path.name).read_text() == path.read_text()
-
-
-def test_run__truncated_unit_is_told_and_nothing_overwritten(tmp_path: Path) -> None:
-    study = main_study(tmp_path, runs=1)
-    study.run(progress=False)
-    path = study.results.path("123-0002")
-    path.write_bytes(path.read_bytes()[:-20])
-    before = units(tmp_path)
-    with pytest.raises(ValueError, match=r"123-0002.safetensors is damaged .*delete this file and run the study again"):
-        main_study(tmp_path, runs=1).run(progress=False)
-    assert units(tmp_path) == before
-    whole = before | {"123-0002.safetensors": b""}
-    path.unlink()
-    main_study(tmp_path, runs=1).run(progress=False)
-    assert {name for name, data in units(tmp_path).items() if data != whole[name]} == {"123-0002.safetensors"}
-
-
-@pytest.mark.parametrize("change", [{"samples": 30}, {"explicands": 1}, {"classes": (0, 1)}])
-def test_study__folder_of_other_options(tmp_path: Path, change: dict[str, Any]) -> None:
-    main_study(tmp_path)
-    with pytest.raises(ValueError, match=f"other options: {next(iter(change))} was"):
-        main_study(tmp_path, **change)
-
-
-def test_study__folder_of_another_encoder_or_head(tmp_path: Path) -> None:
-    main_study(tmp_path)
-    other = small_encoder()
-    with torch.no_grad():
-        other.module.fc.bias.add_(1)  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match="other options: fingerprint was"):
-        main_study(tmp_path, other)
-    other = small_encoder()
-    assert other.head is not None
-    with torch.no_grad():
-        other.head.bias.add_(1)  # type: ignore[operator, union-attr]
-    with pytest.raises(ValueError, match="other options: head was"):
-        main_study(tmp_path, other)
-
-
-@pytest.mark.parametrize("which", ["training", "held-out"])
-def test_study__folder_of_other_data(tmp_path: Path, which: str) -> None:
-    main_study(tmp_path)
-    splits = {"training": TRAIN, "held-out": HELD_OUT}
-    pixels = np.array(splits[which].images)
-    pixels[5, 3, 3, 0] ^= 1  # as many images, with the same labels
-    splits[which] = replace(splits[which], images=pixels)
-    with pytest.raises(ValueError, match=f"other options: {which} data was"):
-        MainStudy(small_encoder(), splits["training"], splits["held-out"], tmp_path, OPTIONS)
-
-
-def test_study__head_that_does_not_fit(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="head of 'tiny' tells 5 classes apart but the data have 3"):
-        main_study(tmp_path, small_encoder(5))
-    with pytest.raises(ValueError, match="head of 'tiny' does not know the class 'red' of the data but a, b, c, …"):
-        main_study(tmp_path, small_encoder(5, classes=["a", "b", "c", "blue", "green"]))
-    with pytest.raises(ValueError, match="does not know the class 'blue' of the data but cat, green, red"):  # as many
-        main_study(tmp_path, small_encoder(classes=["cat", "green", "red"]))
-    with pytest.raises(ValueError, match=r"'bare' has no head.*cocoax train linear"):
-        main_study(tmp_path, cocoax.Encoder(small_encoder().module, name="bare"))
-    assert not list(tmp_path.iterdir())
-
-
-def test_study__head_of_more_classes_that_include_those_of_the_data(tmp_path: Path) -> None:
-    """As a head for all of ImageNet, and the ten classes of Imagenette."""
-    study = main_study(tmp_path, small_encoder(5, classes=["grey", *CLASSES, "black"]), runs=1, explicands=1)
-    assert len(study.run(progress=False)) == 3
-
-
-def test_study__head_of_fewer_classes_that_include_those_that_take_part(tmp_path: Path) -> None:
-    """As a head for Imagenette, and those classes of ImageNet, with foils from all of it."""
-    study = main_study(tmp_path, small_encoder(2, classes=["red", "blue"]), runs=1, explicands=1, classes=(0, 2))
-    assert len(study.run(progress=False)) == 2
-
-
-def test_study__splits_of_different_classes(tmp_path: Path) -> None:
-    other = LabelledImages(HELD_OUT.images, HELD_OUT.labels, ["x", "y", "z"])
-    with pytest.raises(ValueError, match="two splits of the data have different classes"):
-        MainStudy(small_encoder(), TRAIN, other, tmp_path, OPTIONS)
-
-
-def test_study__too_few_images(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'blue' has 8 images but 9 corpus images were asked for"):
-        main_study(tmp_path, corpus=9).run(progress=False)
-
-
 @pytest.mark.parametrize("name", ["runs", "explicands", "corpus", "foil", "steps", "curve_steps"])
 def test_options__at_least(name: str) -> None:
     with pytest.raises(ValueError, match=f"'{name}' parameter must be at least"):
         Options(**{name: 0})
 
 
-def test_run__references_are_the_drawn_images_and_their_first_few(tmp_path: Path) -> None:
-    study = main_study(tmp_path)
-    run = Run(study, study.draw(123))
-    for size in (None, 2):
-        numbers = run.draw.foils[1][:size]
-        expected = study.encoder.represent([TRAIN.images[number] for number in numbers])
-        torch.testing.assert_close(run.foil(1, size).samples, expected, atol=1e-5, rtol=0)
-    assert run.corpus(1) is run.corpus(1)
-    assert run.corpus(1, 2).count == 2
-
-
-def test_records__means_and_runs() -> None:
-    curve = torch.tensor([[[0.0, 1.0, 2.0]], [[2.0, 2.0, 2.0]]])
-    rows = [{"method": "a", "gini": 0.1}, {"method": "b", "gini": 0.1}]
-    headers = [{"run": run, "explicand": 0, "rows": rows, "measures": ["m"]} for run in (1, 1, 2)]
-    records = Records(
-        [({"insertion": curve * k, "deletion": -curve * k}, header) for k, header in zip((1, 3, 5), headers, strict=True)]
-    )
-    areas = records.grouped("method", "metric")
-    assert [value["value"] for value in areas["a", "insertion"]] == pytest.approx([1, 3, 5])
-    assert [value["value"] for value in areas["b", "deletion"]] == pytest.approx([-2, -6, -10])
-    assert by_run(areas["a", "insertion"]) == pytest.approx([2, 5])  # of runs 1 and 2
-    np.testing.assert_allclose(records.mean_curves("method")["a", "m", "insertion"], [0, 3, 6])
+@pytest.mark.parametrize(("side", "asked", "grid"), [(12, None, 4), (64, None, 4), (65, None, 7), (224, 5, 5)])
+def test_grid_of__papers_choice_by_size(encoder: cocoax.Encoder, side: int, asked: int | None, grid: int) -> None:
+    assert grid_of(encoder, images(1, height=side, width=side)[0], asked) == grid
 
 
 def test_four_targets__are_the_papers(encoder: cocoax.Encoder) -> None:
@@ -247,14 +36,3 @@ def test_four_targets__are_the_papers(encoder: cocoax.Encoder) -> None:
     expected = {"label_free": 1.0, "contrastive_label_free": 1 - f, "corpus": c, "cocoa": c - f}
     found = {name: float(target.score(z, own)[0]) for name, target in four_targets(corpus, foil, "cosine").items()}
     assert found == pytest.approx(expected, abs=1e-5)
-
-
-def test_results__json_holds_every_value_options_and_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "curve_figure", lambda *_arguments: [])
-    study = main_study(tmp_path, runs=1, explicands=1)
-    records = study.run(progress=False)
-    write_results(study, records)
-    every = json.loads((tmp_path / "results.json").read_text())
-    assert every["values"] == list(records)
-    assert every["options"]["samples"] == 20
-    assert every["versions"]["torch"] == torch.__version__

@@ -1,47 +1,25 @@
 from __future__ import annotations
 
 import csv
-import itertools
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from cocoax.evaluation import Interval, paired_difference, paper_interval
+from cocoax.evaluation import Interval, paper_interval
+from cocoax.studies.main import MainStudy
 from cocoax.studies.published import SETTINGS, paper_tables
-from cocoax.studies.study import MEASURES, METHODS, TARGETS, Records
-from cocoax.studies.tables import Row, differences, latex, markdown, rows_of, size_table
+from cocoax.studies.randomisation import RandomisationStudy
+from cocoax.studies.records import Records
+from cocoax.studies.tables import Row, latex, markdown, rows_of
+from cocoax.studies.titles import METHOD_TITLES, TARGET_TITLES
+from tests.studies.tiny import RUNS, cells, made_up
 
 PUBLISHED = list(csv.DictReader(files("cocoax.studies").joinpath("published.csv").read_text(encoding="utf-8").splitlines()))
-RUNS = (123, 456, 789)
 ENCODER = "resnet_18 & co"
-LABELS = {**TARGETS, "trained": "Trained", "randomized": "Randomised"}
-
-
-def made_up(study: str) -> Records:
-    """Records with a different value in every place."""
-    random = np.random.default_rng(0)
-    if study == "main":
-        keys = [
-            {"similarity": similarity, "method": method, "target": target, "model": "trained"}
-            for similarity, method, target in itertools.product(("cosine", "dot"), METHODS, TARGETS)
-        ]
-    else:
-        keys = [
-            {"similarity": "cosine", "method": method, "target": "cocoa", "model": model}
-            for method, model in itertools.product(METHODS, ("trained", "randomized"))
-        ]
-    keys += [{"method": "random"}, *({"method": f"chance of {method}"} for method in METHODS)]
-    rows = [{"class_case": case, **key} for case in ("same", "different") for key in keys]
-    units: list[Any] = []
-    for run, explicand in itertools.product(RUNS, range(4)):
-        curves = {
-            metric: torch.from_numpy(random.normal(0.3, 0.1, (len(rows), 2, 5))) for metric in ("insertion", "deletion")
-        }
-        units.append((curves, {"run": run, "explicand": explicand, "rows": rows, "measures": list(MEASURES)}))
-    return Records(units)
+VARIANTS = {"main": MainStudy.variants, "randomised": RandomisationStudy.variants}
+LABELS = {**TARGET_TITLES, "trained": "Trained", "randomized": "Randomised"}
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +27,16 @@ def records() -> dict[str, Records]:
     return {study: made_up(study) for study in ("main", "randomised")}
 
 
-def cells(line: str, separator: str) -> list[str]:
-    return [cell.strip() for cell in line.strip("| ").removesuffix(r"\\").split(separator)]
-
-
 def lines_of(name: str, records: dict[str, Records], kind: str) -> dict[tuple[str, str], list[str]]:
     """The lines of a table by their first two cells."""
     table = paper_tables()[name]
-    rows = rows_of(table, records[table.study])
+    variants = VARIANTS[table.study]
+    rows = rows_of(table, variants, records[table.study])
     if kind == "markdown":
-        found = [cells(line, "|") for line in markdown(table, rows, ENCODER).splitlines() if line.startswith("| ")][2:]
+        lines = markdown(table, variants, rows, ENCODER).splitlines()
+        found = [cells(line, "|") for line in lines if line.startswith("| ")][2:]
     else:
-        lines = latex(table, rows, ENCODER).splitlines()
+        lines = latex(table, variants, rows, ENCODER).splitlines()
         start = next(number for number, line in enumerate(lines) if line == r"\midrule")
         found = [cells(line, " & ") for line in lines[start:] if " & " in line]
     return {(line[0], line[1]): line[2:] for line in found}
@@ -74,7 +50,7 @@ def test_tables__show_all_792_published_numbers(records: dict[str, Records], kin
         lines = lines_of(name, records, kind)
         for row in (row for row in PUBLISHED if row["table"] == name):
             place = (
-                (METHODS.get(row["method"], ""), LABELS[row["model" if row["study"] == "randomized" else "target"]])
+                (METHOD_TITLES.get(row["method"], ""), LABELS[row["model" if row["study"] == "randomized" else "target"]])
                 if (row["method"] != "random")
                 else ("Random", "Pixel noise")
             )
@@ -99,7 +75,7 @@ def test_rows__our_numbers(records: dict[str, Records]) -> None:
     table = next(t for t in paper_tables().values() if (t.study, t.similarity, t.class_case) == ("main", "dot", "different"))
     lines = lines_of(table.name, records, "markdown")
     where = {"class_case": "different", "measure": table.measure, "metric": "deletion"}
-    for target, label in TARGETS.items():
+    for target, label in TARGET_TITLES.items():
         expected = by_hand(records["main"], **where, similarity="dot", method="rise", target=target)
         assert lines["RISE", label][1].strip("*") == expected
     assert lines["Random", "Pixel noise"][1] == by_hand(records["main"], **where, method="random")
@@ -114,7 +90,7 @@ def test_rows__our_numbers(records: dict[str, Records]) -> None:
 def test_tables__best_of_each_method_is_bold(records: dict[str, Records], kind: str, mark: str) -> None:
     for name in paper_tables():
         lines = lines_of(name, records, kind)
-        for method in METHODS.values():
+        for method in METHOD_TITLES.values():
             for column, best in ((0, max), (1, min)):
                 own = {label: line[column] for (group, label), line in lines.items() if group == method and label != "Chance"}
                 values = {label: float(cell.strip("*").replace(r"\textbf{", "").split(" ")[0]) for label, cell in own.items()}
@@ -129,55 +105,12 @@ def test_tables__best_of_each_method_is_bold(records: dict[str, Records], kind: 
 def test_tables__heads() -> None:
     table = paper_tables()["corpus_majority_prob_norm_same_class"]
     rows = [Row("RISE", "COCOA", (Interval(0.5, 0.1, 5), None), (None,) * 6)]
-    assert "| Method | Target | mine, insertion ↑ | deletion ↓ | ImageNet, SimCLR ↑ |" in markdown(table, rows, "mine")
-    assert "| RISE | COCOA | 0.500 (0.100) | – |" in markdown(table, rows, "mine")
-    made = latex(table, rows, "50%_a&b")
+    shown = markdown(table, VARIANTS["main"], rows, "mine")
+    assert "| Method | Target | mine, insertion ↑ | deletion ↓ | ImageNet, SimCLR ↑ |" in shown
+    assert "| RISE | COCOA | 0.500 (0.100) | – |" in shown
+    made = latex(table, VARIANTS["main"], rows, "50%_a&b")
     assert r"\multicolumn{2}{c}{50\%\_a\&b}" in made
     assert made.count("&") == made.count(r"\&") + 3 * 9 - 4  # ten columns in each line, and the heads over pairs of them
     randomised = paper_tables()["randomized_corpus_majority_prob_norm_same_class"]
-    assert "| Method | Encoder |" in markdown(randomised, rows, "mine")
-    assert "Method & Encoder &" in latex(randomised, rows, "mine")
-
-
-def test_differences__paired_and_marked(records: dict[str, Records]) -> None:
-    made = differences(records["main"])
-    groups = records["main"].grouped("class_case", "measure", "similarity", "method", "metric", "target")
-    key = ("same", MEASURES[0], "cosine", "rise", "insertion")
-    expected = paired_difference(*([record["value"] for record in groups[(*key, target)]] for target in ("cocoa", "corpus")))
-    block = made.split("**Contrastive corpus similarity, cosine, same class**")[1]
-    line = next(cells(line, "|") for line in block.splitlines() if line.startswith("| RISE |"))
-    assert line[5].strip("*") == f"{expected.mean:+.3f} ({expected.half:.3f})"  # the third of the others
-    assert made.count("| RISE, efficient |") == 8
-
-
-@pytest.mark.parametrize(
-    ("cocoa", "metric", "mark"),
-    [(1, "insertion", "**"), (-1, "insertion", "*"), (-1, "deletion", "**"), (1, "deletion", "*"), (0, "deletion", "")],
-)
-def test_differences__better_is_bold_and_worse_italic(cocoa: float, metric: str, mark: str) -> None:
-    noise = np.random.default_rng(1).normal(0, 0.1, 8)
-    rows = [
-        {"class_case": "same", "similarity": "cosine", "method": "rise", "target": target, "model": "trained"}
-        for target in TARGETS
-    ]
-    units: list[Any] = []
-    for number in range(8):
-        level = torch.tensor([[0.0], [0.0], [0.0], [cocoa + noise[number] - noise.mean()]])
-        curve = level[..., None].expand(4, 1, 3)
-        units.append(
-            ({"insertion": curve, "deletion": curve}, {"run": 1, "explicand": number, "rows": rows, "measures": MEASURES[:1]})
-        )
-    line = next(line for line in differences(Records(units)).splitlines() if line.startswith("| RISE |"))
-    cell = cells(line, "|")[1 + ["insertion", "deletion"].index(metric)]
-    assert (len(cell) - len(cell.lstrip("*"))) == len(mark)
-    assert cell == f"{mark}{cell.strip('*')}{mark}"
-
-
-def test_size_table__a_line_for_each_size() -> None:
-    rows = [{"class_case": "same", "corpus": size, "foil": 9, "method": "rise"} for size in (1, 5)]
-    curve = torch.arange(2.0)[:, None, None].expand(2, 1, 3) + 0.25
-    made = size_table(
-        Records([({"insertion": curve, "deletion": -curve}, {"run": 1, "explicand": 0, "rows": rows, "measures": ["a_b"]})])
-    )
-    assert "| same | a b | RISE | 1 | 9 | 0.250 (–) | -0.250 (–) |" in made
-    assert "| same | a b | RISE | 5 | 9 | 1.250 (–) | -1.250 (–) |" in made
+    assert "| Method | Encoder |" in markdown(randomised, VARIANTS["randomised"], rows, "mine")
+    assert "Method & Encoder &" in latex(randomised, VARIANTS["randomised"], rows, "mine")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ from torch import nn
 import cocoax
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders.load.resnet import CifarResNet
-from cocoax.storage import write_safetensors
+from cocoax.storage import read_safetensors, write_safetensors
+from cocoax.studies.records import Records
 from cocoax.studies.study import Options
+from cocoax.studies.titles import MEASURES, METHOD_TITLES, TARGET_TITLES
 from tests.conftest import SmallNet
 
 CLASSES = ["blue", "green", "red"]
+RUNS = (123, 456, 789)  # of made-up records
 OPTIONS = Options(runs=2, explicands=2, corpus=4, foil=6, samples=20, grid=3, steps=3, curve_steps=4)
 
 
@@ -29,7 +33,7 @@ def coloured(number: int, seed: int, side: int = 12) -> LabelledImages:
     for image, label in zip(pixels, labels, strict=True):
         top, left = random.integers(0, side - 5, 2)
         image[top : top + 5, left : left + 5, 2 - label] = 250
-    return LabelledImages(pixels.astype(np.uint8), labels, list(CLASSES))  # type: ignore[arg-type]
+    return LabelledImages(pixels.astype(np.uint8), labels, list(CLASSES))
 
 
 TRAIN, HELD_OUT = coloured(8, 0), coloured(4, 1)
@@ -40,6 +44,7 @@ def small_encoder(outputs: int = 3, name: str = "tiny", **options: Any) -> cocoa
         head = nn.Linear(8, outputs)
     with torch.no_grad():
         head.weight.copy_(torch.randn(head.weight.shape, generator=torch.Generator().manual_seed(5)))
+        head.bias.zero_()
     return cocoax.Encoder(SmallNet().eval(), head=head.requires_grad_(False), name=name, **options)
 
 
@@ -63,3 +68,38 @@ def write_checkpoint(path: Path, trained: str = "classifier", classes: list[str]
             weights |= {f"head.{name}": tensor for name, tensor in nn.Linear(8, len(classes)).state_dict().items()}
     header = {"architecture": "tiny", "trained": trained, "side": 12, "mean": [0.5] * 3, "std": [0.25] * 3}
     return write_safetensors(path, weights, "encoder", header | ({"classes": classes} if classes is not None else {}))
+
+
+def encoded(folder: Path) -> list[int]:
+    """The training images that a study needed."""
+    (path,) = folder.glob("representations-*.safetensors")
+    return sorted(read_safetensors(path, "representations")[0]["numbers"].tolist())
+
+
+def made_up(study: str) -> Records:
+    """Records with a different value in every place."""
+    random = np.random.default_rng(0)
+    if study == "main":
+        keys = [
+            {"similarity": similarity, "method": method, "target": target, "model": "trained"}
+            for similarity, method, target in itertools.product(("cosine", "dot"), METHOD_TITLES, TARGET_TITLES)
+        ]
+    else:
+        keys = [
+            {"similarity": "cosine", "method": method, "target": "cocoa", "model": model}
+            for method, model in itertools.product(METHOD_TITLES, ("trained", "randomized"))
+        ]
+    keys += [{"method": "random"}, *({"method": f"chance of {method}"} for method in METHOD_TITLES)]
+    rows = [{"class_case": case, **key} for case in ("same", "different") for key in keys]
+    units: list[Any] = []
+    for run, explicand in itertools.product(RUNS, range(4)):
+        curves = {
+            metric: torch.from_numpy(random.normal(0.3, 0.1, (len(rows), 2, 5))) for metric in ("insertion", "deletion")
+        }
+        units.append((curves, {"run": run, "explicand": explicand, "rows": rows, "measures": list(MEASURES)}))
+    return Records(units)
+
+
+def cells(line: str, separator: str) -> list[str]:
+    """The cells of a line of a table, in Markdown or LaTeX."""
+    return [cell.strip() for cell in line.strip("| ").removesuffix(r"\\").split(separator)]

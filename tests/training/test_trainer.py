@@ -1,3 +1,5 @@
+"""The training loop: steps against torch, what is reported, that it learns, and what it exports."""
+
 from __future__ import annotations
 
 import json
@@ -14,139 +16,14 @@ from PIL import Image
 from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
-from cocoax.encoders.load.resnet import ARCHITECTURES, CifarResNet
-from cocoax.inputs.images import ImagePreprocess
+from cocoax.encoders.load.resnet import ARCHITECTURES
 from cocoax.storage import read_safetensors
 from cocoax.training import trainer
 from cocoax.training.augment import Augmentation
-from cocoax.training.trainer import RECIPES, Pixels, Recipe, Training, learning_rate, plain_view
-
-AUGMENTATION = Augmentation(8, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3))
-RECIPE = Recipe("simclr", "tiny", AUGMENTATION, side=8, epochs=3, batch_size=8, learning_rate=0.05, projection=8)
-STEPS = 9  # three epochs of 27 // 8 batches
-
-
-@pytest.fixture(autouse=True)
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ARCHITECTURES, "tiny", lambda: CifarResNet((1, 1), (8, 16)))
-
-
-def noise(number: int = 27, side: int = 8, seed: int = 0) -> LabelledImages:
-    random = np.random.default_rng(seed)
-    pixels = random.integers(0, 256, (number, side, side, 3), dtype=np.uint8)
-    return LabelledImages(pixels, random.integers(0, 3, number), ["a", "b", "c"])  # type: ignore[arg-type]
-
-
-def patterns(number: int, seed: int = 0) -> LabelledImages:
-    """Rows, columns and checks in every colour, in which an untrained network sees the colours first."""
-    random = np.random.default_rng(seed)
-    labels = random.integers(0, 3, number)
-    rows, columns = np.mgrid[:8, :8] // 2
-    shapes = np.stack([rows % 2, columns % 2, (rows + columns) % 2])[labels][..., None]
-    pixels = 70 * shapes + random.integers(0, 30, (number, 8, 8, 3)) + random.integers(0, 150, (number, 1, 1, 3))
-    return LabelledImages(pixels.astype(np.uint8), labels, ["rows", "columns", "checks"])  # type: ignore[arg-type]
-
-
-def quiet(_line: str) -> None:
-    pass
-
-
-def weights(training: Training) -> dict[str, Tensor]:
-    """Everything that the rest of a training depends on."""
-    momenta = {
-        f"{number} {name}": value
-        for number, state in training.optimizer.state_dict()["state"].items()
-        for name, value in state.items()
-        if isinstance(value, Tensor)
-    }
-    return {name: tensor.clone() for name, tensor in (training.objective.state_dict() | momenta).items()}
-
-
-def assert_same(one: Training, other: Training) -> None:
-    assert one.step == other.step
-    ours, theirs = weights(one), weights(other)
-    assert ours.keys() == theirs.keys()
-    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
-
-
-# The recipe and the schedule
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("epochs", 0, "'epochs' parameter must be at least 1. Got 0"),
-        ("batch_size", 1, "'batch_size' parameter must be at least 2. Got 1"),
-        ("learning_rate", math.nan, "'learning_rate' parameter must be above 0. Got nan"),
-        ("learning_rate", 0.0, "'learning_rate' parameter must be above 0. Got 0.0"),
-        ("kind", "byol", "'kind' parameter must be one of simclr, simsiam, classifier. Got 'byol'"),
-        ("optimizer", "adamw", "'optimizer' parameter must be one of sgd, lars, adam. Got 'adamw'"),
-        ("schedule", "linear", "'schedule' parameter must be one of cosine, step. Got 'linear'"),
-        ("seed", -1, "'seed' parameter must be an integer of at least 0. Got -1"),
-    ],
-)
-def test_recipe__refuses_what_makes_no_sense(name: str, value: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(RECIPE, **{name: value})
-
-
-def test_recipes__simsiam_is_the_published_one() -> None:
-    recipe = RECIPES["simsiam"]
-    assert (recipe.architecture, recipe.epochs, recipe.batch_size, recipe.weight_decay) == ("cifar-resnet18", 800, 512, 5e-4)
-    assert recipe.learning_rate == pytest.approx(0.03 * 512 / 256)
-    assert (recipe.optimizer, recipe.momentum, recipe.schedule, recipe.warmup) == ("sgd", 0.9, "cosine", 0)
-    views = recipe.augmentation
-    assert (views.size, views.scale, views.flip, views.grey) == (32, (0.2, 1.0), 0.5, 0.2)
-    assert (views.jitter, views.jitter_probability) == ((0.4, 0.4, 0.4, 0.1), 0.8)
-
-
-def test_recipes__simclr_is_the_published_one() -> None:
-    recipe = RECIPES["simclr"]
-    assert (recipe.architecture, recipe.epochs, recipe.batch_size, recipe.weight_decay) == ("cifar-resnet18", 1000, 512, 1e-6)
-    assert recipe.learning_rate == pytest.approx(1.0 * 512 / 256)
-    assert (recipe.optimizer, recipe.schedule, recipe.warmup, recipe.temperature) == ("lars", "cosine", 10, 0.5)
-    strength = 0.5
-    assert recipe.augmentation.jitter == pytest.approx((0.8 * strength, 0.8 * strength, 0.8 * strength, 0.2 * strength))
-    assert recipe.augmentation.scale == (0.08, 1.0)
-
-
-def test_recipes__classifier_is_the_papers_for_mura() -> None:
-    recipe = RECIPES["classifier"]
-    assert (recipe.architecture, recipe.side, recipe.batch_size, recipe.optimizer) == ("resnet18", 224, 256, "adam")
-    assert (recipe.learning_rate, recipe.schedule, recipe.weight_decay) == (1e-3, "step", 1e-3)
-    views = recipe.augmentation
-    assert (views.size, views.scale, views.flip, views.vertical_flip, views.rotation) == (224, None, 0.5, 0.5, 30)
-    assert (views.jitter_probability, views.grey) == (0, 0)
-    assert (views.mean, views.std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-
-
-def test_learning_rate__cosine() -> None:
-    recipe = replace(RECIPE, epochs=4, learning_rate=2.0)
-    rates = [learning_rate(recipe, step, 5) for step in range(20)]
-    assert rates[0] == 2
-    assert rates[5] == pytest.approx(1 + math.sqrt(0.5))
-    assert rates[10] == pytest.approx(1)
-    assert rates[15] == pytest.approx(1 - math.sqrt(0.5))
-    assert 0 < rates[19] < 0.02
-    assert rates == sorted(rates, reverse=True)
-
-
-def test_learning_rate__warms_up_to_the_highest() -> None:
-    recipe = replace(RECIPE, epochs=6, learning_rate=2.0, warmup=2)
-    rates = [learning_rate(recipe, step, 2) for step in range(12)]
-    assert rates[:5] == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.0])
-    assert rates[8] == pytest.approx(1)  # half of what is left
-
-
-def test_learning_rate__never_passes_the_highest() -> None:
-    recipe = replace(RECIPE, learning_rate=2.0, warmup=0.5)
-    assert [learning_rate(recipe, step, 3) for step in range(2)] == pytest.approx([2 / 1.5, 2.0])
-
-
-def test_learning_rate__steps() -> None:
-    recipe = replace(RECIPE, epochs=30, learning_rate=1e-3, schedule="step")
-    for step, expected in ((0, 1e-3), (69, 1e-3), (70, 1e-4), (139, 1e-4), (140, 1e-5), (209, 1e-5)):
-        assert learning_rate(recipe, step, 7) == pytest.approx(expected)
+from cocoax.training.objectives import Classifier
+from cocoax.training.recipes import plain_view
+from cocoax.training.trainer import Training
+from tests.training.tiny import AUGMENTATION, RECIPE, STEPS, assert_same, noise, patterns, quiet
 
 
 def test_training__uses_the_schedule_and_every_image_once_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,232 +69,8 @@ def test_training__steps_like_torch(tmp_path: Path, optimizer: Any) -> None:
         plain.step()
     for name, expected in both[0].state_dict().items():
         torch.testing.assert_close(training.encoder.state_dict()[name], expected, atol=2e-4, rtol=1e-3, msg=name)
-    assert isinstance(training.objective, trainer.Classifier)
+    assert isinstance(training.objective, Classifier)
     torch.testing.assert_close(training.objective.head.weight, head.weight, atol=2e-4, rtol=1e-3)
-
-
-# Stopping and going on
-
-
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        RECIPE,
-        replace(RECIPE, kind="simsiam", projection=16),
-        replace(RECIPE, optimizer="lars", warmup=1),
-        replace(RECIPE, kind="classifier", optimizer="adam", projection=None),
-    ],
-    ids=["simclr", "simsiam", "lars", "classifier"],
-)
-def test_training__stopped_and_continued_is_bit_identical(tmp_path: Path, recipe: Recipe) -> None:
-    data = noise()
-    whole = Training(recipe, data, tmp_path / "whole")
-    finished = whole.run(say=quiet)
-    for until in (1, 4, 6, None):
-        parts = Training(recipe, data, tmp_path / "parts")
-        last = parts.run(until=until, say=quiet)
-        assert (last is None) == (until is not None)
-    assert_same(whole, parts)
-    assert finished is not None
-    assert last is not None
-    assert finished.read_bytes() == last.read_bytes()
-    assert (tmp_path / "whole/log.jsonl").read_text() == (tmp_path / "parts/log.jsonl").read_text()
-
-
-def interrupt(training: Training, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C at the fifth step: while views are made, inside the network, or between two weights of an update."""
-    if where == "views":
-        pixels = training.pixels
-        monkeypatch.setattr(training, "pixels", lambda chosen: _raise() if training.step == 4 else pixels(chosen))
-    elif where == "forward":
-        training.objective.projector.register_forward_hook(  # type: ignore[union-attr]
-            lambda *_: _raise() if training.step == 4 else None
-        )
-    else:
-        step = training.optimizer.step
-
-        def half() -> None:
-            step()
-            if training.step == 4:
-                _raise()
-
-        monkeypatch.setattr(training.optimizer, "step", half)
-
-
-def _raise() -> None:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("where", ["views", "forward", "update"])
-def test_training__interrupted_anywhere_goes_on_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    data = noise()
-    whole = Training(RECIPE, data, tmp_path / "whole")
-    whole.run(say=quiet)
-    broken = Training(RECIPE, data, tmp_path / "parts")
-    with monkeypatch.context() as patch:
-        interrupt(broken, where, patch)
-        with pytest.raises(KeyboardInterrupt):
-            broken.run(say=quiet)
-    parts = Training(RECIPE, data, tmp_path / "parts")
-    assert parts.step == 4  # what was learned is kept
-    assert_same(parts, broken)
-    parts.run(say=quiet)
-    assert_same(whole, parts)
-    assert (tmp_path / "whole/log.jsonl").read_text() == (tmp_path / "parts/log.jsonl").read_text()
-
-
-def test_training__interrupted_and_continued_in_the_same_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = noise()
-    whole = Training(RECIPE, data, tmp_path / "whole")
-    whole.run(say=quiet)
-    training = Training(RECIPE, data, tmp_path / "parts")
-    with monkeypatch.context() as patch:
-        interrupt(training, "update", patch)
-        with pytest.raises(KeyboardInterrupt):
-            training.run(say=quiet)
-    training.run(say=quiet)
-    assert_same(whole, training)
-
-
-@pytest.mark.filterwarnings("ignore:The representations")
-def test_training__interrupted_while_an_epoch_is_examined_logs_it_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data, held_out = noise(), noise(10, seed=1)
-    Training(RECIPE, data, tmp_path / "whole").run(held_out, say=quiet)
-    for epoch in (1, 3):
-        training = Training(RECIPE, data, tmp_path / "parts")
-        with monkeypatch.context() as patch:
-            examine = training.examine
-            patch.setattr(
-                training,
-                "examine",
-                lambda held: _raise() if training.step == epoch * 3 else examine(held),  # noqa: B023
-            )
-            with pytest.raises(KeyboardInterrupt):
-                training.run(held_out, say=quiet)
-    Training(RECIPE, data, tmp_path / "parts").run(held_out, say=quiet)
-    assert (tmp_path / "whole/log.jsonl").read_text() == (tmp_path / "parts/log.jsonl").read_text()
-
-
-def test_training__killed_between_log_and_checkpoint_logs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = noise()
-    training = Training(RECIPE, data, tmp_path)
-    training.run(until=2, say=quiet)
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "_save", _raise)  # what comes after the log is never written
-        with pytest.raises(KeyboardInterrupt):
-            training.run(say=quiet)
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
-    Training(RECIPE, data, tmp_path).run(say=quiet)
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert [(line["epoch"], line["images"]) for line in lines] == [(1, 24), (2, 48), (3, 72)]
-
-
-def test_training__finished_stays_as_it_is(tmp_path: Path) -> None:
-    data = noise()
-    first = Training(RECIPE, data, tmp_path)
-    path = first.run(say=quiet)
-    again = Training(RECIPE, data, tmp_path)
-    before = weights(again)
-    assert again.run(say=quiet) == path
-    assert all(torch.equal(tensor, before[name]) for name, tensor in weights(again).items())
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 3
-
-
-def test_training__depends_on_the_seed_alone(tmp_path: Path) -> None:
-    data = noise()
-    one = Training(RECIPE, data, tmp_path / "one")
-    one.run(until=2, say=quiet)
-    with torch.random.fork_rng():
-        torch.manual_seed(123)
-        np_state = np.random.get_state()
-        two = Training(RECIPE, data, tmp_path / "two")
-        before = torch.random.get_rng_state()
-        two.run(until=2, say=quiet)
-        assert torch.equal(before, torch.random.get_rng_state())
-        assert np.array_equal(np_state[1], np.random.get_state()[1])
-    assert_same(one, two)
-    other = Training(replace(RECIPE, seed=1), data, tmp_path / "other")
-    assert not torch.equal(
-        other.encoder.state_dict()["conv1.weight"],
-        Training(RECIPE, data, tmp_path / "fresh").encoder.state_dict()["conv1.weight"],
-    )
-
-
-# Folders that do not fit
-
-
-@pytest.mark.parametrize(
-    ("recipe", "data", "message"),
-    [
-        (replace(RECIPE, learning_rate=0.1), noise(), r"learning_rate 0\.05, not 0\.1"),
-        (replace(RECIPE, augmentation=replace(AUGMENTATION, flip=0.0)), noise(), "augmentation"),
-        (RECIPE, noise(30), "other images"),
-        (RECIPE, LabelledImages(noise(seed=1).images, noise().labels, ["a", "b", "c"]), "other images"),
-        (RECIPE, LabelledImages(noise().images, noise(seed=1).labels, ["a", "b", "c"]), "other images"),
-    ],
-    ids=["rate", "augmentation", "number", "images", "labels"],
-)
-def test_training__refuses_a_folder_with_another_training(
-    tmp_path: Path, recipe: Recipe, data: LabelledImages, message: str
-) -> None:
-    Training(RECIPE, noise(), tmp_path).run(until=1, say=quiet)
-    before = (tmp_path / "checkpoint.pt").read_bytes()
-    with pytest.raises(ValueError, match=f"another recipe or other data \\({message}.*pass another folder"):
-        Training(recipe, data, tmp_path)
-    assert (tmp_path / "checkpoint.pt").read_bytes() == before
-
-
-@pytest.mark.parametrize("damage", ["cut", "empty", "text", "other", "incomplete"])
-def test_training__refuses_a_damaged_checkpoint_and_leaves_it(tmp_path: Path, damage: str) -> None:
-    Training(RECIPE, noise(), tmp_path).run(until=1, say=quiet)
-    path = tmp_path / "checkpoint.pt"
-    if damage == "other":
-        torch.save([1, 2], path)
-    elif damage == "incomplete":
-        state = torch.load(path, weights_only=True)
-        del state["objective"]["encoder.conv1.weight"]
-        torch.save(state, path)
-    else:
-        whole = path.read_bytes()
-        path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "text": b"not a checkpoint"}[damage])
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"checkpoint\.pt cannot be read .*move it away to start anew"):
-        Training(RECIPE, noise(), tmp_path)
-    assert path.read_bytes() == before
-
-
-def test_training__refuses_pickled_code(tmp_path: Path) -> None:
-    class Evil:
-        def __reduce__(self) -> tuple[Any, tuple[str]]:
-            return Path.touch, (Path(tmp_path / "owned"),)  # type: ignore[return-value]
-
-    torch.save({"recipe": Evil()}, tmp_path / "checkpoint.pt")
-    with pytest.raises(ValueError, match="cannot be read"):
-        Training(RECIPE, noise(), tmp_path)
-    assert not (tmp_path / "owned").exists()
-
-
-@pytest.mark.parametrize("left", ["encoder.safetensors", "log.jsonl"])
-def test_training__refuses_to_replace_what_one_without_its_checkpoint_left(tmp_path: Path, left: str) -> None:
-    Training(RECIPE, noise(), tmp_path).run(say=quiet)
-    for path in [path for path in tmp_path.iterdir() if path.name != left]:
-        path.unlink()
-    with pytest.raises(FileExistsError, match=r"holds a training without the checkpoint\.pt to go on from"):
-        Training(RECIPE, noise(), tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [left]
-
-
-def test_training__killed_before_its_first_checkpoint_starts_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    training = Training(RECIPE, noise(), tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "_save", _raise)
-        with pytest.raises(KeyboardInterrupt):
-            training.run(say=quiet)
-    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
-    Training(RECIPE, noise(), tmp_path).run(say=quiet)
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 3
 
 
 # Bad input
@@ -521,7 +174,7 @@ def test_examine__of_the_training_images_themselves_and_of_even_directions(
 
 def test_examine__accuracy_of_a_classifier(tmp_path: Path) -> None:
     training, held_out = Training(replace(RECIPE, kind="classifier"), noise(), tmp_path), noise(40, seed=1)
-    assert isinstance(training.objective, trainer.Classifier)
+    assert isinstance(training.objective, Classifier)
     with torch.no_grad():
         training.objective.head.weight.zero_()
         training.objective.head.bias.copy_(torch.tensor([0.0, 1.0, 0.0]))  # always the second class
@@ -552,47 +205,6 @@ def test_training__learns(tmp_path: Path, kind: Any) -> None:
         assert losses[-1] < 0.85 * losses[0]
         assert before["knn"] < 0.9
         assert training.examine(held_out)["knn"] > 0.97
-
-
-# Pixels
-
-
-def test_pixels__arrays_come_as_they_are() -> None:
-    data = noise(5)
-    chosen = np.array([3, 0, 3])
-    expected = np.asarray(data.images)[chosen].transpose(0, 3, 1, 2)
-    assert np.array_equal(Pixels(data, 8)(chosen).numpy(), expected)
-
-
-def test_pixels__read_only_and_grey_arrays() -> None:
-    data = noise(5)
-    data.images.setflags(write=False)  # type: ignore[attr-defined]
-    assert Pixels(data, 8)(np.arange(2)).shape == (2, 3, 8, 8)
-    grey = LabelledImages(np.asarray(data.images)[..., 0], data.labels, data.classes)  # type: ignore[arg-type]
-    pixels = Pixels(grey, 8)(np.arange(5)).numpy()
-    assert all(np.array_equal(pixels[:, channel], np.asarray(grey.images)) for channel in range(3))
-
-
-def test_pixels__floats_are_refused() -> None:
-    data = noise(5)
-    floats = LabelledImages(np.asarray(data.images) / 255, data.labels, data.classes)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="must be uint8"):
-        Pixels(floats, 8)(np.arange(2))
-
-
-@pytest.mark.parametrize(("side", "resize"), [(8, 8), (70, 80)])
-def test_pixels__files_are_resized_and_cropped(tmp_path: Path, side: int, resize: int) -> None:
-    files = []
-    for number, mode in enumerate(("RGB", "L", "RGBA")):
-        picture = np.random.default_rng(number).integers(0, 256, (100, 130, 4), dtype=np.uint8)
-        files.append(tmp_path / f"{number}.png")
-        Image.fromarray(picture).convert(mode).save(files[-1])
-    data = LabelledImages(files, np.zeros(3, int), ["a"])
-    pixels = Pixels(data, side)(np.array([2, 0]))
-    assert pixels.dtype == torch.uint8
-    expected = ImagePreprocess(resize, side)(Image.open(files[0]))
-    assert torch.equal(pixels[1], (expected * 255).round().to(torch.uint8))
-    assert pixels.shape == (2, 3, side, side)
 
 
 def test_training__files_train_like_arrays(tmp_path: Path) -> None:
@@ -642,7 +254,7 @@ def test_export__reloads(trained: Training, tmp_path: Path, half: bool) -> None:
     with torch.no_grad():
         found, expected = network.eval()(images), trained.represent(trained.pixels, np.arange(5))
     torch.testing.assert_close(found, expected, atol=5e-3 if half else 1e-5, rtol=0)
-    assert isinstance(trained.objective, trainer.Classifier)
+    assert isinstance(trained.objective, Classifier)
     torch.testing.assert_close(head.weight, trained.objective.head.weight, atol=1e-3 if half else 0, rtol=0)
 
 
@@ -667,9 +279,9 @@ def test_represent__plain_images_in_evaluation_mode(trained: Training) -> None:
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
-def test_spread__takes_numbers_evenly() -> None:
-    assert trainer._spread(5, 10).tolist() == [0, 1, 2, 3, 4]
-    assert trainer._spread(9, 3).tolist() == [0, 4, 8]
-    numbers = trainer._spread(50_000, 5_000)
+def test_evenly__takes_numbers_evenly() -> None:
+    assert trainer._evenly(5, 10).tolist() == [0, 1, 2, 3, 4]
+    assert trainer._evenly(9, 3).tolist() == [0, 4, 8]
+    numbers = trainer._evenly(50_000, 5_000)
     assert len(numbers) == 5_000
     assert set(np.diff(numbers)) <= {10, 11}

@@ -15,7 +15,8 @@ from cocoax.commands.terminal import EncoderName, Grid, Samples, Seed, console, 
 
 if TYPE_CHECKING:
     from cocoax.data.annotated import Example
-    from cocoax.studies.localise import Record, Summary
+    from cocoax.evaluation.localisation import MaskScores
+    from cocoax.studies.localise import Summary
 
 
 def localise_captions(
@@ -42,7 +43,7 @@ def localise_captions(
 ) -> None:
     """Measure whether heat maps lie on the things that captions name, over a folder of pictures."""
     from cocoax.data.annotated import class_names
-    from cocoax.studies.localise import describe, localise, summarise
+    from cocoax.studies.localise import Asking, describe, localise, summarise
 
     if foil not in ("present", "all"):
         raise ValueError(f"--foil is 'present' or 'all'. Got {foil!r} instead.")
@@ -52,10 +53,7 @@ def localise_captions(
         cocoax.load(encoder),
         examples[:limit],
         cocoax.Rise(samples=samples, grid=grid, seed=seed),
-        template=template,
-        foil=class_names(examples) if foil == "all" else None,
-        tolerance=tolerance,
-        fraction=fraction,
+        Asking(template, class_names(examples) if foil == "all" else None, tolerance, fraction),
         folder=out,
         keep_runs=keep_runs,
         tell=lambda text: console.print(text, highlight=False, markup=False),
@@ -83,7 +81,7 @@ def open_examples(
     return collage_examples(folder, collages or 0, seed)
 
 
-def print_summaries(records: Sequence[Record], summaries: Sequence[Summary], fraction: float) -> None:
+def print_summaries(records: Sequence[MaskScores], summaries: Sequence[Summary], fraction: float) -> None:
     """Print how each target did over all classes."""
     heading = ("asked", "found", "pointing game", "energy inside", f"IoU at {fraction:g}", "best IoU", "chance")
     table = Table(Column("target", no_wrap=True), *heading, title=f"{len({record.picture for record in records})} pictures")

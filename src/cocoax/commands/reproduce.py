@@ -56,7 +56,7 @@ def reproduce_study(
     from cocoax.data import open_data
     from cocoax.studies.reproduce import class_numbers, options_of, run_study
 
-    options, train, held_out = options_of(preset, changes), open_data(data, "train"), open_data(data, "test")
+    options, train, held_out = options_of(preset, changes, name), open_data(data, "train"), open_data(data, "test")
     if classes is not None:
         options = replace(options, classes=class_numbers(classes, train.classes))
     print_written(run_study(name, cocoax.load(encoder), train, held_out, out, options))

@@ -13,7 +13,8 @@ from cocoax.commands.terminal import console, print_plain
 
 if TYPE_CHECKING:
     from cocoax.data.labelled import LabelledImages
-    from cocoax.training.trainer import Recipe, Training
+    from cocoax.training.recipes import Recipe
+    from cocoax.training.trainer import Training
 
 
 class Trained(StrEnum):
@@ -69,7 +70,7 @@ def check_options(kind: Trained, encoder: str | None, small: bool, architecture:
 
 def recipe_of(kind: Trained, small: bool, architecture: str | None, options: dict[str, Any]) -> Recipe:
     """Return the published recipe, or the small one, with the options that were given."""
-    from cocoax.training.trainer import RECIPES
+    from cocoax.training.recipes import RECIPES
 
     name = f"{kind.value}-small" if small else kind.value
     if name not in RECIPES:

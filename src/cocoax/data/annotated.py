@@ -1,4 +1,4 @@
-"""Pictures with what is where: COCO annotations, image-mask pairs, and collages of photos."""
+"""Pictures in which it is known where things are: COCO annotations, image-mask pairs, and collages of photos."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from PIL import ExifTags, Image, ImageDraw, ImageOps
 
+from cocoax.data.samples import square
 from cocoax.inputs.images import image_files, open_image, read_file
 from cocoax.seeding import stream
 from cocoax.storage import digest, file_digest
@@ -27,7 +28,7 @@ class Example:
 
     Attributes:
         name: unique among its kind.
-        classes: what is in it.
+        classes: of the things in it.
         load: gives the picture and, for every class in it, a boolean mask ``[h, w]`` of the upright picture's size.
         version: changes when the content does, as far as can be told without reading it.
 
@@ -40,7 +41,7 @@ class Example:
 
 
 def class_names(examples: Sequence[Example]) -> list[str]:
-    """Every class that occurs, in alphabetical order."""
+    """Return every class that occurs, in alphabetical order."""
     return sorted({name for example in examples for name in example.classes})
 
 
@@ -48,7 +49,7 @@ def class_names(examples: Sequence[Example]) -> list[str]:
 
 
 def mask_examples(pictures: str | Path, masks: str | Path) -> list[Example]:
-    """Pairs of pictures and masks: ``MASKS/CLASS/NAME.png`` is where the class is in ``PICTURES/CLASS/NAME.*`` or
+    """List pairs of pictures and masks: ``MASKS/CLASS/NAME.png`` is where the class is in ``PICTURES/CLASS/NAME.*`` or
     ``PICTURES/NAME.*``.
 
     What is not 0 in a mask is the class: neither black nor the first colour of a palette. Where parts of a mask are
@@ -56,7 +57,7 @@ def mask_examples(pictures: str | Path, masks: str | Path) -> list[Example]:
     """
     pictures, masks = _folder(pictures), _folder(masks)
     by_place = {path.relative_to(pictures).with_suffix("").as_posix(): path for path in image_files(pictures)}
-    found: dict[Path, dict[str, Path]] = {}
+    masks_of: dict[Path, dict[str, Path]] = {}
     for mask in image_files(masks):
         if mask.parent == masks:
             raise ValueError(f"The mask {mask} lies in no class folder; put it into {masks}/CLASS/{mask.name}.")
@@ -66,7 +67,7 @@ def mask_examples(pictures: str | Path, masks: str | Path) -> list[Example]:
             raise ValueError(
                 f"No picture belongs to the mask {mask}: neither {pictures}/{kind}/{mask.stem}.* nor {mask.stem}.*."
             )
-        found.setdefault(picture, {})[_words(kind)] = mask
+        masks_of.setdefault(picture, {})[_words(kind)] = mask
     return [
         Example(
             picture.relative_to(pictures).as_posix(),
@@ -74,7 +75,7 @@ def mask_examples(pictures: str | Path, masks: str | Path) -> list[Example]:
             partial(_load_pair, picture, files),
             _stamp(picture, *files.values()),
         )
-        for picture, files in sorted(found.items())
+        for picture, files in sorted(masks_of.items())
     ]
 
 
@@ -91,20 +92,20 @@ def _load_pair(picture: Path, files: Mapping[str, Path]) -> tuple[Path, Masks]:
 
 
 def _mask(image: Image.Image) -> np.ndarray:
-    """Where a mask is set. Its numbers count as they are: in a picture, small 16-bit ones are black and clear ones white."""
+    """Return where a mask is set. Its numbers count as stored; as a picture, small 16-bit ones would become black."""
     bands = ImageOps.exif_transpose(image).split()
     if image.getbands()[-1] == "A":
         *colours, alpha = bands
-        bands = (alpha,) if np.asarray(alpha).min() < 255 else tuple(colours)  # one that is solid all over says nothing
-    found: np.ndarray = np.any([np.asarray(band) != 0 for band in bands], axis=0)
-    return found
+        bands = (alpha,) if np.asarray(alpha).min() < 255 else tuple(colours)  # a band that is solid all over says nothing
+    mask: np.ndarray = np.any([np.asarray(band) != 0 for band in bands], axis=0)
+    return mask
 
 
 # --- COCO -------------------------------------------------------------------------------------------------------------
 
 
 def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool = False) -> list[Example]:
-    """Pictures of a COCO json, with the masks of their categories; ``boxes`` uses boxes even where there are outlines.
+    """List the pictures of a COCO json, with the masks of their categories; ``boxes`` ignores outlines and takes boxes.
 
     Annotations are of the pixels as the file has them, and are turned with the picture as its EXIF data says; only where
     their size is that of the upright picture and not of the file, they are of the upright one.
@@ -114,11 +115,14 @@ def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool 
         raise FileNotFoundError(f"No file at {annotations}; check the path.")
     try:
         content = json.loads(annotations.read_text(encoding="utf-8"))
-        names = {one["id"]: str(one["name"]) for one in content["categories"]}
-        images = {one["id"]: (str(one["file_name"]), (int(one["width"]), int(one["height"]))) for one in content["images"]}
+        names = {category["id"]: str(category["name"]) for category in content["categories"]}
+        images = {
+            image["id"]: (str(image["file_name"]), (int(image["width"]), int(image["height"]))) for image in content["images"]
+        }
         by_image: dict[Any, list[dict[str, Any]]] = {}
-        for one in content["annotations"]:
-            by_image.setdefault(one["image_id"], []).append({**one, "name": names[one["category_id"]]})
+        for annotation in content["annotations"]:
+            name = names[annotation["category_id"]]
+            by_image.setdefault(annotation["image_id"], []).append({**annotation, "name": name})
     except (KeyError, TypeError, ValueError) as error:  # those of the decoder are a ValueError
         raise ValueError(
             f"{annotations} is not a COCO json: {type(error).__name__} {error}; expected images (with id, file_name, width "
@@ -135,7 +139,7 @@ def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool 
         if not path.is_relative_to(pictures.resolve()):
             raise ValueError(f"The image {name!r} of {annotations} lies outside of {pictures}.")
         load = partial(_load_coco, path, size, objects, boxes)
-        classes = tuple(dict.fromkeys(one["name"] for one in objects))
+        classes = tuple(dict.fromkeys(annotation["name"] for annotation in objects))
         examples.append(Example(name, classes, load, digest(version, boxes)))
     if not examples:
         raise ValueError(f"{annotations} has no annotations.")
@@ -151,23 +155,23 @@ def _load_coco(path: Path, size: tuple[int, int], objects: Sequence[Mapping[str,
     if size not in (stored, upright):
         raise ValueError(f"{path} has {upright[0]} x {upright[1]} pixels, but its annotations say {width} x {height}.")
     masks: Masks = {}
-    for one in objects:
-        mask = coco_mask(one, height, width, boxes=boxes)
-        masks[one["name"]] = masks[one["name"]] | mask if one["name"] in masks else mask
+    for annotation in objects:
+        name, mask = annotation["name"], coco_mask(annotation, height, width, boxes=boxes)
+        masks[name] = masks[name] | mask if name in masks else mask
     if size == stored:
         masks = {name: _turned(mask, orientation) for name, mask in masks.items()}
     return path, masks
 
 
 def _turned(mask: np.ndarray, orientation: int) -> np.ndarray:
-    """A mask of the stored pixels, turned as a picture of this orientation is."""
+    """Turn a mask of the stored pixels as a picture of this orientation is turned."""
     image = Image.fromarray(mask)
     image.getexif()[_ORIENTATION] = orientation
     return np.asarray(ImageOps.exif_transpose(image))
 
 
 def coco_mask(annotation: Mapping[str, Any], height: int, width: int, *, boxes: bool = False) -> np.ndarray:
-    """The mask ``[height, width]`` of one COCO annotation: polygons, run lengths (plain or compressed), or its box."""
+    """Return the mask ``[height, width]`` of a COCO annotation: polygons, run lengths (plain or compressed), or its box."""
     outline = annotation.get("segmentation")
     if boxes or not outline:
         if "bbox" not in annotation:
@@ -184,7 +188,7 @@ def coco_mask(annotation: Mapping[str, Any], height: int, width: int, *, boxes: 
 
 
 def decode_runs(counts: Sequence[int] | str | bytes, height: int, width: int) -> np.ndarray:
-    """COCO's run lengths, column by column and background first, as a mask ``[height, width]``; compressed if a string."""
+    """Return the mask ``[height, width]`` of run lengths, column by column and background first; strings are compressed."""
     lengths = np.array(_decompress(counts) if isinstance(counts, str | bytes) else list(counts), dtype=np.int64)
     if lengths.sum() != height * width or (lengths < 0).any():
         raise ValueError(f"The run lengths add up to {lengths.sum()} pixels, not to {height} x {width}; they are damaged.")
@@ -193,7 +197,7 @@ def decode_runs(counts: Sequence[int] | str | bytes, height: int, width: int) ->
 
 
 def _decompress(text: str | bytes) -> list[int]:
-    """COCO's compressed form: five bits a character, lowest first; from the fourth on, differences to the last but one."""
+    """Decompress run lengths: five bits a character, lowest first; from the fourth on, differences to the last but one."""
     numbers: list[int] = []
     value = shift = 0
     for code in text.encode("ascii") if isinstance(text, str) else text:
@@ -210,7 +214,7 @@ def _decompress(text: str | bytes) -> list[int]:
 
 
 def _polygons(outlines: Sequence[Sequence[float]], height: int, width: int, finer: int = 4) -> np.ndarray:
-    """Filled polygons; a pixel belongs to the mask if most of it is inside, measured on a finer grid."""
+    """Fill polygons; a pixel belongs to the mask if at least half of it is inside, measured on a finer grid."""
     canvas = Image.new("1", (width * finer, height * finer))
     draw = ImageDraw.Draw(canvas)
     for outline in outlines:
@@ -226,7 +230,7 @@ def _polygons(outlines: Sequence[Sequence[float]], height: int, width: int, fine
 
 
 def collage_examples(folder: str | Path, count: int = 50, seed: int = 0, cell: int = 256) -> list[Example]:
-    """Collages of four photos of different classes, drawn at random: where a class is, is known without annotation.
+    """Draw collages of four photos of different classes: where each class is, is known without annotation.
 
     Classes are the folders that photos lie in, or the names of files that lie together, without synset numbers.
     """
@@ -254,19 +258,15 @@ def _load_collage(photos: Mapping[str, Path], cell: int) -> tuple[Image.Image, M
     canvas = Image.new("RGB", (2 * cell, 2 * cell))
     masks = {}
     for index, (name, path) in enumerate(photos.items()):
-        image = open_image(path)
-        short = min(image.size)
-        left, top = (image.width - short) // 2, (image.height - short) // 2
-        square = image.crop((left, top, left + short, top + short)).resize((cell, cell), Image.Resampling.BICUBIC)
         row, column = divmod(index, 2)
-        canvas.paste(square, (column * cell, row * cell))
+        canvas.paste(square(open_image(path), cell), (column * cell, row * cell))
         masks[name] = np.zeros((2 * cell, 2 * cell), bool)
         masks[name][row * cell : (row + 1) * cell, column * cell : (column + 1) * cell] = True
     return canvas, masks
 
 
 def _words(name: str) -> str:
-    """A file or folder name as words: without a synset's number, underscores as spaces."""
+    """Return a file or folder name as words: without a synset's number, underscores as spaces."""
     return re.sub(r"^n\d{8}[_-]?(?=.)", "", name).replace("_", " ").strip()
 
 
@@ -278,5 +278,5 @@ def _folder(path: str | Path) -> Path:
 
 
 def _stamp(*paths: Path) -> str:
-    """Names, sizes and times of files."""
+    """Return a digest of the names, sizes and times of files."""
     return digest(*((path.name, (stat := path.stat()).st_size, stat.st_mtime_ns) for path in paths))

@@ -14,16 +14,16 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from cocoax.seeding import stream
 
-Augmentation = Callable[[Image.Image, np.random.Generator], Image.Image]
+Augment = Callable[[Image.Image, np.random.Generator], Image.Image]
 
 
 def flip(image: Image.Image, random: np.random.Generator) -> Image.Image:
-    """Mirrored, left to right."""
+    """Mirror a picture, left to right."""
     return ImageOps.mirror(image)
 
 
 def resized_crop(image: Image.Image, random: np.random.Generator, scale: tuple[float, float] = (0.2, 0.5)) -> Image.Image:
-    """A random part with 20 to 50 % of the area and an aspect ratio of 3/4 to 4/3, at the size of the whole."""
+    """Enlarge a random part, with 20 to 50 % of the area and an aspect ratio of 3/4 to 4/3, to the size of the whole."""
     width, height = image.size
     for _ in range(10):  # as torchvision does; a part that does not fit is drawn again
         area = random.uniform(*scale) * width * height
@@ -38,12 +38,12 @@ def resized_crop(image: Image.Image, random: np.random.Generator, scale: tuple[f
 
 
 def crop_and_flip(image: Image.Image, random: np.random.Generator) -> Image.Image:
-    """A random part, mirrored."""
+    """Enlarge a random part and mirror it."""
     return ImageOps.mirror(resized_crop(image, random))
 
 
 def greyscale(image: Image.Image, random: np.random.Generator) -> Image.Image:
-    """Without colours."""
+    """Take the colours away."""
     return image.convert("L").convert(image.mode)
 
 
@@ -55,7 +55,7 @@ def colour_jitter(
     saturation: float = 0.8,
     hue: float = 0.2,
 ) -> Image.Image:
-    """Brightness, contrast and saturation times 1 ± .8 each, the hue turned by up to ± .2 of the circle, in random order."""
+    """Change brightness, contrast and saturation by up to ± 80 % and the hue by up to ± .2 of its circle, in random order."""
     strengths = (brightness, contrast, saturation)
     enhancers = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
     factors = [float(random.uniform(max(0.0, 1 - strength), 1 + strength)) for strength in strengths]
@@ -79,7 +79,7 @@ def cutout(
     ratio: tuple[float, float] = (0.3, 3.3),
     value: float = 0.5,
 ) -> Image.Image:
-    """A rectangle with 10 to 25 % of the area painted over in mid-grey."""
+    """Paint over a rectangle, with 10 to 25 % of the area, in mid-grey."""
     width, height = image.size
     for _ in range(10):
         size = random.uniform(*area) * width * height
@@ -97,11 +97,11 @@ def cutout(
 
 
 def rotate(image: Image.Image, random: np.random.Generator) -> Image.Image:
-    """Turned by 90°, against the clock."""
+    """Turn a picture by 90°, anticlockwise."""
     return image.transpose(Image.Transpose.ROTATE_90)
 
 
-AUGMENTATIONS: dict[str, Augmentation] = {
+AUGMENTATIONS: dict[str, Augment] = {
     "flip": flip,
     "crop": resized_crop,
     "crop and flip": crop_and_flip,
@@ -113,5 +113,5 @@ AUGMENTATIONS: dict[str, Augmentation] = {
 
 
 def augmented(image: Image.Image, seed: int = 0) -> dict[str, Image.Image]:
-    """The picture after each of the seven augmentations, each with a random stream of its own."""
+    """Return the picture after each of the seven augmentations, each with a random stream of its own."""
     return {name: augment(image, stream(seed, number)) for number, (name, augment) in enumerate(AUGMENTATIONS.items())}

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from importlib.resources import files
 
-TEMPLATE = "This is a photo of a {}"
+PHOTO_CAPTION = "This is a photo of a {}"
 _PLURALS = {"man": "men", "woman": "women", "mouse": "mice"}
 
 
-def caption(name: str, template: str = TEMPLATE) -> str:
-    """The caption of a thing: ``caption("cat")`` is ``"This is a photo of a cat"``.
+def caption(name: str, template: str = PHOTO_CAPTION) -> str:
+    """Return the caption of a thing: ``caption("cat")`` is ``"This is a photo of a cat"``.
 
     The template is taken as it is, articles included, as image-and-text encoders are used with it.
     """
@@ -25,20 +25,20 @@ def caption(name: str, template: str = TEMPLATE) -> str:
 
 
 def cifar100(without: Iterable[str] = ()) -> list[str]:
-    """The 100 class names of CIFAR-100 in their order, as words: a foil of everyday things.
+    """Return the 100 class names of CIFAR-100 in their order, as words: a foil of everyday things.
 
     ``without`` are the words or captions of the corpus: a class whose name occurs in one of them, also in the plural, is left
     out, so that the corpus is not compared with itself.
     """
-    given = [without] if isinstance(without, str) else list(without)
+    texts = [without] if isinstance(without, str) else list(without)
     # Underscores and punctuation are spaces here, so that "maple_tree" and "A maple tree." name the same class.
-    corpus = " | ".join(" ".join(re.findall(r"[^\W_]+", text.lower())) for text in given)
+    corpus = " | ".join(" ".join(re.findall(r"[^\W_]+", text.lower())) for text in texts)
     names = files("cocoax.data").joinpath("cifar100_classes.txt").read_text(encoding="utf-8").splitlines()
     return [name for name in names if not re.search(rf"\b({name}|{_plural(name)})\b", corpus)]
 
 
 def _plural(name: str) -> str:
-    """The plural as a pattern."""
+    """Return a pattern of the plural of a name."""
     if name in _PLURALS:
         return _PLURALS[name]
     if re.search(r"[^aeiou]y$", name):

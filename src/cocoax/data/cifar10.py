@@ -5,38 +5,37 @@ from __future__ import annotations
 import io
 import pickle
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from cocoax.data.labelled import LabelledImages
+from cocoax.data.labelled import LabelledImages, Split, check_split
 from cocoax.encoders.load.paper import CIFAR10_CLASSES
 
-FOLDER = "cifar-10-batches-py"
-FILES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
+CIFAR10_FOLDER = "cifar-10-batches-py"
+_FILES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
 
 
-def cifar10(folder: str | Path, split: Literal["train", "test"] = "train") -> LabelledImages:
-    """CIFAR-10 from a folder that holds, or is, ``cifar-10-batches-py``."""
-    if split not in FILES:
-        raise ValueError(f"The 'split' parameter must be 'train' or 'test'. Got {split!r} instead.")
-    inner = Path(folder) / FOLDER
+def cifar10(folder: str | Path, split: Split = "train") -> LabelledImages:
+    """Read one split of CIFAR-10 from a folder that holds, or is, ``cifar-10-batches-py``."""
+    check_split(split)
+    inner = Path(folder) / CIFAR10_FOLDER
     inner = inner if inner.is_dir() else Path(folder)
-    missing = [name for name in FILES[split] if not (inner / name).is_file()]
+    missing = [name for name in _FILES[split] if not (inner / name).is_file()]
     if missing:
         raise FileNotFoundError(
-            f"{folder} has no {FOLDER}/{missing[0]}. Download CIFAR-10 for Python (cifar-10-python.tar.gz) from its author's "
-            f"page at the University of Toronto, unpack it, and pass the folder that holds {FOLDER}."
+            f"{folder} has no {CIFAR10_FOLDER}/{missing[0]}. Download CIFAR-10 for Python (cifar-10-python.tar.gz) from its "
+            f"author's page at the University of Toronto, unpack it, and pass the folder that holds {CIFAR10_FOLDER}."
         )
-    batches = [_read(inner / name) for name in FILES[split]]
+    batches = [_read(inner / name) for name in _FILES[split]]
     images = np.concatenate([batch[0] for batch in batches])
-    return LabelledImages(images, np.concatenate([batch[1] for batch in batches]), list(CIFAR10_CLASSES))  # type: ignore[arg-type]
+    return LabelledImages(images, np.concatenate([batch[1] for batch in batches]), list(CIFAR10_CLASSES))
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images ``[n, 32, 32, 3]`` and labels ``[n]`` of one file."""
+    """Read images ``[n, 32, 32, 3]`` and labels ``[n]`` from a file."""
     try:
-        batch = _Restricted(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+        batch = _DataUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
         pixels = np.asarray(batch[b"data"], dtype=np.uint8)
         images = np.ascontiguousarray(pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
         labels = np.asarray(batch[b"labels"], dtype=np.int64)
@@ -56,7 +55,7 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return images, labels
 
 
-class _Restricted(pickle.Unpickler):
+class _DataUnpickler(pickle.Unpickler):
     """Reads numbers, bytes, lists, dicts and numpy arrays; a pickle that asks for anything else is refused."""
 
     _ALLOWED = frozenset(

@@ -6,22 +6,21 @@ import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from cocoax.data.labelled import LabelledImages
+from cocoax.data.labelled import LabelledImages, Split, check_split
 from cocoax.encoders.load.starter import imagenet_classes
 from cocoax.inputs.images import SUFFIXES, image_files
 
 # What the folders of the splits are called; ImageNet's own test/ has no labels, so val/ comes first.
-SPLITS = {"train": ("train",), "test": ("val", "valid", "validation", "test")}
-HELD_OUT = 0.2
-SEED = 0
+_SPLIT_FOLDERS = {"train": ("train",), "test": ("val", "valid", "validation", "test")}
+_HELD_OUT = 0.2
+_SEED = 0
 
 
-def image_folder(folder: str | Path, split: Literal["train", "test"] = "train") -> LabelledImages:
-    """One split of a folder of pictures; classes and pictures are in sorted order.
+def image_folder(folder: str | Path, split: Split = "train") -> LabelledImages:
+    """Read one split of a folder of pictures; classes and pictures are in sorted order.
 
     The folder holds one of
 
@@ -33,12 +32,11 @@ def image_folder(folder: str | Path, split: Literal["train", "test"] = "train") 
     Subfolders and pictures of ImageNet's synsets get the names of their classes. Hidden files are left out. Where no part
     is held out already, a fifth of each class is, drawn with a fixed seed: the same files give the same split everywhere.
     """
-    if split not in SPLITS:
-        raise ValueError(f"The 'split' parameter must be 'train' or 'test'. Got {split!r} instead.")
+    check_split(split)
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"No folder at {folder}; check the path.")
-    train, test = (split_folder(folder, name) for name in SPLITS)
+    train, test = (split_folder(folder, name) for name in _SPLIT_FOLDERS)
     if test is None:  # nothing is held out yet
         place = folder if train is None else train
         return _held_out(_labelled(_files_by_class(place, must_have_classes=train is not None)), split)
@@ -49,12 +47,12 @@ def image_folder(folder: str | Path, split: Literal["train", "test"] = "train") 
 
 
 def split_folder(folder: Path, split: str) -> Path | None:
-    """The subfolder that holds a split, if there is one."""
-    return next((folder / name for name in SPLITS[split] if (folder / name).is_dir()), None)
+    """Return the subfolder that holds a split, or ``None``."""
+    return next((folder / name for name in _SPLIT_FOLDERS[split] if (folder / name).is_dir()), None)
 
 
 def class_name(folder: str) -> str:
-    """The name of a class from that of its folder: ImageNet's, if that is a synset (``n01440764`` is a tench)."""
+    """Return the name of a class: ImageNet's where its folder is a synset (``n01440764`` is a tench), else the folder's."""
     return _names_of_synsets().get(folder, folder)
 
 
@@ -65,13 +63,13 @@ def _names_of_synsets() -> dict[str, str]:
 
 
 def _class_folders(folder: Path) -> dict[str, Path]:
-    """The subfolders, which are classes, by name."""
+    """Return the subfolders, one for each class, by name."""
     visible = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith((".", "__MACOSX")))
     return {path.name: path for path in visible}
 
 
 def _files_by_class(folder: Path, must_have_classes: bool) -> dict[str, list[Path]]:
-    """Pictures by the folder, or the synset, of their class."""
+    """Return pictures by the folder, or the synset, of their class."""
     subfolders = _class_folders(folder)
     beside = [path.name for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")]
     if subfolders and beside:
@@ -103,12 +101,12 @@ def _labelled(by_class: dict[str, list[Path]], classes: list[str] | None = None)
 
 
 def _held_out(data: LabelledImages, split: str) -> LabelledImages:
-    """One side of a seeded split of each class: a fifth is held out, at least one of two; a single one goes either way."""
-    random = np.random.default_rng(SEED)
+    """Draw one split: a fifth of each class is held out, at least one of two pictures; a single one goes either way."""
+    random = np.random.default_rng(_SEED)
     chosen = np.zeros(len(data), dtype=bool)
     for label in range(len(data.classes)):
         among = random.permutation(np.flatnonzero(data.labels == label))
-        number = int(HELD_OUT * len(among) + random.random())  # right on average, however few they are
+        number = int(_HELD_OUT * len(among) + random.random())  # right on average, however few they are
         number = min(max(number, 1), len(among) - 1) if len(among) > 1 else number
         chosen[among[:number]] = True
     kept = np.flatnonzero(chosen if split == "test" else ~chosen).tolist()

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cocoax.storage import digest, file_digest
 
+Split = Literal["train", "test"]  # "test" is what is held out
 LOOKED_INTO = 100  # files whose content a fingerprint takes in; to read all of ImageNet would take an hour
 
 
@@ -24,7 +25,7 @@ class LabelledImages:
     number the ``classes``.
     """
 
-    images: Sequence[Any]
+    images: Sequence[Any] | np.ndarray
     labels: np.ndarray
     classes: list[str]
 
@@ -41,7 +42,7 @@ class LabelledImages:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of classes, labels and pictures, which tells these data from others wherever they are kept.
+        """A digest of classes, labels and images, which tells these data from others wherever they are kept.
 
         Arrays count as a whole; of files their names below the folder that holds them all count, and the content of a
         hundred of them.
@@ -49,8 +50,14 @@ class LabelledImages:
         return digest(self.classes, self.labels.astype(np.int64), *_content(self.images))
 
 
-def _content(images: Sequence[Any]) -> list[object]:
-    """What tells images apart, for a digest."""
+def check_split(split: str) -> None:
+    """Raise unless this is the name of a split."""
+    if split not in ("train", "test"):
+        raise ValueError(f"The 'split' parameter must be 'train' or 'test'. Got {split!r} instead.")
+
+
+def _content(images: Sequence[Any] | np.ndarray) -> list[object]:
+    """Return the parts of images that a digest takes in, so that other images have another digest."""
     if isinstance(images, np.ndarray):
         return [images]
     if not all(isinstance(image, str | Path) for image in images):

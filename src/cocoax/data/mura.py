@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from cocoax.data.labelled import LabelledImages
+from cocoax.data.labelled import LabelledImages, Split, check_split
 
-CLASSES = ["negative", "positive"]
-PARTS = ["elbow", "finger", "forearm", "hand", "humerus", "shoulder", "wrist"]
-FOLDER = "MURA-v1.1"
-SPLITS = {"train": "train", "test": "valid"}  # MURA's own test set is not public
+_CLASSES = ["negative", "positive"]
+_PARTS = ["elbow", "finger", "forearm", "hand", "humerus", "shoulder", "wrist"]
+MURA_FOLDER = "MURA-v1.1"
+_SPLITS = {"train": "train", "test": "valid"}  # MURA's own test set is not public
 
 
-def mura(folder: str | Path, split: Literal["train", "test"] = "train", part: str | None = None) -> LabelledImages:
-    """MURA from a folder that holds, or is, ``MURA-v1.1``; ``part`` of the body takes only that, such as ``"elbow"``.
+def mura(folder: str | Path, split: Split = "train", part: str | None = None) -> LabelledImages:
+    """Read one split of MURA from a folder that holds, or is, ``MURA-v1.1``.
 
     A picture has the label of its study: 1 is positive, which means abnormal. The held-out split is MURA's validation set.
+    ``part`` takes only pictures of that part of the body, such as ``"elbow"``.
     """
-    if split not in SPLITS:
-        raise ValueError(f"The 'split' parameter must be 'train' or 'test'. Got {split!r} instead.")
-    if part is not None and part not in PARTS:
-        raise ValueError(f"The 'part' parameter must be one of {', '.join(PARTS)}. Got {part!r} instead.")
-    inner = Path(folder) / FOLDER
+    check_split(split)
+    if part is not None and part not in _PARTS:
+        raise ValueError(f"The 'part' parameter must be one of {', '.join(_PARTS)}. Got {part!r} instead.")
+    inner = Path(folder) / MURA_FOLDER
     inner = inner if inner.is_dir() else Path(folder)
-    pictures, studies = (inner / f"{SPLITS[split]}_{what}.csv" for what in ("image_paths", "labeled_studies"))
+    pictures, studies = (inner / f"{_SPLITS[split]}_{kind}.csv" for kind in ("image_paths", "labeled_studies"))
     for file in (pictures, studies):
         if not file.is_file():
             raise FileNotFoundError(
                 f"{folder} has no {file.name}. Get MURA v1.1 from the Stanford ML Group (it asks you to register), unpack "
-                f"it, and pass the folder that holds {FOLDER}."
+                f"it, and pass the folder that holds {MURA_FOLDER}."
             )
     label_of = {_below(row[0]): _label(row, studies) for row in _rows(studies, 2)}
     images, labels = [], []
@@ -50,7 +49,7 @@ def mura(folder: str | Path, split: Literal["train", "test"] = "train", part: st
             "unpack MURA again."
         )
     order = sorted(range(len(images)), key=lambda index: images[index])
-    return LabelledImages([images[index] for index in order], np.array(labels, dtype=np.int64)[order], list(CLASSES))
+    return LabelledImages([images[index] for index in order], np.array(labels, dtype=np.int64)[order], list(_CLASSES))
 
 
 def _rows(file: Path, columns: int) -> list[list[str]]:
@@ -65,10 +64,10 @@ def _rows(file: Path, columns: int) -> list[list[str]]:
 
 
 def _below(text: str) -> Path:
-    """A path as it is below the data set's folder, whose name the files put in front of it."""
+    """Return a path of the csv files without the name of the data set's folder in front."""
     parts = Path(text.strip()).parts
     if len(parts) < 3 or ".." in parts or Path(text).is_absolute():
-        raise ValueError(f"{text!r} is not a path such as {FOLDER}/train/XR_ELBOW/patient00011/study1_negative/.")
+        raise ValueError(f"{text!r} is not a path such as {MURA_FOLDER}/train/XR_ELBOW/patient00011/study1_negative/.")
     return Path(*parts[1:])
 
 

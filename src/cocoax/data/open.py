@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
-from cocoax.data.cifar10 import FOLDER as CIFAR10_FOLDER
-from cocoax.data.cifar10 import cifar10
+from cocoax.data.cifar10 import CIFAR10_FOLDER, cifar10
 from cocoax.data.folders import image_folder, split_folder
-from cocoax.data.labelled import LabelledImages
-from cocoax.data.mura import FOLDER as MURA_FOLDER
-from cocoax.data.mura import mura
+from cocoax.data.labelled import LabelledImages, Split
+from cocoax.data.mura import MURA_FOLDER, mura
 from cocoax.inputs.images import SUFFIXES
 
 LAYOUTS = f"""Known layouts, each in a folder of its own:
@@ -24,8 +21,8 @@ LAYOUTS = f"""Known layouts, each in a folder of its own:
 - Any pictures: a folder for each class, with or without train/ and val/ above them, or pictures alone."""
 
 
-def open_data(folder: str | Path, split: Literal["train", "test"] = "train") -> LabelledImages:
-    """One split of the data set in a folder: CIFAR-10, MURA, ImageNet, Imagenette or any folder of pictures.
+def open_data(folder: str | Path, split: Split = "train") -> LabelledImages:
+    """Read one split of the data set in a folder: CIFAR-10, MURA, ImageNet, Imagenette or any folder of pictures.
 
     ``"test"`` is the part that is held out: the data set's own where it has one, else a fifth of each class, drawn with a
     fixed seed.
@@ -41,6 +38,6 @@ def open_data(folder: str | Path, split: Literal["train", "test"] = "train") -> 
     if len(visible) == 1 and visible[0].is_dir() and split_folder(visible[0], "train"):  # imagenette2/ in an outer folder
         return image_folder(visible[0], split)
     if not any(path.suffix.lower() in SUFFIXES for path in folder.rglob("*")):
-        what = ", ".join(path.name for path in visible[:5]) or "nothing"
-        raise FileNotFoundError(f"{folder} holds no data set that is known here (it holds {what}). {LAYOUTS}")
+        contents = ", ".join(path.name for path in visible[:5]) or "nothing"
+        raise FileNotFoundError(f"{folder} holds no data set that is known here (it holds {contents}). {LAYOUTS}")
     return image_folder(folder, split)

@@ -19,7 +19,7 @@ COLLAGE = ("cat", "coffee", "rocket", "motorbike")  # row by row
 
 
 def photo(name: str) -> Image.Image:
-    """A sample photo: astronaut, cat, coffee, rocket or motorbike."""
+    """Open a sample photo: astronaut, cat, coffee, rocket or motorbike."""
     if name not in _FILES:
         raise ValueError(f"No sample photo is called {name!r}; there are {', '.join(_FILES)}.")
     try:
@@ -33,15 +33,18 @@ def photo(name: str) -> Image.Image:
 
 
 def collage(side: int = 512) -> Image.Image:
-    """Four photos in one, a quadrant each: cat and coffee above, rocket and motorbike below."""
+    """Put four photos into one, a quadrant each: cat and coffee above, rocket and motorbike below."""
     if side < 2:
         raise ValueError(f"The 'side' parameter must be at least 2. Got {side} instead.")
     half = side // 2
     canvas = Image.new("RGB", (2 * half, 2 * half))
     for index, name in enumerate(COLLAGE):
-        image = photo(name)
-        short = min(image.size)
-        left, top = (image.width - short) // 2, (image.height - short) // 2
-        square = image.crop((left, top, left + short, top + short)).resize((half, half), Image.Resampling.BICUBIC)
-        canvas.paste(square, (index % 2 * half, index // 2 * half))
+        canvas.paste(square(photo(name), half), (index % 2 * half, index // 2 * half))
     return canvas
+
+
+def square(image: Image.Image, side: int) -> Image.Image:
+    """Cut the largest square out of the middle of a picture and resize it to ``side`` pixels."""
+    short = min(image.size)
+    left, top = (image.width - short) // 2, (image.height - short) // 2
+    return image.crop((left, top, left + short, top + short)).resize((side, side), Image.Resampling.BICUBIC)

@@ -1,4 +1,4 @@
-"""Texts to try things on: sentences of which one word decides what they have to do with a topic."""
+"""Texts to try things on: sentences in which a single word has to do with a topic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class DecisiveWord:
-    """A text that has to do with a topic, rather than with another, because of one word."""
+    """A text that has to do with a topic, rather than with another, because of a single word."""
 
     text: str
     topic: str
@@ -18,7 +18,7 @@ class DecisiveWord:
 
 
 def decisive_words() -> list[DecisiveWord]:
-    """48 pairs of a topic and a text: 24 sentences about two things each, asked about one and about the other."""
+    """Return 48 pairs of a text and a topic: 24 sentences about two things each, once for either thing."""
     source = files("cocoax.data").joinpath("decisive_words.tsv").read_text(encoding="utf-8")
     rows = list(csv.reader(source.splitlines()[1:], delimiter="\t"))
     return [

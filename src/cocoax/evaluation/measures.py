@@ -16,7 +16,7 @@ Head = Callable[[Tensor], Tensor]
 
 
 def class_probability(head: Head, label: int, name: str | None = None) -> Callable[[Tensor], Tensor]:
-    """The softmax probability that a classifier on top of the representation gives to one class."""
+    """Return a measure: the softmax probability that a classifier on top of the representation gives to a class."""
     if label < 0:
         raise ValueError(f"The 'label' parameter must be at least 0. Got {label} instead.")
 
@@ -28,13 +28,13 @@ def class_probability(head: Head, label: int, name: str | None = None) -> Callab
 
 
 def corpus_majority_probability(head: Head, corpus: Reference) -> Callable[[Tensor], Tensor]:
-    """The probability of the class that most samples of the corpus are predicted to be; needs ``keep_samples=True``."""
+    """Return a measure: the probability of the corpus' majority class; the corpus needs ``keep_samples=True``."""
     label = majority_class(head, corpus)
     return class_probability(head, label, "corpus majority probability")
 
 
 def majority_class(head: Head, corpus: Reference) -> int:
-    """The class that most samples of the corpus are predicted to be; the lowest number among equals."""
+    """Return the class that most samples of the corpus are predicted to be; the lowest number among equals."""
     if corpus.samples is None:
         raise ValueError(f"The majority class of {corpus.name!r} needs its samples; encode it with keep_samples=True.")
     predicted = logits_of(head, corpus.samples).argmax(1)
@@ -42,7 +42,7 @@ def majority_class(head: Head, corpus: Reference) -> int:
 
 
 def logits_of(head: Head, representations: Tensor, classes: int = 2) -> Tensor:
-    """What the head makes of representations ``[n, d]``: ``[n, classes]``; an error if it does not fit."""
+    """Return the head's outputs ``[n, classes]`` for representations ``[n, d]``; raise if the head does not fit."""
     like = next(head.parameters(), representations) if isinstance(head, nn.Module) else representations
     try:
         with torch.no_grad():

@@ -47,7 +47,7 @@ class LinearProbe:
             raise ValueError("A probe needs at least one epoch, a batch of one, and a rate and a strength above 0.")
 
     def fit(self, representations: Tensor, labels: Tensor | np.ndarray, classes: int | None = None) -> nn.Linear:
-        """A head ``d -> classes`` for representations ``[n, d]`` with labels ``[n]``."""
+        """Return a head ``d -> classes``, fitted to representations ``[n, d]`` with labels ``[n]``."""
         y = _labels(labels)
         if representations.ndim != 2 or y.shape != representations.shape[:1] or len(y) == 0:
             raise ValueError(
@@ -91,15 +91,15 @@ class LinearProbe:
         from sklearn.linear_model import LogisticRegression
 
         mean, scale = x.mean(0), x.std(0).clamp(min=1e-6)
-        found = LogisticRegression(C=self.strength, max_iter=1000).fit(((x - mean) / scale).numpy(), y.numpy())
-        weight, bias = torch.from_numpy(found.coef_).float(), torch.from_numpy(found.intercept_).float()
-        if len(found.classes_) == 2:  # scikit-learn gives one row, the log odds of the second class
+        fitted = LogisticRegression(C=self.strength, max_iter=1000).fit(((x - mean) / scale).numpy(), y.numpy())
+        weight, bias = torch.from_numpy(fitted.coef_).float(), torch.from_numpy(fitted.intercept_).float()
+        if len(fitted.classes_) == 2:  # scikit-learn gives one row, the log odds of the second class
             weight, bias = torch.cat([-weight, weight]) / 2, torch.cat([-bias, bias]) / 2
         head = _empty(x.shape[1], classes)
         with torch.no_grad():  # the standardisation becomes part of the layer
             head.weight.zero_()
             head.bias.fill_(-1e4)  # a class without examples is never chosen
-            rows = torch.from_numpy(found.classes_)
+            rows = torch.from_numpy(fitted.classes_)
             head.weight[rows] = weight / scale
             head.bias[rows] = bias - (weight / scale) @ mean
         return head
@@ -111,14 +111,14 @@ def _empty(width: int, classes: int) -> nn.Linear:
 
 
 def _labels(labels: Tensor | np.ndarray) -> Tensor:
-    found = np.asarray(labels)
-    if not np.issubdtype(found.dtype, np.integer):
-        raise TypeError(f"Labels must be integers, the numbers of classes. Got {found.dtype} instead.")
-    return torch.from_numpy(found.astype(np.int64))
+    numbers = np.asarray(labels)
+    if not np.issubdtype(numbers.dtype, np.integer):
+        raise TypeError(f"Labels must be integers, the numbers of classes. Got {numbers.dtype} instead.")
+    return torch.from_numpy(numbers.astype(np.int64))
 
 
 def accuracy(head: nn.Module, representations: Tensor, labels: Tensor | np.ndarray) -> float:
-    """How often the head's highest output is the label."""
+    """Return how often the head's highest output is the label."""
     truth = _labels(labels)
     if truth.shape != representations.shape[:1]:
         raise ValueError(f"There are {len(representations)} representations but labels of shape {list(truth.shape)}.")

@@ -13,7 +13,7 @@ from cocoax.seeding import check_seed, stream
 
 
 def randomised(encoder: Encoder, seed: int = 0, last: int | None = None) -> Encoder:
-    """The encoder with its parameters redrawn; the original is left alone.
+    """Return the encoder with its parameters redrawn; the original is left alone.
 
     Each parameter tensor is drawn anew from a normal distribution with the tensor's own mean and standard deviation,
     truncated to its own minimum and maximum. Buffers (batch-norm statistics) stay, as in the paper.
@@ -48,7 +48,7 @@ def randomised(encoder: Encoder, seed: int = 0, last: int | None = None) -> Enco
 
 
 def parametrised_layers(module: nn.Module) -> list[str]:
-    """Names of the submodules that own parameters, first to last."""
+    """Return the names of the submodules that own parameters, first to last."""
     return [name for name, layer in module.named_modules() if next(layer.parameters(recurse=False), None) is not None]
 
 

@@ -1,4 +1,4 @@
-"""How good representations are, without a question asked of them."""
+"""How good representations are, whatever is asked of them later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.nn import functional
 
 
 def knn_accuracy(known: Tensor, labels: np.ndarray, asked: Tensor, truth: np.ndarray, neighbours: int = 20) -> float:
-    """How often the weighted vote of the nearest neighbours (cosine, weights exp(s / .1); Wu et al. 2018) is right.
+    """Return how often the weighted vote of the nearest neighbours is right (cosine, weights exp(s / .1); Wu et al. 2018).
 
     ``known`` is ``[n, d]`` with labels ``[n]``, ``asked`` ``[m, d]`` with labels ``[m]``.
     """
@@ -21,7 +21,7 @@ def knn_accuracy(known: Tensor, labels: np.ndarray, asked: Tensor, truth: np.nda
 
 
 def effective_rank(representations: Tensor) -> float:
-    """The exponential of the entropy of the variances along the principal axes (after Roy & Vetterli 2007).
+    """Return the exponential of the entropy of the variances along the principal axes (after Roy & Vetterli 2007).
 
     From 1, all representations on a line, to d, the same variance in every direction. A standard deviation per dimension
     does not notice a collapse onto a few directions that no axis is aligned with; this does.

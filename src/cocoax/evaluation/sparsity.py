@@ -9,7 +9,7 @@ from cocoax.attribution.result import Attribution
 
 
 def gini(attribution: Attribution | Tensor) -> float:
-    """The Gini index of the magnitudes: 0 if all are equal, towards 1 if a single pixel has everything.
+    """Return the Gini index of the magnitudes: 0 if all are equal, towards 1 if a single pixel has everything.
 
     An :class:`Attribution` counts from its neutral value, where a pixel makes no difference.
     """

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from PIL import Image
 
@@ -25,12 +26,36 @@ from cocoax.inputs import Picture
 from cocoax.inputs.images import open_image, picture_of
 from cocoax.plots import overlay
 from cocoax.references import Reference
+from cocoax.seeding import stream
+from cocoax.storage import write_text
+from cocoax.studies.folder import Library
+from cocoax.studies.sampling import RUN_SEEDS, draw_foil, draw_of
+from cocoax.studies.study import LabelledStudy, grid_of
 from cocoax.targets import contrastive_corpus_similarity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ORIGINAL = "original"
+
+
+class AugmentationsStudy(LabelledStudy):
+    """Held-out pictures of the first three classes, with random training images as the foil."""
+
+    name = "augmentations"
+    about = "figures: what survives each of seven augmentations"
+
+    def write(self, progress: bool | None = None) -> list[Path]:
+        """Write the figure, its maps and its numbers; return the files."""
+        options, random = self.options, stream(RUN_SEEDS[0])
+        classes = np.unique(self.held_out.labels) if options.classes is None else options.classes
+        numbers = [int(draw_of(self.held_out, label, 1, random, "explicands")[0]) for label in classes[:3]]
+        others = draw_foil(self.train, options.foil, random, without=[])
+        foil = Library(self.encoder, self.train, self.folder).reference(others, "random images")
+        images = [self.held_out.images[number] for number in numbers]
+        method = Rise(options.samples, grid_of(self.encoder, images[0], options.grid), estimator=options.estimator)
+        rows = [explain_augmentations(self.encoder, image, foil, method, progress=progress) for image in images]
+        return write_augmentations(self.folder, [f"held-out image {number}" for number in numbers], rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +101,8 @@ def explain_augmentations(
 
     """
     whole = _seen(encoder, open_image(image).convert("RGB"))
-    explicands = {name: _explicand(encoder, one) for name, one in {ORIGINAL: whole, **augmented(whole, seed)}.items()}
+    pictures = {ORIGINAL: whole, **augmented(whole, seed)}
+    explicands = {name: _explicand(encoder, picture) for name, picture in pictures.items()}
     original = encoder.reference([explicands[ORIGINAL]], name="the original", progress=False)
     target = contrastive_corpus_similarity(original, foil)
     representations = encoder.represent(list(explicands.values()), progress=False)
@@ -95,7 +121,7 @@ def explain_augmentations(
 
 
 def _seen(encoder: Encoder, image: Image.Image) -> Image.Image:
-    """The part of a picture that the encoder sees: augmentations come after preprocessing, as in the paper."""
+    """Return the part of a picture that the encoder sees: augmentations come after preprocessing, as in the paper."""
     box_of = getattr(encoder.preprocess, "box", None)
     if box_of is None:
         return image
@@ -105,7 +131,7 @@ def _seen(encoder: Encoder, image: Image.Image) -> Image.Image:
 
 
 def _explicand(encoder: Encoder, image: Image.Image) -> Explicand:
-    """The whole of a picture, where preprocessing would cut off its border once more."""
+    """Return the explicand of a whole picture, whose border preprocessing would otherwise cut off once more."""
     preprocess = encoder.preprocess
     if isinstance(preprocess, ImagePreprocess) and preprocess.crop is not None:
         return Explicand(replace(preprocess, resize=preprocess.crop)(image), Picture(picture_of(image)))
@@ -115,6 +141,7 @@ def _explicand(encoder: Encoder, image: Image.Image) -> Explicand:
 def _predict(
     encoder: Encoder, representations: torch.Tensor, classes: Sequence[str] | None
 ) -> list[tuple[str | None, float | None]]:
+    """Return the most probable class of each representation and its probability; ``None`` for both without a head."""
     if encoder.head is None:
         return [(None, None)] * len(representations)
     probabilities = logits_of(encoder.head, representations).softmax(1)
@@ -125,7 +152,7 @@ def _predict(
 
 
 def plot_augmentations(rows: Sequence[Sequence[Augmented]]) -> Figure:
-    """One or more pictures: each with its augmentations and predictions in a row, and the heat maps in the row below."""
+    """Draw one or more pictures: each with its augmentations and predictions in a row, and the heat maps in the row below."""
     import matplotlib.pyplot as plt
 
     if not rows or not all(rows):
@@ -135,14 +162,15 @@ def plot_augmentations(rows: Sequence[Sequence[Augmented]]) -> Figure:
     figure, grid = plt.subplots(2 * len(rows), columns, figsize=size, layout="constrained", squeeze=False)
     for number, row in enumerate(rows):
         # One scale for a picture and its augmentations, so that colours can be compared along the row.
-        limit = max(float((one.attribution.values - one.attribution.neutral).abs().max()) for one in row) or 1.0
-        for column, one in enumerate(row):
+        attributions = [variant.attribution for variant in row]
+        limit = max(float((each.values - each.neutral).abs().max()) for each in attributions) or 1.0
+        for column, (variant, attribution) in enumerate(zip(row, attributions, strict=True)):
             above, below = grid[2 * number, column], grid[2 * number + 1, column]
-            if one.attribution.picture is not None:
-                above.imshow(one.attribution.picture.numpy())
-            predicted = "" if one.prediction is None else f"\n{_short(one.prediction)} {one.probability:.0%}"
-            above.set_title(one.name + predicted, fontsize=9, parse_math=False)
-            overlay(one.attribution, below, limit=limit, title=f"similarity {one.similarity:.2f}", colour_bar=False)
+            if attribution.picture is not None:
+                above.imshow(attribution.picture.numpy())
+            predicted = "" if variant.prediction is None else f"\n{_short(variant.prediction)} {variant.probability:.0%}"
+            above.set_title(variant.name + predicted, fontsize=9, parse_math=False)
+            overlay(attribution, below, limit=limit, title=f"similarity {variant.similarity:.2f}", colour_bar=False)
             below.title.set_fontsize(9)
         bar = figure.colorbar(below.images[-1], ax=list(grid[2 * number + 1]), fraction=0.02, pad=0.01)
         bar.set_label("change in score if kept", fontsize=8)
@@ -155,7 +183,7 @@ def plot_augmentations(rows: Sequence[Sequence[Augmented]]) -> Figure:
 
 
 def write_augmentations(folder: str | Path, titles: Sequence[str], rows: Sequence[Sequence[Augmented]]) -> list[Path]:
-    """Write the figure, every map as safetensors and the numbers as JSON; returns the files."""
+    """Write the figure, every map as safetensors and the numbers as JSON; return the files."""
     import matplotlib.pyplot as plt
 
     folder = Path(folder)
@@ -166,12 +194,13 @@ def write_augmentations(folder: str | Path, titles: Sequence[str], rows: Sequenc
     plt.close(figure)
     numbers = []
     for number, (title, row) in enumerate(zip(titles, rows, strict=True), 1):
-        for place, one in enumerate(row):
-            files.append(one.attribution.save(folder / f"{number}-{place}-{one.name.replace(' ', '-')}.safetensors"))
-            plain = {key: value for key, value in vars(one).items() if key != "attribution"}
-            how = dict(one.attribution.metadata)
-            numbers.append({"picture": title, **plain, "score": one.attribution.score, "map": files[-1].name, **how})
-    files[1].write_text(json.dumps(numbers, indent=1), encoding="utf-8")
+        for place, variant in enumerate(row):
+            attribution = variant.attribution
+            files.append(attribution.save(folder / f"{number}-{place}-{variant.name.replace(' ', '-')}.safetensors"))
+            plain = {key: value for key, value in vars(variant).items() if key != "attribution"}
+            score = {"score": attribution.score, "map": files[-1].name}
+            numbers.append({"picture": title, **plain, **score, **attribution.metadata})
+    write_text(files[1], json.dumps(numbers, indent=1))
     return files
 
 

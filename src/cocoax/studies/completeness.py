@@ -4,13 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cocoax.attribution import IntegratedGradients, KernelShap
 from cocoax.encoders import Encoder
 from cocoax.progress import bar
 from cocoax.references import Reference
-from cocoax.studies.study import four_targets
+from cocoax.seeding import stream
+from cocoax.storage import write_text
+from cocoax.studies.folder import Library
+from cocoax.studies.sampling import RUN_SEEDS, draw_foil, draw_of
+from cocoax.studies.study import LabelledStudy, four_targets
+
+
+class CompletenessStudy(LabelledStudy):
+    """A held-out image of each class, with the corpus and the foil of the first; drawn as in the first run of a study."""
+
+    name = "completeness"
+    about = "check: attributions add up to what the explicand changes"
+
+    def write(self, progress: bool | None = None) -> list[Path]:
+        """Write the table of gaps; return its file."""
+        options = self.options
+        streams = {label: stream(RUN_SEEDS[0], 0, label) for label in options.classes or range(len(self.train.classes))}
+        numbers = [int(draw_of(self.held_out, label, 1, random, "explicands")[0]) for label, random in streams.items()]
+        first, random = next(iter(streams.items()))
+        own = draw_of(self.train, first, options.corpus, random, "corpus images")
+        others = draw_foil(self.train, options.foil, random, without=own)
+        library = Library(self.encoder, self.train, self.folder)
+        corpus, foil = library.reference(own, "corpus"), library.reference(others, "foil")
+        images = [self.held_out.images[number] for number in numbers]
+        gaps = completeness(self.encoder, images, corpus, foil, progress=progress)
+        return [write_text(self.folder / "completeness.md", completeness_table(gaps))]
 
 
 @dataclass(frozen=True)
@@ -25,7 +51,7 @@ class Gap:
 
     @property
     def gap(self) -> float:
-        """What is missing."""
+        """How much is missing, or too much."""
         return abs(self.total - self.difference)
 
 
@@ -39,7 +65,7 @@ def completeness(
     samples: int = 256,
     progress: bool | None = None,
 ) -> list[Gap]:
-    """Gaps for the paper's four targets, cosine and dot, on some images.
+    """Return the gaps for the paper's four targets, cosine and dot, on some images.
 
     Integrated Gradients approach completeness with the number of steps (a network with ReLUs has kinks along the path);
     KernelSHAP is complete by construction, whatever the number of samples.
@@ -50,15 +76,14 @@ def completeness(
         for name, target in four_targets(corpus, foil, similarity).items()
     ]
     targets = [target for _, _, target in asked]
-    methods = {f"Integrated Gradients, {count} steps": IntegratedGradients(count) for count in steps}
-    named = {**methods, "KernelSHAP": KernelShap(samples=samples)}
+    gradients = {f"Integrated Gradients, {count} steps": IntegratedGradients(count) for count in steps}
+    methods = {**gradients, "KernelSHAP": KernelShap(samples=samples)}
     gaps = []
-    with bar(len(images) * len(named), "completeness", progress) as shown:
+    with bar(len(images) * len(methods), "completeness", progress) as shown:
         for image in images:
-            for title, method in named.items():
-                for (similarity, name, _), answer in zip(
-                    asked, method.explain(encoder, image, targets, progress=False), strict=True
-                ):
+            for title, method in methods.items():
+                answers = method.explain(encoder, image, targets, progress=False)
+                for (similarity, name, _), answer in zip(asked, answers, strict=True):
                     parts = answer.raw if answer.raw is not None else answer.features
                     assert parts is not None
                     total = float(parts.double().sum())
@@ -68,7 +93,7 @@ def completeness(
 
 
 def completeness_table(gaps: Sequence[Gap]) -> str:
-    """For each method and target the largest gap, and the mean size of what was to be explained, as Markdown."""
+    """Return for each method and target the largest gap, and the mean difference to explain, as Markdown."""
     groups: dict[tuple[str, str, str], list[Gap]] = {}
     for gap in gaps:
         groups.setdefault((gap.method, gap.similarity, gap.target), []).append(gap)

@@ -30,14 +30,14 @@ class Results:
         path = self.folder / "options.json"
         if path.exists():
             try:
-                found = json.loads(path.read_text(encoding="utf-8"))
+                earlier = json.loads(path.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise ValueError(f"{path} is damaged ({error}); move the folder away to start anew.") from error
-            other = [name for name in {**found, **self.options} if found.get(name) != self.options.get(name)]
-            if other:
+            changed = [name for name in {**earlier, **self.options} if earlier.get(name) != self.options.get(name)]
+            if changed:
                 raise ValueError(
-                    f"{self.folder} holds results with other options: {other[0]} was {found.get(other[0])!r}, "
-                    f"now it is {self.options.get(other[0])!r}. Pass another folder, or the same options."
+                    f"{self.folder} holds results with other options: {changed[0]} was {earlier.get(changed[0])!r}, "
+                    f"now it is {self.options.get(changed[0])!r}. Pass another folder, or the same options."
                 )
         elif any((self.folder / "units").glob("*.safetensors")):
             raise ValueError(
@@ -48,18 +48,18 @@ class Results:
             write_text(path, json.dumps(self.options, indent=2) + "\n")
 
     def path(self, unit: str) -> Path:
-        """The file of one unit of work."""
+        """Return the file of a unit of work."""
         return self.folder / "units" / f"{unit}.safetensors"
 
     def __contains__(self, unit: str) -> bool:
         return self.path(unit).exists()
 
     def write(self, unit: str, tensors: Mapping[str, Tensor], header: Mapping[str, object]) -> None:
-        """Keep one unit; all of it or nothing."""
+        """Write the file of a unit, all of it or nothing."""
         write_safetensors(self.path(unit), tensors, "study unit", header)
 
     def read(self, unit: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """One unit, as it was written."""
+        """Read a unit as it was written."""
         try:
             return read_safetensors(self.path(unit), "study unit")
         except (OSError, ValueError) as error:
@@ -86,13 +86,13 @@ class Library:
             self.numbers, self.vectors = tensors["numbers"], tensors["vectors"]
 
     def encode(self, wanted: np.ndarray) -> None:
-        """Encode what is missing, a few thousand at a time, each kept on disk."""
+        """Encode the images that are missing, a few thousand at a time, and keep each batch on disk."""
         missing = np.setdiff1d(wanted, self.numbers.numpy())
         with bar(len(missing), f"corpora and foils with {self.encoder.name}") as shown:
             for start in range(0, len(missing), 4096):
                 part = missing[start : start + 4096]
-                found = self.encoder.represent([self.data.images[number] for number in part], progress=False)
-                self.vectors = torch.cat([self.vectors, found]) if len(self.numbers) else found
+                vectors = self.encoder.represent([self.data.images[number] for number in part], progress=False)
+                self.vectors = torch.cat([self.vectors, vectors]) if len(self.numbers) else vectors
                 self.numbers = torch.cat([self.numbers, torch.from_numpy(part)])
                 tensors = {"numbers": self.numbers, "vectors": self.vectors}
                 header = {"space": self.space, "data": self.data.fingerprint}
@@ -100,7 +100,7 @@ class Library:
                 shown.update(len(part))
 
     def reference(self, numbers: np.ndarray, name: str) -> Reference:
-        """The corpus or foil of these images."""
+        """Return the corpus or foil of these images."""
         self.encode(numbers)
         order = torch.argsort(self.numbers)
         places = order[torch.searchsorted(self.numbers[order], torch.from_numpy(np.asarray(numbers)))]

@@ -1,21 +1,46 @@
-"""The paper's localisation figure: an image, what is label-free, and each of two things against the other or against many."""
+"""The paper's localisation figure: a picture, its label-free map, and each of two things against the other or many others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cocoax.attribution import Attribution, Rise
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.saved import saved_run
-from cocoax.data.captions import TEMPLATE, caption, cifar100
+from cocoax.data.captions import PHOTO_CAPTION, caption, cifar100
 from cocoax.encoders import Encoder
 from cocoax.plots import overlay
-from cocoax.questions.asking import Question, Side
+from cocoax.questions import Question, Side
+from cocoax.studies.figures import save_figure
+from cocoax.studies.study import Options, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+class LocalisationStudy(Study):
+    """Pictures with two things P and Q in each: a picture, the name of P, and the name of Q."""
+
+    name = "localisation"
+    about = "figure: what a caption names, with an image-and-text encoder"
+    paper: ClassVar[Mapping[str, Any]] = {"samples": 20_000}
+
+    def __init__(
+        self, encoder: Encoder, pictures: Sequence[tuple[Any, str, str]], folder: str | Path, options: Options
+    ) -> None:
+        super().__init__(encoder, folder, options)
+        self.pictures = pictures
+
+    def write(self, progress: bool | None = None) -> list[Path]:
+        """Write the figure; return its files."""
+        method = Rise(self.options.samples, self.options.grid or 7, estimator=self.options.estimator)
+        answers = [
+            explain_localisation(self.encoder, image, p, q, method, progress=progress) for image, p, q in self.pictures
+        ]
+        return save_figure(plot_localisation(answers), self.folder / "localisation", dpi=110)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +64,7 @@ def explain_localisation(
     q: str,
     method: RemovalMethod | None = None,
     *,
-    template: str = TEMPLATE,
+    template: str = PHOTO_CAPTION,
     many: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> Localisation:
@@ -79,7 +104,7 @@ def explain_localisation(
 
 
 def plot_localisation(answers: Sequence[Localisation]) -> Figure:
-    """Two rows for each picture: many foils above, a single one below; image, label-free, P against Q, Q against P."""
+    """Draw two rows for each picture, many foils above and a single one below: picture, label-free, P, and Q."""
     import matplotlib.pyplot as plt
 
     if not answers:

@@ -1,4 +1,4 @@
-"""The paper's own numbers."""
+"""The paper's tables and the numbers in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETTINGS = {"imagenet_simclr": "ImageNet, SimCLR", "cifar10_simsiam": "CIFAR-10,
 
 @dataclass(frozen=True)
 class PaperTable:
-    """What one of the paper's tables shows."""
+    """What a table of the paper shows, and the study that makes it."""
 
     name: str
     study: str
@@ -24,7 +24,7 @@ class PaperTable:
 
     @property
     def title(self) -> str:
-        """In words."""
+        """What it shows, in words."""
         who = "belong to the corpus class" if self.class_case == "same" else "do not belong to the corpus class"
         models = " of trained and randomised encoders" if self.study == "randomised" else ""
         return f"{self.measure.replace('_', ' ').capitalize()}{models}, {self.similarity} targets, explicands {who}"
@@ -32,7 +32,7 @@ class PaperTable:
 
 @cache
 def published() -> dict[tuple[str, str, str, str, str, str], Interval]:
-    """Mean and 95 % half-width over five runs, by table, method, target, model, setting and metric."""
+    """Return mean and 95 % half-width over five runs, by table, method, target, model, setting and metric."""
     return {
         (row["table"], row["method"], row["target"], row["model"], row["setting"], row["metric"]): Interval(
             float(row["mean"]), float(row["ci95"]), 5
@@ -43,7 +43,7 @@ def published() -> dict[tuple[str, str, str, str, str, str], Interval]:
 
 @cache
 def paper_tables() -> dict[str, PaperTable]:
-    """The twelve tables, by name."""
+    """Return the twelve tables, by name."""
     tables = {}
     for row in _rows():
         study = "randomised" if row["study"] == "randomized" else row["study"]

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from cocoax.encoders import Encoder
 from cocoax.evaluation import randomised
-from cocoax.studies.explicand import Ask, Case
-from cocoax.studies.sampling import Explicand
-from cocoax.studies.study import Run, Study
+from cocoax.studies.curves import CurveStudy, Repetition
+from cocoax.studies.judging import Case, Task
+from cocoax.studies.records import Records
+from cocoax.studies.sampling import DrawnExplicand
+from cocoax.studies.tables import Variants, write_tables
+from cocoax.studies.titles import CLASS_CASES
 from cocoax.targets import contrastive_corpus_similarity
 
 
-class RandomisationStudy(Study):
+class RandomisationStudy(CurveStudy):
     """COCOA by both encoders; corpus and foil are encoded by each, and the trained one evaluates both."""
 
     name = "randomised"
+    about = "the four tables of parameter randomisation"
+    variants = Variants("Encoder", (("Trained", "cocoa", "trained"), ("Randomised", "cocoa", "randomized")))
 
     def explained(self, seed: int) -> dict[str, Encoder]:
-        """The trained encoder and, for each run, one with new random parameters."""
+        """Return the trained encoder and one with new random parameters, others in each run."""
         return {"trained": self.encoder, "randomized": randomised(self.encoder, seed)}
 
-    def asks(self, run: Run, one: Explicand) -> list[Ask]:
-        """COCOA in each of the two cases, for each encoder."""
-        asks = []
-        for class_case, label in (("same", one.own), ("different", one.other)):
-            case = Case({"class_case": class_case}, run.measures(run.corpus(label), run.foil(label)))
-            for model, encoder in run.encoders.items():
-                target = contrastive_corpus_similarity(run.corpus(label, model=model), run.foil(label, model=model))
+    def tasks(self, repetition: Repetition, explicand: DrawnExplicand) -> list[Task]:
+        """Return COCOA in each of the two cases, for each encoder."""
+        tasks = []
+        for class_case, label in zip(CLASS_CASES, (explicand.own, explicand.other), strict=True):
+            measures = repetition.measures(repetition.corpus(label), repetition.foil(label))
+            case = Case({"class_case": class_case}, measures)
+            for model, encoder in repetition.encoders.items():
+                corpus, foil = repetition.corpus(label, model=model), repetition.foil(label, model=model)
                 key = {"similarity": "cosine", "target": "cocoa", "model": model}
-                asks.append(Ask(case, key, encoder, target))
-        return asks
+                tasks.append(Task(case, key, encoder, contrastive_corpus_similarity(corpus, foil)))
+        return tasks
+
+    def report(self, records: Records) -> tuple[list[str], list[Path]]:
+        """Write the four tables."""
+        return write_tables(self.tables(), self.variants, records, self.encoder.name, self.folder)

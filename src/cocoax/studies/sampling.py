@@ -14,8 +14,8 @@ RUN_SEEDS = (123, 456, 789, 42, 91)  # the paper's five runs
 
 
 @dataclass(frozen=True)
-class Explicand:
-    """An image to explain: its number in the held-out split, its own class, and another one to hold against it."""
+class DrawnExplicand:
+    """An image to explain: its number in the held-out split, its own class, and another class to hold against it."""
 
     number: int
     own: int
@@ -30,7 +30,7 @@ class Draw:
     """
 
     seed: int
-    explicands: list[Explicand]
+    explicands: list[DrawnExplicand]
     corpora: dict[int, np.ndarray]
     foils: dict[int, np.ndarray]
 
@@ -44,7 +44,7 @@ class Draw:
                 )
 
 
-def draw(
+def draw_run(
     train: LabelledImages,
     held_out: LabelledImages,
     *,
@@ -54,7 +54,7 @@ def draw(
     foil: int,
     seed: int,
 ) -> Draw:
-    """Draw a run.
+    """Draw the explicands, corpora and foils of a run.
 
     Args:
         train: where corpora and foils come from.
@@ -65,7 +65,7 @@ def draw(
         foil: images in its foil, from all that is left of the training data: the corpus' own class is among them.
         seed: of this run.
 
-    Every explicand serves twice: against the corpus of its own class, and against that of another one. Each class is the
+    Every explicand serves twice: against the corpus of its own class, and against that of another class. Each class is the
     other one equally often.
 
     """
@@ -85,19 +85,19 @@ def draw(
     random = stream(seed, 1)
     steps = 1 + np.concatenate([random.permutation(len(classes) - 1) for _ in range(-(-explicands // (len(classes) - 1)))])
     listed = [
-        Explicand(numbers[turn], classes[place], classes[(place + int(steps[turn])) % len(classes)])
+        DrawnExplicand(numbers[turn], classes[place], classes[(place + int(steps[turn])) % len(classes)])
         for turn in range(explicands)
         for place, numbers in enumerate(chosen)
     ]
     return Draw(seed, listed, corpora, foils)
 
 
-def draw_of(data: LabelledImages, label: int, number: int, random: np.random.Generator, what: str) -> np.ndarray:
-    """So many images of a class, by their numbers; ``what`` they are for is said if there are too few."""
+def draw_of(data: LabelledImages, label: int, number: int, random: np.random.Generator, purpose: str) -> np.ndarray:
+    """Draw images of a class; return their numbers. The ``purpose`` is named in the error if there are too few."""
     among = np.flatnonzero(data.labels == label)
     if len(among) < number:
         raise ValueError(
-            f"The class {data.classes[label]!r} has {len(among)} images but {number} {what} were asked for; "
+            f"The class {data.classes[label]!r} has {len(among)} images but {number} {purpose} were asked for; "
             "ask for fewer or leave the class out."
         )
     return random.permutation(among)[:number]
@@ -106,7 +106,7 @@ def draw_of(data: LabelledImages, label: int, number: int, random: np.random.Gen
 def draw_foil(
     data: LabelledImages, number: int, random: np.random.Generator, without: Sequence[int] | np.ndarray
 ) -> np.ndarray:
-    """So many images of any class, by their numbers, none of the corpus among them."""
+    """Draw images of any class, but none of those ``without``; return their numbers."""
     left = np.setdiff1d(np.arange(len(data)), without)
     if len(left) < number:
         raise ValueError(f"A foil of {number} images was asked for but only {len(left)} are left beside the corpus.")

@@ -50,7 +50,7 @@ class Augmentation:
     std: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
     def __call__(self, images: Tensor, random: np.random.Generator) -> Tensor:
-        """Views ``[n, 3, size, size]`` of uint8 images ``[n, 3, H, W]``."""
+        """Return a random view of each uint8 image: ``[n, 3, size, size]`` of ``[n, 3, H, W]``."""
         pixels = images.float() / 255
         grid = functional.affine_grid(
             self.placement(pixels.shape, random), [len(pixels), 3, self.size, self.size], align_corners=False
@@ -64,7 +64,7 @@ class Augmentation:
         return (views - torch.tensor(self.mean)[:, None, None]) / torch.tensor(self.std)[:, None, None]
 
     def placement(self, shape: torch.Size, random: np.random.Generator) -> Tensor:
-        """Affine maps ``[n, 2, 3]`` from the view's coordinates in [-1, 1] to the image's: crop, flip and rotation."""
+        """Draw affine maps ``[n, 2, 3]`` from the view's coordinates in [-1, 1] to the image's: crop, flip and rotation."""
         number, (height, width) = shape[0], shape[2:]
         if self.scale is None:
             high, wide = np.ones(number), np.ones(number)
@@ -84,7 +84,7 @@ class Augmentation:
         return torch.from_numpy(np.array(rows)).permute(2, 0, 1).float()
 
     def colour(self, number: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Colour matrices ``[n, 3, 3]`` (brightness, saturation, hue, grey) and contrast factors ``[n]``."""
+        """Draw colour matrices ``[n, 3, 3]`` (brightness, saturation, hue, grey) and contrast factors ``[n]``."""
         brightness, contrast, saturation, hue = self.jitter
         on = random.random(number) < self.jitter_probability
         factors = [

@@ -26,7 +26,7 @@ class Lars(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
-        """One step."""
+        """Change every parameter by one step."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is None:

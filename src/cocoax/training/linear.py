@@ -19,7 +19,7 @@ from cocoax.storage import write_safetensors
 def train_linear(
     encoder: str, train: LabelledImages, held_out: LabelledImages, out: str | Path, solver: str = "sgd", **options: Any
 ) -> float:
-    """Fit a classifier on the encoder's representations and write both to one file; gives the held-out accuracy.
+    """Fit a classifier on the encoder's representations and write both to one file; return the held-out accuracy.
 
     ``encoder`` names one that comes from a checkpoint, as ``"simsiam:FILE"``; so does what is written. ``out`` must not exist
     yet.
@@ -32,11 +32,11 @@ def train_linear(
     if Path(out).exists():
         raise FileExistsError(f"{out} exists already; delete it first, or choose another name.")
     probe = LinearProbe(solver, **options)  # type: ignore[arg-type]
-    found = load(encoder)
-    assert isinstance(found.module, nn.Module)
-    head = probe.fit(found.represent(train.images), train.labels, len(train.classes))
-    right = accuracy(head, found.represent(held_out.images), held_out.labels)
-    weights = found.module.state_dict()
+    frozen = load(encoder)
+    assert isinstance(frozen.module, nn.Module)
+    head = probe.fit(frozen.represent(train.images), train.labels, len(train.classes))
+    right = accuracy(head, frozen.represent(held_out.images), held_out.labels)
+    weights = frozen.module.state_dict()
     kind = torch.float16 if _fits_half(weights) else torch.float32
     weights |= {f"head.{name}": tensor for name, tensor in head.state_dict().items()}
     weights = {name: tensor.to(kind) if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
@@ -47,5 +47,5 @@ def train_linear(
 
 
 def _fits_half(weights: Mapping[str, Tensor]) -> bool:
-    """Whether half precision loses nothing, since the weights come from a file that has no more."""
+    """Tell whether half precision loses nothing, because the weights come from a file in half precision."""
     return all(torch.equal(tensor, tensor.half().to(tensor)) for tensor in weights.values() if tensor.is_floating_point())

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """Normalised temperature-scaled cross entropy between two views ``[n, d]`` of a batch (Chen et al. 2020).
+    """Return the normalised temperature-scaled cross entropy between two views ``[n, d]`` of a batch (Chen et al. 2020).
 
     Each of the 2n views must pick out its partner among the 2n - 1 others by cosine similarity.
     """
@@ -19,14 +19,35 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     return functional.cross_entropy(similarities.masked_fill(itself, -torch.inf), partner)
 
 
-class SimClr(nn.Module):
+class Objective(nn.Module):
+    """An encoder with the heads that its training needs; gives the loss of a batch.
+
+    Attributes:
+        views: random views of each image that a batch holds.
+        may_collapse: whether the loss alone does not keep all representations from becoming the same.
+
+    """
+
+    views: int
+    may_collapse = True
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    @property
+    def classifier(self) -> nn.Linear | None:
+        """The layer from representations to classes, if the objective trains one."""
+        return None
+
+
+class SimClr(Objective):
     """SimCLR (Chen et al. 2020): views of one image attract, those of others repel."""
 
     views = 2
 
     def __init__(self, encoder: nn.Module, width: int, temperature: float, projection: int = 128) -> None:
-        super().__init__()
-        self.encoder = encoder
+        super().__init__(encoder)
         self.temperature = temperature
         self.projector = nn.Sequential(
             nn.Linear(width, width, bias=False),
@@ -37,19 +58,18 @@ class SimClr(nn.Module):
         )
 
     def forward(self, views: Tensor, _labels: Tensor) -> Tensor:
-        """The loss of views ``[2 n, 3, H, W]``, those of one kind first."""
+        """Return the loss of views ``[2 n, 3, H, W]``: the first views of all images, then the second ones."""
         first, second = self.projector(self.encoder(views)).chunk(2)
         return nt_xent(first, second, self.temperature)
 
 
-class SimSiam(nn.Module):
+class SimSiam(Objective):
     """SimSiam (Chen & He 2021), in its form for CIFAR-10: a view predicts the other, which is held still."""
 
     views = 2
 
     def __init__(self, encoder: nn.Module, width: int, projection: int = 2048) -> None:
-        super().__init__()
-        self.encoder = encoder
+        super().__init__(encoder)
         self.projector = nn.Sequential(
             nn.Linear(width, projection, bias=False),
             nn.BatchNorm1d(projection),
@@ -65,26 +85,31 @@ class SimSiam(nn.Module):
         )
 
     def forward(self, views: Tensor, _labels: Tensor) -> Tensor:
-        """The loss of views ``[2 n, 3, H, W]``, those of one kind first; -1 is the best there is."""
-        # Each kind of view passes alone, so that batch statistics are those of one view, as published.
-        (z1, p1), (z2, p2) = (self._both(view) for view in views.chunk(2))
+        """Return the loss of views ``[2 n, 3, H, W]``, first and second ones as in SimCLR; -1 is the lowest there is."""
+        # The first and the second views pass alone, so that batch statistics are those of one view, as published.
+        (z1, p1), (z2, p2) = (self._projected_and_predicted(view) for view in views.chunk(2))
         return -(functional.cosine_similarity(p1, z2).mean() + functional.cosine_similarity(p2, z1).mean()) / 2
 
-    def _both(self, view: Tensor) -> tuple[Tensor, Tensor]:
+    def _projected_and_predicted(self, view: Tensor) -> tuple[Tensor, Tensor]:
         projected = self.projector(self.encoder(view))
         return projected.detach(), self.predictor(projected)
 
 
-class Classifier(nn.Module):
+class Classifier(Objective):
     """A linear layer on the encoder, with the cross entropy of the labels."""
 
     views = 1
+    may_collapse = False
 
     def __init__(self, encoder: nn.Module, width: int, classes: int) -> None:
-        super().__init__()
-        self.encoder = encoder
+        super().__init__(encoder)
         self.head = nn.Linear(width, classes)
 
+    @property
+    def classifier(self) -> nn.Linear:
+        """The linear layer."""
+        return self.head
+
     def forward(self, views: Tensor, labels: Tensor) -> Tensor:
-        """The loss of views ``[n, 3, H, W]``."""
+        """Return the loss of views ``[n, 3, H, W]``."""
         return functional.cross_entropy(self.head(self.encoder(views)), labels)

@@ -6,13 +6,11 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,132 +18,19 @@ from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders.forward import evaluating
-from cocoax.encoders.load.paper import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
 from cocoax.encoders.load.resnet import ARCHITECTURES, ResNet
 from cocoax.evaluation.probe import accuracy
 from cocoax.evaluation.representations import effective_rank, knn_accuracy
 from cocoax.inputs.images import ImagePreprocess, open_image, resize_of
 from cocoax.progress import bar
-from cocoax.seeding import check_seed, stream
-from cocoax.storage import write_safetensors
-from cocoax.training.augment import Augmentation
+from cocoax.seeding import stream
+from cocoax.storage import whole_file, write_safetensors, write_text
 from cocoax.training.lars import Lars
-from cocoax.training.objectives import Classifier, SimClr, SimSiam
+from cocoax.training.objectives import Classifier, Objective, SimClr, SimSiam
+from cocoax.training.recipes import Recipe, learning_rate, plain_view
 
 # Collapsed are too few directions for a handful of classes, or many of them within a narrow cone.
 LEAST_RANK, LEAST_SPREAD = 4.0, 0.1
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to train: everything the result depends on, besides the data.
-
-    Args:
-        kind: ``"simclr"``, ``"simsiam"`` or ``"classifier"``.
-        architecture: one of ``cocoax.encoders.load.resnet.ARCHITECTURES``.
-        augmentation: how views are made; its ``size`` is the side of what the network sees while it trains.
-        side: of the images in training and evaluation, before augmentation.
-        epochs: passes over the data.
-        batch_size: images in a step; self-supervised methods make two views of each.
-        optimizer: ``"sgd"``, ``"lars"`` or ``"adam"``.
-        learning_rate: the highest.
-        momentum: of SGD and LARS.
-        weight_decay: as the optimizer has it.
-        warmup: epochs of linear increase.
-        schedule: ``"cosine"`` to zero, or ``"step"``: a tenth every ten epochs.
-        temperature: of SimCLR's loss.
-        projection: width of what the loss sees; the method's own if not given.
-        seed: of the initial weights, of the order and of the augmentations.
-
-    """
-
-    kind: Literal["simclr", "simsiam", "classifier"]
-    architecture: str
-    augmentation: Augmentation
-    side: int
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    optimizer: Literal["sgd", "lars", "adam"] = "sgd"
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    warmup: float = 0
-    schedule: Literal["cosine", "step"] = "cosine"
-    temperature: float = 0.5
-    projection: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch_size", 2), ("side", 4)):
-            if getattr(self, name) < least:
-                raise ValueError(f"The '{name}' parameter must be at least {least}. Got {getattr(self, name)} instead.")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ValueError(f"The 'learning_rate' parameter must be above 0. Got {self.learning_rate} instead.")
-        for name, known in (
-            ("kind", ("simclr", "simsiam", "classifier")),
-            ("optimizer", ("sgd", "lars", "adam")),
-            ("schedule", ("cosine", "step")),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"The '{name}' parameter must be one of {', '.join(known)}. Got {getattr(self, name)!r} instead."
-                )
-        check_seed(self.seed)
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
-        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return plain
-
-
-_CIFAR_VIEWS = Augmentation(32, (0.2, 1.0), mean=CIFAR10_MEAN, std=CIFAR10_STD)
-
-# The published hyperparameters, and what two cores manage in two hours.
-RECIPES: dict[str, Recipe] = {
-    # Chen & He 2021, CIFAR-10: base rate .03 for 256 images, no blur.
-    "simsiam": Recipe("simsiam", "cifar-resnet18", _CIFAR_VIEWS, 32, 800, 512, 0.06),
-    # Chen et al. 2020, CIFAR-10 (appendix B.9): LARS, base rate 1 for 256 images, half-strength colour distortion, no blur.
-    "simclr": Recipe(
-        "simclr",
-        "cifar-resnet18",
-        replace(_CIFAR_VIEWS, scale=(0.08, 1.0)),
-        32,
-        1000,
-        512,
-        2.0,
-        "lars",
-        weight_decay=1e-6,
-        warmup=10,
-        temperature=0.5,
-    ),
-    "simclr-small": Recipe(
-        "simclr", "resnet14-small", replace(_CIFAR_VIEWS, size=24), 32, 50, 128, 0.15, weight_decay=1e-4, temperature=0.2
-    ),
-    "simsiam-small": Recipe("simsiam", "resnet14-small", replace(_CIFAR_VIEWS, size=24), 32, 50, 128, 0.03, projection=512),
-    # The paper's MURA classifier, on all training images: the fifth that the paper tuned the rate on is not left out.
-    "classifier": Recipe(
-        "classifier",
-        "resnet18",
-        Augmentation(
-            224,
-            None,
-            vertical_flip=0.5,
-            rotation=30.0,
-            jitter=(0, 0, 0, 0),
-            jitter_probability=0.0,
-            grey=0.0,
-            mean=IMAGENET_MEAN,
-            std=IMAGENET_STD,
-        ),
-        224,
-        30,
-        256,
-        1e-3,
-        "adam",
-        weight_decay=1e-3,
-        schedule="step",
-    ),
-}
 
 
 class Training:
@@ -190,7 +75,7 @@ class Training:
 
     @property
     def encoder(self) -> nn.Module:
-        """The network without the heads of its training."""
+        """The network without the heads that only its training needs."""
         return self.objective.encoder
 
     def run(
@@ -201,7 +86,7 @@ class Training:
         say: Callable[[str], None] = print,
         progress: bool | None = None,
     ) -> Path | None:
-        """Train to the end, or to step ``until``; gives the finished encoder's file, or ``None`` if there is more to do.
+        """Train to the end, or to step ``until``; return the finished encoder's file, or ``None`` if there is more to do.
 
         Ctrl-C keeps what was learned. After each epoch ``say`` gets a line with the loss, the accuracy of the 20 nearest
         neighbours, the effective rank of the representations and, of a classifier, its own accuracy.
@@ -213,7 +98,7 @@ class Training:
                 if self._losses and self.step % self.steps_per_epoch == 0:  # interrupted while the epoch was examined
                     self._close_epoch(held_out, say)
                 while self.step < last:
-                    self._whole_step()
+                    self._step_or_none()
                     shown.update()
                     if self.step % self.steps_per_epoch == 0:
                         self._close_epoch(held_out, say)
@@ -221,16 +106,16 @@ class Training:
                 self._save()
         return self.export() if self.step == self.steps else None
 
-    def _whole_step(self) -> None:
-        """One step or, if it is interrupted, none: batch statistics or some of the weights may have changed by then."""
+    def _step_or_none(self) -> None:
+        """Take one step, or none if it is interrupted: what had changed by then, such as batch statistics, is put back."""
         before = copy.deepcopy(self._state())
         try:
-            self._one_step()
+            self._step()
         except BaseException:
             self._set(before)
             raise
 
-    def _one_step(self) -> None:
+    def _step(self) -> None:
         epoch, place = divmod(self.step, self.steps_per_epoch)
         order = stream(self.recipe.seed, 0, epoch).permutation(len(self.data))
         chosen = order[place * self.recipe.batch_size : (place + 1) * self.recipe.batch_size]
@@ -264,7 +149,7 @@ class Training:
         self._save()
         say("  ".join(f"{name} {value:.4g}" for name, value in line.items()))
         rank, spread = line.get("effective_rank", math.inf), line.get("spread", math.inf)
-        if (rank < LEAST_RANK or spread < LEAST_SPREAD) and self.recipe.kind != "classifier":
+        if (rank < LEAST_RANK or spread < LEAST_SPREAD) and self.objective.may_collapse:
             warnings.warn(
                 f"The representations have an effective rank of {rank:.1f} and a spread of {spread:.2f}: the encoder is "
                 "collapsing onto a few directions. Lower the learning rate, enlarge the batch, or use SimCLR.",
@@ -272,35 +157,33 @@ class Training:
             )
 
     def _log(self, epoch: int, line: dict[str, float]) -> None:
-        """Put a line into the log, in place of one that was written just before the training was killed."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path, part = self.folder / "log.jsonl", self.folder / "log.part"
+        """Write the line of an epoch into the log, in place of one that was written just before the training was killed."""
+        path = self.folder / "log.jsonl"
         earlier = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        part.write_text("\n".join([*earlier[: epoch - 1], json.dumps(line)]) + "\n", encoding="utf-8")
-        os.replace(part, path)
+        write_text(path, "\n".join([*earlier[: epoch - 1], json.dumps(line)]) + "\n")
 
     def examine(self, held_out: LabelledImages, most: int = 1000, memory: int = 5000) -> dict[str, float]:
-        """Nearest-neighbour accuracy on held-out images, effective rank, and the spread of the unit vectors (1 is even).
+        """Measure nearest-neighbour accuracy on held-out images, effective rank, and the spread of unit vectors (1 is even).
 
-        For a classifier also how often it is right. Up to ``most`` held-out images and ``memory`` neighbours, evenly chosen.
+        Of a classifier also how often it is right. Up to ``most`` held-out images and ``memory`` neighbours, evenly chosen.
         """
-        known, asked = (_spread(len(data), number) for data, number in ((self.data, memory), (held_out, most)))
+        known, asked = _evenly(len(self.data), memory), _evenly(len(held_out), most)
         representations = self.represent(self.pixels, known)
         queries = self.represent(Pixels(held_out, self.recipe.side), asked)
         if not bool(torch.isfinite(queries).all()):
             raise ValueError(f"Representations are not finite after step {self.step}; lower the learning rate.")
         labels, unit = held_out.labels[asked], nn.functional.normalize(queries, dim=1)
-        found = {
+        figures = {
             "knn": knn_accuracy(representations, self.data.labels[known], queries, labels),
             "effective_rank": effective_rank(queries),
             "spread": float(unit.std(0).mean()) * math.sqrt(unit.shape[1]),
         }
-        if isinstance(self.objective, Classifier):
-            found["accuracy"] = accuracy(self.objective.head, queries, labels)
-        return found
+        if (head := self.objective.classifier) is not None:
+            figures["accuracy"] = accuracy(head, queries, labels)
+        return figures
 
     def represent(self, pixels: Pixels, chosen: np.ndarray) -> Tensor:
-        """Representations ``[n, d]`` of plain images by their numbers."""
+        """Return the representations ``[n, d]`` of images by their numbers, without augmentation."""
         plain = plain_view(self.recipe)
         parts = []
         with evaluating(self.encoder), torch.no_grad():
@@ -310,7 +193,7 @@ class Training:
         return torch.cat(parts)
 
     def export(self, path: str | Path | None = None, *, half: bool = False) -> Path:
-        """Write the encoder for :func:`cocoax.load`, in half precision if asked."""
+        """Write the encoder for :func:`cocoax.load`, in half precision if asked; return the file."""
         weights = dict(self.encoder.state_dict())
         header: dict[str, Any] = {
             "architecture": self.recipe.architecture,
@@ -320,8 +203,8 @@ class Training:
             "std": self.recipe.augmentation.std,
             "recipe": self.recipe.plain(),
         }
-        if isinstance(self.objective, Classifier):
-            weights |= {f"head.{name}": tensor for name, tensor in self.objective.head.state_dict().items()}
+        if (head := self.objective.classifier) is not None:
+            weights |= {f"head.{name}": tensor for name, tensor in head.state_dict().items()}
             header["classes"] = self.data.classes
         if half:
             weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
@@ -341,13 +224,13 @@ class Training:
         self.step, self._losses = state["step"], state["losses"]
 
     def _made_from(self) -> dict[str, Any]:
-        """What a checkpoint must have in common with this training."""
+        """Return what a checkpoint must have in common with this training."""
         return {"recipe": self.recipe.plain(), "data": self.data.fingerprint}
 
     def _check_new(self) -> None:
-        """Raise if the folder holds what a training left, which one from the start would replace.
+        """Raise if the folder holds results of a training, which a training from the start would replace.
 
-        One line of the log is written before the first checkpoint.
+        One line of the log is not a result: it is written before the first checkpoint.
         """
         log, finished = self.folder / "log.jsonl", self.folder / "encoder.safetensors"
         if finished.exists() or (log.exists() and len(log.read_text(encoding="utf-8").splitlines()) > 1):
@@ -357,10 +240,9 @@ class Training:
             )
 
     def _save(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        part = self.checkpoint.with_suffix(".part")
-        torch.save(self._made_from() | self._state(), part)
-        os.replace(part, self.checkpoint)
+        # Into an open file, since torch would put the name of a path, here a random one, into what it writes.
+        with whole_file(self.checkpoint) as part, part.open("wb") as file:
+            torch.save(self._made_from() | self._state(), file)
 
     def _restore(self) -> None:
         ours = self._made_from()
@@ -394,34 +276,17 @@ class Pixels:
         self._resize = ImagePreprocess(resize=resize_of(side), crop=side)
 
     def __call__(self, chosen: np.ndarray) -> Tensor:
-        """The images of these numbers."""
+        """Return the images of these numbers."""
         if self.array is not None:
             return torch.from_numpy(self.array[chosen]).permute(0, 3, 1, 2)
         with ThreadPoolExecutor() as pool:
-            return torch.stack(list(pool.map(self._one, chosen)))
+            return torch.stack(list(pool.map(self._decoded, chosen)))
 
-    def _one(self, number: int) -> Tensor:
+    def _decoded(self, number: int) -> Tensor:
         return (self._resize(open_image(self.data.images[number])) * 255).round().to(torch.uint8)
 
 
-def learning_rate(recipe: Recipe, step: int, steps_per_epoch: int) -> float:
-    """The learning rate of a step."""
-    epoch = step / steps_per_epoch
-    if epoch < recipe.warmup:
-        return recipe.learning_rate * min((step + 1) / (recipe.warmup * steps_per_epoch), 1)
-    if recipe.schedule == "step":
-        return float(recipe.learning_rate * 0.1 ** (epoch // 10))
-    done = (epoch - recipe.warmup) / (recipe.epochs - recipe.warmup)
-    return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
-
-
-def plain_view(recipe: Recipe) -> Callable[[Tensor], Tensor]:
-    """From uint8 images to what the network takes when it is not trained: all of the image, normalised."""
-    mean, std = (torch.tensor(values)[:, None, None] for values in (recipe.augmentation.mean, recipe.augmentation.std))
-    return lambda images: (images.float() / 255 - mean) / std
-
-
-def _objective(recipe: Recipe, classes: int) -> SimClr | SimSiam | Classifier:
+def _objective(recipe: Recipe, classes: int) -> Objective:
     encoder = ARCHITECTURES[recipe.architecture]()
     with torch.no_grad(), evaluating(encoder):
         width = encoder(torch.zeros(1, 3, recipe.side, recipe.side)).shape[1]
@@ -442,6 +307,6 @@ def _optimizer(recipe: Recipe, module: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, rate, recipe.momentum, weight_decay=decay)
 
 
-def _spread(total: int, most: int) -> np.ndarray:
-    """Numbers of up to ``most`` images, evenly over all of them."""
+def _evenly(total: int, most: int) -> np.ndarray:
+    """Return the numbers of up to ``most`` of ``total`` images, evenly spaced."""
     return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(int))

@@ -21,7 +21,8 @@ from cocoax.data import LabelledImages
 from cocoax.encoders.load.resnet import CifarResNet, ResNet, cifar_resnet18
 from cocoax.encoders.load.torchvision import import_library
 from cocoax.storage import write_safetensors
-from cocoax.training.trainer import RECIPES, Pixels, Training
+from cocoax.training.recipes import RECIPES
+from cocoax.training.trainer import Pixels, Training
 from tests.conftest import images
 from tests.encoders.load.networks import NETWORKS, WIDTHS, check, linear, made, renamed, saved, small, state, under
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 import cocoax
 from cocoax.attribution import Method
 from cocoax.evaluation import chance_map, corpus_majority_probability, gini, randomised
-from cocoax.studies.explicand import Ask, Case, Judged, judge
+from cocoax.studies.judging import Case, Judged, Task, judge
 from cocoax.studies.study import four_targets
 from tests.conftest import SmallNet
 from tests.studies.tiny import HELD_OUT, TRAIN, small_encoder
@@ -29,9 +30,9 @@ def references(encoder: cocoax.Encoder, first: int) -> tuple[cocoax.Reference, c
     return corpus, encoder.reference(list(TRAIN.images[first + 4 : first + 9]), keep_samples=True)
 
 
-def main_asks(encoder: cocoax.Encoder) -> list[Ask]:
+def main_tasks(encoder: cocoax.Encoder) -> list[Task]:
     """As in the main study: two cases, eight targets in each."""
-    asks = []
+    tasks = []
     for class_case, first in (("same", 0), ("different", 9)):
         corpus, foil = references(encoder, first)
         assert encoder.head is not None
@@ -39,8 +40,8 @@ def main_asks(encoder: cocoax.Encoder) -> list[Ask]:
         case = Case({"class_case": class_case}, measures)
         for similarity in ("cosine", "dot"):
             for name, target in four_targets(corpus, foil, similarity).items():
-                asks.append(Ask(case, {"similarity": similarity, "target": name}, encoder, target))
-    return asks
+                tasks.append(Task(case, {"similarity": similarity, "target": name}, encoder, target))
+    return tasks
 
 
 def row_of(judged: Judged, **key: Any) -> int:
@@ -58,24 +59,24 @@ def check_curves(judged: Judged, place: int, evaluator: cocoax.Encoder, attribut
 
 def test_judge__equals_a_call_for_each_row() -> None:
     encoder = small_encoder()
-    asks = main_asks(encoder)
-    judged = judge(IMAGE, asks, METHODS, encoder, steps=STEPS, seed=SEED)
+    tasks = main_tasks(encoder)
+    judged = judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
     assert len(judged.rows) == 16 * 4 + 2 * 5
     assert judged.insertion.shape == judged.deletion.shape == (74, 2, STEPS + 1)
-    for ask in asks:
+    for task in tasks:
         for name, method in METHODS.items():
-            place = row_of(judged, **ask.case.key, **ask.key, method=name)
-            alone = method.explain(encoder, IMAGE, ask.target)
-            check_curves(judged, place, encoder, alone, ask.case)
+            place = row_of(judged, **task.case.key, **task.key, method=name)
+            alone = method.explain(encoder, IMAGE, task.target)
+            check_curves(judged, place, encoder, alone, task.case)
             assert judged.rows[place]["gini"] == pytest.approx(gini(alone), abs=1e-4)
 
 
 def test_judge__chance_levels_of_every_method() -> None:
     encoder = small_encoder()
-    asks = main_asks(encoder)
-    judged = judge(IMAGE, asks, METHODS, encoder, steps=STEPS, seed=SEED)
+    tasks = main_tasks(encoder)
+    judged = judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
     x = encoder.explicand(IMAGE).tensor
-    for case in {id(ask.case): ask.case for ask in asks}.values():
+    for case in {id(task.case): task.case for task in tasks}.values():
         for name, method in {"random": cocoax.RandomAttribution(), **METHODS}.items():
             label = name if name == "random" else f"chance of {name}"
             place = row_of(judged, **case.key, method=label)
@@ -84,11 +85,11 @@ def test_judge__chance_levels_of_every_method() -> None:
 
 def test_judge__each_distinct_image_is_encoded_once() -> None:
     encoder = small_encoder()
-    asks = main_asks(encoder)
+    tasks = main_tasks(encoder)
     net = encoder.module
     assert isinstance(net, SmallNet)
     before = net.inputs
-    judge(IMAGE, asks, METHODS, encoder, steps=STEPS, seed=SEED)
+    judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
     # Distinct targets: label-free is the same in both cases, so 7 for each similarity. Maps: those by four methods, and four
     # random ones (both path methods have the same chance level). Both estimators of RISE share one run. Explicand and
     # baseline are encoded once for each of three methods and for the curves.
@@ -107,8 +108,8 @@ def test_judge__another_encoder_is_explained_than_the_one_that_judges() -> None:
         "trained": (trained, cocoax.contrastive_corpus_similarity(corpus, foil)),
         "randomized": (other, cocoax.contrastive_corpus_similarity(*references(other, 0))),
     }
-    asks = [Ask(case, {"model": model}, encoder, target) for model, (encoder, target) in targets.items()]
-    judged = judge(IMAGE, asks, METHODS, trained, steps=STEPS, seed=SEED)
+    tasks = [Task(case, {"model": model}, encoder, target) for model, (encoder, target) in targets.items()]
+    judged = judge(IMAGE, tasks, METHODS, trained, steps=STEPS, seed=SEED)
     for model, (encoder, target) in targets.items():
         for name, method in METHODS.items():
             place = row_of(judged, model=model, method=name)
@@ -119,17 +120,46 @@ def test_judge__another_encoder_is_explained_than_the_one_that_judges() -> None:
 
 def test_judge__methods_that_differ_in_more_than_the_estimator_do_not_share_a_run() -> None:
     encoder = small_encoder()
-    asks = main_asks(encoder)[:1]
+    tasks = main_tasks(encoder)[:1]
     methods = {"a": cocoax.Rise(24, 3, seed=1), "b": cocoax.Rise(24, 3, seed=2), "c": cocoax.Rise(24, 3, keep=0.3, seed=1)}
-    judged = judge(IMAGE, asks, methods, encoder, steps=STEPS)
+    judged = judge(IMAGE, tasks, methods, encoder, steps=STEPS)
     for name, method in methods.items():
         place = row_of(judged, method=name)
-        check_curves(judged, place, encoder, method.explain(encoder, IMAGE, asks[0].target), asks[0].case)
+        check_curves(judged, place, encoder, method.explain(encoder, IMAGE, tasks[0].target), tasks[0].case)
 
 
 def test_judge__same_seed_same_result() -> None:
     encoder = small_encoder()
-    first, again = (judge(IMAGE, main_asks(encoder), METHODS, encoder, steps=STEPS, seed=SEED) for _ in range(2))
+    first, again = (judge(IMAGE, main_tasks(encoder), METHODS, encoder, steps=STEPS, seed=SEED) for _ in range(2))
     assert torch.equal(first.insertion, again.insertion)
     assert torch.equal(first.deletion, again.deletion)
     assert first.rows == again.rows
+
+
+@dataclass(frozen=True)
+class Read(cocoax.Occlusion):
+    """A method with an option that only changes how its run is read."""
+
+    factor: float = 1.0
+    reading: ClassVar[tuple[str, ...]] = ("factor",)
+
+    def estimate(self, masks: Any, scores: torch.Tensor, ends: torch.Tensor) -> Any:
+        return super().estimate(masks, scores * self.factor, ends * self.factor)
+
+
+def test_judge__methods_that_read_a_run_differently_share_it() -> None:
+    encoder = small_encoder()
+    tasks = main_tasks(encoder)[:1]
+    net = encoder.module
+    assert isinstance(net, SmallNet)
+    counts = []
+    both = {"a": Read(), "b": Read(factor=-1.0)}
+    for methods in (both, {"a": both["a"]}, both):
+        before = net.inputs
+        judge(IMAGE, tasks, methods, encoder, steps=1)  # curves of one step need no image but their ends
+        counts.append(net.inputs - before)
+    assert counts[1] == counts[2]
+    judged = judge(IMAGE, tasks, both, encoder, steps=STEPS)
+    for name, method in both.items():
+        place = row_of(judged, method=name)
+        check_curves(judged, place, encoder, method.explain(encoder, IMAGE, tasks[0].target), tasks[0].case)

@@ -1,0 +1,158 @@
+"""Localisation: does the heat of a map lie on the mask of a thing?
+
+- **found**: of all classes in the picture, the asked one has the highest mean heat;
+- **pointing game** (Zhang et al. 2018): the hottest pixel lies on the class, or within ``tolerance`` pixels of it;
+- **energy** (Wang et al. 2020): the share of the positive heat that lies on the class;
+- **IoU**: overlap of the class with the pixels above a threshold: the fixed one, a fraction of the map's peak, and the best
+  there is for this map and mask, an upper bound that no threshold chosen in advance reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import ndimage
+
+from cocoax.attribution import Attribution
+from cocoax.inputs.images import Box
+
+
+@dataclass(frozen=True)
+class MaskScores:
+    """How well a map lies on a class in a picture.
+
+    Attributes:
+        picture: the name of the picture.
+        name: of the class.
+        target: how the class was asked about.
+        found: whether it is the hottest class; ``None`` where the picture has no other class.
+        pointing: of the pointing game.
+        energy: the share of the positive heat on the class.
+        iou: at the fixed threshold.
+        best_iou: at the best threshold.
+        area: the share of the map that the class covers: what pointing and energy would be by chance.
+
+    """
+
+    picture: str
+    name: str
+    target: str
+    found: bool | None
+    pointing: float
+    energy: float
+    iou: float
+    best_iou: float
+    area: float
+
+
+def mask_scores(
+    attribution: Attribution,
+    masks: Mapping[str, np.ndarray],
+    name: str,
+    *,
+    picture: str = "",
+    target: str = "",
+    tolerance: float = 0.0,
+    fraction: float = 0.5,
+) -> MaskScores | None:
+    """Compare a map with the masks (of the picture's size) of all classes in it; ``None`` if it covers nothing of ``name``.
+
+    ``tolerance`` is that of the pointing game, in pixels of the picture; ``fraction`` is where the fixed threshold lies.
+    """
+    values = heat(attribution)
+    height, width = values.shape
+    seen = {key: seen_mask(mask, attribution.box, height, width) for key, mask in masks.items()}
+    own = seen[name]
+    if not own.any():
+        return None
+    means = {key: float(values[mask].mean()) for key, mask in seen.items() if mask.any()}
+    left, top, right, bottom = attribution.box
+    whole = masks[name].shape
+    pixel = (whole[0] * (bottom - top) / height, whole[1] * (right - left) / width)
+    return MaskScores(
+        picture=picture,
+        name=name,
+        target=target,
+        found=max(means, key=lambda key: means[key]) == name if len(means) > 1 else None,
+        pointing=pointing_game(values, own, tolerance, pixel),
+        energy=energy_inside(values, own),
+        iou=iou_at(values, own, fraction),
+        best_iou=best_iou(values, own),
+        area=float(own.mean()),
+    )
+
+
+def heat(attribution: Attribution) -> np.ndarray:
+    """Return the map relative to neutral, ``[H, W]``: positive where a pixel raises the score."""
+    shown: np.ndarray = attribution.values.double().numpy() - attribution.neutral
+    return shown
+
+
+def seen_mask(mask: np.ndarray, box: Box, height: int, width: int) -> np.ndarray:
+    """Return the mask of a picture at the centres of the pixels of a map ``[height, width]`` over ``box`` of that picture.
+
+    It is not set where the map's pixels lie outside of the picture (padding).
+    """
+    left, top, right, bottom = box
+    rows = np.floor((top + (bottom - top) * (np.arange(height) + 0.5) / height) * mask.shape[0]).astype(int)
+    columns = np.floor((left + (right - left) * (np.arange(width) + 0.5) / width) * mask.shape[1]).astype(int)
+    inside = ((rows >= 0) & (rows < mask.shape[0]))[:, None] & ((columns >= 0) & (columns < mask.shape[1]))[None]
+    rows, columns = rows.clip(0, mask.shape[0] - 1), columns.clip(0, mask.shape[1] - 1)
+    seen: np.ndarray = mask[np.ix_(rows, columns)].astype(bool) & inside
+    return seen
+
+
+def pointing_game(
+    values: np.ndarray, mask: np.ndarray, tolerance: float = 0.0, pixel: tuple[float, float] = (1.0, 1.0)
+) -> float:
+    """Return 1 if the highest value lies on the mask or within ``tolerance`` of it, else 0; of ties, the share that does.
+
+    ``pixel`` is the height and width of a value, in the units of the tolerance (Zhang et al. use 15 pixels of the picture).
+    """
+    _check(values, mask)
+    if tolerance < 0:
+        raise ValueError(f"The 'tolerance' parameter must be at least 0. Got {tolerance!r} instead.")
+    near = mask if tolerance == 0 else ndimage.distance_transform_edt(~mask, sampling=pixel) <= tolerance
+    return float(near[values == values.max()].mean())
+
+
+def energy_inside(values: np.ndarray, mask: np.ndarray) -> float:
+    """Return the share of the positive heat that lies on the mask; 0 for a map without positive heat."""
+    _check(values, mask)
+    positive = values.clip(min=0)
+    total = float(positive.sum())
+    return float(positive[mask].sum()) / total if total > 0 else 0.0
+
+
+def iou_at(values: np.ndarray, mask: np.ndarray, fraction: float = 0.5) -> float:
+    """Return the intersection over union of the mask and the pixels of at least ``fraction`` of the peak; 0 without heat."""
+    _check(values, mask)
+    if not 0 < fraction <= 1:
+        raise ValueError(f"The 'fraction' parameter must lie between 0 and 1. Got {fraction!r} instead.")
+    peak = float(values.max())
+    if not peak > 0:
+        return 0.0
+    hot = values >= fraction * peak
+    return float((hot & mask).sum() / (hot | mask).sum())
+
+
+def best_iou(values: np.ndarray, mask: np.ndarray) -> float:
+    """Return the highest intersection over union that any threshold reaches."""
+    _check(values, mask)
+    order = np.argsort(-values, axis=None, kind="stable")
+    ranked, inside = values.ravel()[order], mask.ravel()[order]
+    hits = np.cumsum(inside)
+    ious = hits / (np.arange(1, len(hits) + 1) + mask.sum() - hits)
+    last_of_ties = np.append(ranked[1:] != ranked[:-1], True)  # a threshold takes all equal values or none
+    return float(ious[last_of_ties].max())
+
+
+def _check(values: np.ndarray, mask: np.ndarray) -> None:
+    if values.shape != mask.shape or values.ndim != 2:
+        raise ValueError(
+            f"The map and its mask must have the same shape [H, W]. Got {values.shape} and {mask.shape} instead."
+        )
+    if mask.dtype != bool or not mask.any():
+        raise ValueError("The mask must be boolean and have at least one pixel set.")
