@@ -6,12 +6,24 @@ from typing import Any
 
 from cocoax.features.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise
 from cocoax.features.removals import Removal
+from cocoax.features.spectra import Silence, SpectralNoise
 from cocoax.features.tokens import AttentionMask, Deletion, MaskToken
 from cocoax.inputs import Inputs
 
-REMOVALS: dict[str, type[Removal]] = {
-    kind.__name__: kind for kind in (Blur, Constant, Mean, Noise, Fixed, Background, MaskToken, Deletion, AttentionMask)
-}
+KINDS: tuple[type[Removal], ...] = (
+    Blur,
+    Constant,
+    Mean,
+    Noise,
+    Fixed,
+    Background,
+    MaskToken,
+    Deletion,
+    AttentionMask,
+    Silence,
+    SpectralNoise,
+)
+REMOVALS = {kind.__name__: kind for kind in KINDS}
 
 
 def resolve(removal: Any, inputs: Inputs) -> Removal:

