@@ -100,6 +100,7 @@ class Captum(Method):
         for view, explicand in (differentiable(encoder, explicand) for explicand in explicands):
             game = Game(view, explicand, self.baseline, space=space)
             check_one_baseline(game, self)
+            scores = game.score(targets)
             maps = []
             for target in targets:
                 module = TargetModule(target, view, game.ends[0])
@@ -111,7 +112,7 @@ class Captum(Method):
             if len(explicand.shape) == 1 and issubclass(self.method, PerturbationAttribution):
                 raw = raw / _elements(explicand, "feature_mask" in _parameters(self.method.attribute))
             estimate = Estimate(explicand.per_feature(raw), raw=raw)
-            answers.append(attributions(origin, explicand, targets, game.score(targets), estimate))
+            answers.append(attributions(origin, explicand, targets, scores, estimate))
         return answers
 
     def _attribute(self, encoder: Encoder, module: nn.Module, explicand: Explicand, baseline: Tensor) -> Tensor:

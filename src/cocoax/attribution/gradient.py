@@ -83,6 +83,7 @@ class GradientMethod(Method):
         games = [Game(encoder, explicand, self.baseline, space=space) for explicand in explicands]
         for game in games:
             check_one_baseline(game, self)
+        scores = [game.score(targets) for game in games]
         encoder = games[0].encoder
         weights = self.weights()
         parts, mixture = shared_parts(targets)
@@ -105,10 +106,10 @@ class GradientMethod(Method):
                 origin,
                 game.explicand,
                 targets,
-                game.score(targets),
+                ends,
                 Estimate(game.explicand.per_feature(total.raw), total.standard_error(), raw=total.raw),
             )
-            for game, total in zip(games, sums, strict=True)
+            for game, ends, total in zip(games, scores, sums, strict=True)
         ]
 
 

@@ -25,7 +25,6 @@ from cocoax.features.game import score_ends, score_masked
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.progress import bar
-from cocoax.similarity import Cosine
 from cocoax.storage import read_safetensors, write_safetensors
 from cocoax.targets import Target
 
@@ -170,13 +169,6 @@ class Run:
         asked = check_targets(targets)
         for target in asked:
             target.check_space(self.space)
-        for number, end in enumerate(self.ends):
-            name = "baseline" if number else "explicand"
-            if not bool(end.any()) and any(isinstance(target.similarity, Cosine) for target in asked):
-                raise ValueError(
-                    f"The representation of the {name} is zero, so its cosine similarity is undefined; use another {name}, "
-                    "or similarity='dot'."
-                )
         ends = score_ends(asked, self.ends)
         estimate = self.method.estimate(self.masks, score_masked(asked, self.representations, self.ends), ends)
         origin = Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped)

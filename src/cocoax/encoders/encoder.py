@@ -241,8 +241,8 @@ class Encoder:
         return self.inputs.prepare(item)
 
     def explicand(self, item: Any) -> Explicand:
-        """Return one input made ready to be explained."""
-        return self.inputs.explicand(item)
+        """Return one input made ready to be explained, on the CPU."""
+        return self.inputs.explicand(item).at_rest()
 
     def collate(self, prepared: Sequence[Tensor] | Tensor) -> Any:
         """Return prepared inputs as one batch for the module, on its device."""

@@ -75,12 +75,12 @@ class Inputs(ABC):
 
     @abstractmethod
     def explicand(self, item: Any) -> Explicand:
-        """Return one input made ready to be explained."""
+        """Return one input made ready to be explained; an :class:`Explicand` as it is."""
 
     # --- what the module takes ------------------------------------------------------------------------------------------
 
     def collate(self, prepared: Sequence[Tensor] | Tensor, like: Tensor) -> Any:
-        """Return prepared inputs as one batch, on the device and in the precision of ``like``."""
+        """Return prepared inputs as one batch, on the device and in the precision of ``like``: a tensor or a dict of them."""
         batch = prepared if isinstance(prepared, Tensor) else torch.stack([tensor.detach() for tensor in prepared])
         return batch.to(like.device, like.dtype)
 
