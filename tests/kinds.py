@@ -59,7 +59,7 @@ class RecordingNet(nn.Module):
         self.batches: list[int] = []
 
     def forward(self, batch: Tensor) -> Tensor:
-        self.batches.append(len(batch))
+        self.batches = [*self.batches, len(batch)]  # stored anew: what is only read counts as a setting of the network
         return torch.tanh(batch.flatten(1) @ self.matrix) + 0.1
 
 

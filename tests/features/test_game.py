@@ -141,7 +141,7 @@ def test_encode__batch_size_counts_every_baseline(batch_size: int) -> None:
     encoder = recording_encoder()
     game = Game(encoder, encoder.explicand(recordings(1)[0]), Several(*range(5)))
     module: Any = encoder.module
-    module.batches.clear()
+    module.batches = []
     list(game.encode(BitMasks.draw(2 * CHANNELS, 0.5, 10, seed=0), 0, batch_size))
     assert max(module.batches) <= batch_size
 
@@ -150,7 +150,7 @@ def test_encode__memory_that_ran_out_is_remembered_within_a_list(monkeypatch: py
     class Limited(RecordingNet):
         def forward(self, batch: Tensor) -> Tensor:
             if len(batch) > 16:
-                self.batches.append(len(batch))
+                self.batches = [*self.batches, len(batch)]
                 raise MemoryError
             return super().forward(batch)
 

@@ -178,7 +178,7 @@ class _Sums:
         if self.explicand.members is not None:
             return self.explicand.per_feature(each.movedim(-1, 1))
         channels = each.shape[-1]  # a product is several times as fast as a mean over so few
-        return each.view(-1, channels) @ each.new_full((channels, 1), 1 / channels)
+        return each.reshape(-1, channels) @ each.new_full((channels, 1), 1 / channels)
 
     @property
     def raw(self) -> Tensor:
