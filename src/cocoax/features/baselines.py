@@ -150,13 +150,6 @@ class Fixed(Baseline):
     subject: ClassVar[str] = "The baseline image has"  # of the sentence about a wrong shape
     image: Tensor
 
-    @classmethod
-    def of(cls, prepared: list[Tensor]) -> Baseline:
-        """Return the baseline of inputs that a user gave in its place: one, or several rows of a table."""
-        if len(prepared) == 1:
-            return cls(prepared[0].detach().to("cpu", torch.float32))
-        return Background(torch.cat(prepared))
-
     def __call__(self, explicand: Tensor) -> Tensor:
         """The image, if it has the explicand's shape."""
         if self.image.shape != explicand.shape:

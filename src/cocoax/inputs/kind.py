@@ -120,8 +120,8 @@ class Inputs(ABC):
     # --- what removing a feature means ----------------------------------------------------------------------------------
 
     @property
-    def default_removal(self) -> str:
-        """The class name of the removal that is used unless another is asked for."""
+    def default_removal(self) -> str | Fitting[Any]:
+        """The removal that is used unless another is asked for, or its class name if it is one of ours."""
         return self.removals[0]
 
     @property
