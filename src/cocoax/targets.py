@@ -39,8 +39,8 @@ class Encodes(Protocol):
     def collate(self, prepared: Tensor) -> Any:
         """Return prepared inputs as one batch."""
 
-    def as_list(self, inputs: Any, one: bool = False) -> list[Any]:
-        """Return inputs as a list."""
+    def single(self, inputs: Any) -> Any:
+        """Return the only input there is."""
 
     def represent(self, inputs: Any) -> Tensor:
         """Return representations of inputs."""
@@ -191,7 +191,7 @@ class Target:
         self.check_space(encoder.space)
         own = None
         if self.needs_explicand and explicand is not None:
-            own = encoder.represent(encoder.as_list(explicand, one=True))[0]
+            own = encoder.represent([encoder.single(explicand)])[0]
         if self.needs_explicand:
             self._own(own)
         return TargetModule(self, encoder, own)

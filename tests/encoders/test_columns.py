@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,9 @@ def encoder(rows: Rows) -> TabularEncoder:
 
 def test_encoder__features_columns_is_a_tabular_encoder(rows: Rows, encoder: TabularEncoder) -> None:
     made: Any = cocoax.Encoder(rows, features="columns", columns=NAMES, background=TABLE)
-    assert made.inputs.columns == encoder.columns
-    assert torch.equal(made.inputs.background, encoder.background)
+    assert isinstance(made, TabularEncoder)
+    assert made.columns == encoder.columns
+    assert torch.equal(made.background, encoder.background)
     assert torch.equal(made.represent(TABLE), encoder.represent(TABLE))
     assert type(cocoax.Encoder(rows)) is cocoax.Encoder
     with pytest.raises(ValueError, match=r"'features' parameter must be 'pixels' or 'columns'; for texts .*Got 'words'"):
@@ -144,3 +146,21 @@ def test_background__bad_rows(rows: Rows) -> None:
         TabularEncoder(rows, columns=NAMES, background=[[1.0, 2.0, 3.0], [np.nan, 2.0, 3.0]])
     with pytest.raises(ValueError, match=r"background has 0 rows"):
         TabularEncoder(rows, columns=NAMES, background=np.zeros((0, 3)))
+
+
+def test_encoder__features_columns_takes_what_an_encoder_takes(rows: Rows) -> None:
+    head = nn.Identity()
+    made = cocoax.Encoder(rows, features="columns", columns=NAMES, head=head, classes=["no", "yes"], pooling="flatten")
+    assert (made.head, made.classes, made.pooling) == (head, ["no", "yes"], "flatten")
+
+
+def test_encoder__columns_or_their_names_missing(rows: Rows) -> None:
+    with pytest.raises(TypeError, match=r"An encoder of columns needs columns=, the name of each column"):
+        cocoax.Encoder(rows, features="columns")
+    with pytest.raises(TypeError, match=r"'columns' and 'background' are for rows of a table; add features='columns'"):
+        cocoax.Encoder(rows, columns=NAMES)
+
+
+def test_copy__keeps_the_kind(encoder: TabularEncoder) -> None:
+    assert type(copy.copy(encoder)) is TabularEncoder
+    assert type(encoder.with_module(Rows(), "other")) is TabularEncoder

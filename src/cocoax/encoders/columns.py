@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.encoder import Encoder, Options, name_of
 from cocoax.inputs import Rows
 
 
@@ -20,7 +20,8 @@ class TabularEncoder(Encoder):
         background: rows ``[n, m]`` that say what columns usually hold; removed columns are replaced by their mean, or see
             :class:`cocoax.Background`.
         preprocess: from a row ``[m]`` as given to the floats ``[m]`` that the module takes; also done to the background.
-        layer, head, name: as in :class:`cocoax.Encoder`.
+        layer: as in :class:`cocoax.Encoder`.
+        options: ``pooling``, ``head``, ``classes`` and ``name``, as in :class:`cocoax.Encoder`.
 
     """
 
@@ -35,12 +36,10 @@ class TabularEncoder(Encoder):
         columns: Sequence[str],
         background: Any = None,
         features: Literal["columns"] = "columns",
-        head: nn.Module | None = None,
-        name: str | None = None,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(
-            module, preprocess, layer, columns=columns, background=background, features=features, head=head, name=name
-        )
+        rows = Rows(columns, preprocess, background, name_of(module, options.get("name")))
+        super().__init__(module, layer=layer, inputs=rows, **options)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ class EmbeddedEncoder(Encoder):
 
 
 class Embeddings(Inputs):
-    """The embeddings ``[d, L]`` that stand for the tokens of one explicand; ``embed`` gives those of any token ids ``[L]``."""
+    """The embeddings ``[d, L]`` that stand for the tokens of one explicand; ``embed`` gives those of any token ids."""
 
     noun = Texts.noun
     hint = Texts.hint

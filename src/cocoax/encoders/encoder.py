@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from cocoax.encoders.forward import (
     ForwardError,
     Pooling,
     by_shape,
+    check_deterministic,
     is_out_of_memory,
     layer_named,
     locked,
@@ -25,11 +25,20 @@ from cocoax.encoders.forward import (
     run_module,
 )
 from cocoax.encoders.identity import WeightsDigest, describe, look, weights_digest_of
-from cocoax.encoders.stream import Streaming, stream_reference
-from cocoax.inputs import Explicand, Inputs, Pictures, Rows
+from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
+from cocoax.inputs import Explicand, Inputs, Pictures
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.storage import digest
+
+
+class Options(TypedDict, total=False):
+    """Options that encoders of every kind take; see :class:`Encoder`."""
+
+    pooling: Pooling
+    head: nn.Module | None
+    classes: Sequence[str] | None
+    name: str | None
 
 
 class Encoder:
@@ -57,6 +66,16 @@ class Encoder:
 
     """
 
+    def __new__(cls, *_arguments: Any, features: str = "pixels", **options: Any) -> Encoder:
+        """Return a :class:`cocoax.TabularEncoder` for ``features="columns"``."""
+        if cls is not Encoder or features != "columns" or options.get("inputs") is not None:
+            return super().__new__(cls)
+        if options.get("columns") is None:
+            raise TypeError("An encoder of columns needs columns=, the name of each column.")
+        from cocoax.encoders.columns import TabularEncoder
+
+        return super().__new__(TabularEncoder)
+
     def __init__(
         self,
         module: Callable[..., Any],
@@ -81,11 +100,14 @@ class Encoder:
         if classes is not None and (head is None or (outputs is not None and outputs != len(classes))):
             what = "there is no head" if head is None else f"the head has {outputs} outputs"
             raise ValueError(f"'classes' names {len(classes)} classes but {what}; pass one name for each output of the head.")
-        self.name: str = name or getattr(module, "__name__", None) or type(module).__name__
+        self.name = name_of(module, name)
+        pictures = columns is None and background is None and features == "pixels"
         if inputs is None:
-            inputs = _inputs(features, preprocess, columns, background, self.name)
-        elif preprocess is not None or columns is not None or background is not None:
-            raise ValueError("'inputs' says all about the inputs; leave out 'preprocess', 'columns' and 'background'.")
+            inputs = _pictures(preprocess, features, pictures)
+        elif not pictures or preprocess is not None:
+            raise ValueError(
+                "'inputs' says all about the inputs; leave out 'preprocess', 'columns', 'background' and 'features'."
+            )
         self.inputs = copy.copy(inputs)
         self.inputs.encoder = self.name
         self.module = module
@@ -158,6 +180,11 @@ class Encoder:
         """Where the module's parameters are."""
         return self._first_parameter().device
 
+    @property
+    def precision(self) -> torch.dtype:
+        """The precision of the module's parameters."""
+        return self._first_parameter().dtype
+
     def _first_parameter(self) -> Tensor:
         owner = self.owner
         if owner is not None:
@@ -183,6 +210,8 @@ class Encoder:
         # An encoder around a method of a module (``model.encode_image``) stays around that method.
         other.module = module if isinstance(self.module, nn.Module) else getattr(module, self.module.__name__)
         other.name = name
+        other.inputs = copy.copy(self.inputs)
+        other.inputs.encoder = name
         other._text = other._image_tower = None
         other._weights = weights_digest_of(other.module, name)
         other._submodule = other.layer_named(self.layer) if self.layer is not None else None
@@ -229,12 +258,16 @@ class Encoder:
         """Whether this is one input rather than many."""
         return self.inputs.is_one(inputs)
 
-    def as_list(self, inputs: Any, one: bool = False) -> list[Any]:
-        """Return inputs as a list; ``one`` demands a single input."""
-        items = list(self.inputs.each(inputs)[0])
-        if one and len(items) != 1:
+    def as_list(self, inputs: Any) -> list[Any]:
+        """Return one or many inputs as a list."""
+        return list(self.inputs.each(inputs)[0])
+
+    def single(self, inputs: Any) -> Any:
+        """Return the only input there is; raise if there are none, or several."""
+        items = self.as_list(inputs)
+        if len(items) != 1:
             raise ValueError(f"Expected one input, got {len(items)}.")
-        return items
+        return items[0]
 
     def prepare(self, item: Any) -> Tensor:
         """Return one input as the tensor that the module takes."""
@@ -297,21 +330,9 @@ class Encoder:
             self._most_at_once = half
             return torch.cat([self.encode(prepared[:half]), self.encode(prepared[half:])])
         if self._checked < min(len(output), 2):
-            self._check_deterministic(prepared[0], output[0])
+            check_deterministic(self, prepared[0], output[0])
             self._checked = min(len(output), 2)
         return output
-
-    def _check_deterministic(self, prepared: Tensor, before: Tensor) -> None:
-        """Encode one input again, alone: attribution is meaningless where that gives something else."""
-        with torch.no_grad():
-            again = self(self.collate([prepared])).to("cpu")[0]
-        low_precision = self._first_parameter().dtype in (torch.float16, torch.bfloat16)
-        allowed = (5e-2 if low_precision else 1e-3) * float(before.norm())
-        if float((again - before).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
-            raise ValueError(
-                f"The encoder {self.name!r} gave two representations of the same input: it is random even in eval mode "
-                "(dropout or noise that ignores it), or its output depends on the rest of the batch. Switch that off."
-            )
 
     def represent(self, inputs: Any, batch_size: int | None = None, *, progress: bool | None = None) -> Tensor:
         """Return representations ``[n, d]`` of any number of inputs: a batch tensor, a list, a folder or an iterator.
@@ -321,7 +342,7 @@ class Encoder:
         parts: list[Tensor] = []
         items, total = self.inputs.each(inputs)
         with bar(total, f"encoding with {self.name}", progress) as shown:
-            for indices, prepared in self.prepared_batches(enumerate(items), batch_size):
+            for indices, prepared in prepared_batches(self, enumerate(items), batch_size):
                 output = self.encode(prepared)
                 bad = (~torch.isfinite(output).all(1)).nonzero()[:, 0].tolist()
                 if bad:
@@ -331,31 +352,6 @@ class Encoder:
         if not parts:
             raise ValueError("There are 0 inputs; pass at least one.")
         return torch.cat(parts)
-
-    def prepared_batches(
-        self, numbered: Iterator[tuple[int, Any]], batch_size: int | None
-    ) -> Iterator[tuple[list[int], list[Tensor]]]:
-        """Return prepared inputs in batches, with their numbers."""
-        indices: list[int] = []
-        batch: list[Tensor] = []
-        for index, item in numbered:
-            batch.append(self.prepare_numbered(index, item))
-            indices.append(index)
-            if len(batch) >= self.batch_size(batch[0], batch_size):
-                yield indices, batch
-                indices, batch = [], []
-        if batch:
-            yield indices, batch
-
-    def prepare_numbered(self, index: int, item: Any) -> Tensor:
-        """Return one input prepared; an error says which input it was."""
-        try:
-            return self.prepare(item)
-        except (ValueError, TypeError, OSError, RuntimeError) as error:
-            kind = next((kind for kind in (FileNotFoundError, TypeError) if isinstance(error, kind)), ValueError)
-            words = kind is FileNotFoundError and self._text is not None and not Path(item).suffix
-            hint = " For words, use encoder.text.reference([...])." if words else ""
-            raise kind(f"Input {index}: {error}{hint}") from error
 
     def reference(
         self,
@@ -385,16 +381,17 @@ class Encoder:
         return stream_reference(self, inputs, name, Streaming(keep_samples, batch_size, on_error == "skip", cache, progress))
 
 
-def _inputs(features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str) -> Inputs:
-    """Return the kind of inputs that the options of :class:`Encoder` describe."""
-    if features == "columns":
-        if columns is None:
-            raise TypeError("An encoder of columns needs columns=, the name of each column.")
-        return Rows(columns, preprocess, background, name)
+def name_of(module: Callable[..., Any], name: str | None) -> str:
+    """Return the name of an encoder: the one it was given, or that of its module."""
+    return name or getattr(module, "__name__", None) or type(module).__name__
+
+
+def _pictures(preprocess: Callable[[Any], Tensor] | None, features: str, pictures: bool) -> Pictures:
+    """Return pictures as inputs; raise if other options than those of ``pictures`` were given."""
     if features != "pixels":
         raise ValueError(
             f"The 'features' parameter must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder. Got {features!r}."
         )
-    if columns is not None or background is not None:
+    if not pictures:
         raise TypeError("'columns' and 'background' are for rows of a table; add features='columns'.")
     return Pictures(preprocess)

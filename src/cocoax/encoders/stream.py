@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -72,6 +72,32 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
     return replace(merged, name=name, space=encoder.space, skipped=tuple(skipped))
 
 
+def prepared_batches(
+    encoder: Encoder, numbered: Iterable[tuple[int, Any]], batch_size: int | None
+) -> Iterator[tuple[list[int], list[Tensor]]]:
+    """Return prepared inputs in batches, with their numbers; an error says which input it was."""
+    indices: list[int] = []
+    batch: list[Tensor] = []
+    for index, item in numbered:
+        batch.append(_prepare_numbered(encoder, index, item))
+        indices.append(index)
+        if len(batch) >= encoder.batch_size(batch[0], batch_size):
+            yield indices, batch
+            indices, batch = [], []
+    if batch:
+        yield indices, batch
+
+
+def _prepare_numbered(encoder: Encoder, index: int, item: Any) -> Tensor:
+    try:
+        return encoder.prepare(item)
+    except (ValueError, TypeError, OSError, RuntimeError) as error:
+        kind = next((kind for kind in (FileNotFoundError, TypeError) if isinstance(error, kind)), ValueError)
+        words = kind is FileNotFoundError and hasattr(encoder, "text") and not Path(item).suffix
+        hint = " For words, use encoder.text.reference([...])." if words else ""
+        raise kind(f"Input {index}: {error}{hint}") from error
+
+
 def _light(encoder: Encoder, item: Any) -> Any:
     """Return an input that is cheap to hold: a path stays one until it must be read, the rest is prepared at once."""
     if isinstance(item, str | Path):
@@ -95,12 +121,12 @@ def _encode_chunk(
     def readable() -> Iterator[tuple[int, Any]]:
         for index, item in chunk:
             try:
-                yield index, encoder.prepare_numbered(index, item)
+                yield index, _prepare_numbered(encoder, index, item)
             except (ValueError, TypeError, OSError, RuntimeError) as error:
                 fail(index, error)
 
     kept: list[Tensor] = []
-    for indices, prepared in encoder.prepared_batches(readable(), batch_size):
+    for indices, prepared in prepared_batches(encoder, readable(), batch_size):
         try:
             output = encoder.encode(prepared)
         except (ValueError, TypeError, RuntimeError) as error:
