@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -26,19 +26,10 @@ from cocoax.encoders.forward import (
 )
 from cocoax.encoders.identity import WeightsDigest, describe, look, weights_digest_of
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
-from cocoax.inputs import Explicand, Inputs, Pictures
+from cocoax.inputs import Explicand, Inputs, Pictures, Rows
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.storage import digest
-
-
-class Options(TypedDict, total=False):
-    """Options that encoders of every kind take; see :class:`Encoder`."""
-
-    pooling: Pooling
-    head: nn.Module | None
-    classes: Sequence[str] | None
-    name: str | None
 
 
 class Encoder:
@@ -66,16 +57,6 @@ class Encoder:
 
     """
 
-    def __new__(cls, *_arguments: Any, features: str = "pixels", **options: Any) -> Encoder:
-        """Return a :class:`cocoax.TabularEncoder` for ``features="columns"``."""
-        if cls is not Encoder or features != "columns" or options.get("inputs") is not None:
-            return super().__new__(cls)
-        if options.get("columns") is None:
-            raise TypeError("An encoder of columns needs columns=, the name of each column.")
-        from cocoax.encoders.columns import TabularEncoder
-
-        return super().__new__(TabularEncoder)
-
     def __init__(
         self,
         module: Callable[..., Any],
@@ -101,10 +82,9 @@ class Encoder:
             what = "there is no head" if head is None else f"the head has {outputs} outputs"
             raise ValueError(f"'classes' names {len(classes)} classes but {what}; pass one name for each output of the head.")
         self.name = name_of(module, name)
-        pictures = columns is None and background is None and features == "pixels"
         if inputs is None:
-            inputs = _pictures(preprocess, features, pictures)
-        elif not pictures or preprocess is not None:
+            inputs = _inputs(features, preprocess, columns, background, self.name)
+        elif features != "pixels" or any(option is not None for option in (preprocess, columns, background)):
             raise ValueError(
                 "'inputs' says all about the inputs; leave out 'preprocess', 'columns', 'background' and 'features'."
             )
@@ -386,12 +366,16 @@ def name_of(module: Callable[..., Any], name: str | None) -> str:
     return name or getattr(module, "__name__", None) or type(module).__name__
 
 
-def _pictures(preprocess: Callable[[Any], Tensor] | None, features: str, pictures: bool) -> Pictures:
-    """Return pictures as inputs; raise if other options than those of ``pictures`` were given."""
+def _inputs(features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str) -> Inputs:
+    """Return the kind of inputs that the options of :class:`Encoder` describe."""
+    if features == "columns":
+        if columns is None:
+            raise TypeError("An encoder of columns needs columns=, the name of each column.")
+        return Rows(columns, preprocess, background, name)
     if features != "pixels":
         raise ValueError(
             f"The 'features' parameter must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder. Got {features!r}."
         )
-    if not pictures:
+    if columns is not None or background is not None:
         raise TypeError("'columns' and 'background' are for rows of a table; add features='columns'.")
     return Pictures(preprocess)
