@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -87,6 +88,28 @@ class Attribution:
     def offsets(self) -> tuple[tuple[int, int], ...] | None:
         """Where each feature begins and ends in the text: ``text[begin:end]`` is the feature."""
         return getattr(self.display, "offsets", None)
+
+    def numpy(self) -> np.ndarray:
+        """Return the values as an array."""
+        return self.values.numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values.numpy(), dtype=dtype, copy=True if copy is None else copy)
+
+    def to_dataframe(self, grid: int = 7) -> Any:
+        """Return a pandas data frame: one row per word, column or segment; of a picture one per cell of a grid.
+
+        Values are relative to ``neutral``; texts have ``begin`` and ``end``, cells their place as fractions of the picture.
+        """
+        from cocoax.attribution.exports import to_dataframe
+
+        return to_dataframe(self, grid)
+
+    def to_shap(self) -> Any:
+        """Return it as a ``shap.Explanation``, which SHAP's plots take (text, bar, waterfall, image)."""
+        from cocoax.attribution.exports import to_shap
+
+        return to_shap(self)
 
     def save(self, path: str | Path) -> Path:
         """Write it as safetensors with a JSON header; returns the path."""

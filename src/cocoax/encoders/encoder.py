@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cocoax.encoders.folding import can_be_folded, fold
+from cocoax.encoders.folding import can_be_folded, fold, gives, shallow_copy
 from cocoax.encoders.forward import (
     ForwardError,
     Pooling,
@@ -190,6 +190,10 @@ class Encoder:
         other._folded = None
         return other
 
+    def copied(self) -> Self:
+        """Return the same encoder around a copy of its module that shares the weights; hooks on one are not on the other."""
+        return self if self.owner is None else self._around(shallow_copy(self.owner))
+
     def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """Return the same encoder, faster on many inputs like these: batch normalisation is folded into convolutions.
 
@@ -207,21 +211,15 @@ class Encoder:
             batch = self.collate(torch.stack(list(examples)))
             if self._folded is None or self._folded[0] != key:
                 module = fold(owner, lambda draft: self.with_module(draft, self.name)(batch))
-                self._folded = key, None if module is None else self._around_folded(module)
+                self._folded = key, None if module is None else self._around(module)
             other = self._folded[1]
-            return other if other is not None and other._gives(batch, expected) else self
+            return other if other is not None and gives(lambda: other(batch), expected) else self
 
-    def _around_folded(self, module: nn.Module) -> Encoder:
+    def _around(self, module: nn.Module) -> Self:
+        """Return the encoder around a module that gives the same representations."""
         other = self.with_module(module, self.name)
         other._text, other._image_tower, other._weights = self._text, self._image_tower, self._weights
         return other
-
-    def _gives(self, batch: Any, expected: Tensor) -> bool:
-        try:
-            change = (self(batch).to(expected) - expected).norm(dim=1)
-        except Exception:  # whatever a module says that misses its norms
-            return False
-        return bool((change <= 1e-4 * expected.norm(dim=1)).all())
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
@@ -277,8 +275,10 @@ class Encoder:
     def encode(self, prepared: Sequence[Tensor] | Tensor) -> Tensor:
         """Return representations ``[n, d]`` of prepared inputs, as float32 on the CPU, without autograd state.
 
-        Memory running out halves the batch, now and from now on.
+        Memory running out halves the batch, now and from now on. What is not prepared yet goes to :meth:`represent`.
         """
+        if isinstance(prepared, str) or not all(isinstance(tensor, Tensor) for tensor in prepared):
+            return self.represent(prepared)
         if self.inputs.any_shape and not isinstance(prepared, Tensor) and len({tensor.shape for tensor in prepared}) > 1:
             return by_shape(prepared, self.encode)
         try:
