@@ -321,9 +321,13 @@ class TargetModule(nn.Module):
         self.register_buffer("explicand", explicand, persistent=False)
         self.training = False  # the flag of this wrapper alone: the encoder's own module is left as it is
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return scores ``[n]``, or ``[n, 1]``, of prepared inputs ``[n, C, H, W]``."""
-        scores = self.target.score(self.encoder(self.encoder.collate(inputs)), self.explicand)
+    def forward(self, inputs: Any) -> Tensor:
+        """Return scores ``[n]``, or ``[n, 1]``, of prepared inputs ``[n, C, H, W]``, or of inputs as users hold them."""
+        if isinstance(inputs, Tensor):
+            representations = self.encoder(self.encoder.collate(inputs))
+        else:  # texts, rows, pictures, as SHAP's explainers of those hand them over
+            representations = self.encoder.represent(list(inputs))
+        scores = self.target.score(representations, self.explicand)
         return scores[:, None] if self.column else scores
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def to_dataframe(attribution: Attribution, grid: int) -> Any:
     """Return a pandas data frame; see :meth:`cocoax.Attribution.to_dataframe`."""
     pandas = _library("pandas", "A data frame")
-    values = attribution.values.double() - attribution.neutral
+    values = attribution.values.double()
     errors = attribution.standard_error
     columns: dict[str, Any]
     if values.ndim == 1:
@@ -42,6 +42,7 @@ def to_dataframe(attribution: Attribution, grid: int) -> Any:
             "bottom": [top + (bottom - top) * (row + 1) / rows for row, _ in places],
         }
     columns["value"] = values.flatten().numpy()
+    columns["relative"] = columns["value"] - attribution.neutral
     if errors is not None:
         columns["standard_error"] = errors.double().flatten().numpy()
     return pandas.DataFrame(columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,7 +100,8 @@ class Attribution:
     def to_dataframe(self, grid: int = 7) -> Any:
         """Return a pandas data frame: one row per word, column or segment; of a picture one per cell of a grid.
 
-        Values are relative to ``neutral``; texts have ``begin`` and ``end``, cells their place as fractions of the picture.
+        ``relative`` is the value minus ``neutral``; texts have ``begin`` and ``end``, cells their place as fractions of the
+        picture.
         """
         from cocoax.attribution.exports import to_dataframe
 
@@ -143,14 +145,14 @@ class Attribution:
         return self.display.plot(self, ax, **options)
 
     def html(self, limit: float | None = None) -> str:
-        """Return it as an HTML fragment: a text with its words in colour, a sound with a player; notebooks show it."""
-        fragment = self.display.html(self, limit)
-        if fragment is None:
-            raise ValueError("Only the attribution of a text can be shown as one; draw others with .plot().")
-        return fragment
+        """Return it as an HTML fragment: a picture, a text with its words in colour, a sound with a player."""
+        return self.display.html(self, limit)
 
-    def _repr_html_(self) -> str | None:
-        return self.display.html(self)
+    def _repr_html_(self) -> str:
+        how = " ".join(str(self.metadata[key]) for key in ("method", "encoder") if key in self.metadata)
+        legend = "Red raises the score, blue lowers it; white makes no difference."
+        heading = f"<b>{html.escape(self.name)}</b>: score {self.score:+.3f}{f', by {html.escape(how)}' if how else ''}"
+        return f"<div><p>{heading}<br><small>{legend}</small></p>{self.html()}</div>"
 
 
 @dataclass(frozen=True)
