@@ -200,7 +200,11 @@ class Target:
         for reference, weight in self.weights.items():
             points = self._own(explicand) if reference is None else reference.points(self.similarity.name)
             points = points.to(representations)
-            rows = [self.similarity.pairwise(part, points).mean(1) for part in torch.split(representations, _ROWS_AT_ONCE)]
+            weights = None if reference is None or reference.weights is None else reference.weights.to(representations)
+            rows = []
+            for part in torch.split(representations, _ROWS_AT_ONCE):
+                similarities = self.similarity.pairwise(part, points)
+                rows.append((similarities if weights is None else similarities * weights).mean(1))
             total = total + weight * torch.cat(rows)
         return total
 

@@ -57,11 +57,11 @@ def embeddings_one_already_has(
     """FAISS, pandas, an embeddings API: an array, a mapped file, lists, a column of vectors; scikit-learn's weights."""
     np.save(folder / "embeddings.npy", embeddings)
     mapped = np.load(folder / "embeddings.npy", mmap_mode="r")
-    corpus = cocoax.Reference(embeddings)
+    corpus = cocoax.Reference.from_representations(embeddings)
     for rows in (mapped, embeddings.tolist(), frame["embedding"]):
-        assert_same(encoder, images[0], cocoax.Reference(rows), corpus)
-    first = cocoax.Reference(embeddings, weights=[1, 0, 0, 0, 0, 0])
-    assert_same(encoder, images[0], first, cocoax.Reference(embeddings[:1]))
+        assert_same(encoder, images[0], cocoax.Reference.from_representations(rows), corpus)
+    first = cocoax.Reference.from_representations(embeddings, weights=[1, 0, 0, 0, 0, 0])
+    assert_same(encoder, images[0], first, cocoax.Reference.from_representations(embeddings[:1]))
 
 
 @needs("datasets", "pyarrow")
@@ -72,7 +72,12 @@ def hugging_face_datasets(encoder: Any, images: Tensor, embeddings: np.ndarray) 
     rows = Dataset.from_dict({"image": images.numpy(), "embedding": embeddings}).with_format("torch")
     arrow = rows.with_format("arrow")[:]["embedding"]
     assert_same(encoder, images[0], encoder.reference(rows, key="image"), encoder.reference(images))
-    assert_same(encoder, images[0], cocoax.Reference(rows["embedding"]), cocoax.Reference(arrow))
+    assert_same(
+        encoder,
+        images[0],
+        cocoax.Reference.from_representations(rows["embedding"]),
+        cocoax.Reference.from_representations(arrow),
+    )
 
 
 def rows_by_label(encoder: Any, images: Tensor, labels: np.ndarray) -> None:
@@ -279,7 +284,7 @@ def dict_of_targets(photo_encoder: Any, photo: Image.Image, target: cocoax.Targe
 
 def class_of_the_head(model: Any, transform: Any, vit: Any, processor: Any, photo: Image.Image) -> None:
     """Captum: the number of a class; Hugging Face: its name in ``config.id2label``."""
-    number = cocoax.Rise(samples=20).explain(cocoax.Encoder(model, transform), photo, 2)
+    number = cocoax.Rise(samples=20).explain(cocoax.Encoder(model, transform), photo, lambda logits: logits[:, 2])
     assert number.score == pytest.approx(float(model(transform(photo)[None])[0, 2]), abs=1e-4)
     named = cocoax.Rise(samples=20).explain(cocoax.wrap(vit, processor), photo, "cat")
     logits = vit(**processor(photo, return_tensors="pt")).logits
@@ -305,7 +310,7 @@ def shap_gradient_and_deep(encoder: Any, images: Tensor, tensor_target: cocoax.T
     """SHAP: a module and a background, then ``shap_values``."""
     import shap
 
-    module = tensor_target.as_module(encoder)
+    module = tensor_target.as_module(encoder, column=True)  # SHAP wants a column of scores
     gradient = shap.GradientExplainer(module, images[:4]).shap_values(images[4:], nsamples=20)
     deep = shap.DeepExplainer(module, images[:4]).shap_values(images[4:], check_additivity=False)
     assert np.squeeze(gradient).shape == (2, 3, 32, 32)
@@ -328,7 +333,7 @@ def quantus_scores(encoder: Any, images: Tensor, tensor_target: cocoax.Target) -
     """Quantus: the model gives a row of scores for each input, of which ``y_batch`` chooses one."""
     from captum.attr import Saliency
 
-    module = tensor_target.as_module(encoder).eval()
+    module = tensor_target.as_module(encoder, column=True).eval()
     y_batch = torch.zeros(len(images), dtype=torch.long)
     maps = Saliency(module).attribute(images, target=y_batch)
     assert module(images).shape == (6, 1)

@@ -27,6 +27,7 @@ from cocoax.encoders.forward import (
 from cocoax.encoders.identity import WeightsDigest, describe, look, weights_digest_of
 from cocoax.encoders.stream import Streaming, stream_reference
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
+from cocoax.inputs.holding import each_input
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.storage import digest
@@ -319,7 +320,7 @@ class Encoder:
         A progress bar shows when it takes long; ``progress=False`` silences it.
         """
         parts: list[Tensor] = []
-        items, total = self.inputs.each(inputs)
+        items, total = each_input(inputs, self.inputs)
         with bar(total, f"encoding with {self.name}", progress) as shown:
             for indices, prepared in self.prepared_batches(enumerate(items), batch_size):
                 output = self.encode(prepared)
@@ -362,27 +363,32 @@ class Encoder:
         inputs: Any,
         *,
         name: str | None = None,
-        keep_samples: bool = False,
+        keep_samples: bool | None = None,
         batch_size: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         cache: bool = True,
         progress: bool | None = None,
+        key: str | None = None,
     ) -> Reference:
-        """Encode a corpus or a foil once: one input, a list, a folder or an iterator of any length.
+        """Encode a corpus or a foil once: one input, a list, a folder, a data loader or an iterator of any length.
 
         Args:
-            inputs: what to encode; streamed, never held in memory together.
+            inputs: what to encode; streamed, never held in memory together. Batches, ``(input, label)`` pairs, data sets too.
             name: what pictures call it; made up from the inputs if not given.
-            keep_samples: keep every representation, as kernel similarities need.
+            keep_samples: keep every representation, as kernels and selections need; by default up to 10 000.
             batch_size: inputs encoded at a time; automatic if not given.
             on_error: ``"raise"`` names the input that failed; ``"skip"`` leaves it out, goes on and reports.
             cache: keep what was encoded on disk, and look there first.
             progress: show a progress bar (``None``: when it takes long).
+            key: the entry to take where inputs come as dicts.
 
         """
         if on_error not in ("raise", "skip"):
             raise ValueError(f"The 'on_error' parameter must be 'raise' or 'skip'. Got {on_error!r} instead.")
-        return stream_reference(self, inputs, name, Streaming(keep_samples, batch_size, on_error == "skip", cache, progress))
+        how = Streaming(keep_samples, batch_size, on_error == "skip", cache, progress, key)
+        return stream_reference(self, inputs, name, how)
+            self, inputs, name, Streaming(keep_samples, batch_size, on_error == "skip", cache, progress, key)
+        )
 
 
 def _inputs(features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str) -> Inputs:
