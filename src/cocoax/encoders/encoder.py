@@ -387,8 +387,6 @@ class Encoder:
             raise ValueError(f"The 'on_error' parameter must be 'raise' or 'skip'. Got {on_error!r} instead.")
         how = Streaming(keep_samples, batch_size, on_error == "skip", cache, progress, key)
         return stream_reference(self, inputs, name, how)
-            self, inputs, name, Streaming(keep_samples, batch_size, on_error == "skip", cache, progress, key)
-        )
 
 
 def _inputs(features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str) -> Inputs:
