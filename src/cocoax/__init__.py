@@ -36,7 +36,9 @@ from cocoax.references import Reference, foil_size
 from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
 from cocoax.storage import cache_info, clear_cache
 from cocoax.targets import (
+    FunctionTarget,
     Target,
+    class_score,
     contrastive_corpus_similarity,
     contrastive_similarity,
     corpus_similarity,
@@ -67,7 +69,9 @@ __all__ = [
     "clear_cache",
     "foil_size",
     # targets γ
+    "FunctionTarget",
     "Target",
+    "class_score",
     "contrastive_corpus_similarity",
     "contrastive_similarity",
     "corpus_similarity",

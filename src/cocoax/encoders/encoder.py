@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cocoax.encoders.folding import can_be_folded, fold
+from cocoax.encoders.folding import can_be_folded, fold, gives, shallow_copy
 from cocoax.encoders.forward import (
     ForwardError,
     Pooling,
@@ -27,6 +27,7 @@ from cocoax.encoders.forward import (
 from cocoax.encoders.identity import WeightsDigest, describe, look, weights_digest_of
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
+from cocoax.inputs.holding import each_input
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.storage import digest
@@ -199,6 +200,10 @@ class Encoder:
         other._folded = None
         return other
 
+    def copied(self) -> Self:
+        """Return the same encoder around a copy of its module that shares the weights; hooks on one are not on the other."""
+        return self if self.owner is None else self._around(shallow_copy(self.owner))
+
     def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """Return the same encoder, faster on many inputs like these: batch normalisation is folded into convolutions.
 
@@ -216,21 +221,15 @@ class Encoder:
             batch = self.collate(torch.stack(list(examples)))
             if self._folded is None or self._folded[0] != key:
                 module = fold(owner, lambda draft: self.with_module(draft, self.name)(batch))
-                self._folded = key, None if module is None else self._around_folded(module)
+                self._folded = key, None if module is None else self._around(module)
             other = self._folded[1]
-            return other if other is not None and other._gives(batch, expected) else self
+            return other if other is not None and gives(lambda: other(batch), expected) else self
 
-    def _around_folded(self, module: nn.Module) -> Encoder:
+    def _around(self, module: nn.Module) -> Self:
+        """Return the encoder around a module that gives the same representations."""
         other = self.with_module(module, self.name)
         other._text, other._image_tower, other._weights = self._text, self._image_tower, self._weights
         return other
-
-    def _gives(self, batch: Any, expected: Tensor) -> bool:
-        try:
-            change = (self(batch).to(expected) - expected).norm(dim=1)
-        except Exception:  # whatever a module says that misses its norms
-            return False
-        return bool((change <= 1e-4 * expected.norm(dim=1)).all())
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
@@ -290,8 +289,10 @@ class Encoder:
     def encode(self, prepared: Sequence[Tensor] | Tensor) -> Tensor:
         """Return representations ``[n, d]`` of prepared inputs, as float32 on the CPU, without autograd state.
 
-        Memory running out halves the batch, now and from now on.
+        Memory running out halves the batch, now and from now on. What is not prepared yet goes to :meth:`represent`.
         """
+        if isinstance(prepared, str) or not all(isinstance(tensor, Tensor) for tensor in prepared):
+            return self.represent(prepared)
         if self.inputs.any_shape and not isinstance(prepared, Tensor) and len({tensor.shape for tensor in prepared}) > 1:
             return by_shape(prepared, self.encode)
         try:
@@ -320,7 +321,7 @@ class Encoder:
         A progress bar shows when it takes long; ``progress=False`` silences it.
         """
         parts: list[Tensor] = []
-        items, total = self.inputs.each(inputs)
+        items, total = each_input(inputs, self.inputs)
         with bar(total, f"encoding with {self.name}", progress) as shown:
             for indices, prepared in prepared_batches(self, enumerate(items), batch_size):
                 output = self.encode(prepared)
@@ -338,27 +339,30 @@ class Encoder:
         inputs: Any,
         *,
         name: str | None = None,
-        keep_samples: bool = False,
+        keep_samples: bool | None = None,
         batch_size: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         cache: bool = True,
         progress: bool | None = None,
+        key: str | None = None,
     ) -> Reference:
-        """Encode a corpus or a foil once: one input, a list, a folder or an iterator of any length.
+        """Encode a corpus or a foil once: one input, a list, a folder, a data loader or an iterator of any length.
 
         Args:
-            inputs: what to encode; streamed, never held in memory together.
+            inputs: what to encode; streamed, never held in memory together. Batches, ``(input, label)`` pairs, data sets too.
             name: what pictures call it; made up from the inputs if not given.
-            keep_samples: keep every representation, as kernel similarities need.
+            keep_samples: keep every representation, as kernels and selections need; by default up to 10 000.
             batch_size: inputs encoded at a time; automatic if not given.
             on_error: ``"raise"`` names the input that failed; ``"skip"`` leaves it out, goes on and reports.
             cache: keep what was encoded on disk, and look there first.
             progress: show a progress bar (``None``: when it takes long).
+            key: the entry to take where inputs come as dicts.
 
         """
         if on_error not in ("raise", "skip"):
             raise ValueError(f"The 'on_error' parameter must be 'raise' or 'skip'. Got {on_error!r} instead.")
-        return stream_reference(self, inputs, name, Streaming(keep_samples, batch_size, on_error == "skip", cache, progress))
+        how = Streaming(keep_samples, batch_size, on_error == "skip", cache, progress, key)
+        return stream_reference(self, inputs, name, how)
 
 
 def name_of(module: Callable[..., Any], name: str | None) -> str:
