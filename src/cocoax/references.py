@@ -84,20 +84,17 @@ class Reference:
     def mean_features(self, similarity: LinearSimilarity) -> Tensor:
         """The mean feature vector ``[d]`` for a linear similarity: mean of unit vectors (cosine) or of raw ones (dot)."""
         if similarity.summary is None:
-            return similarity.features(self._kept("a similarity of your own").double()).mean(0)
+            return similarity.features(self.points(similarity.name).double()).mean(0)
         return {"mean": self.mean, "mean_unit": self.mean_unit}[similarity.summary]
 
-    def _kept(self, purpose: str) -> Tensor:
+    def points(self, similarity_name: str) -> Tensor:
+        """Return the samples ``[n, d]`` for a similarity that needs them; raise if they were not kept."""
         if self.samples is None:
             raise ValueError(
-                f"Reference {self.name!r} keeps only means, but {purpose} compares with every sample; "
+                f"Reference {self.name!r} keeps only means, but the {similarity_name} similarity compares with every sample; "
                 "encode it again with keep_samples=True."
             )
         return self.samples
-
-    def points(self, similarity_name: str) -> Tensor:
-        """The samples ``[n, d]`` for a kernel similarity; an error says what to do if they were not kept."""
-        return self._kept(f"the {similarity_name} similarity")
 
     def merge(self, *others: Reference, name: str | None = None) -> Reference:
         """The reference of all inputs together; every part weighs as many inputs as it has."""

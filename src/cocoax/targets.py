@@ -12,6 +12,7 @@ RELAX), is known only when an explicand is explained; until then it stands as a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -19,9 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.references import Reference, check_same_space
-from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-
-_ROWS_AT_ONCE = 4096  # kernel matrices are built for this many representations at a time
+from cocoax.similarity import Compared, LinearSimilarity, Similarity, get_similarity
 
 
 class Encodes(Protocol):
@@ -64,7 +63,7 @@ class Target:
         self.weights: Mapping[Reference | None, float] = MappingProxyType(kept or dict(weights))
         self._name = name
         check_same_space(self.references)
-        if not isinstance(self.similarity, LinearSimilarity):
+        if self.similarity.needs_samples:
             for reference in self.references:
                 reference.points(self.similarity.name)  # fail now rather than after the encoder has run
 
@@ -153,35 +152,19 @@ class Target:
 
     def direction(self, explicand: Tensor | None = None) -> Tensor:
         """The contrastive direction ``[d]``: for a linear similarity, γ(z) is φ(z) times this vector."""
-        if not isinstance(self.similarity, LinearSimilarity):
-            raise ValueError(f"A {self.similarity.name} target is a weighted set of points, not one direction.")
-        parts = [
-            weight
-            * (
-                self.similarity.features(self._own(explicand).double())[0]
-                if reference is None
-                else reference.mean_features(self.similarity)
-            )
-            for reference, weight in self.weights.items()
-        ]
-        return torch.stack(parts).sum(0)
+        return self.similarity.direction(self.weighted(explicand))
 
-    def _own(self, explicand: Tensor | None) -> Tensor:
+    def weighted(self, explicand: Tensor | None = None) -> list[tuple[float, Compared]]:
+        """Return its weights, and what they belong to; ``explicand`` takes the place of the placeholder."""
+        return [(weight, self._own(explicand) if key is None else key) for key, weight in self.weights.items()]
+
+    def _own(self, explicand: Tensor | None) -> _Itself:
         if explicand is None:
             raise ValueError(
                 f"The target {self.name!r} compares with the explicand; pass explicand= (its representation here, the "
                 "input itself for as_module), or explain it with an attribution method, which knows its explicand."
             )
-        return explicand.detach().reshape(1, -1)
-
-    def _kernel_score(self, representations: Tensor, explicand: Tensor | None) -> Tensor:
-        total = torch.zeros(len(representations), dtype=representations.dtype, device=representations.device)
-        for reference, weight in self.weights.items():
-            points = self._own(explicand) if reference is None else reference.points(self.similarity.name)
-            points = points.to(representations)
-            rows = [self.similarity.pairwise(part, points).mean(1) for part in torch.split(representations, _ROWS_AT_ONCE)]
-            total = total + weight * torch.cat(rows)
-        return total
+        return _Itself(explicand.detach().reshape(1, -1))
 
     def as_module(self, encoder: Encodes, explicand: object | None = None) -> nn.Module:
         """The target as an ``nn.Module`` from prepared inputs to ``[batch]``, for Captum, Quantus, SHAP and the like.
@@ -195,6 +178,19 @@ class Target:
         if self.needs_explicand:
             self._own(own)
         return TargetModule(self, encoder, own)
+
+
+@dataclass(frozen=True, eq=False)
+class _Itself:
+    """The explicand's own representation ``[1, d]``, to be compared with."""
+
+    representation: Tensor
+
+    def points(self, similarity_name: str) -> Tensor:
+        return self.representation
+
+    def mean_features(self, similarity: LinearSimilarity) -> Tensor:
+        return similarity.features(self.representation.double())[0]
 
 
 class TargetModule(nn.Module):
@@ -224,16 +220,14 @@ def score_all(targets: Sequence[Target], representations: Tensor, explicand: Ten
             f"The explicand has {explicand.numel()} dimensions but the representations {representations.shape[1]}."
         )
     columns: dict[int, Tensor] = {}
-    linear: dict[LinearSimilarity, list[int]] = {}
-    for index, target in enumerate(targets):
+    similarities: list[Similarity] = []  # not a dict: a similarity of a user's own may have no hash
+    for target in targets:
         target.check_space(None, representations.shape[1])
-        if isinstance(target.similarity, LinearSimilarity):
-            linear.setdefault(target.similarity, []).append(index)
-        else:
-            columns[index] = target._kernel_score(representations, explicand)
-    for similarity, indices in linear.items():
-        directions = torch.stack([targets[index].direction(explicand) for index in indices], dim=1)
-        scores = similarity.project(representations, directions.to(representations))
+        if target.similarity not in similarities:
+            similarities.append(target.similarity)
+    for similarity in similarities:
+        indices = [index for index, target in enumerate(targets) if target.similarity == similarity]
+        scores = similarity.scores(representations, [targets[index].weighted(explicand) for index in indices])
         columns.update(zip(indices, scores.unbind(1), strict=True))
     return torch.stack([columns[index] for index in range(len(targets))], dim=1)
 
