@@ -28,6 +28,7 @@ from cocoax import (
 from cocoax.similarity import Cosine, Dot, Laplacian, LinearSimilarity, Polynomial, Rbf, Similarity
 from cocoax.targets import score_all
 from tests.conftest import SmallNet, images
+from tests.similarities import Signs
 
 property_test = settings(
     max_examples=20, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -687,3 +688,13 @@ def test_as_module__of_a_callable(net: SmallNet) -> None:
     found = captum.attr.Saliency(target.as_module(encoder)).attribute(inputs, abs=False)
     (expected,) = torch.autograd.grad(target.score(net(inputs)).sum(), inputs)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_linear__similarity_of_your_own_needs_samples_at_once() -> None:
+    few = Reference.from_representations(draw(0, 4, 3), name="few", keep_samples=False)
+    with pytest.raises(ValueError, match=r"Reference 'few' keeps only means, but the signs similarity compares with every"):
+        cocoax.similarity_to(few, Signs())
+    kept = Reference.from_representations(draw(0, 4, 3), name="kept")
+    z = draw(1, 5, 3)
+    expected = (torch.tanh(3 * z) @ torch.tanh(3 * draw(0, 4, 3)).T).mean(1)
+    torch.testing.assert_close(cocoax.similarity_to(kept, Signs()).score(z), expected)

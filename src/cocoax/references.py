@@ -102,7 +102,7 @@ class Reference:
 
     def __getitem__(self, which: Any) -> Reference:
         """Return the reference of some of its samples: a mask, numbers or a slice."""
-        samples = self._kept("a selection")
+        samples = self.kept("a selection")
         if isinstance(which, int):
             which = [which]
         chosen = which if isinstance(which, slice) else torch.as_tensor(np.asarray(which))
@@ -128,7 +128,7 @@ class Reference:
         "Rather than the 50 closest others" is a harder question than "rather than anything".
         """
         check_same_space([self, pool])
-        samples = pool._kept("nearest()")
+        samples = pool.kept("nearest()")
         if not 1 <= count <= len(samples):
             raise ValueError(f"The 'count' parameter must lie between 1 and {len(samples)}, the pool's size. Got {count}.")
         scores = Cosine().features(samples.double()) @ self.mean_unit
@@ -145,22 +145,24 @@ class Reference:
         return len(self.mean)
 
     def mean_features(self, similarity: LinearSimilarity) -> Tensor:
-        """The mean feature vector ``[d]`` for a linear similarity: mean of unit vectors (cosine) or of raw ones (dot)."""
-        if similarity.summary is None:
-            return similarity.features(self._kept("a similarity of your own").double()).mean(0)
-        return {"mean": self.mean, "mean_unit": self.mean_unit}[similarity.summary]
+        """Return the mean feature vector ``[d]`` for a linear similarity: of unit vectors (cosine) or of raw ones (dot)."""
+        if similarity.summary is not None:
+            return {"mean": self.mean, "mean_unit": self.mean_unit}[similarity.summary]
+        features = similarity.features(self.points(similarity.name).double())
+        return features.mean(0) if self.weights is None else (self.weights.double()[:, None] * features).mean(0)
 
-    def _kept(self, purpose: str) -> Tensor:
+    def points(self, similarity_name: str) -> Tensor:
+        """Return the samples ``[n, d]`` for a similarity that needs them; raise if they were not kept."""
+        return self.kept(f"the {similarity_name} similarity")
+
+    def kept(self, purpose: str) -> Tensor:
+        """Return the samples ``[n, d]``; raise, saying what they are for, if they were not kept."""
         if self.samples is None:
             raise ValueError(
                 f"Reference {self.name!r} keeps only means, but {purpose} compares with every sample; "
                 "encode it again with keep_samples=True."
             )
         return self.samples
-
-    def points(self, similarity_name: str) -> Tensor:
-        """The samples ``[n, d]`` for a kernel similarity; an error says what to do if they were not kept."""
-        return self._kept(f"the {similarity_name} similarity")
 
     def merge(self, *others: Reference, name: str | None = None) -> Reference:
         """The reference of all inputs together; every part weighs as many inputs as it has."""

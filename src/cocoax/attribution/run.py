@@ -17,11 +17,12 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from cocoax.attribution.method import Askable, as_asked, check_targets
-from cocoax.attribution.plain import from_plain, to_plain
+from cocoax.attribution.plain import from_plain, to_plain, type_name
 from cocoax.attribution.result import Attribution, Origin, attributions
 from cocoax.encoders import Encoder
 from cocoax.features import REMOVALS, Game, Masks
 from cocoax.features.game import score_ends, score_masked
+from cocoax.features.removals import Forgotten
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.progress import bar
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from cocoax.attribution.removal import RemovalMethod
 
 # Classes that saved runs are made of, by what files call them; every removal method adds itself.
-IN_FILES: dict[str, type] = dict(REMOVALS)
+IN_FILES: dict[str, type] = {**REMOVALS, "Forgotten": Forgotten}
 
 
 class Interrupted(KeyboardInterrupt):
@@ -181,8 +182,11 @@ class Run:
         """Write it as safetensors; returns the path."""
         options: dict[str, Tensor] = {}
         shown, display = save_display(self.explicand.display)
+        removal = self.method.baseline
         header = {
             "method": to_plain(self.method, options),
+            "removal": type_name(type(removal)),
+            "blends": removal.blends,
             "display": display,
             "encoder": self.encoder,
             "space": self.space,
@@ -204,12 +208,12 @@ class Run:
     def load(cls, path: str | Path) -> Self:
         """Read a run written by :meth:`save`; it answers targets and can be extended."""
         tensors, header = read_safetensors(path, "run")
+        explicand = Explicand(tensors["explicand"], load_display(tensors, header.get("display")), tensors.get("members"))
         plain = dict(header["method"])
-        known = isinstance(plain["baseline"], dict) and plain["baseline"]["type"] in IN_FILES
-        if not known:  # a class of the user's own: its pixels are all that is needed
-            plain["baseline"] = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
+        if header["removal"] not in IN_FILES:  # a class of the user's own: of a blend, its pixels are all that is needed
+            pixels = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
+            plain["baseline"] = pixels if header["blends"] else {"type": "Forgotten", "name": header["removal"]}
         method: RemovalMethod = from_plain(plain, tensors, IN_FILES)
-        explicand = Explicand(tensors["explicand"], load_display(tensors, header["display"]), tensors.get("members"))
         compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
         return cls(
             method=method,
