@@ -19,7 +19,7 @@ from torch import Tensor
 import cocoax
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.run import Interrupted, Run
-from cocoax.features import GridMasks
+from cocoax.features import GridMasks, Removal
 from tests.conftest import SmallNet, images
 
 METHODS = {
@@ -421,6 +421,36 @@ def test_save__baseline_of_your_own(
 
     assert_identical(loaded.explain(target), before)
     assert len(loaded.extend(encoder, 5)) == 25
+
+
+@dataclass(frozen=True)
+class Zeroed(Removal):
+    """Removed pixels are zero, and the rest is as much brighter: no blend."""
+
+    power: float = 1.0
+
+    def emptied(self, explicand: cocoax.Explicand) -> Tensor:
+        return torch.zeros_like(explicand.tensor)
+
+    def masked(self, explicand: cocoax.Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
+        return explicand.tensor * kept[:, None] / kept.mean((1, 2))[:, None, None, None].clamp(min=0.1) ** self.power
+
+
+def test_save__removal_of_your_own_that_does_not_blend(
+    encoder: cocoax.Encoder, target: cocoax.Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = cocoax.Rise(samples=20, grid=4, baseline=Zeroed(0.5)).run(encoder, images(1)[0])
+    path = run.save(tmp_path / "run.safetensors")
+
+    longer = cocoax.Run.load(path).extend(encoder, 10)
+
+    assert longer.method.baseline == Zeroed(0.5)
+    expected = cocoax.Rise(samples=30, grid=4, baseline=Zeroed(0.5)).run(encoder, images(1)[0])
+    torch.testing.assert_close(longer.representations, expected.representations, rtol=0, atol=1e-6)
+    # Where its module is not imported nobody knows what it does; to blend in its place would be wrong.
+    monkeypatch.setattr(Removal, "defined", [kind for kind in Removal.defined if kind is not Zeroed])
+    with pytest.raises(ValueError, match=r"removes features by .*Zeroed, which is not known"):
+        cocoax.Run.load(path)
 
 
 def test_save__explicand_is_kept_for_drawing(net: SmallNet, tmp_path: Path) -> None:

@@ -155,9 +155,10 @@ class Captum(Method):
 
 def _feature_mask(explicand: Explicand, grid: int | tuple[int, int]) -> Tensor:
     """Which elements are removed together: cells of a grid, the tokens of a word, a column."""
-    if explicand.members is not None:
+    members = explicand.members
+    if members is not None:
         # Special tokens are the same in the baseline; to which feature they are counted makes no difference.
-        return explicand.members.clamp(min=0)[None, None]
+        return members.clamp(min=0).view(*[1] * (explicand.tensor.ndim + 1 - members.ndim), *members.shape)
     if len(explicand.shape) == 1:
         return torch.arange(explicand.shape[0])[None, None]
     height, width = explicand.shape
@@ -166,12 +167,13 @@ def _feature_mask(explicand: Explicand, grid: int | tuple[int, int]) -> Tensor:
 
 def _elements(explicand: Explicand, by_feature: bool) -> Tensor:
     """How many elements were removed together with each; all of them show the value of the whole, which is summed later."""
-    embedding = torch.tensor(len(explicand.tensor))
-    if not by_feature or explicand.members is None:
-        return embedding
-    mask = _feature_mask(explicand, 1)[0, 0]
-    own = explicand.members >= 0
-    return embedding * torch.bincount(mask[own])[mask]
+    members = explicand.members
+    if members is None:
+        return torch.tensor(1)  # the mean over channels is taken later, not their sum
+    if not by_feature:
+        return torch.tensor(len(explicand.tensor))
+    together = torch.bincount(members[members >= 0]) * (explicand.tensor.numel() // members.numel())
+    return together[members.clamp(min=0)]
 
 
 def _find(method: str | type) -> Any:

@@ -17,10 +17,10 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from cocoax.attribution.method import check_targets
-from cocoax.attribution.plain import from_plain, to_plain
+from cocoax.attribution.plain import from_plain, to_plain, type_name
 from cocoax.attribution.result import Attribution, Origin, attributions
 from cocoax.encoders import Encoder
-from cocoax.features import REMOVALS, Game, Masks
+from cocoax.features import Game, Masks, Removal
 from cocoax.features.game import score_ends, score_masked
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
@@ -32,8 +32,8 @@ from cocoax.targets import Target
 if TYPE_CHECKING:
     from cocoax.attribution.removal import RemovalMethod
 
-# Classes that saved runs are made of, by what files call them; every removal method adds itself.
-IN_FILES: dict[str, type] = dict(REMOVALS)
+# Methods that saved runs are made by, by what files call them; every removal method adds itself.
+IN_FILES: dict[str, type] = {}
 
 
 class Interrupted(KeyboardInterrupt):
@@ -189,6 +189,7 @@ class Run:
         shown, display = save_display(self.explicand.display)
         header = {
             "method": to_plain(self.method, options),
+            "blends": self.method.baseline.blends,
             "display": display,
             "encoder": self.encoder,
             "space": self.space,
@@ -211,10 +212,16 @@ class Run:
         """Read a run written by :meth:`save`; it answers targets and can be extended."""
         tensors, header = read_safetensors(path, "run")
         plain = dict(header["method"])
-        known = isinstance(plain["baseline"], dict) and plain["baseline"]["type"] in IN_FILES
-        if not known:  # a class of the user's own: its pixels are all that is needed
-            plain["baseline"] = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
-        method: RemovalMethod = from_plain(plain, tensors, IN_FILES)
+        known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
+        how = plain["baseline"]
+        if not (isinstance(how, dict) and how["type"] in known):
+            if not header["blends"]:
+                raise ValueError(
+                    f"The run removes features by {how['type'] if isinstance(how, dict) else how}, which is not known here; "
+                    "import the module that defines it (a frozen dataclass, so that its options are in the file)."
+                )
+            plain["baseline"] = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}  # all that a blend needs
+        method: RemovalMethod = from_plain(plain, tensors, known)
         explicand = Explicand(tensors["explicand"], load_display(tensors, header["display"]), tensors.get("members"))
         compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
         return cls(

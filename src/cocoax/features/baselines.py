@@ -19,6 +19,8 @@ from cocoax.seeding import stream
 class Baseline(Removal):
     """Gives the input whose elements stand for "nothing here"; masked inputs are blends of it and the explicand."""
 
+    blends = True
+
     @abstractmethod
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the baseline ``[C, H, W]`` of an explicand ``[C, H, W]``, or several ``[K, C, H, W]``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cocoax.features.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise
+from cocoax.features.baselines import Background, Blur, Constant, Fixed, Mean, Noise
 from cocoax.features.removals import Removal
 from cocoax.features.spectra import Silence, SpectralNoise
 from cocoax.features.tokens import AttentionMask, Deletion, MaskToken
@@ -32,7 +32,7 @@ def resolve(removal: Any, inputs: Inputs) -> Removal:
     That is a removal; a string that the kind knows; an input that is put in place; or None for the kind's default.
     """
     if removal is None:
-        return inputs.fit(REMOVALS[inputs.default_removal].default(inputs))
+        return inputs.fit(_registered(inputs.default_removal, inputs).default(inputs))
     if isinstance(removal, str):
         removal = _named(removal, inputs)
     if isinstance(removal, Removal):
@@ -43,10 +43,20 @@ def resolve(removal: Any, inputs: Inputs) -> Removal:
     return inputs.fit(Fixed.of([inputs.prepare(item) for item in inputs.each(removal)[0]]))
 
 
+def _registered(name: str, inputs: Inputs) -> type[Removal]:
+    """Return the removal of this class name, which a kind of input lists; raise if there is none."""
+    if name not in REMOVALS:
+        raise ValueError(
+            f"{type(inputs).__name__} lists the removal {name!r}, which is not in cocoax.features.REMOVALS; known are "
+            f"{', '.join(REMOVALS)}. Put it there."
+        )
+    return REMOVALS[name]
+
+
 def _named(name: str, inputs: Inputs) -> Removal | str:
     """Return the removal that a string stands for; one that stands for none may be the path of an input."""
     if name in inputs.removal_names:
-        kinds = (REMOVALS[kind] for kind in inputs.removals)
+        kinds = (_registered(kind, inputs) for kind in inputs.removals)
         return next(kind.default(inputs) for kind in kinds if name in (kind.called, kind.__name__.lower()))
     if inputs.removal_names:
         raise ValueError(f"{inputs.advice} Got {name!r} instead.")
@@ -59,9 +69,7 @@ def _named(name: str, inputs: Inputs) -> Removal | str:
 def _check_suits(removal: Removal, inputs: Inputs) -> None:
     """Raise if a removal makes no sense for a kind of input; users' own are trusted, but blends need numbers."""
     name = type(removal).__name__
-    if REMOVALS.get(name) is type(removal):
-        suits = name in inputs.removals
-    else:
-        suits = inputs.continuous or not isinstance(removal, Baseline)
+    ours = REMOVALS.get(name) is type(removal)
+    suits = name in inputs.removals if ours else inputs.continuous or not removal.blends
     if not suits:
         raise ValueError(f"{name} is for {removal.made_for}. {inputs.advice}")

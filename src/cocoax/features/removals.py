@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
@@ -22,11 +22,19 @@ class Removal(ABC):
     Attributes:
         called: the string that stands for it where the kind of input allows that, as in ``baseline="mask"``.
         made_for: the inputs it makes sense for, in words.
+        blends: whether masked inputs are blends of the explicand and its emptied version, which then is all that is needed.
+        defined: every removal that has been imported, so that files can name those of users too.
 
     """
 
     called: ClassVar[str | None] = None
     made_for: ClassVar[str] = "numbers"
+    blends: ClassVar[bool] = False
+    defined: ClassVar[list[type[Removal]]] = []
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        Removal.defined.append(cls)
 
     @abstractmethod
     def emptied(self, explicand: Explicand) -> Tensor:
