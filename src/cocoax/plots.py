@@ -47,8 +47,7 @@ def overlay(
     """
     return draw_over(
         attribution,
-        attribution.picture,
-        attribution.box,
+        (attribution.picture, attribution.box),
         ax,
         opacity=opacity,
         limit=limit,

@@ -20,9 +20,8 @@ from cocoax.attribution.method import Askable, as_asked, check_targets
 from cocoax.attribution.plain import from_plain, to_plain, type_name
 from cocoax.attribution.result import Attribution, Origin, attributions
 from cocoax.encoders import Encoder
-from cocoax.features import REMOVALS, Game, Masks
+from cocoax.features import Game, Masks, Removal
 from cocoax.features.game import score_ends, score_masked
-from cocoax.features.removals import Forgotten
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.progress import bar
@@ -32,8 +31,8 @@ from cocoax.targets import Target
 if TYPE_CHECKING:
     from cocoax.attribution.removal import RemovalMethod
 
-# Classes that saved runs are made of, by what files call them; every removal method adds itself.
-IN_FILES: dict[str, type] = {**REMOVALS, "Forgotten": Forgotten}
+# Methods that saved runs are made by, by what files call them; every removal method adds itself.
+IN_FILES: dict[str, type] = {}
 
 
 class Interrupted(KeyboardInterrupt):
@@ -210,10 +209,14 @@ class Run:
         tensors, header = read_safetensors(path, "run")
         explicand = Explicand(tensors["explicand"], load_display(tensors, header.get("display")), tensors.get("members"))
         plain = dict(header["method"])
-        if header["removal"] not in IN_FILES:  # a class of the user's own: of a blend, its pixels are all that is needed
+        known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
+        how = plain["baseline"]
+        if not (
+            isinstance(how, dict) and how["type"] in known
+        ):  # a user's class that is not imported: of a blend its pixels are all one needs
             pixels = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
             plain["baseline"] = pixels if header["blends"] else {"type": "Forgotten", "name": header["removal"]}
-        method: RemovalMethod = from_plain(plain, tensors, IN_FILES)
+        method: RemovalMethod = from_plain(plain, tensors, known)
         compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
         return cls(
             method=method,

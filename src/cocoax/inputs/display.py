@@ -90,7 +90,7 @@ class Picture(Display):
 
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the map over the picture; the options are those of :func:`cocoax.plots.overlay`."""
-        return draw_over(shown, self.picture, self.box, ax, **options)
+        return draw_over(shown, (self.picture, self.box), ax, **options)
 
     def draw_input(self, ax: Axes) -> None:
         """Draw the picture in its own colours."""

@@ -104,8 +104,7 @@ def check_limit(limit: float | None) -> None:
 
 def draw_over(
     shown: Shown,
-    picture: Tensor | None,
-    box: Box,
+    backdrop: tuple[Tensor | None, Box],
     ax: Axes | None = None,
     *,
     opacity: float = 0.65,
@@ -114,9 +113,10 @@ def draw_over(
     colour_bar: bool = True,
     **habits: Any,
 ) -> Axes:
-    """Draw a map ``[H, W]`` over a picture, of which it covers the box; see :func:`cocoax.plots.overlay`."""
+    """Draw a map ``[H, W]`` over a backdrop, a picture of which it covers a box; see :func:`cocoax.plots.overlay`."""
     import matplotlib.pyplot as plt
 
+    picture, box = backdrop
     colours, opacity, limit = as_written(habits, opacity, limit)
     if not 0 <= opacity <= 1:
         raise ValueError(f"The 'opacity' parameter must lie between 0 and 1. Got {opacity!r} instead.")
@@ -129,13 +129,11 @@ def draw_over(
     cut = False
     if limit is None:
         limit, cut = colour_scale(values)
-    height, width = values.shape
-    if picture is not None:
-        pixels = picture.numpy()
-        height, width = pixels.shape[:2]
-        grey = pixels.astype(float).mean(2) / 255  # colours are the map's; the picture is there to find one's way
-        ax.imshow(np.stack([grey] * 3, axis=2))
+    height, width = values.shape if picture is None else picture.shape[:2]
     left, top, right, bottom = (part * side for part, side in zip(box, (width, height) * 2, strict=True))
+    if picture is not None:
+        grey = picture.numpy().astype(float).mean(2) / 255  # colours are the map's; the picture is there to find one's way
+        ax.imshow(np.stack([grey] * 3, axis=2))
     if box != WHOLE:  # what the encoder did not see is faded
         veil = np.zeros((height, width, 4))
         veil[..., :3], veil[..., 3] = 1, 0.75
