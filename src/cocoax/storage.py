@@ -10,13 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
+if TYPE_CHECKING:  # at run time they are imported where they are needed: to look at the cache they are not
+    from torch import Tensor
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
@@ -39,6 +36,9 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], kind: str, header: Mapping[str, object]) -> Path:
     """Write tensors and a JSON header, all or nothing; return the path."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
     metadata = {"cocoax": json.dumps({"kind": kind, **header})}
     with whole_file(path) as part:
         try:
@@ -58,6 +58,8 @@ def write_text(path: str | Path, text: str) -> Path:
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors, contiguous, with a copy of each that shares memory with another."""
+    import torch
+
     seen: set[int] = set()
     apart = {}
     for name, tensor in tensors.items():
@@ -69,6 +71,8 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tensors and JSON header of a file written by :func:`write_safetensors`, with errors that say what is wrong."""
+    from safetensors import SafetensorError, safe_open
+
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"No file at {path}; check the path.")
@@ -128,9 +132,12 @@ def _cached_files(kind: str) -> list[Path]:
 
 def digest(*parts: object) -> str:
     """A digest of tensors, arrays, bytes and plain values, of their kind as well as of their content."""
+    import numpy as np
+    import torch
+
     sha = hashlib.sha256()
     for part in parts:
-        if isinstance(part, Tensor):
+        if isinstance(part, torch.Tensor):
             part = part.detach().cpu()
             sha.update(f"tensor {part.dtype} {tuple(part.shape)} ".encode())
             sha.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
