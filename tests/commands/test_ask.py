@@ -301,8 +301,7 @@ def test_ask__a_folder_goes_on_after_a_broken_picture(
     assert stopped.code == 1
     shown = capsys.readouterr()
     assert shown.err.splitlines() == [
-        f"left out {photos / 'b.jpg'}: {photos / 'b.jpg'} is not an image that can be read; expected JPEG, PNG, WebP or "
-        "the like.",
+        f"left out: {photos / 'b.jpg'} is not an image that can be read; expected JPEG, PNG, WebP or the like.",
         f"error: 1 of 4 pictures could not be answered: {photos / 'b.jpg'}.",
     ]
     header, *rows = rows_of(shown.out)

@@ -123,7 +123,8 @@ def ask_about(pictures: Sequence[PictureFile], asking: Asking) -> Answered:
                     if alone:
                         raise
                     answered.failed[picture.file] = str(error)
-                    note(f"left out {picture.file}: {error}")
+                    named = "" if str(picture.file) in str(error) else f"{picture.file}: "
+                    note(f"left out: {named}{error}")
                 shown.update()
     except KeyboardInterrupt as stop:
         raise Kept(what_was_kept(answered, asking.method, stop)) from stop

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from cocoax.storage import to_json
@@ -64,7 +64,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], title: st
     """Print a table; where the output is no terminal, as aligned columns without frames, one line for each row."""
     to = console if to is None else to
     if to.is_terminal:
-        table = Table(*header, title=title or None)
+        table = Table(*(Column(name, overflow="fold") for name in header), title=title or None)
         for row in rows:
             table.add_row(*(cell if isinstance(cell, Text) else escape(cell) for cell in row))
         to.print(table)
