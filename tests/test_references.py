@@ -249,8 +249,11 @@ def test_reference__order_changes_samples_but_not_means(encoder: cocoax.Encoder)
     torch.testing.assert_close(forward.mean_unit, backward.mean_unit, rtol=1e-5, atol=1e-6)
 
 
-def test_reference__keeps_only_means_unless_asked(encoder: cocoax.Encoder) -> None:
+def test_reference__keeps_few_samples_unless_told_otherwise(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = images(5)
+    assert encoder.reference(inputs, keep_samples=False).samples is None
+    assert encoder.reference(inputs).samples is not None
+    monkeypatch.setattr(stream, "KEPT", 4)
     assert encoder.reference(inputs).samples is None
     kept = encoder.reference(inputs, keep_samples=True)
     assert kept.samples is not None
@@ -617,12 +620,12 @@ def test_cache__serves_an_equal_encoder(net: SmallNet) -> None:
 def test_cache__samples_are_there_when_asked_for(net: SmallNet) -> None:
     encoder = checked(cocoax.Encoder(net))
     inputs = images(5)
-    encoder.reference(inputs)
+    encoder.reference(inputs, keep_samples=False)
     kept = encoder.reference(inputs, keep_samples=True)
     assert kept.samples is not None
     assert encoded_by(net, lambda: encoder.reference(inputs, keep_samples=True)) == 0
     assert_same(encoder.reference(inputs, keep_samples=True), kept)
-    assert encoder.reference(inputs).samples is None
+    assert encoder.reference(inputs, keep_samples=False).samples is None
 
 
 def change_in_place(net: SmallNet) -> None:

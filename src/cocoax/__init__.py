@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cocoax.version import __version__
 
-if TYPE_CHECKING:  # what is imported from where; at run time that happens when a name is first used, see below
+if TYPE_CHECKING:  # at run time a name is imported when it is first used, see below
     from cocoax import plots
     from cocoax.attribution import (
         Attribution,
@@ -44,7 +44,9 @@ if TYPE_CHECKING:  # what is imported from where; at run time that happens when 
     from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
     from cocoax.storage import cache_info, clear_cache
     from cocoax.targets import (
+        FunctionTarget,
         Target,
+        class_score,
         contrastive_corpus_similarity,
         contrastive_similarity,
         corpus_similarity,
@@ -52,45 +54,89 @@ if TYPE_CHECKING:  # what is imported from where; at run time that happens when 
         similarity_to,
     )
 
-__all__ = ["__version__", "plots"]
-__all__ += ["Encoder", "Explicand", "ImagePreprocess", "TabularEncoder", "TextEncoder", "load"]  # encoders f
-__all__ += ["Cosine", "Dot", "Laplacian", "Polynomial", "Rbf", "Similarity"]  # similarities s
-__all__ += ["Reference", "cache_info", "clear_cache", "foil_size"]  # corpora C and foils F
-__all__ += ["Target", "contrastive_corpus_similarity", "contrastive_similarity", "corpus_similarity"]  # targets γ
-__all__ += ["representation_similarity", "similarity_to"]
-# what replaces removed pixels, words and columns
-__all__ += ["AttentionMask", "Background", "Baseline", "Blur", "Constant", "Deletion", "Fixed", "MaskToken", "Mean", "Noise"]
-# attribution methods φ, their runs and results
-__all__ += ["Attribution", "Captum", "ExpectedGradients", "GradientShap", "IntegratedGradients", "Interrupted"]
-__all__ += ["KernelShap", "Method", "Occlusion", "RandomAttribution", "Rise", "Run", "SmoothGrad", "VanillaGradients"]
-__all__ += ["Answer", "Question", "Side", "ask"]  # questions in words and pictures
-__all__ += ["Match", "explain_match"]  # why texts match
-__all__ += ["Curve", "curves", "deletion", "insertion"]  # evaluation η
-
-# The rooms that the names come from, as above. A room is imported when one of its names is first used, so that whatever needs
-# no encoder, such as `cocoax --help`, need not wait for torch.
-_ROOMS = {
-    "attribution": "Attribution Captum ExpectedGradients GradientShap IntegratedGradients Interrupted KernelShap Method "
-    "Occlusion RandomAttribution Rise Run SmoothGrad VanillaGradients",
-    "encoders": "Encoder Explicand ImagePreprocess TabularEncoder TextEncoder load",
-    "evaluation": "Curve curves deletion insertion",
-    "features": "AttentionMask Background Baseline Blur Constant Deletion Fixed MaskToken Mean Noise",
-    "questions.asking": "Answer Question Side ask",
-    "questions.matching": "Match explain_match",
-    "references": "Reference foil_size",
-    "similarity": "Cosine Dot Laplacian Polynomial Rbf Similarity",
-    "storage": "cache_info clear_cache",
-    "targets": "Target contrastive_corpus_similarity contrastive_similarity corpus_similarity representation_similarity "
+__all__ = [
+    "__version__",
+    # encoders f
+    "Encoder",
+    "Explicand",
+    "ImagePreprocess",
+    "TabularEncoder",
+    "TextEncoder",
+    "load",
+    # similarities s
+    "Cosine",
+    "Dot",
+    "Laplacian",
+    "Polynomial",
+    "Rbf",
+    "Similarity",
+    # corpora C and foils F
+    "Reference",
+    "cache_info",
+    "clear_cache",
+    "foil_size",
+    # targets γ
+    "FunctionTarget",
+    "Target",
+    "class_score",
+    "contrastive_corpus_similarity",
+    "contrastive_similarity",
+    "corpus_similarity",
+    "representation_similarity",
     "similarity_to",
-}
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
+    # what replaces removed pixels, words and columns
+    "AttentionMask",
+    "Background",
+    "Baseline",
+    "Blur",
+    "Constant",
+    "Deletion",
+    "Fixed",
+    "MaskToken",
+    "Mean",
+    "Noise",
+    # attribution methods φ
+    "Attribution",
+    "Captum",
+    "ExpectedGradients",
+    "GradientShap",
+    "IntegratedGradients",
+    "Interrupted",
+    "KernelShap",
+    "Method",
+    "Occlusion",
+    "RandomAttribution",
+    "Rise",
+    "Run",
+    "SmoothGrad",
+    "VanillaGradients",
+    # questions in words and pictures
+    "Answer",
+    "Question",
+    "Side",
+    "ask",
+    # why texts match
+    "Match",
+    "explain_match",
+    # evaluation η
+    "Curve",
+    "curves",
+    "deletion",
+    "insertion",
+    # pictures
+    "plots",
+]
 
+# Where public names are looked for when they are first used, in the order data flows through the rooms: whatever needs no
+# encoder, such as `cocoax --help`, need not wait for torch.
+_ROOMS = ("storage", "similarity", "references", "targets", "encoders", "features", "attribution", "evaluation", "questions")
 
 if not TYPE_CHECKING:  # or else a type checker would believe that there is a name for everything
 
     def __getattr__(name: str) -> Any:
-        if name in _ROOM_OF:
-            value = getattr(import_module(f"cocoax.{_ROOM_OF[name]}"), name)
+        if name in __all__ and name != "plots":
+            rooms = (import_module(f"cocoax.{room}") for room in _ROOMS)
+            value = next(getattr(room, name) for room in rooms if hasattr(room, name))
         else:
             try:
                 value = import_module(f"cocoax.{name}")  # a room itself, as in cocoax.plots

@@ -21,10 +21,12 @@ class Similarity(ABC):
     Attributes:
         summary: which of the means that every :class:`cocoax.Reference` holds is all that this similarity needs of it:
             ``"mean"`` or ``"mean_unit"``. None if it needs the samples.
+        undefined_at_zero: whether a representation that is zero is similar to nothing, not even by 0.
 
     """
 
     summary: ClassVar[Literal["mean", "mean_unit"] | None] = None
+    undefined_at_zero: ClassVar[bool] = False
 
     @property
     def needs_samples(self) -> bool:
@@ -62,6 +64,7 @@ class Cosine(LinearSimilarity):
     """z·r / (‖z‖ ‖r‖)."""
 
     summary = "mean_unit"
+    undefined_at_zero = True
 
     def features(self, representations: Tensor) -> Tensor:
         """Unit vectors; a zero representation has no direction and is an error."""

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import Encoder
 from cocoax.encoders.forward import evaluating, frozen
+from cocoax.inputs import Pictures
 from cocoax.progress import bar
 from tests.conftest import SmallNet, images
 
@@ -735,12 +736,13 @@ def test_input__missing_path(encoder: Encoder, tmp_path: Path) -> None:
         encoder.represent(str(tmp_path / "nowhere"))
 
 
-def test_as_list__one_demanded(encoder: Encoder) -> None:
-    one = images(1)[0]
-    assert encoder.as_list(one, one=True)[0] is one
+def test_single__the_only_input(encoder: Encoder) -> None:
+    image = images(1)[0]
+    assert encoder.single(image) is image
+    assert encoder.single([image]) is image
     assert len(encoder.as_list(images(3))) == 3
     with pytest.raises(ValueError, match=r"Expected one input, got 3"):
-        encoder.as_list(images(3), one=True)
+        encoder.single(images(3))
 
 
 # --- progress -----------------------------------------------------------------------------------------------------------
@@ -863,3 +865,25 @@ def test_freeze__fingerprints_stay_and_are_not_computed_again(net: SmallNet) -> 
         other.fc.weight += 1
     assert (encoder.fingerprint, encoder.space, encoder.text.fingerprint) == before
     assert cocoax.Encoder(net).fingerprint != before[0]
+
+
+def test_inputs__say_all_about_the_inputs(net: SmallNet) -> None:
+    kind = Pictures()
+    for options in ({"preprocess": flat}, {"columns": ["a"]}, {"background": [[1.0]]}, {"features": "columns"}):
+        with pytest.raises(ValueError, match=r"'inputs' says all about the inputs; leave out 'preprocess', 'columns'"):
+            Encoder(net, inputs=kind, **options)  # type: ignore[arg-type]
+
+
+def test_inputs__are_a_copy_that_knows_its_encoder(net: SmallNet) -> None:
+    kind = Pictures()
+    first, second = Encoder(net, inputs=kind, name="first"), Encoder(net, inputs=kind, name="second")
+    assert (kind.encoder, first.inputs.encoder, second.inputs.encoder) == ("the encoder", "first", "second")
+
+
+def test_with_module__errors_name_the_new_encoder() -> None:
+    rows = cocoax.TabularEncoder(nn.Identity(), columns=["a", "b"], name="old")
+    new = rows.with_module(nn.Tanh(), "new")
+    with pytest.raises(ValueError, match=r"A row of 'new' has 2 columns"):
+        new.represent([[1.0, 2.0, 3.0]])
+    with pytest.raises(ValueError, match=r"A row of 'old' has 2 columns"):
+        rows.represent([[1.0, 2.0, 3.0]])

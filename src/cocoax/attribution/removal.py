@@ -100,7 +100,7 @@ class RemovalMethod(Method):
         the similarity to the explicand itself if there are none.
         """
         check_encoder(encoder)
-        asked = check_targets(targets) if targets else []
+        asked = check_targets(targets, encoder) if targets else []
         with looking_once():
             space = encoder.space
             for target in asked:

@@ -7,15 +7,15 @@ without the encoder.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_targets
+from cocoax.attribution.method import Askable, as_asked, check_targets
 from cocoax.attribution.plain import from_plain, to_plain
 from cocoax.attribution.result import Attribution, Origin, attributions
 from cocoax.encoders import Encoder
@@ -24,7 +24,6 @@ from cocoax.features.game import score_ends, score_masked
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.progress import Bar, bar
-from cocoax.similarity import Cosine
 from cocoax.storage import read_safetensors, write_safetensors
 from cocoax.targets import Target
 
@@ -164,23 +163,18 @@ class Run:
     @overload
     def explain(self, targets: Sequence[Target]) -> list[Attribution]: ...
 
-    def explain(self, targets: Target | Sequence[Target]) -> Attribution | list[Attribution]:
-        """Return the attribution of a target, or a list of them for a list; the encoder is not touched."""
+    @overload
+    def explain(self, targets: Mapping[str, Askable]) -> dict[str, Attribution]: ...
+
+    def explain(self, targets: Askable | Sequence[Askable] | Mapping[str, Askable]) -> Any:
+        """Return the attribution of a target, a list of them for a list, a dict for a dict; the encoder is not touched."""
         asked = check_targets(targets)
         for target in asked:
             target.check_space(self.space)
-        for number, end in enumerate(self.ends):
-            name = "baseline" if number else "explicand"
-            if not bool(end.any()) and any(isinstance(target.similarity, Cosine) for target in asked):
-                raise ValueError(
-                    f"The representation of the {name} is zero, so its cosine similarity is undefined; use another {name}, "
-                    "or similarity='dot'."
-                )
         ends = score_ends(asked, self.ends)
         estimate = self.method.estimate(self.masks, score_masked(asked, self.representations, self.ends), ends)
         origin = Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped)
-        answers = attributions(origin, self.explicand, asked, ends, estimate)
-        return answers[0] if isinstance(targets, Target) else answers
+        return as_asked(targets, attributions(origin, self.explicand, asked, ends, estimate))
 
     def save(self, path: str | Path) -> Path:
         """Write it as safetensors; returns the path."""

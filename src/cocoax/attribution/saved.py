@@ -46,7 +46,7 @@ def saved_run(
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    prepared = encoder.explicand(encoder.as_list(explicand, one=True)[0])
+    prepared = encoder.explicand(encoder.single(explicand))
     if not encoder.recognisable:
         return method.run(encoder, prepared, targets, progress=progress)
     with looking_once():

@@ -6,8 +6,7 @@ its network runs on the explicand's ids, and its embedding layer gives what it i
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -24,48 +23,86 @@ def differentiable(encoder: Encoder, explicand: Explicand) -> tuple[Encoder, Exp
     """Return encoder and explicand as gradients see them: float tensors in, representations out."""
     if encoder.inputs.continuous:
         return encoder, explicand
-    module = _FromEmbeddings(encoder, explicand)
-    inputs = Embeddings(encoder.inputs, explicand, module)
-    view = copy.copy(encoder)
-    view.module, view.inputs, view._submodule, view._folded = module, inputs, None, None
-    own = inputs.own
-    return view, replace(explicand, tensor=inputs.embeddings, scale=own * inputs.embeddings[:, own].std())
+    view = EmbeddedEncoder(encoder, explicand)
+    own, embeddings = view.inputs.own, view.inputs.embeddings
+    return view, replace(explicand, tensor=embeddings, scale=own * embeddings[:, own].std())
+
+
+class EmbeddedEncoder(Encoder):
+    """An encoder as a function of embeddings ``[d, L]`` in place of those of one explicand's tokens.
+
+    The network runs on the explicand's token ids, and its embedding layer gives what it is told to; positions and attention
+    are those of the explicand.
+    """
+
+    inputs: Embeddings
+
+    def __init__(self, encoder: Encoder, explicand: Explicand) -> None:
+        vars(self).update(vars(encoder))
+        self._of_tokens = encoder
+        self._layer = embedding_layer(encoder)
+        self._ids = explicand.tensor
+        self.inputs = Embeddings(encoder.inputs, explicand, self._embed)
+
+    def _embed(self, ids: Tensor) -> Tensor:
+        """Return the embeddings ``[d, L]`` of token ids."""
+        with torch.no_grad(), locked(self.owner):  # what another view has put there must be gone
+            embeddings: Tensor = self._layer(ids[None].to(self.device))[0]
+        return embeddings.T.to("cpu", torch.float32)
+
+    def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
+        """Return itself: a copy of the network would have another embedding layer."""
+        return self
+
+    def __call__(self, batch: Any) -> Tensor:
+        """Return representations of embeddings ``[n, d, L]``, differentiable."""
+        used: list[bool] = []
+
+        def put(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+            used.append(True)
+            embeddings: Tensor = batch.mT.to(output.dtype)
+            return embeddings
+
+        ids = self._ids.to(self.device).expand(len(batch), -1)
+        with locked(self.owner):  # or another thread would get these embeddings for its own text
+            hook = self._layer.register_forward_hook(put)
+            try:
+                representations = self._of_tokens({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+            finally:
+                hook.remove()
+        if not used:
+            raise ForwardError(f"The layer of token embeddings did not run in {self.name!r}; name another with embedding=.")
+        return representations
 
 
 class Embeddings(Inputs):
-    """The embeddings ``[d, L]`` that stand for the tokens of one explicand."""
+    """The embeddings ``[d, L]`` that stand for the tokens of one explicand; ``embed`` gives those of any token ids."""
 
+    noun = Texts.noun
     hint = Texts.hint
     removals: ClassVar[tuple[str, ...]] = ("MaskToken", "Constant", "Fixed")
     removal_names: ClassVar[tuple[str, ...]] = ("mask",)
     advice = "Gradients need something in place of a word: baseline='mask', or cocoax.Constant(0.0) for zero embeddings."
 
-    def __init__(self, texts: Any, explicand: Explicand, module: _FromEmbeddings) -> None:
-        assert explicand.members is not None
-        self.texts = texts
+    def __init__(self, texts: Inputs, explicand: Explicand, embed: Callable[[Tensor], Tensor]) -> None:
+        assert explicand.members is not None  # without them a list of tokens would have no features
+        self.texts: Any = texts
         self.encoder = texts.encoder
+        self.mask: int | None = getattr(texts, "mask", None)
         self.ids = explicand.tensor
         self.own = explicand.members >= 0
-        self._module = module
-        self.embeddings = module.embed(self.ids)
+        self._embed = embed
+        self.embeddings = embed(self.ids)
 
     @property
     def settings(self) -> tuple[object, ...]:
         """Those of the texts."""
-        settings: tuple[object, ...] = self.texts.settings
-        return settings
+        return tuple(self.texts.settings)
 
     @property
     def space_settings(self) -> tuple[object, ...]:
         """Those of the texts."""
-        settings: tuple[object, ...] = self.texts.space_settings
-        return settings
-
-    @property
-    def mask(self) -> int | None:
-        """The id of the mask token, if there is one."""
-        mask: int | None = self.texts.mask
-        return mask
+        return tuple(self.texts.space_settings)
 
     @property
     def default_removal(self) -> str:
@@ -81,15 +118,15 @@ class Embeddings(Inputs):
         number = int(self.own.sum())
         ids = self.ids.clone()
         ids[self.own] = torch.tensor([*words[:number], *[filler] * (number - len(words))])
-        return self._module.embed(ids)
+        return self._embed(ids)
 
     def keep_special(self, embeddings: Tensor) -> Tensor:
         """Return the same with the explicand's own embeddings for its special tokens."""
         return torch.where(self.own, embeddings, self.embeddings)
 
     def is_one(self, inputs: object) -> bool:
-        """Whether this is one text rather than many."""
-        return bool(self.texts.is_one(inputs))
+        """Whether this is one text, or its embeddings, rather than many."""
+        return inputs.ndim == 2 if isinstance(inputs, Tensor) else bool(self.texts.is_one(inputs))
 
     def prepare(self, item: Any) -> Tensor:
         """Return embeddings as they are; a text is laid under the explicand."""
@@ -107,46 +144,6 @@ class Embeddings(Inputs):
     def at_once(self, tensor: Tensor, on_cpu: bool) -> int:
         """Return as many as of texts."""
         return int(self.texts.at_once(tensor, on_cpu))
-
-
-class _FromEmbeddings(nn.Module):
-    """From embeddings ``[n, d, L]`` in place of one explicand's to representations ``[n, D]``, differentiable."""
-
-    folds = False  # a copy of the network would have another embedding layer
-
-    def __init__(self, encoder: Encoder, explicand: Explicand) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.network = encoder.owner  # registered, so that methods which hook layers find them
-        self.layer = (embedding_layer(encoder),)  # in a tuple, so that it is not registered once more
-        self.ids = explicand.tensor
-        self.training = False
-
-    def embed(self, ids: Tensor) -> Tensor:
-        """Return the embeddings ``[d, L]`` of token ids."""
-        with torch.no_grad(), locked(self.encoder.owner):  # what another view has put there must be gone
-            embeddings: Tensor = self.layer[0](ids[None].to(self.encoder.device))[0]
-        return embeddings.T.to("cpu", torch.float32)
-
-    def forward(self, batch: Tensor) -> Tensor:
-        used: list[bool] = []
-
-        def put(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
-            used.append(True)
-            return batch.mT.to(output.dtype)
-
-        ids = self.ids.to(self.encoder.device).expand(len(batch), -1)
-        with locked(self.encoder.owner):  # or another thread would get these embeddings for its own text
-            hook = self.layer[0].register_forward_hook(put)
-            try:
-                representations = self.encoder({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-            finally:
-                hook.remove()
-        if not used:
-            raise ForwardError(
-                f"The layer of token embeddings did not run in {self.encoder.name!r}; name another with embedding=."
-            )
-        return representations
 
 
 def embedding_layer(encoder: Encoder) -> nn.Module:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cocoax.encoders.folding import can_be_folded, fold
+from cocoax.encoders.folding import can_be_folded, fold, gives, shallow_copy
 from cocoax.encoders.forward import (
     ForwardError,
     Pooling,
     by_shape,
+    check_deterministic,
     is_out_of_memory,
     layer_named,
     locked,
@@ -25,8 +25,9 @@ from cocoax.encoders.forward import (
     run_module,
 )
 from cocoax.encoders.identity import WeightsDigest, describe, look, weights_digest_of
-from cocoax.encoders.stream import Streaming, stream_reference
+from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
+from cocoax.inputs.holding import each_input
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.storage import digest
@@ -81,11 +82,13 @@ class Encoder:
         if classes is not None and (head is None or (outputs is not None and outputs != len(classes))):
             what = "there is no head" if head is None else f"the head has {outputs} outputs"
             raise ValueError(f"'classes' names {len(classes)} classes but {what}; pass one name for each output of the head.")
-        self.name: str = name or getattr(module, "__name__", None) or type(module).__name__
+        self.name = name_of(module, name)
         if inputs is None:
             inputs = _inputs(features, preprocess, columns, background, self.name)
-        elif preprocess is not None or columns is not None or background is not None:
-            raise ValueError("'inputs' says all about the inputs; leave out 'preprocess', 'columns' and 'background'.")
+        elif features != "pixels" or any(option is not None for option in (preprocess, columns, background)):
+            raise ValueError(
+                "'inputs' says all about the inputs; leave out 'preprocess', 'columns', 'background' and 'features'."
+            )
         self.inputs = copy.copy(inputs)
         self.inputs.encoder = self.name
         self.module = module
@@ -158,6 +161,11 @@ class Encoder:
         """Where the module's parameters are."""
         return self._first_parameter().device
 
+    @property
+    def precision(self) -> torch.dtype:
+        """The precision of the module's parameters."""
+        return self._first_parameter().dtype
+
     def _first_parameter(self) -> Tensor:
         owner = self.owner
         if owner is not None:
@@ -183,12 +191,18 @@ class Encoder:
         # An encoder around a method of a module (``model.encode_image``) stays around that method.
         other.module = module if isinstance(self.module, nn.Module) else getattr(module, self.module.__name__)
         other.name = name
+        other.inputs = copy.copy(self.inputs)
+        other.inputs.encoder = name
         other._text = other._image_tower = None
         other._weights = weights_digest_of(other.module, name)
         other._submodule = other.layer_named(self.layer) if self.layer is not None else None
         other._checked = 0
         other._folded = None
         return other
+
+    def copied(self) -> Self:
+        """Return the same encoder around a copy of its module that shares the weights; hooks on one are not on the other."""
+        return self if self.owner is None else self._around(shallow_copy(self.owner))
 
     def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """Return the same encoder, faster on many inputs like these: batch normalisation is folded into convolutions.
@@ -207,21 +221,15 @@ class Encoder:
             batch = self.collate(torch.stack(list(examples)))
             if self._folded is None or self._folded[0] != key:
                 module = fold(owner, lambda draft: self.with_module(draft, self.name)(batch))
-                self._folded = key, None if module is None else self._around_folded(module)
+                self._folded = key, None if module is None else self._around(module)
             other = self._folded[1]
-            return other if other is not None and other._gives(batch, expected) else self
+            return other if other is not None and gives(lambda: other(batch), expected) else self
 
-    def _around_folded(self, module: nn.Module) -> Encoder:
+    def _around(self, module: nn.Module) -> Self:
+        """Return the encoder around a module that gives the same representations."""
         other = self.with_module(module, self.name)
         other._text, other._image_tower, other._weights = self._text, self._image_tower, self._weights
         return other
-
-    def _gives(self, batch: Any, expected: Tensor) -> bool:
-        try:
-            change = (self(batch).to(expected) - expected).norm(dim=1)
-        except Exception:  # whatever a module says that misses its norms
-            return False
-        return bool((change <= 1e-4 * expected.norm(dim=1)).all())
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
@@ -229,20 +237,24 @@ class Encoder:
         """Whether this is one input rather than many."""
         return self.inputs.is_one(inputs)
 
-    def as_list(self, inputs: Any, one: bool = False) -> list[Any]:
-        """Return inputs as a list; ``one`` demands a single input."""
-        items = list(self.inputs.each(inputs)[0])
-        if one and len(items) != 1:
+    def as_list(self, inputs: Any) -> list[Any]:
+        """Return one or many inputs as a list."""
+        return list(self.inputs.each(inputs)[0])
+
+    def single(self, inputs: Any) -> Any:
+        """Return the only input there is; raise if there are none, or several."""
+        items = self.as_list(inputs)
+        if len(items) != 1:
             raise ValueError(f"Expected one input, got {len(items)}.")
-        return items
+        return items[0]
 
     def prepare(self, item: Any) -> Tensor:
         """Return one input as the tensor that the module takes."""
         return self.inputs.prepare(item)
 
     def explicand(self, item: Any) -> Explicand:
-        """Return one input made ready to be explained."""
-        return self.inputs.explicand(item)
+        """Return one input made ready to be explained, on the CPU."""
+        return self.inputs.explicand(item).at_rest()
 
     def collate(self, prepared: Sequence[Tensor] | Tensor) -> Any:
         """Return prepared inputs as one batch for the module, on its device."""
@@ -277,8 +289,10 @@ class Encoder:
     def encode(self, prepared: Sequence[Tensor] | Tensor) -> Tensor:
         """Return representations ``[n, d]`` of prepared inputs, as float32 on the CPU, without autograd state.
 
-        Memory running out halves the batch, now and from now on.
+        Memory running out halves the batch, now and from now on. What is not prepared yet goes to :meth:`represent`.
         """
+        if isinstance(prepared, str) or not all(isinstance(tensor, Tensor) for tensor in prepared):
+            return self.represent(prepared)
         if self.inputs.any_shape and not isinstance(prepared, Tensor) and len({tensor.shape for tensor in prepared}) > 1:
             return by_shape(prepared, self.encode)
         try:
@@ -297,21 +311,9 @@ class Encoder:
             self._most_at_once = half
             return torch.cat([self.encode(prepared[:half]), self.encode(prepared[half:])])
         if self._checked < min(len(output), 2):
-            self._check_deterministic(prepared[0], output[0])
+            check_deterministic(self, prepared[0], output[0])
             self._checked = min(len(output), 2)
         return output
-
-    def _check_deterministic(self, prepared: Tensor, before: Tensor) -> None:
-        """Encode one input again, alone: attribution is meaningless where that gives something else."""
-        with torch.no_grad():
-            again = self(self.collate([prepared])).to("cpu")[0]
-        low_precision = self._first_parameter().dtype in (torch.float16, torch.bfloat16)
-        allowed = (5e-2 if low_precision else 1e-3) * float(before.norm())
-        if float((again - before).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
-            raise ValueError(
-                f"The encoder {self.name!r} gave two representations of the same input: it is random even in eval mode "
-                "(dropout or noise that ignores it), or its output depends on the rest of the batch. Switch that off."
-            )
 
     def represent(self, inputs: Any, batch_size: int | None = None, *, progress: bool | None = None) -> Tensor:
         """Return representations ``[n, d]`` of any number of inputs: a batch tensor, a list, a folder or an iterator.
@@ -319,9 +321,9 @@ class Encoder:
         A progress bar shows when it takes long; ``progress=False`` silences it.
         """
         parts: list[Tensor] = []
-        items, total = self.inputs.each(inputs)
+        items, total = each_input(inputs, self.inputs)
         with bar(total, f"encoding with {self.name}", progress) as shown:
-            for indices, prepared in self.prepared_batches(enumerate(items), batch_size):
+            for indices, prepared in prepared_batches(self, enumerate(items), batch_size):
                 output = self.encode(prepared)
                 bad = (~torch.isfinite(output).all(1)).nonzero()[:, 0].tolist()
                 if bad:
@@ -332,57 +334,40 @@ class Encoder:
             raise ValueError("There are 0 inputs; pass at least one.")
         return torch.cat(parts)
 
-    def prepared_batches(
-        self, numbered: Iterator[tuple[int, Any]], batch_size: int | None
-    ) -> Iterator[tuple[list[int], list[Tensor]]]:
-        """Return prepared inputs in batches, with their numbers."""
-        indices: list[int] = []
-        batch: list[Tensor] = []
-        for index, item in numbered:
-            batch.append(self.prepare_numbered(index, item))
-            indices.append(index)
-            if len(batch) >= self.batch_size(batch[0], batch_size):
-                yield indices, batch
-                indices, batch = [], []
-        if batch:
-            yield indices, batch
-
-    def prepare_numbered(self, index: int, item: Any) -> Tensor:
-        """Return one input prepared; an error says which input it was."""
-        try:
-            return self.prepare(item)
-        except (ValueError, TypeError, OSError, RuntimeError) as error:
-            kind = next((kind for kind in (FileNotFoundError, TypeError) if isinstance(error, kind)), ValueError)
-            words = kind is FileNotFoundError and self._text is not None and not Path(item).suffix
-            hint = " For words, use encoder.text.reference([...])." if words else ""
-            raise kind(f"Input {index}: {error}{hint}") from error
-
     def reference(
         self,
         inputs: Any,
         *,
         name: str | None = None,
-        keep_samples: bool = False,
+        keep_samples: bool | None = None,
         batch_size: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         cache: bool = True,
         progress: bool | None = None,
+        key: str | None = None,
     ) -> Reference:
-        """Encode a corpus or a foil once: one input, a list, a folder or an iterator of any length.
+        """Encode a corpus or a foil once: one input, a list, a folder, a data loader or an iterator of any length.
 
         Args:
-            inputs: what to encode; streamed, never held in memory together.
+            inputs: what to encode; streamed, never held in memory together. Batches, ``(input, label)`` pairs, data sets too.
             name: what pictures call it; made up from the inputs if not given.
-            keep_samples: keep every representation, as kernel similarities need.
+            keep_samples: keep every representation, as kernels and selections need; by default up to 10 000.
             batch_size: inputs encoded at a time; automatic if not given.
             on_error: ``"raise"`` names the input that failed; ``"skip"`` leaves it out, goes on and reports.
             cache: keep what was encoded on disk, and look there first.
             progress: show a progress bar (``None``: when it takes long).
+            key: the entry to take where inputs come as dicts.
 
         """
         if on_error not in ("raise", "skip"):
             raise ValueError(f"The 'on_error' parameter must be 'raise' or 'skip'. Got {on_error!r} instead.")
-        return stream_reference(self, inputs, name, Streaming(keep_samples, batch_size, on_error == "skip", cache, progress))
+        how = Streaming(keep_samples, batch_size, on_error == "skip", cache, progress, key)
+        return stream_reference(self, inputs, name, how)
+
+
+def name_of(module: Callable[..., Any], name: str | None) -> str:
+    """Return the name of an encoder: the one it was given, or that of its module."""
+    return name or getattr(module, "__name__", None) or type(module).__name__
 
 
 def _inputs(features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str) -> Inputs:

@@ -20,16 +20,13 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 def can_be_folded(module: nn.Module) -> bool:
-    """Whether there is anything to fold, in a precision that allows it, and no hook that would notice.
-
-    A module with ``folds = False`` says no by itself.
-    """
+    """Whether there is anything to fold, in a precision that allows it, and no hook that would notice."""
     parts = list(module.modules())
     precise = all(p.dtype in (torch.float32, torch.float64) for p in module.parameters() if p.is_floating_point())
     hooked = any(
         part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks for part in parts
     )
-    return precise and not hooked and getattr(module, "folds", True) and any(isinstance(part, _NORMS) for part in parts)
+    return precise and not hooked and any(isinstance(part, _NORMS) for part in parts)
 
 
 def fold(module: nn.Module, run: Callable[[nn.Module], object]) -> nn.Module | None:
@@ -39,6 +36,15 @@ def fold(module: nn.Module, run: Callable[[nn.Module], object]) -> nn.Module | N
         return copied if fold_norms(copied, lambda: run(copied)) else None
     except Exception:  # a module that cannot be copied serves as it is
         return None
+
+
+def gives(run: Callable[[], Tensor], expected: Tensor) -> bool:
+    """Whether a folded encoder gives the expected representations ``[n, d]``, but for rounding."""
+    try:
+        change = (run().to(expected) - expected).norm(dim=1)
+    except Exception:  # whatever a module says that misses its norms
+        return False
+    return bool((change <= 1e-4 * expected.norm(dim=1)).all())
 
 
 def shallow_copy(module: nn.Module) -> nn.Module:

@@ -6,11 +6,14 @@ import difflib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from cocoax.encoders.encoder import Encoder
 
 Pooling = Literal["mean", "flatten", "first"]
 
@@ -98,6 +101,19 @@ def by_shape(prepared: Sequence[Tensor], encode: Callable[[Sequence[Tensor]], Te
     groups = [[index for index, own in enumerate(shapes) if own == shape] for shape in dict.fromkeys(shapes)]
     outputs = torch.cat([encode([prepared[index] for index in group]) for group in groups])
     return outputs[torch.tensor([index for group in groups for index in group]).argsort()]
+
+
+def check_deterministic(encoder: Encoder, prepared: Tensor, before: Tensor) -> None:
+    """Raise if an input, encoded again and alone, has another representation: attribution is meaningless then."""
+    with torch.no_grad():
+        again = encoder(encoder.collate([prepared])).to("cpu")[0]
+    low_precision = encoder.precision in (torch.float16, torch.bfloat16)
+    allowed = (5e-2 if low_precision else 1e-3) * float(before.norm())
+    if float((again - before).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
+        raise ValueError(
+            f"The encoder {encoder.name!r} gave two representations of the same input: it is random even in eval mode "
+            "(dropout or noise that ignores it), or its output depends on the rest of the batch. Switch that off."
+        )
 
 
 @contextmanager

@@ -30,13 +30,18 @@ class Removal(ABC):
 
     @abstractmethod
     def emptied(self, explicand: Explicand) -> Tensor:
-        """Return the explicand with all of its features removed; or several versions of that, one dimension more."""
+        """Return the explicand with all of its features removed, prepared for the encoder; or :meth:`versions` of that."""
+
+    def versions(self, explicand: Explicand, emptied: Tensor) -> Sequence[Tensor]:
+        """Return each version of the explicand without its features; scores are averaged over them. By default only one."""
+        return [emptied]
 
     @abstractmethod
     def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Sequence[Tensor] | Tensor:
         """Return the explicand with some features kept, for every row of ``kept [n, *shape]``; prepared for the encoder.
 
-        ``emptied`` is what :meth:`emptied` gave. Where that has K versions, so has each row, one after the other.
+        ``emptied`` is what :meth:`emptied` gave. Where that has K versions, so has each row, one after the other. Tensors of
+        numbers are where the encoder is.
         """
 
     def in_order(self, explicand: Explicand, kept: Tensor) -> Tensor | None:

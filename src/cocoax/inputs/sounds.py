@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cocoax.inputs.audio import one_channel, player, read_file, sound_files
 from cocoax.inputs.display import Display
-from cocoax.inputs.drawing import BLUE, COLOURS, RED, Shown, check_limit, meaning, question, relative
+from cocoax.inputs.drawing import BLUE, RED, Shown, as_written, check_limit, meaning, question, relative
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.kind import Inputs
 from cocoax.storage import digest, file_digest
@@ -79,9 +79,11 @@ class Sound(Display):
         limit: float | None = None,
         title: str | None = None,
         colour_bar: bool = True,
+        **habits: Any,
     ) -> Axes:
         import matplotlib.pyplot as plt
 
+        colours, opacity, limit = as_written(habits, opacity, limit)
         check_limit(limit)
         if ax is None:
             ax = plt.subplots(figsize=(8, 2.8), layout="constrained")[1]
@@ -90,7 +92,7 @@ class Sound(Display):
         if self.bands == 1:
             high = float(self.waveform.abs().max()) or 1.0
             drawn = ax.pcolormesh(
-                self.seconds, [-high, high], values, cmap=COLOURS, vmin=-limit, vmax=limit, alpha=opacity, linewidth=0
+                self.seconds, [-high, high], values, cmap=colours, vmin=-limit, vmax=limit, alpha=opacity, linewidth=0
             )
             times = np.arange(len(self.waveform)) / self.rate
             ax.plot(times, self.waveform.numpy(), color="black", linewidth=0.3)
@@ -100,7 +102,7 @@ class Sound(Display):
             extent = (0.0, float(self.seconds[-1]), 0.0, self.rate / 2)
             ax.imshow(power, cmap="Greys", origin="lower", aspect="auto", extent=extent)
             drawn = ax.pcolormesh(
-                self.seconds, self.hertz, values, cmap=COLOURS, vmin=-limit, vmax=limit, alpha=0.7 * opacity, linewidth=0
+                self.seconds, self.hertz, values, cmap=colours, vmin=-limit, vmax=limit, alpha=0.7 * opacity, linewidth=0
             )
             ax.set_ylabel("Hz", fontsize=8)
         ax.set_xlabel("seconds", fontsize=8)

@@ -68,3 +68,23 @@ def test_load__unknown_family_suggests_the_closest(name: str, closest: str) -> N
 def test_load__family_alone(name: str, takes: str) -> None:
     with pytest.raises(ValueError, match=f"'{name}' does not say which encoder to load; write {name}{takes}[.]"):
         cocoax.load(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "closest"), [("startr", "starter"), ("efficientnet", "efficientnet-lite0"), ("MiniLM", "minilm")]
+)
+def test_load__unknown_name_suggests_the_closest(name: str, closest: str) -> None:
+    with pytest.raises(ValueError, match=rf"No encoder is called '{name}'; known are .*Did you mean '{closest}'\?"):
+        cocoax.load(name)
+
+
+def test_load__nothing_close() -> None:
+    with pytest.raises(ValueError, match=r"No encoder is called 'qqq'; known are ") as caught:
+        cocoax.load("qqq")
+    assert "Did you mean" not in str(caught.value)
+
+
+def test_load__loads_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = cocoax.Encoder(torch.nn.Identity())
+    monkeypatch.setitem(ENCODERS, "toy", lambda: encoder)
+    assert cocoax.load("toy") is encoder
