@@ -14,7 +14,7 @@ from torch import Tensor
 import cocoax
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Estimate
-from cocoax.features import GridMasks
+from cocoax.features import GridMasks, Removal
 from cocoax.storage import read_safetensors, write_safetensors
 from tests.attribution.runs import EXTENDABLE, METHODS, SAMPLED, assert_identical, every_method
 from tests.conftest import SmallNet, images

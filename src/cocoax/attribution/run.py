@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from cocoax.attribution.method import Askable, as_asked, check_targets
 from cocoax.attribution.plain import from_plain, to_plain, type_name
@@ -24,7 +23,7 @@ from cocoax.features import Game, Masks, Removal
 from cocoax.features.game import score_ends, score_masked
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
-from cocoax.progress import bar
+from cocoax.progress import Bar, bar
 from cocoax.storage import read_safetensors, write_safetensors
 from cocoax.targets import Target
 
@@ -140,7 +139,7 @@ class Run:
         masks = self.method.draw(self.explicand.shape, samples)
         return replace(self, representations=self.representations[:samples], masks=masks, stopped="")
 
-    def _encode(self, game: Game, masks: Masks, shown: tqdm) -> None:
+    def _encode(self, game: Game, masks: Masks, shown: Bar) -> None:
         """Encode the masks that are new, and keep them all; an interruption keeps those that were done."""
         done = len(self)
         several = [len(self.ends) - 1] if len(self.ends) > 2 else []

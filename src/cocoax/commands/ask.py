@@ -1,4 +1,4 @@
-"""``cocoax ask``: questions about a picture, in words and with pictures."""
+"""``cocoax ask``: questions about pictures, in words and with pictures."""
 
 from __future__ import annotations
 
@@ -7,59 +7,91 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 import cocoax
 from cocoax.commands.methods import METHODS, method_with
-from cocoax.commands.terminal import EncoderName, console, draw_into_files, print_plain, print_written
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, EncoderName, draw_into_files
+
+EXAMPLES = (
+    'cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"',
+    'cocoax ask photo.jpg --like "a cat" --like-image cats/ --unlike-many cifar100',
+    'cocoax ask photos/ more/1.jpg --question "a cat rather than a dog" --out out',
+    'cocoax ask photo.jpg --like "a cat" --like "a dog" --each --json',
+)
 
 
 def ask_picture(
-    image: Annotated[Path, typer.Argument(help="The picture to ask about.")],
-    like: Annotated[list[str] | None, typer.Option(help="A caption the picture should be like; may be repeated.")] = None,
-    like_image: Annotated[list[Path] | None, typer.Option(help="A picture or folder it should be like.")] = None,
-    unlike: Annotated[list[str] | None, typer.Option(help="A caption it should not be like; may be repeated.")] = None,
-    unlike_image: Annotated[list[Path] | None, typer.Option(help="A picture or folder it should not be like.")] = None,
-    unlike_many: Annotated[str | None, typer.Option(help="Many captions at once: cifar100, or a file of names.")] = None,
+    images: Annotated[list[Path], typer.Argument(help="The pictures to ask about, or folders of them.")],
+    like: Annotated[
+        list[str] | None,
+        typer.Option(help="A caption the picture should be like; may be repeated.", rich_help_panel=ASKED),
+    ] = None,
+    like_image: Annotated[
+        list[Path] | None, typer.Option(help="A picture or folder it should be like.", rich_help_panel=ASKED)
+    ] = None,
+    unlike: Annotated[
+        list[str] | None, typer.Option(help="A caption it should not be like; may be repeated.", rich_help_panel=ASKED)
+    ] = None,
+    unlike_image: Annotated[
+        list[Path] | None, typer.Option(help="A picture or folder it should not be like.", rich_help_panel=ASKED)
+    ] = None,
+    unlike_many: Annotated[
+        str | None, typer.Option(help="Many captions at once: cifar100, or a file of names.", rich_help_panel=ASKED)
+    ] = None,
+    template: Annotated[
+        str, typer.Option(help="Makes captions of the names of --unlike-many.", rich_help_panel=ASKED)
+    ] = "a {}",
     question: Annotated[
-        list[str] | None, typer.Option(help="One more question: 'a cat / a kitten rather than a dog', or 'itself'.")
+        list[str] | None,
+        typer.Option(help="One more question: 'a cat / a kitten rather than a dog', or 'itself'.", rich_help_panel=ASKED),
     ] = None,
-    each: Annotated[bool, typer.Option("--each", help="Ask about each --like by itself, against the others too.")] = False,
+    each: Annotated[
+        bool,
+        typer.Option("--each", help="Ask about each --like by itself, against the others too.", rich_help_panel=ASKED),
+    ] = False,
     encoder: EncoderName = "starter",
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "rise",
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.", rich_help_panel=HOW)] = "rise",
     samples: Annotated[
-        int | None, typer.Option(help="Masked copies to encode; by default 1000, or more where more are saved.")
+        int | None,
+        typer.Option(help="Masked copies to encode; by default 1000, or more where more are saved.", rich_help_panel=HOW),
     ] = None,
-    grid: Annotated[int | None, typer.Option(help="Cells of a mask in each direction.")] = None,
-    tolerance: Annotated[float | None, typer.Option(help="Sample until the map's relative error is below this.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
-    similarity: Annotated[str, typer.Option(help="cosine, dot, rbf, laplacian or polynomial.")] = "cosine",
-    template: Annotated[str, typer.Option(help="Makes captions of the names of --unlike-many.")] = "a {}",
-    out: Annotated[Path, typer.Option(help="Folder for pictures, maps, report and JSON.")] = Path("answers"),
+    grid: Annotated[int | None, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="Sample until the map's relative error is below this.", rich_help_panel=HOW)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.", rich_help_panel=HOW)] = None,
+    similarity: Annotated[
+        str, typer.Option(help="cosine, dot, rbf, laplacian or polynomial.", rich_help_panel=HOW)
+    ] = "cosine",
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder for heat maps, report and JSON; of several pictures each has a folder in it.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = Path("answers"),
+    as_json: AsJson = False,
 ) -> None:
     """Ask what in a picture is like some words or pictures, rather than like others.
 
     Without any --like the picture is compared with itself (label-free). A second question about the same picture is answered
     from the saved run.
     """
+    from cocoax.commands.pictures import Asking, ask_about, pictures_of, print_answered
     from cocoax.inputs.images import open_image
-    from cocoax.questions.report import write_answers
 
     draw_into_files()
-    if image.is_dir():
-        raise ValueError(f"{image} is a folder; ask about one picture at a time.")
+    pictures = pictures_of(images, out)
     likes = cocoax.Side(like or (), like_image or ())
     many = captions_of(unlike_many, template, likes.captions) if unlike_many else []
     unlikes = cocoax.Side([*(unlike or ()), *many], unlike_image or ())
     questions = questions_of(likes, unlikes, question or (), each, similarity)
     chosen = method_with(method, {"samples": samples, "grid": grid, "tolerance": tolerance, "seed": seed})
-    picture = open_image(image)  # what is wrong with it is told before the encoder is loaded
+    if len(pictures) == 1:
+        open_image(pictures[0].file)  # what is wrong with it is told before the encoder is loaded
     out.mkdir(parents=True, exist_ok=True)
-    loaded = cocoax.load(encoder)
-    answers = cocoax.ask(loaded, loaded.explicand(picture), questions, chosen, at_least=samples is None)
-    print_answers(answers)
-    print_written(write_answers(out, f"{image.name}: what is it like?", answers))
+    asking = Asking(cocoax.load(encoder).freeze(), questions, chosen, at_least=samples is None)
+    print_answered(ask_about(pictures, asking), as_json)
 
 
 def captions_of(source: str, template: str, without: Sequence[str]) -> list[str]:
@@ -101,22 +133,3 @@ def questions_one_by_one(likes: cocoax.Side, unlikes: cocoax.Side, similarity: s
         others = cocoax.Side([*captions, *unlikes.captions], [*images, *unlikes.images])
         questions.append(cocoax.Question(like, others, similarity=similarity))
     return questions
-
-
-def print_answers(answers: Sequence[cocoax.Answer]) -> None:
-    """Print each answer's score, captions and regions, and at the end how the answers were made."""
-    from cocoax.questions.report import compare, region_rows
-
-    for answer in answers:
-        console.print(f"\n[bold]{escape(answer.name)}[/]", highlight=False, soft_wrap=True)
-        console.print(f"score {escape(answer.split())}", highlight=False, soft_wrap=True)
-        if comparison := compare(answer):
-            print_plain(comparison)
-        table = Table("the score is …", "by the region", "of the picture", "mean change ± standard error")
-        for effect, *cells in region_rows(answer):
-            table.add_row("[red]raised[/]" if effect == "raises" else "[blue]lowered[/]", *map(escape, cells))
-        console.print(table)
-    how = answers[0].attribution.metadata
-    counted = f", {how['samples']} samples" if how.get("samples") else ""
-    stopped = f": {how['stopped']}" if how.get("stopped") else ""
-    console.print(f"{how['method']} on {how['encoder']}{counted}{stopped}", highlight=False, markup=False)

@@ -57,7 +57,8 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
                 failed: list[tuple[int, str]] | None = [] if how.skip else None
                 representations = _encode_chunk(encoder, chunk, how.batch_size, failed)
                 if len(representations):
-                    part = Reference.from_representations(representations, keep_samples=keep)
+                    # In the cache a chunk bears the name of its encoder.
+                    part = Reference.from_representations(representations, name=encoder.name, keep_samples=keep)
                 skipped += failed or []
                 if cache and part is not None and not failed:
                     store(key, part)

@@ -6,9 +6,10 @@ import difflib
 import importlib
 import importlib.util
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cocoax.encoders.encoder import Encoder
+if TYPE_CHECKING:
+    from cocoax.encoders.encoder import Encoder
 
 
 @dataclass(frozen=True)
