@@ -20,6 +20,7 @@ import cocoax
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.run import Interrupted, Run
 from cocoax.features import GridMasks, Removal
+from cocoax.storage import write_safetensors
 from tests.conftest import SmallNet, images
 
 METHODS = {
@@ -463,6 +464,16 @@ def test_save__explicand_is_kept_for_drawing(net: SmallNet, tmp_path: Path) -> N
     assert result.picture is not None
     np.testing.assert_array_equal(result.picture.numpy(), pixels)
     assert result.box == pytest.approx((0.25, 0, 0.75, 1))
+
+
+@pytest.mark.parametrize(("kind", "load"), [("run", cocoax.Run.load), ("attribution", cocoax.Attribution.load)])
+def test_load__from_before_there_were_displays(kind: str, load: Any, tmp_path: Path) -> None:
+    path = write_safetensors(
+        tmp_path / "old.safetensors", {"values": torch.zeros(2, 2)}, kind, {"score": 0.5, "tokens": None}
+    )
+
+    with pytest.raises(ValueError, match="written by an earlier version of Cocoax, whose files are not read any more"):
+        load(path)
 
 
 def test_load__not_a_run(encoder: cocoax.Encoder, target: cocoax.Target, tmp_path: Path) -> None:

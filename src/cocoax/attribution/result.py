@@ -105,7 +105,7 @@ class Attribution:
     def load(cls, path: str | Path) -> Attribution:
         """Read an attribution written by :meth:`save`."""
         tensors, header = read_safetensors(path, "attribution")
-        display = load_display(tensors, header.pop("display"))
+        display = load_display(tensors, header.pop("display", None))
         return cls(**{name: tensors[name] for name in _TENSORS if name in tensors}, **header, display=display)
 
     def top(self, count: int = 5) -> list[tuple[str, float]]:

@@ -211,6 +211,7 @@ class Run:
     def load(cls, path: str | Path) -> Self:
         """Read a run written by :meth:`save`; it answers targets and can be extended."""
         tensors, header = read_safetensors(path, "run")
+        display = load_display(tensors, header.get("display"))
         plain = dict(header["method"])
         known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
         how = plain["baseline"]
@@ -222,7 +223,7 @@ class Run:
                 )
             plain["baseline"] = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}  # all that a blend needs
         method: RemovalMethod = from_plain(plain, tensors, known)
-        explicand = Explicand(tensors["explicand"], load_display(tensors, header["display"]), tensors.get("members"))
+        explicand = Explicand(tensors["explicand"], display, tensors.get("members"))
         compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
         return cls(
             method=method,

@@ -133,8 +133,12 @@ def save_display(display: Display) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return {f"display_{name}": tensor for name, tensor in tensors.items()}, {"kind": display.kind, **header}
 
 
-def load_display(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Display:
-    """Return the display that :func:`save_display` wrote."""
+def load_display(tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None) -> Display:
+    """Return the display that :func:`save_display` wrote; None stands for a file that has none."""
+    if header is None:
+        raise ValueError(
+            "The file was written by an earlier version of Cocoax, whose files are not read any more; make it anew."
+        )
     kind = header.get("kind")
     if kind not in DISPLAYS:
         raise ValueError(
