@@ -94,3 +94,30 @@ def test_pages__links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+
+
+def _importable(name: str) -> bool:
+    """Whether a dotted name can be imported: a module, or something in one."""
+    parts = name.split(".")
+    for number in range(len(parts), 0, -1):
+        try:
+            value: Any = importlib.import_module(".".join(parts[:number]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[number:]:
+            if not hasattr(value, part):
+                return False
+            value = getattr(value, part)
+        return True
+    return False
+
+
+def test_moved__everything_is_where_the_page_says() -> None:
+    rows = re.findall(r"^\| (.+) \|$", (DOCS / "moved.md").read_text(encoding="utf-8"), re.MULTILINE)
+    new = [name for row in rows for name in re.findall(r"`(cocoax\.[\w.]+)", row.split(" | ")[-1])]
+    for row in rows:
+        if row.count(" | ") == 2 and "everything" not in row:
+            _, which, module = row.split(" | ")
+            new += [f"{module.strip('`')}.{name}" for name in re.findall(r"`(\w+)`", which)]
+    assert len(new) > 200
+    assert not [name for name in new if not _importable(name)]

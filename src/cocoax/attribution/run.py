@@ -210,9 +210,8 @@ class Run:
         plain = dict(header["method"])
         known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
         how = plain["baseline"]
-        if not (
-            isinstance(how, dict) and how["type"] in known
-        ):  # a user's class that is not imported: of a blend its pixels are all one needs
+        if not (isinstance(how, dict) and how["type"] in known):
+            # A user's class that is not imported, or cannot be written down: of a blend its pixels are all one needs.
             pixels = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
             plain["baseline"] = pixels if header["blends"] else {"type": "Forgotten", "name": header["removal"]}
         method: RemovalMethod = from_plain(plain, tensors, known)
