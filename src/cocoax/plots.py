@@ -105,10 +105,10 @@ def panel(
     columns = min(number, 5) if columns is None else columns
     rows = -(-number // columns)
     if same_scale:
-        options["limit"] = max(float((one.values - one.neutral).abs().max()) for one in attributions) or 1.0
-    methods = [str(one.metadata.get("method", "")) for one in attributions]
+        options["limit"] = max(float(attribution.relative.abs().max()) for attribution in attributions) or 1.0
+    methods = [str(attribution.metadata.get("method", "")) for attribution in attributions]
     if titles is None and len(set(methods)) > 1:
-        titles = [f"{method}: {question(one)}" for method, one in zip(methods, attributions, strict=True)]
+        titles = [f"{method}: {question(shown)}" for method, shown in zip(methods, attributions, strict=True)]
     figure, grid = plt.subplots(rows, columns, figsize=(3.4 * columns, 3.3 * rows), layout="constrained", squeeze=False)
     axes = list(grid.flat)
     attributions[0].display.draw_input(axes[0])

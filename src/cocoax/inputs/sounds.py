@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cocoax.inputs.audio import one_channel, player, read_file, sound_files
 from cocoax.inputs.display import Display
-from cocoax.inputs.drawing import BLUE, COLOURS, RED, Shown, check_limit, meaning, question, relative
+from cocoax.inputs.drawing import BLUE, COLOURS, RED, Shown, check_limit, meaning, question
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.kind import Inputs
 from cocoax.storage import digest, file_digest
@@ -85,7 +85,7 @@ class Sound(Display):
         check_limit(limit)
         if ax is None:
             ax = plt.subplots(figsize=(8, 2.8), layout="constrained")[1]
-        values = relative(shown).reshape(self.segments, self.bands).T
+        values = shown.relative.numpy().reshape(self.segments, self.bands).T
         limit = float(np.abs(values).max()) or 1.0 if limit is None else limit
         if self.bands == 1:
             high = float(self.waveform.abs().max()) or 1.0
@@ -121,7 +121,7 @@ class Sound(Display):
 
     def html(self, shown: Shown, limit: float | None = None) -> str:
         """Return a player with a strip of colours under it; pointing at a part shows its time and value."""
-        values = (shown.values - shown.neutral).tolist()
+        values = shown.relative.tolist()
         limit = max(map(abs, values)) if limit is None else limit
         errors = None if shown.standard_error is None else shown.standard_error.tolist()
         rows = []
