@@ -21,8 +21,10 @@ from cocoax.inputs import Explicand
 from cocoax.seeding import stream
 from cocoax.targets import Target
 
-# What one explicand may be. A folder and a batch of tensors hold many, which types cannot tell; put them into a list.
-Input = str | Path | Image.Image | np.ndarray | Tensor | Explicand
+Samples = np.ndarray | Tensor
+# What one explicand may be: the path of a picture or a sound, a text, a row, samples with their rate. A folder and a batch of
+# tensors hold many, which types cannot tell; put them into a list.
+Input = str | Path | Image.Image | Samples | Explicand | Sequence[float] | tuple[Samples, float] | tuple[float, Samples]
 
 
 class Method(ABC):
