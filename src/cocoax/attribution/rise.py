@@ -166,7 +166,7 @@ def relative_error(attribution: Attribution) -> float:
     if attribution.standard_error is None:
         raise ValueError("The attribution has no standard error.")
     error = float(attribution.standard_error.double().square().mean()) ** 0.5
-    size = float((attribution.values - attribution.neutral).double().square().mean()) ** 0.5
+    size = float(attribution.relative.square().mean()) ** 0.5
     rounding = 1e-6 * max(abs(attribution.score), abs(attribution.neutral))  # more samples do not help below this
     return 0.0 if error <= rounding else error / size if size > 0 else math.inf
 

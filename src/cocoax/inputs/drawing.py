@@ -33,6 +33,10 @@ class Shown(Protocol):
         """One value per feature."""
 
     @property
+    def relative(self) -> Tensor:
+        """The values minus ``neutral``: what is drawn."""
+
+    @property
     def standard_error(self) -> Tensor | None:
         """Of each value, where it is known."""
 
@@ -52,11 +56,6 @@ class Shown(Protocol):
 def question(shown: Shown) -> str:
     """Return the question and the score, as a title."""
     return "\n".join([*textwrap.wrap(shown.name, 34), f"score {shown.score:+.3f}"])
-
-
-def relative(shown: Shown) -> np.ndarray:
-    """Return the values minus ``neutral``, the value of a feature that makes no difference: what is drawn."""
-    return shown.values.numpy() - shown.neutral
 
 
 def meaning(shown: Shown) -> str:
@@ -125,7 +124,7 @@ def draw_over(
         sides = seen.shape[1] / seen.shape[0]  # a tall picture gets a narrow figure
         ax = plt.subplots(figsize=(1.4 + 3.6 * min(max(sides, 0.5), 2.0), 4.4), layout="constrained")[1]
     check_limit(limit)
-    values = relative(shown)
+    values = shown.relative.numpy()
     cut = False
     if limit is None:
         limit, cut = colour_scale(values)
@@ -184,7 +183,7 @@ def draw_bars(
     """
     import matplotlib.pyplot as plt
 
-    values = relative(shown)
+    values = shown.relative.numpy()
     drawn = np.sort(np.argsort(-np.abs(values), kind="stable")[:most])
     if ax is None:
         ax = plt.subplots(figsize=(5, 0.9 + 0.26 * len(drawn)), layout="constrained")[1]

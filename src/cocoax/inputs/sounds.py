@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cocoax.inputs.audio import FREQUENCIES, HOP, from_spectra, one_channel, player, read_file, sound_files, to_spectra
 from cocoax.inputs.display import Display
-from cocoax.inputs.drawing import BLUE, RED, Shown, as_written, check_limit, meaning, question, relative
+from cocoax.inputs.drawing import BLUE, RED, Shown, as_written, check_limit, meaning, question
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.kind import Inputs
 from cocoax.storage import digest, file_digest
@@ -94,7 +94,7 @@ class Sound(Display):
         if ax is None:
             ax = plt.subplots(figsize=(8, 2.8), layout="constrained")[1]
             words = words.replace("\n", " ")  # there is room
-        values = relative(shown).reshape(self.segments, self.bands).T
+        values = shown.relative.numpy().reshape(self.segments, self.bands).T
         end = limit or float(np.abs(values).max()) or 1.0
         if self.bands == 1:
             heights = np.array([-1.0, 1.0]) * (float(self.waveform.abs().max()) or 1.0)
@@ -161,7 +161,7 @@ class Sound(Display):
     def html(self, shown: Shown, limit: float | None = None) -> str:
         """Return a player with a strip of colours under it; pointing at a part shows its time and value."""
         check_limit(limit)
-        values = (shown.values - shown.neutral).tolist()
+        values = shown.relative.tolist()
         end = limit or max(map(abs, values)) or 1.0
         errors = None if shown.standard_error is None else shown.standard_error.tolist()
         parts = []
