@@ -15,8 +15,10 @@ from cocoax.attribution import (
     Attribution,
     Captum,
     ExpectedGradients,
+    Field,
     GradientShap,
     IntegratedGradients,
+    Interactions,
     Interrupted,
     KernelShap,
     Method,
@@ -26,6 +28,7 @@ from cocoax.attribution import (
     Run,
     SmoothGrad,
     VanillaGradients,
+    interactions,
 )
 from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load
 from cocoax.evaluation import Curve, curves, deletion, insertion
@@ -88,8 +91,10 @@ __all__ = [
     "Attribution",
     "Captum",
     "ExpectedGradients",
+    "Field",
     "GradientShap",
     "IntegratedGradients",
+    "Interactions",
     "Interrupted",
     "KernelShap",
     "Method",
@@ -99,6 +104,7 @@ __all__ = [
     "Run",
     "SmoothGrad",
     "VanillaGradients",
+    "interactions",
     # questions in words and pictures
     "Answer",
     "Question",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -17,6 +17,7 @@ from cocoax.attribution.run import Run
 from cocoax.features import BitMasks, GridMasks
 from cocoax.features.controls import FOLDS
 from cocoax.features.masks import MaskGeometry
+from cocoax.features.pooled import PooledMasks
 from cocoax.features.segments import check_grid
 from cocoax.inputs import Explicand
 from cocoax.seeding import stream
@@ -25,6 +26,7 @@ from cocoax.targets import Target, representation_similarity
 # Contributions are so uneven that their variance is known as well as that of n/3 normal ones (measured). Errors are made
 # wider by what Student's t is wider than the normal distribution there, 1 + (1.96² + 1) / (4 n/3): a tenth at 40 samples.
 FEW = 3.6
+AnyMasks = GridMasks | BitMasks | PooledMasks
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,37 @@ class Rise(RemovalMethod):
             estimate = efficient_estimate(masks, torch.from_numpy(stream(seed, 0).standard_normal((len(masks), 1))))
         return estimate.values[0].reshape(explicand.shape).float()
 
+    def cells(self, masks: GridMasks | BitMasks, grid: int | tuple[int, int] | None) -> GridMasks | BitMasks | PooledMasks:
+        """Return masks pooled to the cells of a grid; those over a list of features as they are."""
+        return PooledMasks(masks, grid) if isinstance(masks, GridMasks) and grid is not None else masks
+
+    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor) -> Estimate:
+        """Return E[y | kept] - E[y | removed] for each feature: the regression coefficient Cov(y, m) / p(1-p)."""
+        return mask_effects(masks, scores.double())
+
+    def deviations(self, masks: AnyMasks, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
+        """Return random sums of the samples' contributions, minus their mean."""
+        chosen = signs(len(scores))
+        y = scores.double()
+        n, p = len(y), masks.keep
+        if self.estimator == "paper":
+            mean = masks.weighted_sum(y) / (n * p)
+            sums = [masks.weighted_sum(y * sign[:, None]) / p - sign.sum() * mean for sign in chosen.T]
+            paper: Tensor = torch.stack(sums) / (n * (n - 1)) ** 0.5
+            return paper
+        fit = masks.controls.fit(y)
+        s = fit.residuals / p
+        models = torch.stack([masks.coarse_covariance(b) for b in fit.coefficients]) / p + fit.intercepts[:, :, None, None]
+        counts = torch.bincount(fit.fold).double()[:, None, None, None]
+        mean = ((counts * models).sum(0) + masks.weighted_sum(s)) / n
+        sums = []
+        for sign in chosen.T:
+            weights = torch.zeros(len(models), dtype=torch.float64).index_add_(0, fit.fold, sign)
+            modelled = torch.einsum("f,f...->...", weights, models)
+            sums.append(masks.weighted_sum(s * sign[:, None]) + modelled - sign.sum() * mean)
+        efficient: Tensor = torch.stack(sums) * (1 + FEW / n) / (n * (n - 1)) ** 0.5
+        return efficient
+
     def more(self, run: Run, targets: Sequence[Target]) -> int:
         """Enough, by the error so far, to come within the tolerance; the run says why it stopped."""
         if self.tolerance is None:
@@ -127,7 +160,7 @@ class Rise(RemovalMethod):
         wanted = min(len(run) * (error / self.tolerance) ** 2, 2 * len(run))
         return min(max(int(wanted), len(run) + self.samples // 4 + 1), self.max_samples) - len(run)
 
-    def estimate(self, masks: GridMasks | BitMasks, scores: Tensor, ends: Tensor) -> Estimate:
+    def estimate(self, masks: AnyMasks, scores: Tensor, ends: Tensor) -> Estimate:
         """The map, its standard error, and the mean score, which is the value of a pixel that makes no difference."""
         least = 2 * FOLDS if self.estimator == "efficient" else 2
         if len(scores) < least:
@@ -136,7 +169,7 @@ class Rise(RemovalMethod):
         return paper_estimate(masks, y) if self.estimator == "paper" else efficient_estimate(masks, y)
 
 
-def paper_estimate(masks: GridMasks | BitMasks, y: Tensor) -> Estimate:
+def paper_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
     """mean(y m) / p for scores ``y [n, k]``."""
     n, p = len(y), masks.keep
     values = masks.weighted_sum(y) / (n * p)
@@ -144,7 +177,7 @@ def paper_estimate(masks: GridMasks | BitMasks, y: Tensor) -> Estimate:
     return Estimate(values, _standard_error(squares - n * values.square(), n), y.mean(0))
 
 
-def efficient_estimate(masks: GridMasks | BitMasks, y: Tensor) -> Estimate:
+def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
     """The paper's estimate of what a linear model leaves unexplained, plus the exact map of the model, for ``y [n, k]``."""
     n, p = len(y), masks.keep
     fit = masks.controls.fit(y)
@@ -159,6 +192,31 @@ def efficient_estimate(masks: GridMasks | BitMasks, y: Tensor) -> Estimate:
         apart = model - values
         squares += apart * (2 * rest + count * apart)
     return Estimate(values, _standard_error(squares, n) * (1 + FEW / n), fit.intercepts.mean(0))
+
+
+def mask_effects(masks: BitMasks | PooledMasks, y: Tensor) -> Estimate:
+    """Return Cov(y, m) / p(1-p) for scores ``y [n, k]``, ``[k, *cells]``, with standard errors.
+
+    As the efficient estimate: what a linear model of the masks explains is known exactly, and each sample corrects a model
+    that has not seen it. Where the masks are all subsets nothing is left to chance, and the plain mean is exact.
+    """
+    n, variance = len(y), masks.keep * (1 - masks.keep)
+    x = (masks.cells.flatten(1) - masks.keep) / variance
+    if isinstance(masks, BitMasks) and masks.complete:
+        values = (y.T @ x) / n
+        return Estimate(values, torch.zeros_like(values))
+    shape = (y.shape[1], *masks.cells.shape[1:])
+    fit = masks.controls.fit(y)
+    models = torch.stack([masks.coarse_covariance(b).reshape(y.shape[1], -1) for b in fit.coefficients]) / variance
+    # Sample i of fold f contributes model_f + r_i x_i.
+    rests = torch.stack([fit.residuals[fit.fold == fold].T @ x[fit.fold == fold] for fold in range(len(models))])
+    counts = torch.bincount(fit.fold).double()[:, None, None]
+    values = (counts * models + rests).sum(0) / n
+    squares = fit.residuals.square().T @ x.square()
+    for count, model, rest in zip(counts, models, rests, strict=True):
+        apart = model - values
+        squares += apart * (2 * rest + count * apart)
+    return Estimate(values.view(shape), (_standard_error(squares, n) * (1 + FEW / n)).view(shape))
 
 
 def relative_error(attribution: Attribution) -> float:

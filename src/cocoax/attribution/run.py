@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from cocoax.attribution.field import GROUPS, Field, field_of
 from cocoax.attribution.method import check_targets
 from cocoax.attribution.plain import from_plain, to_plain
 from cocoax.attribution.result import Attribution, Origin, attributions
@@ -25,7 +26,7 @@ from cocoax.features.game import score_ends, score_masked
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.progress import bar
-from cocoax.similarity import Cosine
+from cocoax.similarity import Cosine, Similarity
 from cocoax.storage import read_safetensors, write_safetensors
 from cocoax.targets import Target
 
@@ -182,6 +183,19 @@ class Run:
         origin = Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped)
         answers = attributions(origin, self.explicand, asked, ends, estimate)
         return answers[0] if isinstance(targets, Target) else answers
+
+    def field(
+        self, similarity: str | Similarity = "cosine", *, grid: int | tuple[int, int] | None = None, groups: int = GROUPS
+    ) -> Field:
+        """Return one vector for every feature, which answers any target of the similarity; the encoder is not touched.
+
+        Args:
+            similarity: cosine or dot; a kernel has no field.
+            grid: cells that pixels are pooled to, a number or (rows, columns); by default twice those of the masks.
+            groups: random sums that standard errors are kept by; an error is known to 1 / sqrt(2 groups). 0 keeps none.
+
+        """
+        return field_of(self, similarity, grid, groups)
 
     def save(self, path: str | Path) -> Path:
         """Write it as safetensors; returns the path."""

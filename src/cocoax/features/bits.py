@@ -44,6 +44,17 @@ class BitMasks:
         """Some masks, ``[n, m]``."""
         return self.bits[rows].float()
 
+    @cached_property
+    def complete(self) -> bool:
+        """Whether they are all subsets, each once, with equal chances: then sums over them are expectations."""
+        features = self.bits.shape[1]
+        return self.keep == 0.5 and len(self) == 2**features and len(torch.unique(self.bits, dim=0)) == len(self)
+
+    @property
+    def cells(self) -> Tensor:
+        """The bits as numbers, ``[n, m]``."""
+        return self.bits.double()
+
     def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
         """Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, 1, m]``, or ``[groups, k, 1, m]`` for each group apart."""
         bits, weights = self.bits.double(), weights.double()
