@@ -11,6 +11,7 @@ import difflib
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -157,14 +158,22 @@ def interactions(
     vectors_a, vectors_b = a.vectors(), b.vectors()  # [d, features]
     # The vectors of one side are directions for the other, whose estimates come with standard errors of their own.
     on_a, on_b = a.along(vectors_b), b.along(vectors_a)
-    error = None
+    values = vectors_a.T @ vectors_b
+    variance = None
     if on_a.standard_error is not None and on_b.standard_error is not None:
-        error = (on_a.standard_error.T.square() + on_b.standard_error.square()).sqrt().float()
+        variance = on_a.standard_error.T.square() + on_b.standard_error.square()
+    common = _in_common(a, b)
+    if common is not None and variance is not None:
+        # Errors of the same masks go together: their product has a mean, and the two sides' errors a covariance.
+        (x_a, r_a), (x_b, r_b) = common
+        values = values - (x_a * (r_a * r_b).sum(1, keepdim=True)).T @ x_b
+        covariance = (x_a * (r_b @ vectors_a)).T @ (x_b * (r_a @ vectors_b))
+        variance = torch.maximum(variance + 2 * covariance, 0.1 * variance)  # the covariance is itself uncertain
     shape = (*a.shape, *b.shape)
     score = float(linear.pairwise(run_a.ends[:1].double(), run_b.ends[:1].double()))
     return Interactions(
-        (vectors_a.T @ vectors_b).float().view(shape),
-        None if error is None else error.view(shape),
+        values.float().view(shape),
+        None if variance is None else variance.sqrt().float().view(shape),
         Matched(run_a.explicand.display, a.shape),
         Matched(run_b.explicand.display, b.shape),
         score,
@@ -200,6 +209,14 @@ class _Effects:
         identity = torch.eye(self.features.shape[1], dtype=torch.float64)
         return torch.cat([self.along(part).values for part in torch.split(identity, step, dim=1)])
 
+    def scatter(self) -> tuple[Tensor, Tensor] | None:
+        """Return factors of the sampling error, ``[n, features]`` and ``[n, d]``; None where there is none."""
+        factors = self.run.method.scatter(self.masks, self.features, self.ends)
+        if factors is None:
+            return None
+        x, r = factors
+        return pooled(x, self.run, self.grid).flatten(1), r
+
     def along(self, directions: Tensor) -> Estimate:
         """Return what keeping each feature does along directions ``[d, k]``, ``[k, features]``, with standard errors."""
         effects = self.run.method.effects(self.masks, self.features @ directions, self.ends @ directions)
@@ -210,17 +227,39 @@ class _Effects:
         )
 
 
+def _in_common(a: _Effects, b: _Effects) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
+    """Return factors of the errors of both sides for the samples that have the same masks; None where masks are independent.
+
+    Two runs of one method and seed, on two pictures or two texts of as many words, have the same masks.
+    """
+    count = min(len(a.run), len(b.run))
+    parts_a, parts_b = ({name: part for name, part in side.run.masks.tensors.items()} for side in (a, b))
+    if parts_a.keys() != parts_b.keys() or a.run.explicand.shape != b.run.explicand.shape:
+        return None
+    if not all(torch.equal(parts_a[name][:count], parts_b[name][:count]) for name in ("bits", "shifts") if name in parts_a):
+        return None
+    factors = [side.scatter() for side in (a, b)]
+    if factors[0] is None or factors[1] is None:
+        return None
+    rows = min(len(factors[0][0]), len(factors[1][0]))
+    return (factors[0][0][:rows], factors[0][1][:rows]), (factors[1][0][:rows], factors[1][1][:rows])
+
+
 def _index(feature: Cell | str, side: Matched) -> int:
     """Return the number of a feature among all of its side, from its number, its place or its name."""
     if isinstance(feature, str):
-        if feature not in side.names:
+        numbers = [number for number, name in enumerate(side.names) if name == feature]
+        if not numbers:
             close = difflib.get_close_matches(feature, side.names, n=3, cutoff=0.3) or list(side.names[:3])
             raise ValueError(f"No feature is called {feature!r}; close are {', '.join(close)}.")
-        return side.names.index(feature)
-    place = (feature,) if isinstance(feature, int) else tuple(feature)
-    if len(place) != len(side.shape) or not all(-size <= at < size for at, size in zip(place, side.shape, strict=True)):
+        if len(numbers) > 1:
+            raise ValueError(f"{len(numbers)} features are called {feature!r}; give one's number: {numbers}.")
+        return numbers[0]
+    place: tuple[Any, ...] = tuple(feature) if isinstance(feature, tuple | list) else (feature,)
+    whole = all(isinstance(at, Integral) for at in place) and len(place) == len(side.shape)
+    if not whole or not all(-size <= at < size for at, size in zip(place, side.shape, strict=True)):
         raise IndexError(f"A feature is a place in {list(side.shape)}. Got {feature!r} instead.")
     number = 0
     for at, size in zip(place, side.shape, strict=True):
-        number = number * size + at % size
+        number = number * size + int(at) % size
     return number

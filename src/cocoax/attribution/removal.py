@@ -77,8 +77,16 @@ class RemovalMethod(Method):
         """Return random sums of what single samples contribute to the error of maps, ``[groups, k, *shape]``.
 
         The mean of their squares is the squared standard error, of any mixture of the scores too, which is how a field knows
-        the errors of targets that nobody has asked about yet. ``signs(n)`` gives ``[n, groups]`` random signs. None where
-        nothing is left to chance, or nothing is known about it.
+        the errors of targets that nobody has asked about yet. ``signs(n)`` gives ``[n, groups]`` random signs. Zeros where
+        nothing is left to chance, None where nothing is known about it.
+        """
+        return None
+
+    def scatter(self, masks: Any, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return factors ``x [n, features]`` and ``r [n, k]`` of the sampling error of :meth:`effects`.
+
+        Sample i moves the effect of feature j on score k by x_ij r_ik, up to small terms. Two runs with the same masks have
+        errors that go together, which these tell. None where nothing is left to chance.
         """
         return None
 

@@ -32,6 +32,13 @@ class BitMasks:
         bits = np.concatenate([np.zeros((0, features), bool), *blocks])[:count]
         return cls(torch.from_numpy(bits.astype(np.uint8)), keep)
 
+    @classmethod
+    def enumerate(cls, features: int, count: int | None, seed: int) -> BitMasks:
+        """All subsets, each once, in a random order, so that the first ``count`` of them are a fair sample."""
+        order = stream(seed, 0).permutation(2**features)[:count]
+        bits = (order[:, None] >> np.arange(features)) & 1
+        return cls(torch.from_numpy(bits.astype(np.uint8)), 0.5)
+
     def __len__(self) -> int:
         return len(self.bits)
 
@@ -49,6 +56,13 @@ class BitMasks:
         """Whether they are all subsets, each once, with equal chances: then sums over them are expectations."""
         features = self.bits.shape[1]
         return self.keep == 0.5 and len(self) == 2**features and len(torch.unique(self.bits, dim=0)) == len(self)
+
+    def places(self, masks: BitMasks) -> Tensor:
+        """Where each of other masks stands among these, which are all subsets: ``[n]``."""
+        powers = 2 ** torch.arange(self.bits.shape[1])
+        place = torch.empty(len(self), dtype=torch.int64)
+        place[self.bits.long() @ powers] = torch.arange(len(self))
+        return place[masks.bits.long() @ powers]
 
     @property
     def cells(self) -> Tensor:
