@@ -2,8 +2,8 @@
 
     python benchmarks/pairs_encode.py PHOTOS FOLDER [--count 50] [--samples 400]
 
-PHOTOS is a folder of photos of many classes. For each collage of four of them one run of the collage and one of one of its photos
-alone (the first photo for the first collage, the second for the second, …) with EfficientNet-Lite0, saved as
+PHOTOS is a folder of photos of many classes. For each collage of four of them one run of the collage and one of one of its
+photos alone (the first photo for the first collage, the second for the second, …) with EfficientNet-Lite0, saved as
 ``FOLDER/collage-NNN.safetensors`` and ``FOLDER/photo-NNN.safetensors``. What is there already is not encoded again.
 """
 

@@ -122,7 +122,9 @@ def test_values__kernel_shap_products_of_shapley_values(text: TextEncoder) -> No
     assert not bool(answer.standard_error.any())
 
 
-def test_values__occlusion_is_the_mixed_difference_at_the_whole(text: TextEncoder, runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+def test_values__occlusion_is_the_mixed_difference_at_the_whole(
+    text: TextEncoder, runs: tuple[cocoax.Run, cocoax.Run]
+) -> None:
     answer = cocoax.interactions(*(cocoax.Occlusion().run(text, words) for words in (A, B)))
     whole = torch.ones(8, dtype=torch.uint8)
     vectors = []
@@ -144,9 +146,7 @@ def test_standard_error__covers(apart: int, runs: tuple[cocoax.Run, cocoax.Run])
     """Also where both sides have the same masks, whose errors go together."""
     truth = cocoax.interactions(*runs).values.double()
     seeds = 150
-    answers = [
-        cocoax.interactions(subset(runs[0], 100, seed), subset(runs[1], 100, seed + apart)) for seed in range(seeds)
-    ]
+    answers = [cocoax.interactions(subset(runs[0], 100, seed), subset(runs[1], 100, seed + apart)) for seed in range(seeds)]
     values = torch.stack([answer.values.double() for answer in answers])
     errors = torch.stack([answer.standard_error for answer in answers]).double()  # type: ignore[misc]
     assert 0.93 < float(((values - truth).abs() < 1.96 * errors).double().mean()) < 0.975

@@ -233,7 +233,7 @@ def _in_common(a: _Effects, b: _Effects) -> tuple[tuple[Tensor, Tensor], tuple[T
     Two runs of one method and seed, on two pictures or two texts of as many words, have the same masks.
     """
     count = min(len(a.run), len(b.run))
-    parts_a, parts_b = ({name: part for name, part in side.run.masks.tensors.items()} for side in (a, b))
+    parts_a, parts_b = (side.run.masks.tensors for side in (a, b))
     if parts_a.keys() != parts_b.keys() or a.run.explicand.shape != b.run.explicand.shape:
         return None
     if not all(torch.equal(parts_a[name][:count], parts_b[name][:count]) for name in ("bits", "shifts") if name in parts_a):

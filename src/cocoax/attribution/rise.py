@@ -26,9 +26,9 @@ from cocoax.targets import Target, representation_similarity
 # Contributions are so uneven that their variance is known as well as that of n/3 normal ones (measured). Errors are made
 # wider by what Student's t is wider than the normal distribution there, 1 + (1.96² + 1) / (4 n/3): a tenth at 40 samples.
 FEW = 3.6
-# Of words and columns some samples are far from all others (a text of which next to nothing is left), more so in some inputs
-# than in others, which the kurtosis of the contributions tells: their variance is known as well as that of 2n / (kurtosis - 1)
-# normal ones. Few samples hold few of the rare ones, so it is counted twice (chosen on other inputs than docs/pairs.md reports).
+# Of words and columns some samples are far from all others (a text of which next to nothing is left), in some inputs more
+# than in others. The kurtosis of the contributions tells: their variance is known as well as that of 2n / (kurtosis - 1) normal
+# ones. Few samples hold few of the rare ones, so it counts twice (chosen on other inputs than docs/pairs.md reports).
 HEAVY = 2 * (1.96**2 + 1) / 8
 LEAST = 1.5
 AnyMasks = GridMasks | BitMasks | PooledMasks
@@ -102,7 +102,7 @@ class Rise(RemovalMethod):
         return GridMasks.draw(shape[0], shape[1], self.grid, self.keep, count, self.seed)
 
     def _enumerates(self, shape: tuple[int, ...]) -> bool:
-        """Whether there are no more subsets than samples. They are equally likely, and so exact together, for p = 1/2 only."""
+        """Whether there are no more subsets than samples; for p = 1/2 only, where subsets are equally likely."""
         return len(shape) == 1 and self.keep == 0.5 and 2 ** shape[0] <= self.samples
 
     def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> GridMasks | BitMasks:
