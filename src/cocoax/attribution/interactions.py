@@ -207,7 +207,7 @@ class _Effects:
         """Return one vector for each feature, ``[d, features]``."""
         step = self.features.shape[1] if self.masks is not self.run.masks or self.grid is None else AT_ONCE
         identity = torch.eye(self.features.shape[1], dtype=torch.float64)
-        return torch.cat([self.along(part).values for part in torch.split(identity, step, dim=1)])
+        return torch.cat([self.along(part, errors=False).values for part in torch.split(identity, step, dim=1)])
 
     def scatter(self) -> tuple[Tensor, Tensor] | None:
         """Return factors of the sampling error, ``[n, features]`` and ``[n, d]``; None where there is none."""
@@ -217,9 +217,9 @@ class _Effects:
         x, r = factors
         return pooled(x, self.run, self.grid).flatten(1), r
 
-    def along(self, directions: Tensor) -> Estimate:
+    def along(self, directions: Tensor, errors: bool = True) -> Estimate:
         """Return what keeping each feature does along directions ``[d, k]``, ``[k, features]``, with standard errors."""
-        effects = self.run.method.effects(self.masks, self.features @ directions, self.ends @ directions)
+        effects = self.run.method.effects(self.masks, self.features @ directions, self.ends @ directions, errors)
         error = effects.standard_error
         return Estimate(
             pooled(effects.values, self.run, self.grid).flatten(1),

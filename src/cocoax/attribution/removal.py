@@ -67,8 +67,11 @@ class RemovalMethod(Method):
         """
         return masks
 
-    def effects(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
-        """Return how much keeping a feature, rather than removing it, changes each score; for masks of :meth:`cells`."""
+    def effects(self, masks: Any, scores: Tensor, ends: Tensor, errors: bool = True) -> Estimate:
+        """Return how much keeping a feature, rather than removing it, changes each score; for masks of :meth:`cells`.
+
+        Without ``errors`` a method may leave them out.
+        """
         estimate = self.estimate(masks, scores, ends)
         neutral = 0.0 if estimate.neutral is None else estimate.neutral.view(-1, *[1] * (estimate.values.ndim - 1))
         return replace(estimate, values=estimate.values - neutral, neutral=None)

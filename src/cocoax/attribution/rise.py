@@ -27,8 +27,8 @@ from cocoax.targets import Target, representation_similarity
 # wider by what Student's t is wider than the normal distribution there, 1 + (1.96² + 1) / (4 n/3): a tenth at 40 samples.
 FEW = 3.6
 # Of words and columns some samples are far from all others (a text of which next to nothing is left), in some inputs more
-# than in others. The kurtosis of the contributions tells: their variance is known as well as that of 2n / (kurtosis - 1) normal
-# ones. Few samples hold few of the rare ones, so it counts twice (chosen on other inputs than docs/pairs.md reports).
+# than in others. The kurtosis of the contributions tells: their variance is known as well as that of 2n / (kurtosis - 1)
+# normal ones. Few samples hold few of the rare ones, so it counts twice (chosen on other inputs than docs/pairs.md reports).
 HEAVY = 2 * (1.96**2 + 1) / 8
 LEAST = 1.5
 AnyMasks = GridMasks | BitMasks | PooledMasks
@@ -153,10 +153,10 @@ class Rise(RemovalMethod):
         """Return masks pooled to the cells of a grid; those over a list of features as they are."""
         return PooledMasks(masks, grid) if isinstance(masks, GridMasks) and grid is not None else masks
 
-    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor) -> Estimate:
+    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor, errors: bool = True) -> Estimate:
         """Return Cov(y, m) / p(1-p) for each feature, which for words and columns is E[y | kept] - E[y | removed]."""
         self._check_length(masks)
-        return mask_effects(masks, scores.double())
+        return mask_effects(masks, scores.double(), errors)
 
     def scatter(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return m - p, scaled, and what the linear models leave over; None where nothing is left to chance."""
@@ -253,8 +253,8 @@ def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
     return Estimate(values, _standard_error(squares, n) * (1 + FEW / n), fit.intercepts.mean(0))
 
 
-def mask_effects(masks: BitMasks | PooledMasks, y: Tensor) -> Estimate:
-    """Return Cov(y, m) / p(1-p) for scores ``y [n, k]``, ``[k, *cells]``, with standard errors.
+def mask_effects(masks: BitMasks | PooledMasks, y: Tensor, errors: bool = True) -> Estimate:
+    """Return Cov(y, m) / p(1-p) for scores ``y [n, k]``, ``[k, *cells]``, with standard errors if asked for.
 
     As the efficient estimate: what a linear model of the masks explains is known exactly, and each sample corrects a model
     that has not seen it. Where the masks are all subsets nothing is left to chance, and the plain mean is exact.
@@ -266,6 +266,9 @@ def mask_effects(masks: BitMasks | PooledMasks, y: Tensor) -> Estimate:
         return Estimate(values, torch.zeros_like(values))
     fit = masks.controls.fit(y)
     models = torch.stack([masks.coarse_covariance(b).flatten(1) for b in fit.coefficients]) / (masks.keep * (1 - masks.keep))
+    if not errors:
+        counts = torch.bincount(fit.fold).double()[:, None, None]
+        return Estimate((((counts * models).sum(0) + fit.residuals.T @ x) / len(y)).view(shape))
     sums = cross_fitted(x, fit.residuals, fit.fold, models)
     return Estimate(sums.values.view(shape), sums.standard_error.view(shape))
 
