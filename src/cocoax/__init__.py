@@ -23,8 +23,10 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         Attribution,
         Captum,
         ExpectedGradients,
+        Field,
         GradientShap,
         IntegratedGradients,
+        Interactions,
         Interrupted,
         KernelShap,
         Method,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         Run,
         SmoothGrad,
         VanillaGradients,
+        interactions,
     )
     from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load
     from cocoax.evaluation import Curve, curves, deletion, insertion
@@ -99,8 +102,10 @@ __all__ = [
     "Attribution",
     "Captum",
     "ExpectedGradients",
+    "Field",
     "GradientShap",
     "IntegratedGradients",
+    "Interactions",
     "Interrupted",
     "KernelShap",
     "Method",
@@ -110,6 +115,7 @@ __all__ = [
     "Run",
     "SmoothGrad",
     "VanillaGradients",
+    "interactions",
     # questions in words and pictures
     "Answer",
     "Question",

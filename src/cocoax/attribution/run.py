@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import torch
 from torch import Tensor
 
+from cocoax.attribution.field import GROUPS, Field, field_of
 from cocoax.attribution.method import Askable, as_asked, check_targets
 from cocoax.attribution.plain import from_plain, to_plain, type_name
 from cocoax.attribution.result import Attribution, Origin, attributions
@@ -24,6 +25,7 @@ from cocoax.features.game import score_ends, score_masked
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.progress import Bar, bar
+from cocoax.similarity import Similarity
 from cocoax.storage import read_safetensors, write_safetensors
 from cocoax.targets import Target
 
@@ -175,6 +177,19 @@ class Run:
         estimate = self.method.estimate(self.masks, score_masked(asked, self.representations, self.ends), ends)
         origin = Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped)
         return as_asked(targets, attributions(origin, self.explicand, asked, ends, estimate))
+
+    def field(
+        self, similarity: str | Similarity = "cosine", *, grid: int | tuple[int, int] | None = None, groups: int = GROUPS
+    ) -> Field:
+        """Return one vector for every feature, which answers any target of the similarity; the encoder is not touched.
+
+        Args:
+            similarity: cosine or dot; a kernel has no field.
+            grid: cells that pixels are pooled to, a number or (rows, columns); by default twice those of the masks.
+            groups: random sums that standard errors are kept by; an error is known to 1 / sqrt(2 groups). 0 keeps none.
+
+        """
+        return field_of(self, similarity, grid, groups)
 
     def save(self, path: str | Path) -> Path:
         """Write it as safetensors; returns the path."""
