@@ -34,6 +34,7 @@ from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder,
 from cocoax.evaluation import Curve, curves, deletion, insertion
 from cocoax.features import AttentionMask, Background, Baseline, Blur, Constant, Deletion, Fixed, MaskToken, Mean, Noise
 from cocoax.questions.asking import Answer, Question, Side, ask
+from cocoax.questions.hits import Hit, Hits, explain_hits
 from cocoax.questions.matching import Match, explain_match
 from cocoax.references import Reference, foil_size
 from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
@@ -110,8 +111,11 @@ __all__ = [
     "Question",
     "Side",
     "ask",
-    # why texts match
+    # why inputs match, and why a search found them
+    "Hit",
+    "Hits",
     "Match",
+    "explain_hits",
     "explain_match",
     # evaluation η
     "Curve",
