@@ -11,9 +11,9 @@ import cocoax
 ROOT = Path(cocoax.__file__).parent
 # In the order data flows through them; "cocoax" is the package itself, which only the last rooms may import.
 ROOMS = [
-    *("version", "seeding", "progress", "storage", "similarity", "references", "targets", "inputs", "encoders", "features"),
-    *("attribution", "evaluation", "plots", "highlight", "report", "questions", "data", "training", "studies", "datasets"),
-    *("cocoax", "app", "commands", "__main__"),
+    *("version", "seeding", "progress", "storage", "similarity", "vectors", "references", "targets", "inputs", "encoders"),
+    *("features", "attribution", "evaluation", "plots", "highlight", "report", "questions", "data", "training", "studies"),
+    *("datasets", "cocoax", "app", "commands", "__main__"),
 ]
 
 
