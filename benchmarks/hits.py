@@ -1,8 +1,8 @@
 """Are the words that explain a search hit the words that made it come up? And what does asking cost?
 
-Queries are the first lines of SciPy's documentation, documents those of scikit-learn (both come with pip). For every query the
-top hit is explained rather than the next nine, by Cocoax and by leaving out one word at a time with the same number of encoder
-calls. Then the fifth of its words that counts most is taken out, and the margin over the next nine hits measured again.
+Queries are the first lines of SciPy's documentation, documents those of scikit-learn (both come with pip). For every query
+the top hit is explained rather than the next nine, by Cocoax and by leaving out one word at a time with the same number of
+encoder calls. Then the fifth of its words that counts most is taken out, and the margin over the next nine measured again.
 
     OMP_NUM_THREADS=1 python benchmarks/hits.py --queries 200 --out hits.jsonl     # goes on where it stopped
     OMP_NUM_THREADS=1 python benchmarks/hits.py --time                             # ten hits, against the bare encoder
@@ -28,7 +28,17 @@ from cocoax.features.game import Game
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from search_debugging import Index, build_index
 
-MODULES = ("stats", "cluster.hierarchy", "cluster.vq", "spatial.distance", "optimize", "signal", "ndimage", "linalg", "sparse")
+MODULES = (
+    "stats",
+    "cluster.hierarchy",
+    "cluster.vq",
+    "spatial.distance",
+    "optimize",
+    "signal",
+    "ndimage",
+    "linalg",
+    "sparse",
+)
 MOST_WORDS = 64
 HITS = 10
 
@@ -65,7 +75,9 @@ def drops(encoder: cocoax.TextEncoder, query: str, hits: list[str]) -> dict[str,
         "cocoax": cocoax.explain_hits(
             encoder, query, hits[:1], rather_than=hits[1:], method=cocoax.Rise(samples=calls), progress=False
         )[0].document,
-        "cocoax, 500 samples": cocoax.explain_hits(encoder, query, hits[:1], rather_than=hits[1:], progress=False)[0].document,
+        "cocoax, 500 samples": cocoax.explain_hits(encoder, query, hits[:1], rather_than=hits[1:], progress=False)[
+            0
+        ].document,
         "leave-one-out": cocoax.Occlusion().explain(encoder, explicand, target, progress=False),
     }
     generator = torch.Generator().manual_seed(0)
@@ -98,8 +110,8 @@ def report(rows: list[dict[str, float]]) -> None:
             apart = (fall - base)[picks].mean(1)
             low, high = np.quantile(ratios, [0.025, 0.975])
             print(
-                f"{removal:9s} {name:22s} margin falls by {fall.mean():.4f}; {fall.mean() / base.mean():.2f} of leave-one-out "
-                f"[{low:.2f}, {high:.2f}]; difference [{np.quantile(apart, 0.025):+.4f}, {np.quantile(apart, 0.975):+.4f}]; "
+                f"{removal:9s} {name:22s} margin falls by {fall.mean():.4f}; {fall.mean() / base.mean():.2f} of "
+                f"leave-one-out [{low:.2f}, {high:.2f}]; difference [{np.quantile(apart, 0.025):+.4f}, {np.quantile(apart, 0.975):+.4f}]; "
                 f"more in {np.mean(fall > base):.0%}"
             )
 
@@ -128,7 +140,8 @@ def measure_time(index: Index, count: int = 3) -> None:
         ratios.append(times["explained"] / times["bare"])
         texts = sum(len(batch["input_ids"]) for batch in batches)
         print(
-            f"{texts} masked texts: {times['explained']:.2f} s, bare {times['bare']:.2f} s, ratio {ratios[-1]:.3f}", flush=True
+            f"{texts} masked texts: {times['explained']:.2f} s, bare {times['bare']:.2f} s, ratio {ratios[-1]:.3f}",
+            flush=True,
         )
     print(f"median ratio {np.median(ratios):.3f}")
 

@@ -107,7 +107,8 @@ def _kept(batch: Batch, where: Any) -> np.ndarray:
     if chosen.dtype == bool:
         if batch.rows[-1] >= len(chosen):
             raise ValueError(f"'where' has {len(chosen)} entries but the store has more rows; give one for each row.")
-        return chosen[batch.rows]
+        keep &= chosen[batch.rows]
+        return keep
     return np.isin(batch.rows, chosen)
 
 
@@ -191,7 +192,7 @@ def read_faiss(source: Any, selection: Selection) -> Iterator[Batch]:
 
 def read_arrow(source: Any, selection: Selection) -> Iterator[Batch]:
     """Read a Parquet or Arrow file, a folder of them, or a pyarrow table or data set."""
-    dataset = _arrow_dataset(source)
+    dataset = arrow_dataset(source)
     column = _vector_column(dataset.schema.names, selection)
     native = None if selection.where is None or isinstance(selection.where, Mapping) else selection.where
     filtered = native is not None and _from("pyarrow")(native)
@@ -205,7 +206,8 @@ def read_arrow(source: Any, selection: Selection) -> Iterator[Batch]:
         start += len(part)
 
 
-def _arrow_dataset(source: Any) -> Any:
+def arrow_dataset(source: Any) -> Any:
+    """Return a file, a table or a data set as a data set of pyarrow."""
     dataset = _needed("pyarrow.dataset", "pyarrow")
     if isinstance(source, str | Path):
         return dataset.dataset(source, format="parquet" if Path(source).suffix == ".parquet" else "ipc")

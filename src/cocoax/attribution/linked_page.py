@@ -1,7 +1,7 @@
 """Interactions as a page: point at a word or a region of one input and see what it meets in the other.
 
-The page is one file that loads nothing. A feature can be reached by the keyboard too: Tab goes to an input, arrows from feature to
-feature, Enter keeps one, Escape lets go.
+The page is one file that loads nothing. A feature can be reached by the keyboard too: Tab goes to an input, arrows from
+feature to feature, Enter keeps one, Escape lets go.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def fragment(interactions: Interactions) -> str:
     return (
         f'<div class="cocoax-links" id="{identifier}"><style>{_STYLE}</style><div class="sides">{drawn}</div>'
         f'<div class="says" role="status" aria-live="polite"></div><ol>{_pairs(interactions)}</ol>'
-        f'<div class="note">Similarity {interactions.score:+.3f}. Red raises it, blue lowers it; the numbers are the {UNIT}.</div>'
+        f'<div class="note">Similarity {interactions.score:+.3f}. Red raises it, blue lowers it; the numbers are the '
+        f"{UNIT}.</div>"
         f'<script type="application/json">{plain}</script><script>{_SCRIPT.replace("ID", identifier)}</script></div>'
     )
 
@@ -152,7 +153,7 @@ def _pairs(interactions: Interactions) -> str:
     names = interactions.a.names, interactions.b.names
     return "".join(
         f'<li><button type="button" data-i="{i}" data-j="{j}">{html.escape(names[0][i])} – {html.escape(names[1][j])} '
-        f"{value:+.3f}</button></li>"
+        f"{value:+.3g}</button></li>"
         for i, j, value in strongest(interactions, PAIRS)
     )
 
@@ -183,8 +184,8 @@ def _picture(side: Matched, letter: str) -> str:
     for at, name in enumerate(side.names):
         left, top, width, height = (f"{100 * part:.3f}%" for part in cell_box(side, at))
         cells.append(
-            f'<span class="f" data-side="{letter}" data-at="{at}" tabindex="{-1 if at else 0}" role="img" aria-label="{name}" '
-            f'style="left: {left}; top: {top}; width: {width}; height: {height}"></span>'
+            f'<span class="f" data-side="{letter}" data-at="{at}" tabindex="{-1 if at else 0}" role="img" '
+            f'aria-label="{name}" style="left: {left}; top: {top}; width: {width}; height: {height}"></span>'
         )
     return f'<div class="picture"><img alt="" src="{_data(side)}">{"".join(cells)}</div>'
 

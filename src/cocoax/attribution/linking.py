@@ -57,7 +57,7 @@ def draw_arcs(interactions: Interactions, most: int) -> Figure:
     ]
     length = max(sum(len(word) + 1 for _, word in line) for line in lines)
     figure, ax = plt.subplots(figsize=(max(5.0, INCHES * (length + 4)), 3.0), layout="constrained")
-    places = []
+    places: list[dict[int, float]] = []
     for line, height, anchor in zip(lines, (1.0, 0.0), ("bottom", "top"), strict=True):
         at = (length - sum(len(word) + 1 for _, word in line)) / 2  # lines are centred
         places.append({})
@@ -80,7 +80,7 @@ def draw_arcs(interactions: Interactions, most: int) -> Figure:
     ax.set_ylim(-0.35, 1.35)
     ax.set_axis_off()
     drawn = f"{len(pairs)} largest of {matrix.size} pairs" if len(pairs) < matrix.size else "all pairs"
-    ax.set_title(f"similarity {interactions.score:+.3f}; {drawn}, the thickest {size:.3g}: {UNIT}", fontsize=9)
+    ax.set_title(f"similarity {interactions.score:+.3f}; {drawn}, the thickest {size:.3g}:\n{UNIT}", fontsize=9)
     return figure
 
 
@@ -109,7 +109,12 @@ def draw_matrix(interactions: Interactions, most: int) -> Figure:
     figure, ax = plt.subplots(figsize=size, layout="constrained")
     image = ax.imshow(matrix[np.ix_(rows, columns)], cmap=COLOURS, vmin=-limit, vmax=limit, aspect="auto")
     ax.set_xticks(
-        range(len(columns)), [interactions.b.names[at] for at in columns], rotation=60, ha="right", fontsize=8, parse_math=False
+        range(len(columns)),
+        [interactions.b.names[at] for at in columns],
+        rotation=60,
+        ha="right",
+        fontsize=8,
+        parse_math=False,
     )
     ax.set_yticks(range(len(rows)), [interactions.a.names[at] for at in rows], fontsize=8, parse_math=False)
     bar = figure.colorbar(image, ax=ax, fraction=0.05)
@@ -159,7 +164,9 @@ def draw_links(interactions: Interactions, most: int) -> Figure:
             label = {"boxstyle": "circle,pad=.15", "fc": colour, "ec": "white", "lw": 0.6}
             ax.text(*at, str(number + 1), color="white", fontsize=8, ha="center", va="center", bbox=label)
             ends.append((left + width / 2, top + height / 2))
-        line = ConnectionPatch(ends[0], ends[1], "data", "data", axesA=axes[0], axesB=axes[1], color=colour, lw=1.2, alpha=0.8)
+        line = ConnectionPatch(
+            ends[0], ends[1], "data", "data", axesA=axes[0], axesB=axes[1], color=colour, lw=1.2, alpha=0.8
+        )
         figure.add_artist(line)
     figure.suptitle(f"similarity {interactions.score:+.3f}; the {most} strongest pairs of regions", fontsize=9)
     return figure

@@ -142,7 +142,7 @@ class Match:
         return runs and (self.measure is None or isinstance(self.measure, LinearSimilarity))
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write ``match.html`` (a page that loads nothing), ``match.json`` and ``match.png`` into a folder; return the files."""
+        """Write a page that loads nothing, its numbers as JSON and a drawing into a folder; return the files."""
         import matplotlib.pyplot as plt
 
         folder = Path(folder)

@@ -56,7 +56,7 @@ class Piece:
 
 
 def tower_of(encoder: Encoder, item: object) -> Encoder:
-    """Return the encoder that takes an input: strings are texts, for the text tower; all else is of the encoder's own kind."""
+    """Return the tower that takes an input: the text tower for strings, the encoder itself for everything else."""
     text = isinstance(item, str) or (isinstance(item, Explicand) and item.text is not None)
     return encoder.text if text else encoder
 
@@ -96,7 +96,8 @@ def windows_of(tower: Encoder, text: str) -> list[Window]:
         # Tokens at the edges may come out otherwise when the rest of the text is missing.
         while last > first + 1 and len(list(inputs.tokenize(text[spans[first][0] : spans[last - 1][1]]))) > limit:
             last -= 1
-        pieces.append((spans[first][0], spans[last - 1][1]))
+        if not pieces or spans[last - 1][1] > pieces[-1][1]:  # after a very long word it may hold nothing new
+            pieces.append((spans[first][0], spans[last - 1][1]))
         if last == len(spans):
             break
         first = max(min(_fitting(tokens, first, room // 2), last), first + 1)
