@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import cocoax
-from cocoax.inputs.audio import SUFFIXES as SOUNDS
-from cocoax.inputs.images import SUFFIXES as PICTURES
 
 
 def read_input(typed: str) -> str | Path:
     """Return the file that an argument names, if it ends as pictures or sounds do; else the text; - is standard input."""
+    from cocoax.inputs.audio import SUFFIXES as SOUNDS
+    from cocoax.inputs.images import SUFFIXES as PICTURES
+
     if typed == "-":
         typed = sys.stdin.read()
     if not typed.strip():
         raise ValueError("The text is empty; write at least one word.")
     path = Path(typed)
-    if path.suffix.lower() in PICTURES | set(SOUNDS) and (path.is_file() or " " not in typed):
+    if path.suffix.lower() in PICTURES | SOUNDS and (path.is_file() or " " not in typed):
         if not path.is_file():
             raise FileNotFoundError(f"No file at {typed}; check the path.")
         return path

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 
 import cocoax
@@ -72,6 +71,8 @@ class Documents:
 
     def search(self, encoder: cocoax.Encoder, query: str | Path, count: int) -> list[str | Path]:
         """Return the ``count`` documents whose cosine to the query is largest, best first."""
+        import torch
+
         from cocoax.questions.windows import tower_of
         from cocoax.vectors import Selection, read_vectors
 
