@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-AT_ONCE = 4_000_000  # numbers in a batch
+AT_ONCE = 1_000_000  # numbers in a batch; some copies of it are in memory at a time
 ROWS = 8192  # of a batch, where a store does not say how long its vectors are before they are read
 COLUMN = "vector"
 
