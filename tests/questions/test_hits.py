@@ -128,6 +128,8 @@ def test_explain_hits__terminal_and_repr(encoder: TextEncoder) -> None:
     assert "Strongest pairs" in output
     assert "Hit(1," in repr(hits)
     assert hits.html().count("<h3>") == 3
+    against = cocoax.explain_hits(encoder, QUERY, HITS[:1], "a <b>dog</b>", method=cocoax.Rise(samples=20))
+    assert "<b>" not in against.html()
 
 
 def test_explain_hits__the_same_twice_and_the_query_itself(encoder: TextEncoder) -> None:

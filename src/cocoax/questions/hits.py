@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from html import escape
 from pathlib import Path
 from typing import Any, overload
 
@@ -166,7 +166,7 @@ class Hits(Sequence[Hit]):
         """Return query and hit in colour for each hit, as an HTML fragment."""
         parts = []
         for hit in self.hits:
-            heading = f"{hit.rank}. {hit.summary}"
+            heading = escape(f"{hit.rank}. {hit.summary}")
             parts.append(f"<h3>{heading}</h3>{fragment_of(hit.query)}{fragment_of(hit.document)}")
         return "\n".join(parts)
 
@@ -240,48 +240,38 @@ def explain_hits(
     listed = as_list(hits)
     if not listed:
         raise ValueError("There are 0 hits to explain; pass what the search found, best first.")
-    measure = get_similarity(similarity)
     documents = encoder if documents is None else documents
-    answered = _Search(method, measure, progress)
+    search = _Search(method, get_similarity(similarity), progress)
     # The first hit decides which window of a long query is looked at.
-    asked, _ = closest(pieces_of(encoder, query), pieces_of(documents, listed[0]), measure)
-    searched = answered.run(asked)
-    own = searched.ends[0]
-    found = [closest_to(pieces_of(documents, hit), own, measure) for hit in listed]
-    toward = similarity_to(_reference(own, searched.space, "the query"), measure)
-    runs = [answered.run(piece, toward) for piece in found]
-    foils = _foils(answered, runs, documents, rather_than, own)
-    targets = []
-    references = [_reference(run.ends[0], run.space, f"hit {rank}") for rank, run in enumerate(runs, 1)]
-    for reference, foil in zip(references, foils, strict=True):
-        like = similarity_to(reference, measure)
-        targets.append(like if foil is None else like - similarity_to(foil.together, measure))
-    explained = searched.explain(targets)
-    return Hits(
-        query,
-        tuple(
-            Hit(
-                rank=index + 1,
-                content=listed[index],
-                query=explained[index],
-                document=runs[index].explain(toward),
-                similarity=_score(own, references[index], measure),
-                others=() if foil is None else tuple(_score(own, part, measure) for part in foil.parts),
-                rather_than="" if foil is None else foil.together.name,
-                runs=(searched, runs[index]),
-                measure=measure,
-                query_window=asked.window,
-                window=found[index].window,
-                is_query=runs[index] is searched,
-            )
-            for index, foil in enumerate(foils)
-        ),
-        encoder.name,
-    )
+    asked, _ = closest(pieces_of(encoder, query), pieces_of(documents, listed[0]), search.measure)
+    query_run = search.run(asked)
+    own = query_run.ends[0]
+    pieces = [closest_to(pieces_of(documents, hit), own, search.measure) for hit in listed]
+    toward = similarity_to(_reference(own, query_run.space, "the query"), search.measure)
+    runs = [search.run(piece, toward) for piece in pieces]
+    if rather_than is None:
+        foils = _next_hits(runs)
+    else:
+        others = [closest_to(pieces_of(documents, other), own, search.measure) for other in as_list(rather_than)]
+        foils = _given_foils(search, runs, others)
+    windows = [(asked.window, piece.window) for piece in pieces]
+    return Hits(query, tuple(search.hits(listed, windows, query_run, runs, foils)), encoder.name)
+
+
+@dataclass(frozen=True, eq=False)
+class _Foil:
+    """What a hit is compared with: each input by itself, and what all of them are called."""
+
+    parts: list[Reference]
+    name: str
+
+    @property
+    def together(self) -> Reference:
+        return self.parts[0].merge(*self.parts[1:], name=self.name)
 
 
 class _Search:
-    """The runs of a search, one for each distinct input."""
+    """The runs of a search, one for each distinct input, and the answers from them."""
 
     def __init__(self, method: RemovalMethod, measure: Similarity, progress: bool | None) -> None:
         self.method, self.measure, self.progress = method, measure, progress
@@ -290,71 +280,90 @@ class _Search:
     def run(self, piece: Piece, *targets: Target) -> Run:
         """Return the run of an input; if the same went through the same encoder before, that one."""
         explicand = piece.explicand()
-        key = self.key(piece, explicand)
+        key = _key(piece, explicand)
         if key not in self._runs:
             self._runs[key] = self.method.run(piece.tower, explicand, targets, progress=self.progress)
         return self._runs[key]
 
     def representation(self, piece: Piece) -> tuple[object, Tensor]:
-        """Return the representation of an input that needs no run, and what tells it from others."""
+        """Return what tells an input from others, and its representation; it needs no run."""
         explicand = piece.explicand()
-        key = self.key(piece, explicand)
+        key = _key(piece, explicand)
         own = self._runs[key].ends[0] if key in self._runs else piece.tower.represent([explicand], progress=False)[0]
         return key, own
 
-    @staticmethod
-    def key(piece: Piece, explicand: Explicand) -> object:
-        """Return what two equal inputs of one encoder share."""
-        return id(piece.tower.module), digest(explicand.tensor)
-
     def key_of(self, run: Run) -> object:
-        """Return the key of a run of this search."""
+        """Return what tells the input of a run of this search from others."""
         return next(key for key, known in self._runs.items() if known is run)
 
+    def hits(
+        self,
+        contents: Sequence[Input],
+        windows: Sequence[tuple[Window | None, Window | None]],
+        query_run: Run,
+        runs: Sequence[Run],
+        foils: Sequence[_Foil | None],
+    ) -> Iterator[Hit]:
+        """Return the answers about all hits; no encoder is called."""
+        own = query_run.ends[0]
+        references = [_reference(run.ends[0], run.space, f"hit {rank}") for rank, run in enumerate(runs, 1)]
+        targets = [similarity_to(reference, self.measure) for reference in references]
+        margins = [
+            target if foil is None else target - similarity_to(foil.together, self.measure)
+            for target, foil in zip(targets, foils, strict=True)
+        ]
+        toward = similarity_to(_reference(own, query_run.space, "the query"), self.measure)
+        for index, attribution in enumerate(query_run.explain(margins)):
+            foil, run = foils[index], runs[index]
+            others = [] if foil is None else [similarity_to(part, self.measure) for part in foil.parts]
+            scores = [float(target.score(own[None])[0]) for target in (targets[index], *others)]
+            yield Hit(
+                rank=index + 1,
+                content=contents[index],
+                query=attribution,
+                document=run.explain(toward),
+                similarity=scores[0],
+                others=tuple(scores[1:]),
+                rather_than="" if foil is None else foil.name,
+                runs=(query_run, run),
+                measure=self.measure,
+                query_window=windows[index][0],
+                window=windows[index][1],
+                is_query=run is query_run,
+            )
 
-@dataclass(frozen=True, eq=False)
-class _Foil:
-    """What a hit is compared with: all together, and each by itself."""
 
-    together: Reference
-    parts: list[Reference]
-
-    @classmethod
-    def of(cls, parts: list[Reference], name: str) -> _Foil | None:
-        return cls(parts[0].merge(*parts[1:], name=name), parts) if parts else None
+def _key(piece: Piece, explicand: Explicand) -> object:
+    """Return what two equal inputs of one encoder share."""
+    return id(piece.tower.module), digest(explicand.tensor)
 
 
-def _foils(
-    search: _Search, runs: Sequence[Run], documents: Encoder, rather_than: Input | Sequence[Input] | None, own: Tensor
-) -> list[_Foil | None]:
-    """Return what each hit is compared with, None for nothing; equal inputs are left out."""
-    if rather_than is None:
-        foils = []
-        for index, run in enumerate(runs):
-            later = [
-                (rank, other)
-                for rank, other in zip(count(index + 2), runs[index + 1 :], strict=False)
-                if other is not run  # the same input once more
-            ]
-            parts = [_reference(other.ends[0], other.space, f"hit {rank}") for rank, other in later]
-            name = f"hit{'s' if len(parts) > 1 else ''} {_range([rank for rank, _ in later])}"
-            foils.append(_Foil.of(parts, name))
-        return foils
-    pieces = [closest_to(pieces_of(documents, other), own, search.measure) for other in as_list(rather_than)]
-    known = dict(search.representation(piece) for piece in pieces)
-    space = runs[0].space
-    others = {key: _reference(one, space, "another") for key, one in known.items()}
-    labels = {search.key(piece, piece.explicand()): label_of(piece.whole, 40) for piece in pieces}
-    foils = []
+def _next_hits(runs: Sequence[Run]) -> list[_Foil | None]:
+    """Return what each hit is compared with by default: those after it that are not the same input once more."""
+    foils: list[_Foil | None] = []
+    for index, run in enumerate(runs):
+        later = [rank for rank in range(index + 2, len(runs) + 1) if runs[rank - 1] is not run]
+        parts = [_reference(runs[rank - 1].ends[0], run.space, f"hit {rank}") for rank in later]
+        foils.append(_Foil(parts, f"hit{'s' if len(parts) > 1 else ''} {_range(later)}") if parts else None)
+    return foils
+
+
+def _given_foils(search: _Search, runs: Sequence[Run], pieces: Sequence[Piece]) -> list[_Foil | None]:
+    """Return what each hit is compared with, of inputs that were given: all of them but the hit itself."""
+    others: dict[object, Reference] = {}
+    for piece in pieces:
+        key, own = search.representation(piece)
+        others[key] = _reference(own, runs[0].space, label_of(piece.whole, 40))
+    foils: list[_Foil | None] = []
     for rank, run in enumerate(runs, 1):
-        kept = {key: part for key, part in others.items() if key != search.key_of(run)}
-        if others and not kept:
+        parts = [part for key, part in others.items() if key != search.key_of(run)]
+        if others and not parts:
             raise ValueError(
                 f"Hit {rank} is to be explained rather than itself: 'rather_than' holds nothing but that hit. Give another "
                 "input, or leave the hit out."
             )
-        name = labels[next(iter(kept))] if len(kept) == 1 else f"{len(kept)} others"
-        foils.append(_Foil.of(list(kept.values()), name))
+        name = parts[0].name if len(parts) == 1 else f"{len(parts)} others"
+        foils.append(_Foil(parts, name) if parts else None)
     return foils
 
 
@@ -367,7 +376,3 @@ def _range(ranks: Sequence[int]) -> str:
 
 def _reference(representation: Tensor, space: str, name: str) -> Reference:
     return Reference.from_representations(representation[None], name=name, space=space)
-
-
-def _score(own: Tensor, reference: Reference, measure: Similarity) -> float:
-    return float(similarity_to(reference, measure).score(own[None])[0])
