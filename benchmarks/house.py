@@ -25,9 +25,21 @@ SOURCE = Path(__file__).parent.parent / "src" / "cocoax"
 
 # In the order data flows through them; "cocoax" is the package itself, which only the last rooms may import.
 ROOMS = [
-    *("version", "seeding", "progress", "storage", "similarity", "references", "targets", "inputs", "encoders", "features"),
-    *("attribution", "evaluation", "plots", "highlight", "report", "questions", "data", "training", "studies", "datasets"),
-    *("cocoax", "app", "commands", "__main__"),
+    *(
+        "version",
+        "seeding",
+        "progress",
+        "storage",
+        "similarity",
+        "vectors",
+        "references",
+        "targets",
+        "inputs",
+        "encoders",
+        "features",
+    ),
+    *("attribution", "evaluation", "plots", "highlight", "report", "questions", "data", "training", "studies"),
+    *("datasets", "cocoax", "app", "commands", "__main__"),
 ]
 
 LONGEST_FILE = 400

@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
     from cocoax.evaluation import Curve, curves, deletion, insertion
     from cocoax.features import AttentionMask, Background, Baseline, Blur, Constant, Deletion, Fixed, MaskToken, Mean, Noise
     from cocoax.questions.asking import Answer, Question, Side, ask
+    from cocoax.questions.hits import Hit, Hits, explain_hits
     from cocoax.questions.matching import Match, explain_match
     from cocoax.references import Reference, foil_size
     from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
@@ -121,8 +122,11 @@ __all__ = [
     "Question",
     "Side",
     "ask",
-    # why texts match
+    # why inputs match, and why a search found them
+    "Hit",
+    "Hits",
     "Match",
+    "explain_hits",
     "explain_match",
     # evaluation η
     "Curve",

@@ -12,17 +12,23 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 from numbers import Integral
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from cocoax.attribution import linked_page, linking
 from cocoax.attribution.field import AT_ONCE, default_grid, feature_vectors, pooled
 from cocoax.attribution.result import Attribution, Estimate
 from cocoax.attribution.run import Run
 from cocoax.features.segments import check_grid
 from cocoax.inputs import Display, Names
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
+from cocoax.storage import write_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Cell = int | tuple[int, ...]
 
@@ -105,6 +111,28 @@ class Interactions:
             metadata={"target": its.names[index], "method": "interactions"},
             display=other.display,
         )
+
+    def plot(self, kind: str | None = None, *, most: int | None = None) -> Figure:
+        """Draw it; returns the figure.
+
+        Args:
+            kind: ``"arcs"`` (two lines of text, words joined), ``"maps"`` (a picture, with the map of each of some words) or
+                ``"links"`` (two pictures, the strongest pairs numbered on both), whichever suits the two inputs; or
+                ``"matrix"``, for any.
+            most: how many pairs, words or rows and columns are drawn.
+
+        """
+        return linking.draw(self, kind, most)
+
+    def html(self) -> str:
+        """Return both inputs as an HTML fragment: pointing at a part of one shows what it meets in the other."""
+        return linked_page.fragment(self)
+
+    _repr_html_ = html
+
+    def save_html(self, path: str | Path, title: str = "How two inputs meet") -> Path:
+        """Write a page that loads nothing; returns its path."""
+        return write_text(path, linked_page.page(self, title))
 
     def __sub__(self, other: Interactions) -> Interactions:
         return self._beside(other, -1)
