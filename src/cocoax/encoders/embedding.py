@@ -130,12 +130,18 @@ class _FromEmbeddings(nn.Module):
 
     def forward(self, batch: Tensor) -> Tensor:
         used: list[bool] = []
-
-        def put(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
-            used.append(True)
-            return batch.mT.to(output.dtype)
-
         ids = self.ids.to(self.encoder.device).expand(len(batch), -1)
+
+        def put(_module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+            used.append(True)
+            own = batch.mT.to(output.dtype)
+            if output.shape[1] == ids.shape[1]:
+                return own
+            # The network fills every text up to one length, on the right or on the left, and the filling counts.
+            right = torch.equal(inputs[0][:, : ids.shape[1]], ids)
+            parts = [own, output[:, ids.shape[1] :]] if right else [output[:, : -ids.shape[1]], own]
+            return torch.cat(parts, dim=1)
+
         with locked(self.encoder.owner):  # or another thread would get these embeddings for its own text
             hook = self.layer[0].register_forward_hook(put)
             try:
@@ -155,11 +161,10 @@ def embedding_layer(encoder: Encoder) -> nn.Module:
     if name is not None:
         return encoder.layer_named(name)
     parts = [] if encoder.owner is None else list(encoder.owner.modules())
-    for part in parts:  # networks of transformers know it
-        get: Any = getattr(part, "get_input_embeddings", None)
-        layer = get() if callable(get) else None
-        if isinstance(layer, nn.Module):
-            return layer
+    known = [layer for layer in map(_input_embeddings, parts) if layer is not None]
+    # An image tower has a layer for its patches there, which is no table of tokens.
+    for layer in (*(layer for layer in known if isinstance(layer, nn.Embedding)), *known):
+        return layer
     for part in parts:
         if isinstance(part, nn.Embedding):
             return part
@@ -167,3 +172,13 @@ def embedding_layer(encoder: Encoder) -> nn.Module:
         f"The encoder {encoder.name!r} has no layer of token embeddings that could be found; name it with embedding=, or "
         "use a method that removes words, such as cocoax.Rise."
     )
+
+
+def _input_embeddings(part: nn.Module) -> nn.Module | None:
+    """Return the layer that a network of transformers calls its input embeddings, if it is one and knows."""
+    get: Any = getattr(part, "get_input_embeddings", None)
+    try:
+        layer = get() if callable(get) else None
+    except NotImplementedError:  # of a network with two towers
+        return None
+    return layer if isinstance(layer, nn.Module) else None

@@ -74,7 +74,9 @@ def _rows(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
         names = getattr(model, "feature_names_in_", None)
         count = getattr(model, "n_features_in_", None)
         if names is None and count is None:
-            raise ValueError(f"{type(model).__name__} is not fitted yet; fit it first, or pass columns=, the names of the columns.")
+            raise ValueError(
+                f"{type(model).__name__} is not fitted yet; fit it first, or pass columns=, the names of the columns."
+            )
         columns = [str(name) for name in names] if names is not None else [f"column {index}" for index in range(count)]
     return Encoder(
         from_numpy(model.transform), processor, columns=columns, features="columns", name=_name(model, options), **options

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import importlib.util
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cocoax.encoders.encoder import Encoder
@@ -83,6 +84,8 @@ def load(name: str, **options: Any) -> Encoder:
     family, colon, what = str(name).partition(":")
     key = family + colon
     if key not in ENCODERS:
+        if hint := _on_disk(str(name)):
+            raise ValueError(f"No encoder is called {name!r}, {hint}")
         close = difflib.get_close_matches(key.lower(), ENCODERS, n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"No encoder is called {name!r}; known are {', '.join(ENCODERS)}.{hint}")
@@ -91,3 +94,22 @@ def load(name: str, **options: Any) -> Encoder:
     if not what:
         raise ValueError(f"{name!r} does not say which encoder to load; write {name}{ENCODERS[key].takes}.")
     return ENCODERS[key](what, **options)
+
+
+# What lies in a folder, and the family that reads it; the first that fits.
+_FILES = {"modules.json": "st:", "open_clip_config.json": "open_clip:", "config.json": "hf:"}
+
+
+def _on_disk(name: str) -> str | None:
+    """How to load what is there under this name: the rest of a sentence, or None if there is nothing."""
+    path = Path(name).expanduser()
+    if path.is_file():
+        return f"but there is a file of that name; say which kind of network it holds, such as 'resnet50:{name}'."
+    if not name or not path.is_dir():
+        return None
+    family = next((family for file, family in _FILES.items() if (path / file).is_file()), None)
+    if family == "hf:" and '"architecture"' in (path / "config.json").read_text(encoding="utf-8", errors="replace"):
+        family = "timm:"
+    if family is None:
+        return f"and the folder of that name holds no model that is known here ({', '.join(_FILES)} would tell)."
+    return f"but there is a folder of that name; write {family + name!r}."

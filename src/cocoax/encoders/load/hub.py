@@ -158,10 +158,13 @@ def without_internet(family: str, repository: str) -> str:
     )
 
 
-def no_such_model(library: str, name: str, architecture: str, known: Collection[str]) -> ValueError:
+def no_such_model(library: Any, title: str, name: str, architecture: str) -> ValueError:
     """The error that a library has no model of this name; it lists known ones that are close to its architecture."""
-    close = difflib.get_close_matches(architecture, known, n=5, cutoff=0.4)
-    return ValueError(f"{library} has no model {name!r}; close ones are {', '.join(close) or 'none'}.")
+    close = difflib.get_close_matches(architecture, library.list_models(), n=5, cutoff=0.4)
+    hint = f"close ones are {', '.join(close)}" if close else f"{library.__name__}.list_models() gives the names of all"
+    return ValueError(
+        f"{title} {library.__version__} has no model {name!r}; {hint}. A folder of that name is not there either."
+    )
 
 
 @contextmanager

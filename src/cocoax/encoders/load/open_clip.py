@@ -43,7 +43,7 @@ def load_open_clip(name: str, *, pretrained: str | None = None, preprocess: Prep
     elif slash or name.startswith("hf-hub:"):
         source, title = (name if name.startswith("hf-hub:") else f"hf-hub:{name}"), name
     else:
-        raise no_such_model(f"OpenCLIP {library.__version__}", name, architecture, library.list_models())
+        raise no_such_model(library, "OpenCLIP", name, architecture)
     advice = (
         "Get them where there is internet and load 'open_clip:FOLDER', a folder with open_clip_config.json and "
         "open_clip_model.safetensors, as `hf download OWNER/NAME --local-dir FOLDER` gives it, or pass pretrained=FILE."

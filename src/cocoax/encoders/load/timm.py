@@ -45,7 +45,7 @@ def load_timm(
     elif timm.is_model(architecture):
         source = name
     else:
-        raise no_such_model(f"timm {timm.__version__}", name, architecture, timm.list_models())
+        raise no_such_model(timm, "timm", name, architecture)
     repository = source.removeprefix("hf-hub:") if "/" in name else f"timm/{name}"
     advice = f"Check the name and what follows its dot. {without_internet('timm', repository)}"
     with fetching(f"The weights of {name!r} cannot be loaded", advice):
