@@ -27,7 +27,7 @@ from cocoax.attribution import (
     SmoothGrad,
     VanillaGradients,
 )
-from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load
+from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load, wrap
 from cocoax.evaluation import Curve, curves, deletion, insertion
 from cocoax.features import AttentionMask, Background, Baseline, Blur, Constant, Deletion, Fixed, MaskToken, Mean, Noise
 from cocoax.questions.asking import Answer, Question, Side, ask
@@ -54,6 +54,7 @@ __all__ = [
     "TabularEncoder",
     "TextEncoder",
     "load",
+    "wrap",
     # similarities s
     "Cosine",
     "Dot",

@@ -4,6 +4,7 @@ from cocoax.encoders.columns import TabularEncoder
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.load import ENCODERS, Known, load
 from cocoax.encoders.text import TextEncoder
+from cocoax.encoders.wrap import wrap
 from cocoax.inputs import Explicand, ImagePreprocess
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "TabularEncoder",
     "TextEncoder",
     "load",
+    "wrap",
 ]

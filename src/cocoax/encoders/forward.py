@@ -6,6 +6,7 @@ import difflib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -27,6 +28,25 @@ def owner_of(module: Callable[..., Any]) -> nn.Module | None:
     """Return the module behind a callable, if it can be seen: itself, or what it is a method of."""
     owner = module if isinstance(module, nn.Module) else getattr(module, "__self__", None)
     return owner if isinstance(owner, nn.Module) else None
+
+
+def first_parameter(owner: nn.Module | None) -> Tensor:
+    """Return a floating-point parameter or buffer of a module, for its device and precision; of none, an empty tensor."""
+    for tensor in chain(owner.parameters(), owner.buffers()) if owner is not None else ():
+        if tensor.is_floating_point():
+            return tensor
+    return torch.empty(0)
+
+
+def layer_name(owner: nn.Module | None, layer: str | nn.Module, name: str) -> str:
+    """Return the name of a layer of the encoder called ``name``; raise if it is a module that is no part of it."""
+    if isinstance(layer, str):
+        return layer
+    parts = [] if owner is None else owner.named_modules()
+    for known, part in parts:
+        if part is layer and known:
+            return str(known)
+    raise ValueError(f"The layer {type(layer).__name__} is no part of the encoder {name!r}; pass one of its own modules.")
 
 
 def layer_named(owner: nn.Module | None, layer: str, name: str) -> nn.Module:

@@ -93,5 +93,5 @@ def test_load__a_folder_of_that_name(
 def test_load__a_file_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "weights.pth").write_text("")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="there is a file of that name; say which kind .* 'resnet50:weights.pth'"):
+    with pytest.raises(ValueError, match=r"there is a file of that name; say which kind .* 'resnet50:weights\.pth'"):
         cocoax.load("weights.pth")

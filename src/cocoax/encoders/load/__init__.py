@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from cocoax.encoders.devices import device_asked_for, precision_named
 from cocoax.encoders.encoder import Encoder
 
 
@@ -75,12 +78,33 @@ ENCODERS: dict[str, Known] = {
 }
 
 
-def load(name: str, **options: Any) -> Encoder:
+def load(
+    name: str,
+    *,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    **options: Any,
+) -> Encoder:
     """Load an encoder by name: one of ``ENCODERS``, or a family and what to load from it, as ``"family:NAME_OR_FOLDER"``.
 
-    ``"starter"``: image-and-text encoder from pip packages; ``"efficientnet-lite0"`` and ``"minilm"``: its two parts. Options
-    go to the loader. ``cocoax encoders`` lists them all.
+    ``"starter"``: image-and-text encoder from pip packages; ``"efficientnet-lite0"`` and ``"minilm"``: its two parts.
+    ``cocoax encoders`` lists them all.
+
+    Args:
+        name: of an encoder, or a family and what to load from it.
+        device: where it runs: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``, or ``"auto"`` for a GPU if there is one. If not
+            given, what the environment variable ``COCOAX_DEVICE`` says, and else the CPU.
+        dtype: the precision of its weights, float32 if not given; see :meth:`cocoax.Encoder.to`.
+        options: go to the loader.
+
     """
+    place = device_asked_for(device)
+    precision = None if dtype is None else precision_named(dtype, place or torch.device("cpu"))
+    encoder = _load(name, options)
+    return encoder if place is None and precision is None else encoder.to(place, precision)
+
+
+def _load(name: str, options: dict[str, Any]) -> Encoder:
     family, colon, what = str(name).partition(":")
     key = family + colon
     if key not in ENCODERS:
