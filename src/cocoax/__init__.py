@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         VanillaGradients,
         interactions,
     )
-    from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load
+    from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load, wrap
     from cocoax.evaluation import Curve, curves, deletion, insertion
     from cocoax.features import AttentionMask, Background, Baseline, Blur, Constant, Deletion, Fixed, MaskToken, Mean, Noise
     from cocoax.questions.asking import Answer, Question, Side, ask
@@ -67,6 +67,7 @@ __all__ = [
     "TabularEncoder",
     "TextEncoder",
     "load",
+    "wrap",
     # similarities s
     "Cosine",
     "Dot",
