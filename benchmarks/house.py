@@ -130,6 +130,7 @@ class Floor:
 FLOORS = [
     Floor(("version", "seeding", "progress", "storage"), "small things that everybody needs"),
     Floor(("similarity",), "s: how alike two representations are"),
+    Floor(("vectors",), "embeddings that are kept elsewhere"),
     Floor(("references",), "C, F: corpus and foil, encoded once"),
     Floor(("targets",), "γ: the number that is explained"),
     Floor(("inputs",), "kinds of input, and how they are shown"),

@@ -43,6 +43,7 @@ class EmbeddedEncoder(Encoder):
         self._ids = explicand.tensor
         inputs = Embeddings(encoder.inputs, explicand, self._embed)
         super().__init__(encoder.module, layer=encoder.layer, pooling=encoder.pooling, name=encoder.name, inputs=inputs)
+        self._checked, self._most_at_once = encoder._checked, encoder._most_at_once
 
     @property
     def fingerprint(self) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cocoax.attribution import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
-from cocoax.attribution.method import Input
+from cocoax.attribution.method import INPUT_TYPES, Input
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.questions.showing import fragment_of, pairs_of, parts_of
@@ -256,4 +256,4 @@ def explain_match(
 
 def as_list(inputs: Input | Sequence[Input]) -> list[Input]:
     """Return one input, or many, as a list."""
-    return [inputs] if isinstance(inputs, Input) else list(inputs)
+    return [inputs] if isinstance(inputs, INPUT_TYPES) else list(inputs)  # type: ignore[arg-type]
