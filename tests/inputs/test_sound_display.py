@@ -92,7 +92,8 @@ def test_html__parts_have_colours_times_and_values() -> None:
     assert parts[0][2] == "0.00-0.25 s, 250-500 Hz: -1.071 ± 0.125"  # high bands are on top
     assert parts[4][2] == "0.00-0.25 s, 0-250 Hz: -1.500 ± 0.125"
     assert (parts[4][:2], parts[3][:2]) == (("33, 102, 172", "0.85"), ("178, 24, 43", "0.85"))
-    assert "1.00 s</small>" in fragment
+    assert "<small>0 s</small><small>0 to 500 Hz upwards</small><small>1.00 s</small>" in fragment
+    assert "Hz" not in shown().html()
     with pytest.raises(ValueError, match="'limit' parameter must be above 0"):
         shown().html(limit=-1.0)
 

@@ -78,7 +78,7 @@ class Sound(Display):
         shown: Shown,
         ax: Axes | None,
         *,
-        opacity: float = 0.65,
+        opacity: float = 0.55,
         limit: float | None = None,
         title: str | None = None,
         colour_bar: bool = True,
@@ -175,7 +175,8 @@ class Sound(Display):
             f'<div style="display: flex; height: {height}px">{"".join(parts[band :: self.bands])}</div>'
             for band in reversed(range(self.bands))
         )
-        scale = f"<small>0 s</small><small>{self.seconds[-1]:.2f} s</small>"
+        upwards = f"<small>0 to {self.hertz[-1]:.0f} Hz upwards</small>" if self.bands > 1 else ""
+        scale = f"<small>0 s</small>{upwards}<small>{self.seconds[-1]:.2f} s</small>"
         scale = f'<div style="display: flex; justify-content: space-between">{scale}</div>'
         return f'<div class="cocoax-sound">{player(self.waveform, self.rate)}{rows}{scale}</div>'
 
