@@ -13,6 +13,12 @@ import cocoax
 from cocoax.commands.arguments import load_for, read_input
 from cocoax.commands.terminal import Seed, console, draw_into_files, print_plain, print_written
 
+EXAMPLES = (
+    'cocoax match "how do I repair a flat tyre" "Patch the inner tube of your bike."',
+    'cocoax match photo.jpg "a cat on a motorbike" --out match',
+    "cocoax match query.txt answer.txt --rather-than other.txt --json",
+)
+
 
 def explain_pair(
     first: Annotated[str, typer.Argument(help="A text, or the file of a picture or a sound; - reads a text.")],

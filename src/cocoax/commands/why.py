@@ -14,6 +14,11 @@ from cocoax.commands.arguments import load_for, read_input
 from cocoax.commands.terminal import Seed, console, draw_into_files, print_plain, print_written
 
 TEXT_FILES = (".txt", ".md", ".rst")
+EXAMPLES = (
+    'cocoax why "find groups without labels" --index notes/ --top 5',
+    'cocoax why "a red car" --index photos/ --out why',
+    'cocoax why "refund" --index tickets.parquet --json',
+)
 
 
 def explain_search(
