@@ -11,10 +11,10 @@ from rich.padding import Padding
 
 import cocoax
 from cocoax.commands.arguments import load_for, read_input
-from cocoax.commands.terminal import Seed, console, draw_into_files, print_plain, print_written
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, Seed, console, draw_into_files, print_plain, print_written
 
 EXAMPLES = (
-    'cocoax match "how do I repair a flat tyre" "Patch the inner tube of your bike."',
+    'cocoax match "repair a flat tyre" "Patch the tube of your bike."',
     'cocoax match photo.jpg "a cat on a motorbike" --out match',
     "cocoax match query.txt answer.txt --rather-than other.txt --json",
 )
@@ -24,15 +24,19 @@ def explain_pair(
     first: Annotated[str, typer.Argument(help="A text, or the file of a picture or a sound; - reads a text.")],
     second: Annotated[str, typer.Argument(help="What it matches: a text or a file.")],
     rather_than: Annotated[
-        list[str] | None, typer.Option(help="What it should match less: a text or a file; may be repeated.")
+        list[str] | None,
+        typer.Option(help="What it should match less: a text or a file; may be repeated.", rich_help_panel=ASKED),
     ] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.")
+        str | None,
+        typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.", rich_help_panel=HOW),
     ] = None,
-    samples: Annotated[int, typer.Option(help="Masked copies of either input to encode.", min=10)] = 500,
+    samples: Annotated[int, typer.Option(help="Masked copies of either input to encode.", min=10, rich_help_panel=HOW)] = 500,
     seed: Seed = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, and nothing else.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for a page, a picture and JSON.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as JSON, and nothing else.", rich_help_panel=OUTPUT)
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for a page, a picture and JSON.", rich_help_panel=OUTPUT)] = None,
 ) -> None:
     """Why do two inputs match, rather than others? Any two of text, picture and sound that an encoder takes."""
     from cocoax.questions.showing import rich_of

@@ -11,7 +11,7 @@ import typer
 
 import cocoax
 from cocoax.commands.arguments import load_for, read_input
-from cocoax.commands.terminal import Seed, console, draw_into_files, print_plain, print_written
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, Seed, console, draw_into_files, print_plain, print_written
 
 TEXT_FILES = (".txt", ".md", ".rst")
 EXAMPLES = (
@@ -27,25 +27,34 @@ def explain_search(
         Path,
         typer.Option(
             help="Where to search: a folder of texts or pictures, a file with one text per line, a Parquet or Arrow file, or "
-            "vectors in a .npy file (with --texts)."
+            "vectors in a .npy file (with --texts).",
+            rich_help_panel=ASKED,
         ),
     ],
-    top: Annotated[int, typer.Option(help="How many hits to explain.", min=1)] = 10,
+    top: Annotated[int, typer.Option(help="How many hits to explain.", min=1, rich_help_panel=ASKED)] = 10,
     rather_than: Annotated[
-        list[str] | None, typer.Option(help="What each hit is compared with, instead of the next hits; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="What each hit is compared with, instead of the next hits; may be repeated.", rich_help_panel=ASKED
+        ),
     ] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.")
+        str | None,
+        typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.", rich_help_panel=HOW),
     ] = None,
-    texts: Annotated[Path | None, typer.Option(help="The texts of a .npy file's vectors, one per line.")] = None,
-    text_column: Annotated[str, typer.Option(help="Of a Parquet or Arrow file.")] = "text",
+    texts: Annotated[
+        Path | None, typer.Option(help="The texts of a .npy file's vectors, one per line.", rich_help_panel=ASKED)
+    ] = None,
+    text_column: Annotated[str, typer.Option(help="Of a Parquet or Arrow file.", rich_help_panel=ASKED)] = "text",
     vector_column: Annotated[
-        str | None, typer.Option(help="Of a Parquet or Arrow file; without it the texts are encoded.")
+        str | None, typer.Option(help="Of a Parquet or Arrow file; without it the texts are encoded.", rich_help_panel=ASKED)
     ] = None,
-    samples: Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10)] = 500,
+    samples: Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)] = 500,
     seed: Seed = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON, and nothing else.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for a page and JSON.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as JSON, and nothing else.", rich_help_panel=OUTPUT)
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for a page and JSON.", rich_help_panel=OUTPUT)] = None,
 ) -> None:
     """Why did these come up? Searches by cosine, and explains each hit rather than the next ones."""
     draw_into_files()
