@@ -284,12 +284,9 @@ def _rms(squares: list[float]) -> float:
 
 
 def _crossing(errors: dict[int, float], goal: float) -> float | None:
-    """Return where an error that falls as a power of the calls crosses a goal; extrapolated if it never does."""
-    points = sorted((np.log(count), np.log(error)) for count, error in errors.items())
-    if len(points) < 2:
-        return None
-    (x0, y0), (x1, y1) = points[-2:]
-    return float(np.exp(x1 + (np.log(goal) - y1) * (x1 - x0) / (y1 - y0))) if y1 < y0 else None
+    """Return the calls for a goal from the most that were tried, since errors fall with the root of the calls."""
+    most = max(errors, default=None)
+    return None if most is None else most * (errors[most] / goal) ** 2
 
 
 def seconds(folder: Path) -> dict[str, Any]:
@@ -368,7 +365,10 @@ def collages(folder: Path, photos: Path) -> dict[str, Any]:
         collage, photo = (cocoax.Run.load(path) for path in paths)
         names = [name.lower() for name in example.classes]
         caption = f"a {names[0]}, a {names[1]}, a {names[2]} and a {names[3]}"
-        text = cocoax.Rise(samples=500, seed=2).run(starter.text, caption, progress=False)
+        kept = folder / "runs" / f"caption-{number:03d}.safetensors"
+        if not kept.exists():
+            cocoax.Rise(samples=500, seed=2).run(starter.text, caption, progress=False).save(kept)
+        text = cocoax.Run.load(kept)
         found = cocoax.interactions(as_starter(collage, starter), text, grid=8)
         ends, begin = text.explicand.display.offsets, 0  # type: ignore[attr-defined]
         for place, name in enumerate(names):
