@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from pairs_encode import as_starter
 from torch import Tensor, nn
 
 import cocoax
 from cocoax.data.annotated import collage_examples
 from cocoax.features import BitMasks
-from pairs_encode import as_starter
 
 # Constants of the error bars were chosen on other texts and tables than these.
 TEXTS = (
