@@ -22,9 +22,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from pairs_encode import as_starter
 from torch import Tensor, nn
 
 import cocoax
+from cocoax.data.annotated import collage_examples
 from cocoax.features import BitMasks
 
 # Constants of the error bars were chosen on other texts and tables than these.
@@ -195,8 +197,7 @@ def calls(folder: Path, seeds: int = 5) -> dict[str, Any]:
     try:
         import shapiq  # noqa: F401
 
-        estimators["shapiq RegressionFBII"] = _shapiq("RegressionFBII", "FBII")
-        estimators["shapiq SHAPIQ, Banzhaf"] = _shapiq("SHAPIQ", "BII")
+        estimators["shapiq RegressionFBII"] = _shapiq
     except ImportError:
         print("shapiq is not installed")
     for name, estimator in estimators.items():
@@ -260,23 +261,19 @@ def _regression(game: _PairGame, size: int, seed: int) -> Tensor:
     return solved.view(len(sides[0].T), -1)[1:, 1:]
 
 
-def _shapiq(kind: str, index: str) -> Callable[[_PairGame, int, int], Tensor]:
-    def estimate(game: _PairGame, size: int, seed: int) -> Tensor:
-        import shapiq
+def _shapiq(game: _PairGame, size: int, seed: int) -> Tensor:
+    """Faithful Banzhaf interactions, which are the least-squares coefficients."""
+    import shapiq
 
-        first, second = game.sizes
+    first, second = game.sizes
 
-        def play(coalitions: np.ndarray) -> np.ndarray:
-            bits = torch.from_numpy(np.atleast_2d(coalitions).astype(np.uint8))
-            scores: np.ndarray = game.score(bits[:, :first], bits[:, first:]).numpy()
-            return scores
+    def play(coalitions: np.ndarray) -> np.ndarray:
+        bits = torch.from_numpy(np.atleast_2d(coalitions).astype(np.uint8))
+        scores: np.ndarray = game.score(bits[:, :first], bits[:, first:]).numpy()
+        return scores
 
-        options = {} if index == "FBII" else {"index": index}
-        approximator = getattr(shapiq, kind)(n=first + second, max_order=2, random_state=seed, **options)
-        values = approximator.approximate(size, play)
-        return torch.tensor([[float(values[(i, first + j)]) for j in range(second)] for i in range(first)]).double()
-
-    return estimate
+    values = shapiq.RegressionFBII(n=first + second, max_order=2, random_state=seed).approximate(size, play)
+    return torch.tensor([[float(values[(i, first + j)]) for j in range(second)] for i in range(first)]).double()
 
 
 def _rms(squares: list[float]) -> float:
@@ -284,12 +281,9 @@ def _rms(squares: list[float]) -> float:
 
 
 def _crossing(errors: dict[int, float], goal: float) -> float | None:
-    """Return where an error that falls as a power of the calls crosses a goal; extrapolated if it never does."""
-    points = sorted((np.log(count), np.log(error)) for count, error in errors.items())
-    if len(points) < 2:
-        return None
-    (x0, y0), (x1, y1) = points[-2:]
-    return float(np.exp(x1 + (np.log(goal) - y1) * (x1 - x0) / (y1 - y0))) if y1 < y0 else None
+    """Return the calls for a goal from the most that were tried, since errors fall with the root of the calls."""
+    most = max(errors, default=None)
+    return None if most is None else most * (errors[most] / goal) ** 2
 
 
 def seconds(folder: Path) -> dict[str, Any]:
@@ -343,21 +337,8 @@ def words(folder: Path) -> dict[str, Any]:
     return {"pairs": len(lines), "each": mean(each), "both": mean(both), "missed": missed}
 
 
-def as_starter(run: cocoax.Run, starter: cocoax.Encoder) -> cocoax.Run:
-    """Return a run of EfficientNet-Lite0 as one of the starter, which is a function of its features."""
-    module: Any = starter.owner
-    with torch.no_grad():
-        parts = [
-            (module.features.network._fc(part) / module.TEMPERATURE).softmax(1) @ module.names
-            for part in (run.representations, run.ends)
-        ]
-    return replace(run, representations=parts[0], ends=parts[1], encoder=starter.name, space=starter.space)
-
-
 def collages(folder: Path, photos: Path) -> dict[str, Any]:
     """Nouns of a caption in their quadrant of a collage, and one photo alone against a collage that holds it."""
-    from cocoax.data.annotated import collage_examples
-
     starter = cocoax.load("starter")
     assert starter.text is not None
     whole, last, linked = [], [], []
@@ -368,7 +349,10 @@ def collages(folder: Path, photos: Path) -> dict[str, Any]:
         collage, photo = (cocoax.Run.load(path) for path in paths)
         names = [name.lower() for name in example.classes]
         caption = f"a {names[0]}, a {names[1]}, a {names[2]} and a {names[3]}"
-        text = cocoax.Rise(samples=500, seed=2).run(starter.text, caption, progress=False)
+        kept = folder / "runs" / f"caption-{number:03d}.safetensors"
+        if not kept.exists():
+            cocoax.Rise(samples=500, seed=2).run(starter.text, caption, progress=False).save(kept)
+        text = cocoax.Run.load(kept)
         found = cocoax.interactions(as_starter(collage, starter), text, grid=8)
         ends, begin = text.explicand.display.offsets, 0  # type: ignore[attr-defined]
         for place, name in enumerate(names):

@@ -10,8 +10,11 @@ photos alone (the first photo for the first collage, the second for the second, 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import torch
 from PIL import Image
 
 import cocoax
@@ -24,6 +27,17 @@ def quadrant(collage: Image.Image, place: int) -> Image.Image:
     """Return one photo of a collage: 0 and 1 above, 2 and 3 below."""
     row, column = divmod(place, 2)
     return collage.crop((column * SIDE, row * SIDE, (column + 1) * SIDE, (row + 1) * SIDE))
+
+
+def as_starter(run: cocoax.Run, starter: cocoax.Encoder) -> cocoax.Run:
+    """Return a run of EfficientNet-Lite0 as one of the starter, which is a function of its features."""
+    module: Any = starter.owner
+    with torch.no_grad():
+        parts = [
+            (module.features.network._fc(part) / module.TEMPERATURE).softmax(1) @ module.names
+            for part in (run.representations, run.ends)
+        ]
+    return replace(run, representations=parts[0], ends=parts[1], encoder=starter.name, space=starter.space)
 
 
 def main() -> None:
