@@ -25,9 +25,21 @@ SOURCE = Path(__file__).parent.parent / "src" / "cocoax"
 
 # In the order data flows through them; "cocoax" is the package itself, which only the last rooms may import.
 ROOMS = [
-    *("version", "seeding", "progress", "storage", "similarity", "references", "targets", "inputs", "encoders", "features"),
-    *("attribution", "evaluation", "plots", "highlight", "report", "questions", "data", "training", "studies", "datasets"),
-    *("cocoax", "app", "commands", "__main__"),
+    *(
+        "version",
+        "seeding",
+        "progress",
+        "storage",
+        "similarity",
+        "vectors",
+        "references",
+        "targets",
+        "inputs",
+        "encoders",
+        "features",
+    ),
+    *("attribution", "evaluation", "plots", "highlight", "report", "questions", "data", "training", "studies"),
+    *("datasets", "cocoax", "app", "commands", "__main__"),
 ]
 
 LONGEST_FILE = 400
@@ -118,6 +130,7 @@ class Floor:
 FLOORS = [
     Floor(("version", "seeding", "progress", "storage"), "small things that everybody needs"),
     Floor(("similarity",), "s: how alike two representations are"),
+    Floor(("vectors",), "embeddings that are kept elsewhere"),
     Floor(("references",), "C, F: corpus and foil, encoded once"),
     Floor(("targets",), "γ: the number that is explained"),
     Floor(("inputs",), "kinds of input, and how they are shown"),

@@ -28,15 +28,24 @@ from cocoax.app.drawing import (
     limit_of,
     read,
 )
+from cocoax.inputs import Picture
+from cocoax.inputs.drawing import WHOLE, Box
 from tests.app.colours import encoder, flag
 
 
-def make(values: Any, error: Any = None, **options: Any) -> cocoax.Attribution:
+def make(values: Any, error: Any = None, box: Box = WHOLE, **options: Any) -> cocoax.Attribution:
     values = torch.as_tensor(values, dtype=torch.float32)
     error = torch.zeros_like(values) if error is None else torch.as_tensor(error, dtype=torch.float32).expand(values.shape)
     picture = torch.full((60, 80, 3), 100, dtype=torch.uint8)
     return cocoax.Attribution(
-        **{"values": values, "score": 0.5, "baseline_score": 0.0, "standard_error": error, "picture": picture, **options}
+        **{
+            "values": values,
+            "score": 0.5,
+            "baseline_score": 0.0,
+            "standard_error": error,
+            "display": Picture(picture, box),
+            **options,
+        }
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def encoder(rows: Rows) -> TabularEncoder:
     return TabularEncoder(rows, columns=NAMES, background=TABLE)
 
 
-def test_encoder__features_columns_is_a_tabular_encoder(rows: Rows, encoder: TabularEncoder) -> None:
+def test_encoder__features_columns_is_an_encoder_of_rows(rows: Rows, encoder: TabularEncoder) -> None:
     made: Any = cocoax.Encoder(rows, features="columns", columns=NAMES, background=TABLE)
     assert made.inputs.columns == encoder.columns
     assert torch.equal(made.inputs.background, encoder.background)
@@ -144,3 +145,21 @@ def test_background__bad_rows(rows: Rows) -> None:
         TabularEncoder(rows, columns=NAMES, background=[[1.0, 2.0, 3.0], [np.nan, 2.0, 3.0]])
     with pytest.raises(ValueError, match=r"background has 0 rows"):
         TabularEncoder(rows, columns=NAMES, background=np.zeros((0, 3)))
+
+
+def test_encoder__features_columns_takes_what_an_encoder_takes(rows: Rows) -> None:
+    head = nn.Identity()
+    made = cocoax.Encoder(rows, features="columns", columns=NAMES, head=head, classes=["no", "yes"], pooling="flatten")
+    assert (made.head, made.classes, made.pooling) == (head, ["no", "yes"], "flatten")
+
+
+def test_encoder__columns_or_their_names_missing(rows: Rows) -> None:
+    with pytest.raises(TypeError, match=r"An encoder of columns needs columns=, the name of each column"):
+        cocoax.Encoder(rows, features="columns")
+    with pytest.raises(TypeError, match=r"'columns' and 'background' are for rows of a table; add features='columns'"):
+        cocoax.Encoder(rows, columns=NAMES)
+
+
+def test_copy__keeps_the_kind(encoder: TabularEncoder) -> None:
+    assert type(copy.copy(encoder)) is TabularEncoder
+    assert type(encoder.with_module(Rows(), "other")) is TabularEncoder

@@ -8,6 +8,7 @@ import torch
 
 import cocoax
 from cocoax.evaluation.localisation import best_iou, energy_inside, iou_at, mask_scores, pointing_game, seen_mask
+from cocoax.inputs import Picture
 from tests.data.tiny import random_mask
 
 
@@ -122,5 +123,5 @@ def test_mask_scores__tolerance_in_pixels_of_the_picture() -> None:
 def test_mask_scores__class_outside_of_what_was_seen() -> None:
     mask = np.zeros((32, 32), bool)
     mask[:, :4] = True
-    attribution = cocoax.Attribution(torch.zeros(8, 8), 1.0, 0.0, box=(0.5, 0.0, 1.0, 1.0))
+    attribution = cocoax.Attribution(torch.zeros(8, 8), 1.0, 0.0, display=Picture(box=(0.5, 0.0, 1.0, 1.0)))
     assert mask_scores(attribution, {"cat": mask}, "cat") is None

@@ -161,7 +161,7 @@ class Studio:
                 if visitor.job != job:
                     return
                 # A copy, since this one grows while others read.
-                visitor.run = replace(run, method=replace(self.method, samples=len(run)))
+                visitor.run = replace(run, method=replace(self.method, samples=len(run), baseline=run.method.baseline))
             self.answer(visitor)
             pace = (time.monotonic() - began) / (len(run) - had)
             yield Progress(len(run), visitor.goal, self.error(visitor), pace * (visitor.goal - len(run)))

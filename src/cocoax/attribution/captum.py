@@ -95,11 +95,11 @@ class Captum(Method):
         )
 
         space = encoder.space
-        origin = Origin(self.describe(), encoder.name, space)
         answers = []
         for view, explicand in (differentiable(encoder, explicand) for explicand in explicands):
             game = Game(view, explicand, self.baseline, space=space)
             check_one_baseline(game, self)
+            scores = game.score(targets)
             maps = []
             for target in targets:
                 module = TargetModule(target, view, game.ends[0])
@@ -108,10 +108,11 @@ class Captum(Method):
                     maps.append(self._attribute(encoder, module, explicand, game.emptied))
             whole = explicand.tensor.shape
             raw = torch.stack([values if values.shape == whole else _resized(values, explicand) for values in maps])
-            if len(explicand.shape) == 1 and issubclass(self.method, PerturbationAttribution):
-                raw = raw / _elements(explicand, "feature_mask" in _parameters(self.method.attribute))
+            if explicand.members is not None and issubclass(self.method, PerturbationAttribution):
+                raw = raw / _removed_together(explicand, "feature_mask" in _parameters(self.method.attribute))
             estimate = Estimate(explicand.per_feature(raw), raw=raw)
-            answers.append(attributions(origin, explicand, targets, game.score(targets), estimate))
+            origin = Origin({**self.describe(), "baseline": to_plain(game.removal)}, encoder.name, space)
+            answers.append(attributions(origin, explicand, targets, scores, estimate))
         return answers
 
     def _attribute(self, encoder: Encoder, module: nn.Module, explicand: Explicand, baseline: Tensor) -> Tensor:
@@ -154,26 +155,24 @@ class Captum(Method):
 
 
 def _feature_mask(explicand: Explicand, grid: int | tuple[int, int]) -> Tensor:
-    """Which elements are removed together: cells of a grid, the tokens of a word, a column."""
-    members = explicand.members
-    if members is not None:
+    """Return which elements are removed together: cells of a grid, the tokens of a word, a column; for a batch of one."""
+    if explicand.members is not None:
         # Special tokens are the same in the baseline; to which feature they are counted makes no difference.
-        return members.clamp(min=0).view(*[1] * (explicand.tensor.ndim + 1 - members.ndim), *members.shape)
+        mask = explicand.members.clamp(min=0)
+        return mask[(None,) * (1 + explicand.tensor.ndim - mask.ndim)]
     if len(explicand.shape) == 1:
         return torch.arange(explicand.shape[0])[None, None]
     height, width = explicand.shape
     return grid_segments(height, width, grid)[None, None]
 
 
-def _elements(explicand: Explicand, by_feature: bool) -> Tensor:
-    """How many elements were removed together with each; all of them show the value of the whole, which is summed later."""
-    members = explicand.members
-    if members is None:
-        return torch.tensor(1)  # the mean over channels is taken later, not their sum
+def _removed_together(explicand: Explicand, by_feature: bool) -> Tensor:
+    """Return how many elements were removed together with each: all of them show the value of the whole, and are summed."""
+    assert explicand.members is not None
     if not by_feature:
         return torch.tensor(len(explicand.tensor))
-    together = torch.bincount(members[members >= 0]) * (explicand.tensor.numel() // members.numel())
-    return together[members.clamp(min=0)]
+    mask = _feature_mask(explicand, 1)[0].expand_as(explicand.tensor)
+    return torch.bincount(mask[explicand.members.expand_as(mask) >= 0])[mask]
 
 
 def _find(method: str | type) -> Any:

@@ -83,6 +83,7 @@ class GradientMethod(Method):
         games = [Game(encoder, explicand, self.baseline, space=space) for explicand in explicands]
         for game in games:
             check_one_baseline(game, self)
+        scores = [game.score(targets) for game in games]
         encoder = games[0].encoder
         weights = self.weights()
         parts, mixture = shared_parts(targets)
@@ -105,10 +106,10 @@ class GradientMethod(Method):
                 origin,
                 game.explicand,
                 targets,
-                game.score(targets),
+                ends,
                 Estimate(game.explicand.per_feature(total.raw), total.standard_error(), raw=total.raw),
             )
-            for game, total in zip(games, sums, strict=True)
+            for game, ends, total in zip(games, scores, sums, strict=True)
         ]
 
 
@@ -177,7 +178,7 @@ class _Sums:
         if self.explicand.members is not None:
             return self.explicand.per_feature(each.movedim(-1, 1))
         channels = each.shape[-1]  # a product is several times as fast as a mean over so few
-        return each.view(-1, channels) @ each.new_full((channels, 1), 1 / channels)
+        return each.reshape(-1, channels) @ each.new_full((channels, 1), 1 / channels)
 
     @property
     def raw(self) -> Tensor:
@@ -199,7 +200,7 @@ def shared_parts(targets: list[Target]) -> tuple[list[Target], Tensor]:
     They are the targets themselves, or their distinct references if those are fewer.
     """
     keys = list(dict.fromkeys((target.similarity, reference) for target in targets for reference in target.weights))
-    if len(targets) <= len(keys):
+    if len(targets) <= len(keys) or not all(target.weights for target in targets):  # functions have no references
         return targets, torch.eye(len(targets))
     mixture = torch.tensor(
         [

@@ -12,7 +12,7 @@ from cocoax.attribution.plain import to_plain
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.run import Interrupted, Run
 from cocoax.encoders import Encoder
-from cocoax.encoders.identity import looking_once
+from cocoax.encoders.identity import describe, looking_once
 from cocoax.features import resolve
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import save_display
@@ -46,7 +46,7 @@ def saved_run(
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    prepared = encoder.explicand(encoder.as_list(explicand, one=True)[0])
+    prepared = encoder.explicand(encoder.single(explicand))
     if not encoder.recognisable:
         return method.run(encoder, prepared, targets, progress=progress)
     with looking_once():
@@ -75,7 +75,7 @@ def saved_run(
 def _key(encoder: Encoder, explicand: Explicand, method: RemovalMethod) -> str:
     """Return what a run is found by: all that it depends on, and nothing that only makes it longer or reads it."""
     tensors: dict[str, Any] = {}
-    plain = dict(to_plain(method, tensors))
+    plain = dict(to_plain(method, tensors, describe))
     for option in (*method.lengthening, *method.reading):
         plain.pop(option)
     shown, display = save_display(explicand.display)

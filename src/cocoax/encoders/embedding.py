@@ -6,8 +6,7 @@ its network runs on the explicand's ids, and its embedding layer gives what it i
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -24,48 +23,103 @@ def differentiable(encoder: Encoder, explicand: Explicand) -> tuple[Encoder, Exp
     """Return encoder and explicand as gradients see them: float tensors in, representations out."""
     if encoder.inputs.continuous:
         return encoder, explicand
-    module = _FromEmbeddings(encoder, explicand)
-    inputs = Embeddings(encoder.inputs, explicand, module)
-    view = copy.copy(encoder)
-    view.module, view.inputs, view._submodule, view._folded = module, inputs, None, None
-    own = inputs.own
-    return view, replace(explicand, tensor=inputs.embeddings, scale=own * inputs.embeddings[:, own].std())
+    view = EmbeddedEncoder(encoder, explicand)
+    own, embeddings = view.inputs.own, view.inputs.embeddings
+    return view, replace(explicand, tensor=embeddings, scale=own * embeddings[:, own].std())
+
+
+class EmbeddedEncoder(Encoder):
+    """An encoder as a function of embeddings ``[d, L]`` in place of those of one explicand's tokens.
+
+    The network runs on the explicand's token ids, and its embedding layer gives what it is told to; positions and attention
+    are those of the explicand.
+    """
+
+    inputs: Embeddings
+
+    def __init__(self, encoder: Encoder, explicand: Explicand) -> None:
+        self._of_tokens = encoder
+        self._layer = embedding_layer(encoder)
+        self._ids = explicand.tensor
+        inputs = Embeddings(encoder.inputs, explicand, self._embed)
+        super().__init__(encoder.module, layer=encoder.layer, pooling=encoder.pooling, name=encoder.name, inputs=inputs)
+        self._checked, self._most_at_once = encoder._checked, encoder._most_at_once
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the encoder of tokens."""
+        return self._of_tokens.fingerprint
+
+    @property
+    def space(self) -> str:
+        """That of the encoder of tokens."""
+        return self._of_tokens.space
+
+    def _embed(self, ids: Tensor) -> Tensor:
+        """Return the embeddings ``[d, L]`` of token ids."""
+        encoder = self._of_tokens
+        with torch.no_grad(), locked(encoder.owner):  # what another view has put there must be gone
+            embeddings: Tensor = self._layer(ids[None].to(encoder.device))[0]
+        return embeddings.T.to("cpu", torch.float32)
+
+    def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
+        """Return itself: a copy of the network would have another embedding layer."""
+        return self
+
+    def __call__(self, batch: Any) -> Tensor:
+        """Return representations of embeddings ``[n, d, L]``, differentiable."""
+        used: list[bool] = []
+        ids = self._ids.to(self.device).expand(len(batch), -1)
+
+        def put(_module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+            used.append(True)
+            own: Tensor = batch.mT.to(output.dtype)
+            if output.shape[1] == ids.shape[1]:
+                return own
+            # The network fills every text up to one length, on the right or on the left, and the filling counts.
+            right = torch.equal(inputs[0][:, : ids.shape[1]], ids)
+            parts = [own, output[:, ids.shape[1] :]] if right else [output[:, : -ids.shape[1]], own]
+            return torch.cat(parts, dim=1)
+
+        with locked(self.owner):  # or another thread would get these embeddings for its own text
+            hook = self._layer.register_forward_hook(put)
+            try:
+                representations = self._of_tokens({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+            finally:
+                hook.remove()
+        if not used:
+            raise ForwardError(f"The layer of token embeddings did not run in {self.name!r}; name another with embedding=.")
+        return representations
 
 
 class Embeddings(Inputs):
-    """The embeddings ``[d, L]`` that stand for the tokens of one explicand."""
+    """The embeddings ``[d, L]`` that stand for the tokens of one explicand; ``embed`` gives those of any token ids."""
 
+    noun = Texts.noun
     hint = Texts.hint
     removals: ClassVar[tuple[str, ...]] = ("MaskToken", "Constant", "Fixed")
     removal_names: ClassVar[tuple[str, ...]] = ("mask",)
     advice = "Gradients need something in place of a word: baseline='mask', or cocoax.Constant(0.0) for zero embeddings."
 
-    def __init__(self, texts: Any, explicand: Explicand, module: _FromEmbeddings) -> None:
-        assert explicand.members is not None
-        self.texts = texts
+    def __init__(self, texts: Inputs, explicand: Explicand, embed: Callable[[Tensor], Tensor]) -> None:
+        assert explicand.members is not None  # without them a list of tokens would have no features
+        self.texts: Any = texts
         self.encoder = texts.encoder
+        self.mask: int | None = getattr(texts, "mask", None)
         self.ids = explicand.tensor
         self.own = explicand.members >= 0
-        self._module = module
-        self.embeddings = module.embed(self.ids)
+        self._embed = embed
+        self.embeddings = embed(self.ids)
 
     @property
     def settings(self) -> tuple[object, ...]:
         """Those of the texts."""
-        settings: tuple[object, ...] = self.texts.settings
-        return settings
+        return tuple(self.texts.settings)
 
     @property
     def space_settings(self) -> tuple[object, ...]:
         """Those of the texts."""
-        settings: tuple[object, ...] = self.texts.space_settings
-        return settings
-
-    @property
-    def mask(self) -> int | None:
-        """The id of the mask token, if there is one."""
-        mask: int | None = self.texts.mask
-        return mask
+        return tuple(self.texts.space_settings)
 
     @property
     def default_removal(self) -> str:
@@ -81,15 +135,15 @@ class Embeddings(Inputs):
         number = int(self.own.sum())
         ids = self.ids.clone()
         ids[self.own] = torch.tensor([*words[:number], *[filler] * (number - len(words))])
-        return self._module.embed(ids)
+        return self._embed(ids)
 
     def keep_special(self, embeddings: Tensor) -> Tensor:
         """Return the same with the explicand's own embeddings for its special tokens."""
         return torch.where(self.own, embeddings, self.embeddings)
 
     def is_one(self, inputs: object) -> bool:
-        """Whether this is one text rather than many."""
-        return bool(self.texts.is_one(inputs))
+        """Whether this is one text, or its embeddings, rather than many."""
+        return inputs.ndim == 2 if isinstance(inputs, Tensor) else bool(self.texts.is_one(inputs))
 
     def prepare(self, item: Any) -> Tensor:
         """Return embeddings as they are; a text is laid under the explicand."""
@@ -109,57 +163,16 @@ class Embeddings(Inputs):
         return int(self.texts.at_once(tensor, on_cpu))
 
 
-class _FromEmbeddings(nn.Module):
-    """From embeddings ``[n, d, L]`` in place of one explicand's to representations ``[n, D]``, differentiable."""
-
-    folds = False  # a copy of the network would have another embedding layer
-
-    def __init__(self, encoder: Encoder, explicand: Explicand) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.network = encoder.owner  # registered, so that methods which hook layers find them
-        self.layer = (embedding_layer(encoder),)  # in a tuple, so that it is not registered once more
-        self.ids = explicand.tensor
-        self.training = False
-
-    def embed(self, ids: Tensor) -> Tensor:
-        """Return the embeddings ``[d, L]`` of token ids."""
-        with torch.no_grad(), locked(self.encoder.owner):  # what another view has put there must be gone
-            embeddings: Tensor = self.layer[0](ids[None].to(self.encoder.device))[0]
-        return embeddings.T.to("cpu", torch.float32)
-
-    def forward(self, batch: Tensor) -> Tensor:
-        used: list[bool] = []
-
-        def put(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
-            used.append(True)
-            return batch.mT.to(output.dtype)
-
-        ids = self.ids.to(self.encoder.device).expand(len(batch), -1)
-        with locked(self.encoder.owner):  # or another thread would get these embeddings for its own text
-            hook = self.layer[0].register_forward_hook(put)
-            try:
-                representations = self.encoder({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-            finally:
-                hook.remove()
-        if not used:
-            raise ForwardError(
-                f"The layer of token embeddings did not run in {self.encoder.name!r}; name another with embedding=."
-            )
-        return representations
-
-
 def embedding_layer(encoder: Encoder) -> nn.Module:
     """Return the layer that turns token ids into embeddings."""
     name: str | None = getattr(encoder.inputs, "embedding", None)
     if name is not None:
         return encoder.layer_named(name)
     parts = [] if encoder.owner is None else list(encoder.owner.modules())
-    for part in parts:  # networks of transformers know it
-        get: Any = getattr(part, "get_input_embeddings", None)
-        layer = get() if callable(get) else None
-        if isinstance(layer, nn.Module):
-            return layer
+    known = [layer for layer in map(_input_embeddings, parts) if layer is not None]
+    # An image tower has a layer for its patches there, which is no table of tokens.
+    for layer in (*(layer for layer in known if isinstance(layer, nn.Embedding)), *known):
+        return layer
     for part in parts:
         if isinstance(part, nn.Embedding):
             return part
@@ -167,3 +180,13 @@ def embedding_layer(encoder: Encoder) -> nn.Module:
         f"The encoder {encoder.name!r} has no layer of token embeddings that could be found; name it with embedding=, or "
         "use a method that removes words, such as cocoax.Rise."
     )
+
+
+def _input_embeddings(part: nn.Module) -> nn.Module | None:
+    """Return the layer that a network of transformers calls its input embeddings, if it is one and knows."""
+    get: Any = getattr(part, "get_input_embeddings", None)
+    try:
+        layer = get() if callable(get) else None
+    except NotImplementedError:  # of a network with two towers
+        return None
+    return layer if isinstance(layer, nn.Module) else None

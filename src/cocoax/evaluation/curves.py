@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from cocoax.encoders import Encoder
 from cocoax.features import Game
 from cocoax.progress import bar
 from cocoax.targets import Target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Measure = Target | Callable[[Tensor], Tensor]
 KINDS = ("insertion", "deletion")
@@ -38,6 +41,20 @@ class Curve:
     def auc(self) -> float:
         """The area under the curve, by the trapezoid rule."""
         return float(torch.trapezoid(self.y.double(), self.x.double()))
+
+    def __repr__(self) -> str:
+        return f"Curve({self.name!r}, {len(self.x)} points, area {self.auc:.4g})"
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw it, with the area under it in the legend; the options are those of matplotlib's ``plot``."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots(figsize=(4.5, 3.2), layout="constrained")[1]
+        ax.plot(self.x.numpy(), self.y.numpy(), **{"label": f"{self.name or 'measure'}: area {self.auc:.3g}", **options})
+        ax.set_xlabel("fraction of the features", fontsize=8)
+        ax.legend(fontsize=8)
+        return ax
 
 
 @overload
@@ -95,8 +112,6 @@ def insertion(
 
     """
     options: dict[str, Any] = {"kinds": ("insertion",), "batch_size": batch_size, "progress": progress}
-    if isinstance(measures, Sequence):
-        return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["insertion"]
     return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["insertion"]
 
 
@@ -141,8 +156,6 @@ def deletion(
 ) -> Curve | list[Curve]:
     """Return the measure while features are removed, those of the highest attribution first; as :func:`insertion`."""
     options: dict[str, Any] = {"kinds": ("deletion",), "batch_size": batch_size, "progress": progress}
-    if isinstance(measures, Sequence):
-        return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["deletion"]
     return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["deletion"]
 
 
@@ -199,7 +212,7 @@ def curves(
         raise ValueError(f"The 'kinds' parameter must name 'insertion', 'deletion' or both. Got {list(kinds)} instead.")
     if not attributions:
         raise ValueError("There are 0 attributions to evaluate; pass at least one.")
-    alone = isinstance(measures, Target) or not isinstance(measures, Iterable)
+    alone = callable(measures) or not isinstance(measures, Iterable)  # networks may be both, and are one measure
     asked: list[Measure] = [measures] if alone else list(measures)  # type: ignore[arg-type, list-item]
     prepared = encoder.explicand(explicand)
     features = math.prod(prepared.shape)
@@ -223,7 +236,7 @@ def curves(
             rows = [first, *(2 + masks.index(number, kind, step) for step in range(steps - 1)), last]
             answer[kind] = [Curve(x, score[rows], _name(measure)) for measure, score in zip(asked, scores, strict=True)]
         answers.append(answer)
-    return [{kind: found[0] for kind, found in answer.items()} for answer in answers] if alone else answers
+    return [{kind: each[0] for kind, each in answer.items()} for answer in answers] if alone else answers
 
 
 def _scores(game: Game, masked: Sequence[Tensor], measures: Sequence[Measure]) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -12,14 +13,12 @@ from torch import Tensor
 
 from cocoax.encoders.embedding import Embeddings
 from cocoax.features.removals import Removal
-from cocoax.inputs import Explicand, Inputs, Rows
+from cocoax.inputs import Explicand, Inputs
 from cocoax.seeding import stream
 
 
 class Baseline(Removal):
     """Gives the input whose elements stand for "nothing here"; masked inputs are blends of it and the explicand."""
-
-    blends = True
 
     @abstractmethod
     def __call__(self, explicand: Tensor) -> Tensor:
@@ -30,14 +29,29 @@ class Baseline(Removal):
 
     def emptied(self, explicand: Explicand) -> Tensor:
         """Return the baseline, with the explicand's own elements where they are never removed."""
-        baseline = self(explicand.tensor)
-        return baseline if explicand.members is None else torch.where(explicand.members >= 0, baseline, explicand.tensor)
+        tensor = explicand.tensor
+        baseline = self(tensor).detach().to(tensor)
+        if tuple(tensor.shape) not in (tuple(baseline.shape), tuple(baseline.shape[1:])) or len(baseline) == 0:
+            raise ValueError(
+                f"{type(self).__name__} gave a baseline of shape {list(baseline.shape)} for an explicand of shape "
+                f"{list(tensor.shape)}; it must have that shape, or be several of it."
+            )
+        return baseline if explicand.members is None else torch.where(explicand.members >= 0, baseline, tensor)
+
+    @property
+    def blends(self) -> bool:
+        """Whether masked inputs are blends, as long as a subclass does not mask in another way."""
+        return type(self).masked is Baseline.masked
+
+    def versions(self, explicand: Explicand, emptied: Tensor) -> Sequence[Tensor]:
+        """Return each of several baselines."""
+        return list(emptied) if emptied.ndim > explicand.tensor.ndim else [emptied]
 
     def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
         """Return blends ``[n * K, C, ...]`` of the explicand and its K baselines, for every row of ``kept [n, *shape]``."""
         kept = explicand.elements_kept(kept)
         tensor = explicand.tensor
-        if emptied.ndim == 3 and kept.ndim == 3:
+        if tensor.ndim == emptied.ndim == kept.ndim == 3:  # one baseline, and channels that belong together
             return _blend(emptied, tensor - emptied, kept)
         # [n, K, C, ...]: each mask with each baseline.
         kept = kept.view(len(kept), *[1] * (tensor.ndim + 2 - kept.ndim), *kept.shape[1:])
@@ -141,13 +155,6 @@ class Fixed(Baseline):
     subject: ClassVar[str] = "The baseline image has"  # of the sentence about a wrong shape
     image: Tensor
 
-    @classmethod
-    def of(cls, prepared: list[Tensor]) -> Baseline:
-        """Return the baseline of inputs that a user gave in its place: one, or several rows of a table."""
-        if len(prepared) == 1:
-            return cls(prepared[0].detach().to("cpu", torch.float32))
-        return Background(torch.cat(prepared))
-
     def __call__(self, explicand: Tensor) -> Tensor:
         """The image, if it has the explicand's shape."""
         if self.image.shape != explicand.shape:
@@ -206,7 +213,7 @@ class Background(Baseline):
     @classmethod
     def default(cls, inputs: Inputs) -> Self:
         """Return the background that a table's encoder was given."""
-        rows = inputs.background if isinstance(inputs, Rows) else None
+        rows: Tensor | None = getattr(inputs, "background", None)
         if rows is None:
             raise ValueError(
                 f"What should removed columns of {inputs.encoder!r} hold? Give the encoder background=rows, or the method a "

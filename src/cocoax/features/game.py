@@ -7,16 +7,17 @@ makes of the rest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from cocoax.encoders import Encoder
 from cocoax.features.registry import resolve
 from cocoax.features.removals import Removal
 from cocoax.inputs import Explicand
+from cocoax.progress import Bar
 from cocoax.targets import Target, score_all
 
 _LISTS_AT_ONCE = 1024  # masks over few features, of which each distinct one is encoded once, in order of length
@@ -65,18 +66,23 @@ class Game:
         self.explicand = explicand
         self.removal: Removal = resolve(baseline, encoder.inputs)
         self.emptied = self.removal.emptied(explicand) if emptied is None else emptied
-        self.ends = self._encode_ends(encoder) if ends is None else ends
-        space = encoder.space if space is None else space
-        self.encoder = encoder.folded(space, (explicand.tensor, self.emptied), self.ends)
+        self._ends_of = [explicand.tensor, *self.removal.versions(explicand, self.emptied)]
+        self._unfolded = encoder
+        self._space = space
+        self.ends = self._encode_ends() if ends is None else ends
 
-    def _encode_ends(self, encoder: Encoder) -> Tensor:
-        explicand, emptied = self.explicand.tensor, self.emptied
-        several = explicand.is_floating_point() and emptied.ndim > explicand.ndim
-        inputs = [explicand, *(emptied if several else [emptied])]
-        ends = encoder.encode(torch.stack(inputs) if explicand.is_floating_point() else inputs)
-        for number, end in enumerate(ends):
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The encoder that masked inputs go through: made faster for many inputs like these, where that is possible."""
+        space = self._unfolded.space if self._space is None else self._space
+        return self._unfolded.folded(space, self._ends_of, self.ends)
+
+    def _encode_ends(self) -> Tensor:
+        size = max(2, self._unfolded.batch_size(self.explicand.tensor))
+        parts = [self._ends_of[start : start + size] for start in range(0, len(self._ends_of), size)]
+        ends = torch.cat([self._unfolded.encode(part) for part in parts])
+        for name, end in zip(_end_names(ends), ends, strict=True):
             if not bool(torch.isfinite(end).all()):
-                name = "baseline" if number else "explicand"
                 raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
         return ends
 
@@ -85,7 +91,7 @@ class Game:
         return score_ends(targets, self.ends)
 
     def encode(
-        self, masks: Masks, start: int = 0, batch_size: int | None = None, shown: tqdm | None = None
+        self, masks: Masks, start: int = 0, batch_size: int | None = None, shown: Bar | None = None
     ) -> Iterator[Tensor]:
         """Return representations of the masked explicand, some at a time, for the masks from ``start`` on.
 
@@ -94,35 +100,62 @@ class Game:
         # Numbers are blended where the encoder is.
         device = self.encoder.device if self.explicand.tensor.is_floating_point() else torch.device("cpu")
         explicand, emptied = self.explicand.to(device), self.emptied.to(device)
-        few = len(explicand.shape) == 1  # so that many masks are equal
+        few = len(self.explicand.shape) == 1  # so that many masks are equal
         while start < len(masks):
-            size = max(1, self.encoder.batch_size(explicand.tensor, batch_size) // (len(self.ends) - 1))
-            rows = slice(start, min(start + (_LISTS_AT_ONCE if few else size), len(masks)))
-            kept = masks.full(rows).to(device)
+            rows = slice(start, min(start + (_LISTS_AT_ONCE if few else self._at_once(batch_size)), len(masks)))
             if few:
-                kept, which = torch.unique(kept.flatten(1), dim=0, return_inverse=True)
-                output = self._encode_kept(explicand, emptied, kept, size)[which.cpu()]
+                kept, which = torch.unique(masks.full(rows).flatten(1), dim=0, return_inverse=True)
+                output = self._encode_kept(explicand, emptied, kept.to(device), batch_size)[which]
             else:
-                output = self._encode_kept(explicand, emptied, kept, size)
-            _check_finite(output, start)
+                output = self._encode_kept(explicand, emptied, masks.full(rows).to(device), batch_size)
+            self._check_finite(output, start)
             yield output
             if shown is not None:
                 shown.update(len(output))
             start = rows.stop
 
-    def _encode_kept(self, explicand: Explicand, emptied: Tensor, kept: Tensor, size: int) -> Tensor:
-        """Return representations for rows of kept features, ``size`` at a time, those of a length together."""
+    def _at_once(self, batch_size: int | None) -> int:
+        """Return how many masks are encoded at a time; each takes as many inputs as there are emptied versions."""
+        return max(1, self.encoder.batch_size(self.explicand.tensor, batch_size) // (len(self.ends) - 1))
+
+    def _encode_kept(self, explicand: Explicand, emptied: Tensor, kept: Tensor, batch_size: int | None) -> Tensor:
+        """Return representations for rows of kept features, those of a length together."""
         order = self.removal.in_order(explicand, kept)
+        kept = kept if order is None else kept[order]
         outputs = []
-        for batch in torch.split(kept if order is None else kept[order], size):
-            output = self.encoder.encode(self.removal.masked(explicand, emptied, batch))
+        done = 0
+        while done < len(kept):
+            batch = kept[done : done + self._at_once(batch_size)]  # memory may have run out since the last one
+            output = self._encode_masked(self.removal.masked(explicand, emptied, batch), batch_size)
             outputs.append(output if len(self.ends) == 2 else output.view(len(batch), -1, output.shape[1]))
+            done += len(batch)
         together = torch.cat(outputs) if len(outputs) > 1 else outputs[0]
-        return together if order is None else together[torch.argsort(order)]
+        return together if order is None else together[torch.argsort(order).cpu()]
+
+    def _encode_masked(self, inputs: Sequence[Tensor] | Tensor, batch_size: int | None) -> Tensor:
+        """Return representations of one or more masked inputs; those of one mask may be more than a batch holds."""
+        size = self.encoder.batch_size(self.explicand.tensor, batch_size)
+        parts = [self.encoder.encode(inputs[start : start + size]) for start in range(0, len(inputs), size)]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def _check_finite(self, output: Tensor, start: int) -> None:
+        bad = (~torch.isfinite(output).flatten(1).all(1)).nonzero()[:, 0].tolist()
+        if bad:
+            raise ValueError(
+                f"The representation of masked input {start + bad[0]} is not finite; the encoder cannot cope with "
+                f"this baseline. Try another one. {self.encoder.inputs.advice}"
+            )
 
 
 def score_ends(targets: Sequence[Target], ends: Tensor) -> Tensor:
     """Return the scores ``[2, targets]`` of an explicand and of its emptied version; the mean over several of those."""
+    if any(target.similarity.undefined_at_zero for target in targets):
+        for name, end in zip(_end_names(ends), ends, strict=True):
+            if not bool(end.any()):
+                raise ValueError(
+                    f"The representation of the {name} is zero, so its cosine similarity is undefined; use another {name}, "
+                    "or similarity='dot'."
+                )
     scores = score_all(targets, ends, ends[0])
     return scores if len(scores) == 2 else torch.stack([scores[0], scores[1:].mean(0)])
 
@@ -133,10 +166,5 @@ def score_masked(targets: Sequence[Target], representations: Tensor, ends: Tenso
     return scores if representations.ndim == 2 else scores.view(len(representations), -1, len(targets)).mean(1)
 
 
-def _check_finite(output: Tensor, start: int) -> None:
-    bad = (~torch.isfinite(output).flatten(1).all(1)).nonzero()[:, 0].tolist()
-    if bad:
-        raise ValueError(
-            f"The representation of masked input {start + bad[0]} is not finite; the encoder cannot cope with "
-            "this baseline. Try another one, such as baseline=cocoax.Mean()."
-        )
+def _end_names(ends: Tensor) -> list[str]:
+    return ["explicand", *["baseline"] * (len(ends) - 1)]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from textwrap import shorten
 from typing import Any
 
-from cocoax.features.baselines import Background, Blur, Constant, Fixed, Mean, Noise
+import torch
+from torch import Tensor
+
+from cocoax.features.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise
 from cocoax.features.removals import Removal
 from cocoax.features.spectra import Silence, SpectralNoise
 from cocoax.features.tokens import AttentionMask, Deletion, MaskToken
@@ -32,44 +37,68 @@ def resolve(removal: Any, inputs: Inputs) -> Removal:
     That is a removal; a string that the kind knows; an input that is put in place; or None for the kind's default.
     """
     if removal is None:
-        return inputs.fit(_registered(inputs.default_removal, inputs).default(inputs))
+        return inputs.fit(_default(inputs))
     if isinstance(removal, str):
         removal = _named(removal, inputs)
     if isinstance(removal, Removal):
         _check_suits(removal, inputs)
         return inputs.fit(removal)
+    if isinstance(removal, type) and issubclass(removal, Removal):
+        raise ValueError(_takes_an_object(removal.__name__, inputs))
     if not inputs.continuous:
-        raise ValueError(f"{inputs.advice} Got {removal!r} instead.")
-    return inputs.fit(Fixed.of([inputs.prepare(item) for item in inputs.each(removal)[0]]))
+        raise ValueError(f"{inputs.advice} Got {shorten(repr(removal), 80)} instead.")
+    return inputs.fit(_put_in_place([inputs.prepare(item) for item in inputs.each(removal)[0]], inputs))
 
 
-def _registered(name: str, inputs: Inputs) -> type[Removal]:
-    """Return the removal of this class name, which a kind of input lists; raise if there is none."""
-    if name not in REMOVALS:
+def _default(inputs: Inputs) -> Removal:
+    """Return the removal that a kind of input has by default, which it may name."""
+    default = inputs.default_removal
+    if isinstance(default, Removal):
+        return default
+    if default not in REMOVALS:
         raise ValueError(
-            f"{type(inputs).__name__} lists the removal {name!r}, which is not in cocoax.features.REMOVALS; known are "
-            f"{', '.join(REMOVALS)}. Put it there."
+            f"The default removal of {type(inputs).__name__} is {default!r}, but known are {', '.join(REMOVALS)}; give it an "
+            "object of a class of your own."
         )
-    return REMOVALS[name]
+    return REMOVALS[default].default(inputs)
 
 
 def _named(name: str, inputs: Inputs) -> Removal | str:
     """Return the removal that a string stands for; one that stands for none may be the path of an input."""
-    if name in inputs.removal_names:
-        kinds = (_registered(kind, inputs) for kind in inputs.removals)
-        return next(kind.default(inputs) for kind in kinds if name in (kind.called, kind.__name__.lower()))
-    if inputs.removal_names:
+    kinds = [REMOVALS[kind] for kind in inputs.removals]
+    for kind in kinds:
+        if name in inputs.removal_names and name in (kind.called, kind.__name__.lower()):
+            return kind.default(inputs)
+    if inputs.removal_names and not os.path.isfile(name):
         raise ValueError(f"{inputs.advice} Got {name!r} instead.")
-    kind = next((kind for kind in inputs.removals if kind.lower() == name.lower()), None)
-    if kind is not None:
-        raise ValueError(f"The 'baseline' parameter takes an object or a picture: write cocoax.{kind}().")
+    for kind in kinds:
+        if kind.__name__.lower() == name.lower():
+            raise ValueError(_takes_an_object(kind.__name__, inputs))
     return name
+
+
+def _takes_an_object(name: str, inputs: Inputs) -> str:
+    return f"The 'baseline' parameter takes an object: write cocoax.{name}(). {inputs.advice}"
+
+
+def _put_in_place(prepared: list[Tensor], inputs: Inputs) -> Baseline:
+    """Return the baseline that an input is; rows of a table may be several."""
+    rows = Background.__name__ in inputs.removals
+    if len(prepared) == 1:
+        return Fixed(prepared[0].detach().to("cpu", torch.float32))
+    if rows and prepared:
+        return Background(torch.cat(prepared))
+    raise ValueError(
+        f"The 'baseline' parameter must be one {inputs.noun}{' or more' if rows else ''}. Got {len(prepared)} instead."
+    )
 
 
 def _check_suits(removal: Removal, inputs: Inputs) -> None:
     """Raise if a removal makes no sense for a kind of input; users' own are trusted, but blends need numbers."""
     name = type(removal).__name__
-    ours = REMOVALS.get(name) is type(removal)
-    suits = name in inputs.removals if ours else inputs.continuous or not removal.blends
+    if REMOVALS.get(name) is type(removal):
+        suits = name in inputs.removals
+    else:
+        suits = inputs.continuous or not isinstance(removal, Baseline)
     if not suits:
         raise ValueError(f"{name} is for {removal.made_for}. {inputs.advice}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from torch import Tensor
@@ -22,14 +23,12 @@ class Removal(ABC):
     Attributes:
         called: the string that stands for it where the kind of input allows that, as in ``baseline="mask"``.
         made_for: the inputs it makes sense for, in words.
-        blends: whether masked inputs are blends of the explicand and its emptied version, which then is all that is needed.
         defined: every removal that has been imported, so that files can name those of users too.
 
     """
 
     called: ClassVar[str | None] = None
     made_for: ClassVar[str] = "numbers"
-    blends: ClassVar[bool] = False
     defined: ClassVar[list[type[Removal]]] = []
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -38,14 +37,24 @@ class Removal(ABC):
 
     @abstractmethod
     def emptied(self, explicand: Explicand) -> Tensor:
-        """Return the explicand with all of its features removed; or several versions of that, one dimension more."""
+        """Return the explicand with all of its features removed, prepared for the encoder; or :meth:`versions` of that."""
+
+    def versions(self, explicand: Explicand, emptied: Tensor) -> Sequence[Tensor]:
+        """Return each version of the explicand without its features; scores are averaged over them. By default only one."""
+        return [emptied]
 
     @abstractmethod
     def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Sequence[Tensor] | Tensor:
         """Return the explicand with some features kept, for every row of ``kept [n, *shape]``; prepared for the encoder.
 
-        ``emptied`` is what :meth:`emptied` gave. Where that has K versions, so has each row, one after the other.
+        ``emptied`` is what :meth:`emptied` gave. Where that has K versions, so has each row, one after the other. Tensors of
+        numbers are where the encoder is.
         """
+
+    @property
+    def blends(self) -> bool:
+        """Whether masked inputs are nothing but blends of the explicand and of what :meth:`emptied` gives."""
+        return False
 
     def in_order(self, explicand: Explicand, kept: Tensor) -> Tensor | None:
         """Return the order in which rows are best encoded: those of a length together. None: as they come."""
@@ -63,3 +72,26 @@ class Removal(ABC):
     def embedded(self, inputs: Embeddings) -> Removal:
         """Return the removal as gradients see it: embeddings in place of those of the words."""
         raise ValueError(f"{inputs.advice} Got {self!r} instead.")
+
+
+@dataclass(frozen=True)
+class Forgotten(Removal):
+    """A removal of a user's own in a file, which holds what it did but not how.
+
+    Args:
+        name: of its class.
+
+    """
+
+    name: str
+
+    def emptied(self, explicand: Explicand) -> Tensor:
+        """Raise."""
+        raise ValueError(
+            f"The run removed features by {self.name!r}, which files cannot hold; it answers targets but cannot be extended. "
+            "Start a new run."
+        )
+
+    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
+        """Raise."""
+        return self.emptied(explicand)

@@ -15,7 +15,7 @@ from torch import Tensor
 from cocoax.encoders.embedding import Embeddings
 from cocoax.features.baselines import Embedded
 from cocoax.features.removals import Removal
-from cocoax.inputs import Explicand, Inputs, Texts
+from cocoax.inputs import Explicand, Inputs
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,15 @@ class TokenRemoval(Removal):
 
     def ready(self, inputs: Inputs) -> TokenRemoval:
         """Return the same with its token filled in from the tokenizer."""
-        return self if self.token is not None else replace(self, token=_texts(inputs).pad)
+        if self.token is not None:
+            return self
+        pad: int | None = getattr(inputs, "pad", None)
+        if pad is None:
+            raise ValueError(
+                f"The tokenizer of {inputs.encoder!r} has no padding token; name what an empty text consists of: "
+                f"{type(self).__name__}(token_id)."
+            )
+        return replace(self, token=pad)
 
 
 @dataclass(frozen=True)
@@ -56,11 +64,9 @@ class MaskToken(TokenRemoval):
 
     def ready(self, inputs: Inputs) -> MaskToken:
         """Return the same with the tokenizer's mask token."""
-        return self._with(_texts(inputs).mask, inputs)
-
-    def _with(self, mask: int | None, inputs: Inputs) -> MaskToken:
         if self.token is not None:
             return self
+        mask: int | None = getattr(inputs, "mask", None)
         if mask is None:
             raise ValueError(
                 f"The tokenizer of {inputs.encoder!r} has no mask token; remove words by baseline='deletion' or 'attention', "
@@ -70,7 +76,7 @@ class MaskToken(TokenRemoval):
 
     def embedded(self, inputs: Embeddings) -> Embedded:
         """Return the embedding of the mask token in place of those of the words."""
-        ready = self._with(inputs.mask, inputs)
+        ready = self.ready(inputs)
         assert ready.token is not None
         return Embedded(inputs.laid_under([], ready.token), ready)
 
@@ -116,8 +122,3 @@ class AttentionMask(Deletion):
 
     def _lengths(self, rows: Tensor) -> Tensor:
         return torch.where(rows.any(1), rows.shape[1], 1)
-
-
-def _texts(inputs: Inputs) -> Texts:
-    assert isinstance(inputs, Texts)  # no other kind lists these removals
-    return inputs

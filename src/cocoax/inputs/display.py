@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from torch import Tensor
 
-from cocoax.inputs.drawing import WHOLE, Box, Shown, draw_bars, draw_over
+from cocoax.inputs.drawing import WHOLE, Box, Shown, draw_bars, draw_over, image_element
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,13 +18,22 @@ DISPLAYS: dict[str, type[Display]] = {}
 
 
 class Display(ABC):
-    """How inputs of one kind are shown. A subclass is known to files by its ``kind``."""
+    """How inputs of one kind are shown.
+
+    A subclass is known to files by its ``kind``; one that has none of its own is to them what its base is.
+    """
 
     kind: ClassVar[str]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        DISPLAYS[cls.kind] = cls
+        kind = vars(cls).get("kind")
+        if kind is None:
+            return
+        before, now = (f"{other.__module__}.{other.__qualname__}" for other in (DISPLAYS.get(kind, cls), cls))
+        if before != now:  # defined again, as in a notebook, a class may replace itself
+            raise TypeError(f"Two displays are of the kind {kind!r}: {before} and {now}; give yours another one.")
+        DISPLAYS[kind] = cls
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -44,12 +53,12 @@ class Display(ABC):
         """Draw the input alone, if there is anything to see."""
         ax.set_axis_off()
 
-    def html(self, shown: Shown, limit: float | None = None) -> str | None:
-        """Return the values on the input as an HTML fragment, None where only a picture can show them.
+    def html(self, shown: Shown, limit: float | None = None) -> str:
+        """Return the values on the input as an HTML fragment, by default what :meth:`plot` draws.
 
         Colours end at ``limit``, by default the largest value.
         """
-        return None
+        return image_element(lambda ax: self.plot(shown, ax, limit=limit), shown.name)
 
     def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[tuple[str, float, str]]:
         """Go through a text piece by piece: the piece, its strength from -1 to 1, and its value in words if it has one."""
@@ -81,7 +90,7 @@ class Picture(Display):
 
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the map over the picture; the options are those of :func:`cocoax.plots.overlay`."""
-        return draw_over(shown, self.picture, self.box, ax, **options)
+        return draw_over(shown, (self.picture, self.box), ax, **options)
 
     def draw_input(self, ax: Axes) -> None:
         """Draw the picture in its own colours."""
@@ -134,10 +143,10 @@ def save_display(display: Display) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def load_display(tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None) -> Display:
-    """Return the display that :func:`save_display` wrote; None stands for a file that has none."""
+    """Return the display that :func:`save_display` wrote; raise if a file has none."""
     if header is None:
         raise ValueError(
-            "The file was written by an earlier version of Cocoax, whose files are not read any more; make it anew."
+            "The file was written by another version of Cocoax, which kept inputs in another way; make it again."
         )
     kind = header.get("kind")
     if kind not in DISPLAYS:

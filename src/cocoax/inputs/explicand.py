@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -19,8 +20,9 @@ class Explicand:
         tensor: the preprocessed input: an image ``[C, H, W]``, columns ``[1, m]``, the token ids ``[L]`` of a text, a sound
             ``[1, T]``. Explicands are masked after preprocessing.
         display: what is needed to show its attribution.
-        members: the feature that each element belongs to, in the shape of the tensor's last dimensions; -1 for what is never
-            removed, such as special tokens. None: every place of the tensor (all channels of a pixel) is a feature.
+        members: the feature that each element belongs to, in the shape of the tensor or of its last dimensions (those before
+            then belong together, as channels do); -1 for what is never removed, such as special tokens. None: every place of
+            the tensor (all channels of a pixel) is a feature.
         scale: for tensors whose elements have no unit of their own, such as embeddings: what one unit of noise is, for each
             place; 0 for what stays as it is.
 
@@ -31,7 +33,19 @@ class Explicand:
     members: Tensor | None = None
     scale: Tensor | None = None
 
-    @property
+    def __post_init__(self) -> None:
+        members, whole = self.members, self.tensor.shape
+        if members is None and self.tensor.ndim > 1:
+            return
+        if members is None:
+            raise ValueError(f"An explicand of shape {list(whole)} needs 'members', the feature of each of its elements.")
+        if members.is_floating_point() or members.ndim > len(whole) or members.shape != whole[len(whole) - members.ndim :]:
+            raise ValueError(
+                f"'members' must be integers in the shape {list(whole)} of the tensor, or in that of its last dimensions. "
+                f"Got {members.dtype} {list(members.shape)} instead."
+            )
+
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of its features: (H, W) for pixels, (m,) for a list of m features."""
         return tuple(self.tensor.shape[1:]) if self.members is None else (int(self.members.max()) + 1,)
@@ -60,11 +74,19 @@ class Explicand:
         return always[:, self.members]
 
     def to(self, device: torch.device) -> Explicand:
-        """Return the same with its tensor on a device."""
-        if device == self.tensor.device:
+        """Return the same on a device."""
+        parts = (self.tensor, self.members, self.scale)
+        if all(part is None or part.device == device for part in parts):
             return self
-        members = None if self.members is None else self.members.to(device)
-        return replace(self, tensor=self.tensor.to(device), members=members)
+        members, scale = (None if part is None else part.to(device) for part in parts[1:])
+        return replace(self, tensor=self.tensor.to(device), members=members, scale=scale)
+
+    def at_rest(self) -> Explicand:
+        """Return the same as methods hold it: on the CPU, without gradients, and not bound to inference mode."""
+        explicand = self.to(torch.device("cpu"))
+        if not explicand.tensor.requires_grad and not explicand.tensor.is_inference():
+            return explicand
+        return replace(explicand, tensor=explicand.tensor.detach().clone())
 
     # --- what displays know, for readers of the attribute names --------------------------------------------------------
 

@@ -75,12 +75,12 @@ class Inputs(ABC):
 
     @abstractmethod
     def explicand(self, item: Any) -> Explicand:
-        """Return one input made ready to be explained."""
+        """Return one input made ready to be explained; an :class:`Explicand` as it is."""
 
     # --- what the module takes ------------------------------------------------------------------------------------------
 
     def collate(self, prepared: Sequence[Tensor] | Tensor, like: Tensor) -> Any:
-        """Return prepared inputs as one batch, on the device and in the precision of ``like``."""
+        """Return prepared inputs as one batch, on the device and in the precision of ``like``: a tensor or a dict of them."""
         batch = prepared if isinstance(prepared, Tensor) else torch.stack([tensor.detach() for tensor in prepared])
         return batch.to(like.device, like.dtype)
 
@@ -120,8 +120,8 @@ class Inputs(ABC):
     # --- what removing a feature means ----------------------------------------------------------------------------------
 
     @property
-    def default_removal(self) -> str:
-        """The class name of the removal that is used unless another is asked for."""
+    def default_removal(self) -> str | Fitting[Any]:
+        """The removal that is used unless another is asked for, or its class name if it is one of ours."""
         return self.removals[0]
 
     @property

@@ -75,7 +75,6 @@ class Pictures(Inputs):
         if tensor.shape[1] * tensor.shape[2] < 2:
             raise ValueError("The explicand has a single pixel; there is nothing to compare. Pass a larger image.")
         tensor = tensor.detach().to("cpu", torch.float32)
-        tensor = tensor.clone() if tensor.is_inference() else tensor  # so that gradients can be taken
         box_of = (lambda _size: WHOLE) if self.preprocess is None else getattr(self.preprocess, "box", None)
         if image is None or box_of is None:  # which part of a picture it shows is not known
             return Explicand(tensor, Picture(picture_of_tensor(tensor)))

@@ -68,3 +68,50 @@ def test_load__unknown_family_suggests_the_closest(name: str, closest: str) -> N
 def test_load__family_alone(name: str, takes: str) -> None:
     with pytest.raises(ValueError, match=f"'{name}' does not say which encoder to load; write {name}{takes}[.]"):
         cocoax.load(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "closest"), [("startr", "starter"), ("efficientnet", "efficientnet-lite0"), ("MiniLM", "minilm")]
+)
+def test_load__unknown_name_suggests_the_closest(name: str, closest: str) -> None:
+    with pytest.raises(ValueError, match=rf"No encoder is called '{name}'; known are .*Did you mean '{closest}'\?"):
+        cocoax.load(name)
+
+
+def test_load__nothing_close() -> None:
+    with pytest.raises(ValueError, match=r"No encoder is called 'qqq'; known are ") as caught:
+        cocoax.load("qqq")
+    assert "Did you mean" not in str(caught.value)
+
+
+def test_load__loads_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = cocoax.Encoder(torch.nn.Identity())
+    monkeypatch.setitem(ENCODERS, "toy", lambda: encoder)
+    assert cocoax.load("toy") is encoder
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("config.json", '{"model_type": "vit"}', "but there is a folder of that name; write 'hf:vit'[.]"),
+        ("config.json", '{"architecture": "vit_tiny"}', "but there is a folder of that name; write 'timm:vit'[.]"),
+        ("modules.json", "[]", "but there is a folder of that name; write 'st:vit'[.]"),
+        ("open_clip_config.json", "{}", "but there is a folder of that name; write 'open_clip:vit'[.]"),
+        ("photo.jpg", "", r"and the folder of that name holds no model that is known here \(modules.json"),
+    ],
+)
+def test_load__a_folder_of_that_name(
+    file: str, content: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vit").mkdir()
+    (tmp_path / "vit" / file).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=f"^No encoder is called 'vit', {said}"):
+        cocoax.load("vit")
+
+
+def test_load__a_file_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "weights.pth").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"there is a file of that name; say which kind .* 'resnet50:weights\.pth'"):
+        cocoax.load("weights.pth")
