@@ -48,7 +48,7 @@ class Reference:
     def from_representations(
         cls, representations: Tensor, *, name: str = "reference", space: str | None = None, keep_samples: bool = True
     ) -> Reference:
-        """A reference from representations ``[n, d]`` that exist already, say in an index of embeddings.
+        """Return a reference from representations ``[n, d]`` that exist already, say in an index of embeddings.
 
         Without a ``space`` it fits every encoder of the same dimension.
         """
@@ -82,7 +82,7 @@ class Reference:
         return len(self.mean)
 
     def mean_features(self, similarity: LinearSimilarity) -> Tensor:
-        """The mean feature vector ``[d]`` for a linear similarity: mean of unit vectors (cosine) or of raw ones (dot)."""
+        """Return the mean feature vector ``[d]`` of a linear similarity: of unit vectors (cosine) or of raw ones (dot)."""
         if similarity.summary is None:
             return similarity.features(self.points(similarity.name).double()).mean(0)
         return {"mean": self.mean, "mean_unit": self.mean_unit}[similarity.summary]
@@ -97,7 +97,7 @@ class Reference:
         return self.samples
 
     def merge(self, *others: Reference, name: str | None = None) -> Reference:
-        """The reference of all inputs together; every part weighs as many inputs as it has."""
+        """Return the reference of all inputs together; every part weighs as many inputs as it has."""
         parts = (self, *others)
         check_same_space(parts)
         count = sum(part.count for part in parts)
@@ -114,7 +114,7 @@ class Reference:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write it as safetensors; returns the path."""
+        """Write it as safetensors; return the path."""
         tensors = {"mean": self.mean, "mean_unit": self.mean_unit}
         if self.samples is not None:
             tensors["samples"] = self.samples
@@ -150,7 +150,7 @@ def check_same_space(references: Sequence[Reference], space: str | None = None, 
 
 
 def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:
-    """How many foil samples bring the estimate within ``epsilon`` of its expectation with probability 1 - ``delta``.
+    """Return how many foil samples bring an estimate within ``epsilon`` of its mean with probability 1 - ``delta``.
 
     Hoeffding's bound for the cosine (the paper's sample-size proposition): 2 log(2/δ)/ε², or log(2/δ)/(2ε²) when
     representations are non-negative (after a ReLU, say).
@@ -167,7 +167,7 @@ def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:
 
 
 def cached(key: str) -> Reference | None:
-    """The cached chunk with this key, if there is one that can be read."""
+    """Return the cached chunk with this key, if there is one that can be read."""
     path = cache_folder() / "references" / f"{key}.safetensors"
     if not path.exists():
         return None

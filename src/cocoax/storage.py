@@ -57,7 +57,7 @@ def write_text(path: str | Path, text: str) -> Path:
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors, contiguous, with a copy of each that shares memory with another."""
+    """Return the tensors, contiguous, with a copy of each that shares memory with another."""
     seen: set[int] = set()
     apart = {}
     for name, tensor in tensors.items():
@@ -68,7 +68,7 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors and JSON header of a file written by :func:`write_safetensors`, with errors that say what is wrong."""
+    """Return tensors and JSON header of a file written by :func:`write_safetensors`; errors say what is wrong with it."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"No file at {path}; check the path.")
@@ -79,9 +79,9 @@ def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is not a readable safetensors file ({error}); it may be truncated.") from error
-    found = header.pop("kind", None)
-    if found != kind:
-        raise ValueError(f"{path} does not hold a Cocoax {kind}: it holds {found or 'something else'}.")
+    held = header.pop("kind", None)
+    if held != kind:
+        raise ValueError(f"{path} does not hold a Cocoax {kind}: it holds {held or 'something else'}.")
     return tensors, header
 
 
@@ -89,7 +89,7 @@ def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[
 
 
 def cache_folder() -> Path:
-    """Where reference chunks and runs are cached: ``$COCOAX_CACHE``, or ``cocoax`` in the user's cache folder."""
+    """Return where references and runs are cached: ``$COCOAX_CACHE``, or ``cocoax`` in the user's cache folder."""
     if "COCOAX_CACHE" in os.environ:
         return Path(os.environ["COCOAX_CACHE"])
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cocoax"
@@ -112,7 +112,7 @@ def cache_info() -> CacheInfo:
 
 
 def clear_cache() -> CacheInfo:
-    """Delete every cached chunk and run; returns what was deleted."""
+    """Delete every cached chunk and run; return what was deleted."""
     info = cache_info()
     for file in [*_cached_files("references"), *_cached_files("runs")]:
         file.unlink(missing_ok=True)
@@ -127,7 +127,7 @@ def _cached_files(kind: str) -> list[Path]:
 
 
 def digest(*parts: object) -> str:
-    """A digest of tensors, arrays, bytes and plain values, of their kind as well as of their content."""
+    """Return a digest of tensors, arrays, bytes and plain values, of their kind as well as of their content."""
     sha = hashlib.sha256()
     for part in parts:
         if isinstance(part, Tensor):
@@ -145,6 +145,6 @@ def digest(*parts: object) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """A digest of a file's content."""
+    """Return a digest of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -183,7 +183,7 @@ def test_default_removal__mask_token_or_deletion() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "count", "expected"),
-    [(["a"], 1, "a"), (["a", "b", "c"], 3, "a / b / c"), (["a", "b", "c"], 9, "a and 8 more"), (["a"], 2, "a and 1 more")],
+    [
         (["a"], 1, "a"),
         (["a", "b", "c"], 3, "a / b / c"),
         (["a", "b", "c", "d"], 9, "a and 8 more"),

@@ -151,7 +151,7 @@ class Encoder:
         return digest(look(self._weights), self.layer, self.pooling, *map(describe, settings))
 
     def freeze(self) -> Self:
-        """Take the weights as final, so that fingerprints need not look at them again; returns itself.
+        """Take the weights as final, so that fingerprints need not look at them again; return itself.
 
         For programs that ask many small questions: looking takes longer than encoding a few words does. Changing the
         weights afterwards goes unnoticed, so do not.

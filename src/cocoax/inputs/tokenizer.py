@@ -24,18 +24,18 @@ class Tokenizer:
         self.content = _content(tokenizer)  # identifies vocabulary and rules
 
     def __call__(self, text: str) -> list[int]:
-        """Token ids, special tokens included."""
+        """Return token ids, special tokens included."""
         ids: list[int] = self.tokenizer(self.prompt + text, truncation=False, verbose=False)["input_ids"]
         return ids
 
     def places(self, text: str) -> tuple[list[int], list[Span | None]]:
-        """Token ids, and where each begins and ends in the text; None for special tokens and those of the prompt."""
+        """Return token ids, and where each begins and ends in the text; None for special tokens and those of the prompt."""
         if not getattr(self.tokenizer, "is_fast", False):
             raise TypeError(
                 f"{type(self.tokenizer).__name__} does not say where its tokens stand in a text, so texts can be references "
                 "but not explicands; load the fast tokenizer of the model."
             )
-        found = self.tokenizer(
+        encoding = self.tokenizer(
             self.prompt + text,
             truncation=False,
             verbose=False,
@@ -45,9 +45,9 @@ class Tokenizer:
         start = len(self.prompt)
         places: list[Span | None] = [
             None if special or end <= start else (max(begin - start, 0), end - start)
-            for (begin, end), special in zip(found["offset_mapping"], found["special_tokens_mask"], strict=True)
+            for (begin, end), special in zip(encoding["offset_mapping"], encoding["special_tokens_mask"], strict=True)
         ]
-        return found["input_ids"], places
+        return encoding["input_ids"], places
 
     @property
     def pad(self) -> int:
@@ -68,7 +68,7 @@ class Tokenizer:
 
 
 def _content(tokenizer: Any) -> str:
-    """A digest of vocabulary and rules."""
+    """Return a digest of vocabulary and rules."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return digest(sorted(tokenizer.get_vocab().items()))
