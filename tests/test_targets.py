@@ -130,7 +130,7 @@ def test_name__asks_the_question_in_words() -> None:
     assert (0.5 * cats + 0.25 * dogs - cups).name == "0.5·cats + 0.25·dogs rather than cups"
     assert (cats - 2 * dogs - cups).name == "cats rather than 2·dogs + cups"
     assert (cats * (1 / 3)).name == "0.333·cats"
-    assert (-cats).name == "nothing rather than cats"
+    assert (-cats).name == "unlike cats"
     assert (0 * cats).name == "nothing"
     assert (cats + 0 * dogs).name == "cats"
     assert representation_similarity().name == "itself"

@@ -10,40 +10,53 @@ The words are those of the paper "Contrastive Corpus Attribution for Explaining 
 f, a similarity s, a corpus C and a foil F, a target γ, an attribution method φ and an explicand.
 """
 
-from cocoax import plots
-from cocoax.attribution import (
-    Attribution,
-    Captum,
-    ExpectedGradients,
-    GradientShap,
-    IntegratedGradients,
-    Interrupted,
-    KernelShap,
-    Method,
-    Occlusion,
-    RandomAttribution,
-    Rise,
-    Run,
-    SmoothGrad,
-    VanillaGradients,
-)
-from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load
-from cocoax.evaluation import Curve, curves, deletion, insertion
-from cocoax.features import AttentionMask, Background, Baseline, Blur, Constant, Deletion, Fixed, MaskToken, Mean, Noise
-from cocoax.questions.asking import Answer, Question, Side, ask
-from cocoax.questions.matching import Match, explain_match
-from cocoax.references import Reference, foil_size
-from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
-from cocoax.storage import cache_info, clear_cache
-from cocoax.targets import (
-    Target,
-    contrastive_corpus_similarity,
-    contrastive_similarity,
-    corpus_similarity,
-    representation_similarity,
-    similarity_to,
-)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from cocoax.version import __version__
+
+if TYPE_CHECKING:  # at run time a name is imported when it is first used, see below
+    from cocoax import plots
+    from cocoax.attribution import (
+        Attribution,
+        Captum,
+        ExpectedGradients,
+        Field,
+        GradientShap,
+        IntegratedGradients,
+        Interactions,
+        Interrupted,
+        KernelShap,
+        Method,
+        Occlusion,
+        RandomAttribution,
+        Rise,
+        Run,
+        SmoothGrad,
+        VanillaGradients,
+        interactions,
+    )
+    from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load, wrap
+    from cocoax.evaluation import Curve, curves, deletion, insertion
+    from cocoax.features import AttentionMask, Background, Baseline, Blur, Constant, Deletion, Fixed, MaskToken, Mean, Noise
+    from cocoax.questions.asking import Answer, Question, Side, ask
+    from cocoax.questions.hits import Hit, Hits, explain_hits
+    from cocoax.questions.matching import Match, explain_match
+    from cocoax.references import Reference, foil_size
+    from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
+    from cocoax.storage import cache_info, clear_cache
+    from cocoax.targets import (
+        FunctionTarget,
+        Target,
+        class_score,
+        contrastive_corpus_similarity,
+        contrastive_similarity,
+        corpus_similarity,
+        representation_similarity,
+        similarity_to,
+    )
 
 __all__ = [
     "__version__",
@@ -54,6 +67,7 @@ __all__ = [
     "TabularEncoder",
     "TextEncoder",
     "load",
+    "wrap",
     # similarities s
     "Cosine",
     "Dot",
@@ -67,7 +81,9 @@ __all__ = [
     "clear_cache",
     "foil_size",
     # targets γ
+    "FunctionTarget",
     "Target",
+    "class_score",
     "contrastive_corpus_similarity",
     "contrastive_similarity",
     "corpus_similarity",
@@ -88,8 +104,10 @@ __all__ = [
     "Attribution",
     "Captum",
     "ExpectedGradients",
+    "Field",
     "GradientShap",
     "IntegratedGradients",
+    "Interactions",
     "Interrupted",
     "KernelShap",
     "Method",
@@ -99,13 +117,17 @@ __all__ = [
     "Run",
     "SmoothGrad",
     "VanillaGradients",
+    "interactions",
     # questions in words and pictures
     "Answer",
     "Question",
     "Side",
     "ask",
-    # why texts match
+    # why inputs match, and why a search found them
+    "Hit",
+    "Hits",
     "Match",
+    "explain_hits",
     "explain_match",
     # evaluation η
     "Curve",
@@ -115,3 +137,26 @@ __all__ = [
     # pictures
     "plots",
 ]
+
+# Where public names are looked for when they are first used, in the order data flows through the rooms: whatever needs no
+# encoder, such as `cocoax --help`, need not wait for torch.
+_ROOMS = ("storage", "similarity", "references", "targets", "encoders", "features", "attribution", "evaluation", "questions")
+
+if not TYPE_CHECKING:  # or else a type checker would believe that there is a name for everything
+
+    def __getattr__(name: str) -> Any:
+        if name in __all__ and name != "plots":
+            rooms = (import_module(f"cocoax.{room}") for room in _ROOMS)
+            value = next(getattr(room, name) for room in rooms if hasattr(room, name))
+        else:
+            try:
+                value = import_module(f"cocoax.{name}")  # a room itself, as in cocoax.plots
+            except ModuleNotFoundError as error:
+                if error.name != f"cocoax.{name}":
+                    raise
+                raise AttributeError(f"module 'cocoax' has no attribute {name!r}") from None
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

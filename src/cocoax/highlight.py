@@ -28,4 +28,5 @@ def to_rich(attribution: Attribution, limit: float | None = None) -> Text:
 
 def to_html(attribution: Attribution, limit: float | None = None) -> str:
     """Return the text as an HTML fragment; pointing at a word shows its value."""
+    attribution.display.pieces(attribution, limit)  # raises where it is no text
     return attribution.html(limit)

@@ -27,6 +27,7 @@ def overlay(
     limit: float | None = None,
     title: str | None = None,
     colour_bar: bool = True,
+    **habits: Any,
 ) -> Axes:
     """Draw an attribution over its picture.
 
@@ -41,17 +42,18 @@ def overlay(
             pixels dwarf all others, as gradients do, it is the 99th percentile, and the colour bar says so.
         title: by default the question and the score.
         colour_bar: draw the colour bar.
+        habits: ``cmap``, and ``alpha`` and ``vmax`` for opacity and limit, as matplotlib has them.
 
     """
     return draw_over(
         attribution,
-        attribution.picture,
-        attribution.box,
+        (attribution.picture, attribution.box),
         ax,
         opacity=opacity,
         limit=limit,
         title=title,
         colour_bar=colour_bar,
+        **habits,
     )
 
 
@@ -74,7 +76,7 @@ def bars(
 
 
 def panel(
-    attributions: Sequence[Attribution],
+    attributions: Sequence[Attribution] | Sequence[Sequence[Attribution]],
     *,
     columns: int | None = None,
     titles: Sequence[str] | None = None,
@@ -82,10 +84,13 @@ def panel(
     title: str | None = None,
     **options: Any,
 ) -> Figure:
-    """Several attributions of one input side by side, after the input itself, each titled with its question and score.
+    """Draw several attributions of one input side by side, after the input itself, each with its question and score.
+
+    A nested list, as ``explain`` gives it for many inputs and targets, is drawn as a grid: a row for each input. The figure
+    is not kept by pyplot, so that a notebook shows it once; ``figure.savefig`` writes it.
 
     Args:
-        attributions: what to draw, for one input.
+        attributions: what to draw, for one input; or a list of those lists, for many.
         columns: pictures per row, the input included.
         titles: instead of questions and scores.
         same_scale: one colour scale for all, so that colours can be compared between pictures.
@@ -93,29 +98,43 @@ def panel(
         options: for :meth:`cocoax.Attribution.plot`.
 
     """
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
-    if not attributions:
-        raise ValueError("There are 0 attributions to draw; pass at least one.")
-    if titles is not None and len(titles) != len(attributions):
-        raise ValueError(f"Got {len(titles)} titles for {len(attributions)} attributions; pass one for each.")
-    if columns is not None and columns < 1:
-        raise ValueError(f"The 'columns' parameter must be at least 1. Got {columns} instead.")
-    number = len(attributions) + 1
-    columns = min(number, 5) if columns is None else columns
-    rows = -(-number // columns)
+    rows = _rows(attributions, columns)
+    together = [attribution for row in rows for attribution in row if attribution is not None]
+    if titles is not None and len(titles) != len(together):
+        raise ValueError(f"Got {len(titles)} titles for {len(together)} attributions; pass one for each.")
     if same_scale:
-        options["limit"] = max(float(attribution.relative.abs().max()) for attribution in attributions) or 1.0
-    methods = [str(attribution.metadata.get("method", "")) for attribution in attributions]
+        options["limit"] = max(float(each.relative.abs().max()) for each in together) or 1.0
+    methods = [str(each.metadata.get("method", "")) for each in together]
     if titles is None and len(set(methods)) > 1:
-        titles = [f"{method}: {question(shown)}" for method, shown in zip(methods, attributions, strict=True)]
-    figure, grid = plt.subplots(rows, columns, figsize=(3.4 * columns, 3.3 * rows), layout="constrained", squeeze=False)
-    axes = list(grid.flat)
-    attributions[0].display.draw_input(axes[0])
-    for index, attribution in enumerate(attributions):
-        attribution.plot(axes[index + 1], title=None if titles is None else titles[index], **options)
-    for unused in axes[number:]:
-        unused.set_axis_off()
+        titles = [f"{method}: {question(each)}" for method, each in zip(methods, together, strict=True)]
+    width = max(*map(len, rows), columns or 1)
+    figure = Figure(figsize=(3.4 * width, 3.3 * len(rows)), layout="constrained")
+    left = iter(titles) if titles is not None else None
+    for axes, row in zip(figure.subplots(len(rows), width, squeeze=False), rows, strict=True):
+        for ax, attribution in zip(axes, [*row, *[None] * (width - len(row))], strict=True):
+            if attribution is not None:
+                attribution.plot(ax, title=None if left is None else next(left), **options)
+            elif ax is axes[0] and row[1:] and row[1] is not None:
+                row[1].display.draw_input(ax)
+            else:
+                ax.set_axis_off()
     if title:
         figure.suptitle(title)
     return figure
+
+
+def _rows(
+    attributions: Sequence[Attribution] | Sequence[Sequence[Attribution]], columns: int | None
+) -> list[list[Attribution | None]]:
+    """Return what stands where: rows of attributions, None for the input at the beginning of a row."""
+    if columns is not None and columns < 1:
+        raise ValueError(f"The 'columns' parameter must be at least 1. Got {columns} instead.")
+    if not attributions or not all(isinstance(each, Attribution) or each for each in attributions):
+        raise ValueError("There are 0 attributions to draw; pass at least one.")
+    if not isinstance(attributions[0], Attribution):
+        return [[None, *row] for row in attributions]  # type: ignore[misc]
+    cells: list[Attribution | None] = [None, *attributions]
+    width = min(len(cells), 5) if columns is None else columns
+    return [cells[start : start + width] for start in range(0, len(cells), width)]

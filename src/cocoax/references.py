@@ -13,12 +13,18 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cocoax.similarity import Cosine, LinearSimilarity
 from cocoax.storage import cache_folder, read_safetensors, write_safetensors
+from cocoax.vectors import Selection, read_vectors
+
+KEPT = 10_000  # samples that a reference keeps unless told otherwise
+_AT_ONCE = 65_536  # representations that are summed up at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +39,7 @@ class Reference:
         space: identifies the representation space; two references fit together if their spaces are equal.
         name: what pictures and tables call it.
         skipped: index and reason of every input that was left out (``on_error="skip"``).
+        weights: how much each sample counts ``[count]``, 1 on average, where they do not count the same.
 
     """
 
@@ -43,34 +50,137 @@ class Reference:
     space: str | None = None
     name: str = "reference"
     skipped: tuple[tuple[int, str], ...] = field(default=(), repr=False)
+    weights: Tensor | None = None
 
     @classmethod
     def from_representations(
-        cls, representations: Tensor, *, name: str = "reference", space: str | None = None, keep_samples: bool = True
+        cls,
+        representations: Any,
+        *,
+        name: str = "reference",
+        space: str | None = None,
+        keep_samples: bool | None = None,
+        weights: Any = None,
     ) -> Reference:
         """Return a reference from representations ``[n, d]`` that exist already, say in an index of embeddings.
 
-        Without a ``space`` it fits every encoder of the same dimension.
+        Args:
+            representations: a tensor, an array, a memory map, a list of lists, or a column of pandas or Arrow. A memory map
+                is read a piece at a time.
+            name: what pictures and tables call it.
+            space: the representation space; without it the reference fits every encoder of the same dimension.
+            keep_samples: keep every representation, as kernels and selections need; by default up to 10 000 of them.
+            weights: how much each counts, ``[n]``; equal by default.
+
         """
-        if representations.ndim != 2 or len(representations) == 0:
-            raise ValueError(
-                f"'representations' must have shape [n, d] with n >= 1. Got {list(representations.shape)} instead."
-            )
-        samples = representations.detach().to("cpu", torch.float32, copy=True)
-        if not bool(torch.isfinite(samples).all()):
-            raise ValueError("'representations' must be finite; some are NaN or infinite. Leave those rows out.")
-        zero = (samples == 0).all(1).nonzero()[:, 0].tolist()
-        if zero:
-            raise ValueError(f"Representation {zero[0]} of {len(samples)} is zero, so it has no direction; leave it out.")
-        wide = samples.double()
+        rows = as_rows(representations)
+        if rows.ndim != 2 or len(rows) == 0:
+            raise ValueError(f"'representations' must have shape [n, d] with n >= 1. Got {list(rows.shape)} instead.")
+        counts = check_weights(weights, len(rows))
+        keep = len(rows) <= KEPT if keep_samples is None else keep_samples
+        mean, mean_unit = (torch.zeros(rows.shape[1], dtype=torch.float64) for _ in range(2))
+        kept: list[Tensor] = []
+        for start in range(0, len(rows), _AT_ONCE):
+            part = torch.as_tensor(rows[start : start + _AT_ONCE]).detach().to("cpu", torch.float32, copy=True)
+            _check_rows(part, start, len(rows))
+            wide = part.double()
+            own = counts[start : start + _AT_ONCE, None]
+            mean += (own * wide).sum(0) / len(rows)
+            mean_unit += (own * Cosine().features(wide)).sum(0) / len(rows)
+            kept += [part] if keep else []
         return cls(
-            count=len(samples),
-            mean=wide.mean(0),
-            mean_unit=Cosine().features(wide).mean(0),
-            samples=samples if keep_samples else None,
+            count=len(rows),
+            mean=mean,
+            mean_unit=mean_unit,
+            samples=torch.cat(kept) if keep else None,
             space=space,
             name=name,
+            weights=counts.float() if keep and weights is not None else None,
         )
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, which: Any) -> Reference:
+        """Return the reference of some of its samples: a mask, numbers or a slice."""
+        samples = self.kept("a selection")
+        if isinstance(which, int):
+            which = [which]
+        chosen = which if isinstance(which, slice) else torch.as_tensor(np.asarray(which))
+        if isinstance(chosen, Tensor) and chosen.dtype == torch.bool and tuple(chosen.shape) != (len(samples),):
+            raise ValueError(f"A mask must have one entry for each of the {len(samples)} samples. Got {list(chosen.shape)}.")
+        if isinstance(chosen, Tensor) and chosen.dtype != torch.bool:
+            chosen = chosen.long()
+        rows = samples[chosen]
+        if len(rows) == 0:
+            raise ValueError(f"Nothing of {self.name!r} was chosen; choose at least one of its {len(samples)} samples.")
+        weights = None if self.weights is None else self.weights[chosen]
+        made = Reference.from_representations(rows, name=self.name, space=self.space, keep_samples=True, weights=weights)
+        return replace(made, name=f"{made.count} of {self.name}" if made.count < self.count else self.name)
+
+    def where(self, mask: Any, name: str | None = None) -> Reference:
+        """Return the reference of the samples for which a mask ``[n]`` holds, as in ``where(labels == "cat")``."""
+        chosen = self[np.asarray(mask, dtype=bool)]
+        return chosen if name is None else replace(chosen, name=name)
+
+    def nearest(self, pool: Reference, count: int, name: str | None = None) -> Reference:
+        """Return the ``count`` samples of a pool that are most similar (by the cosine) to this reference, as a foil.
+
+        "Rather than the 50 closest others" is a harder question than "rather than anything".
+        """
+        check_same_space([self, pool])
+        samples = pool.kept("nearest()")
+        if not 1 <= count <= len(samples):
+            raise ValueError(f"The 'count' parameter must lie between 1 and {len(samples)}, the pool's size. Got {count}.")
+        scores = Cosine().features(samples.double()) @ self.mean_unit
+        chosen = torch.topk(scores, count).indices
+        return replace(pool[chosen.numpy()], name=name or f"the {count} of {pool.name} nearest to {self.name}")
+
+    @classmethod
+    def from_vectors(
+        cls,
+        source: Any,
+        *,
+        where: Any = None,
+        weights: Any = None,
+        column: str | None = None,
+        name: str = "reference",
+        space: str | None = None,
+        keep_samples: bool = False,
+    ) -> Reference:
+        """A reference from a store of vectors, read batch by batch: ten million of them take the memory of one batch.
+
+        Args:
+            source: an array, memory map or .npy file ``[n, d]``; a Parquet or Arrow file or pyarrow table; a FAISS index; a
+                LanceDB table; ``(client, collection)`` of Qdrant.
+            where: which rows: ``{column: value}`` or ``{column: [values]}``; a boolean for each row, or row numbers; or the
+                store's own kind of filter (a pyarrow expression, SQL for LanceDB, a Filter of Qdrant).
+            weights: a column, or a number for each row of the store; by default every row counts the same.
+            column: of the vectors, ``"vector"`` if not given.
+            name: what pictures and tables call it.
+            space: ``encoder.space``, if the vectors are known to be that encoder's. Without it the reference fits every
+                encoder of the same dimension.
+            keep_samples: keep every vector, as kernel similarities need; they cannot be weighted.
+
+        """
+        if keep_samples and weights is not None:
+            raise ValueError("Samples have no weights: leave out keep_samples=True, or weights=.")
+        count, total = 0, 0.0
+        sums: list[Tensor] = []
+        samples = []
+        for _, vectors, batch_weights in read_vectors(source, Selection(column, where, weights)):
+            factors = torch.ones(len(vectors), dtype=torch.float64) if batch_weights is None else batch_weights
+            parts = [factors @ vectors, factors @ Cosine().features(vectors)]
+            sums = parts if not sums else [before + part for before, part in zip(sums, parts, strict=True)]
+            count, total = count + len(vectors), total + float(factors.sum())
+            samples += [vectors.float()] if keep_samples else []
+        if not count:
+            chosen = "" if where is None else f" where {where!r:.80}"
+            raise ValueError(f"There are 0 vectors{chosen}; select at least one.")
+        if not total > 0:
+            raise ValueError("All weights are 0; at least one must be above.")
+        mean, mean_unit = (part / total for part in sums)
+        return cls(count, mean, mean_unit, torch.cat(samples) if keep_samples else None, space, name)
 
     def __repr__(self) -> str:
         kept = ", samples kept" if self.samples is not None else ""
@@ -82,16 +192,21 @@ class Reference:
         return len(self.mean)
 
     def mean_features(self, similarity: LinearSimilarity) -> Tensor:
-        """Return the mean feature vector ``[d]`` of a linear similarity: of unit vectors (cosine) or of raw ones (dot)."""
-        if similarity.summary is None:
-            return similarity.features(self.points(similarity.name).double()).mean(0)
-        return {"mean": self.mean, "mean_unit": self.mean_unit}[similarity.summary]
+        """Return the mean feature vector ``[d]`` for a linear similarity: of unit vectors (cosine) or of raw ones (dot)."""
+        if similarity.summary is not None:
+            return {"mean": self.mean, "mean_unit": self.mean_unit}[similarity.summary]
+        features = similarity.features(self.points(similarity.name).double())
+        return features.mean(0) if self.weights is None else (self.weights.double()[:, None] * features).mean(0)
 
     def points(self, similarity_name: str) -> Tensor:
         """Return the samples ``[n, d]`` for a similarity that needs them; raise if they were not kept."""
+        return self.kept(f"the {similarity_name} similarity")
+
+    def kept(self, purpose: str) -> Tensor:
+        """Return the samples ``[n, d]``; raise, saying what they are for, if they were not kept."""
         if self.samples is None:
             raise ValueError(
-                f"Reference {self.name!r} keeps only means, but the {similarity_name} similarity compares with every sample; "
+                f"Reference {self.name!r} keeps only means, but {purpose} compares with every sample; "
                 "encode it again with keep_samples=True."
             )
         return self.samples
@@ -102,12 +217,15 @@ class Reference:
         check_same_space(parts)
         count = sum(part.count for part in parts)
         kept = [part.samples for part in parts if part.samples is not None]
+        weighted = len(kept) == len(parts) and any(part.weights is not None for part in parts)
+        weights = [torch.ones(part.count) if part.weights is None else part.weights for part in parts] if weighted else []
         return replace(
             self,
             count=count,
             mean=sum((part.mean * (part.count / count) for part in parts), torch.zeros_like(self.mean)),
             mean_unit=sum((part.mean_unit * (part.count / count) for part in parts), torch.zeros_like(self.mean)),
             samples=torch.cat(kept) if len(kept) == len(parts) else None,
+            weights=torch.cat(weights) if weighted else None,
             space=next((part.space for part in parts if part.space is not None), None),
             name=name if name is not None else " and ".join(dict.fromkeys(part.name for part in parts)),
             skipped=tuple(item for part in parts for item in part.skipped),
@@ -118,6 +236,8 @@ class Reference:
         tensors = {"mean": self.mean, "mean_unit": self.mean_unit}
         if self.samples is not None:
             tensors["samples"] = self.samples
+        if self.weights is not None:
+            tensors["weights"] = self.weights
         header = {"count": self.count, "space": self.space, "name": self.name, "skipped": self.skipped}
         return write_safetensors(path, tensors, "reference", header)
 
@@ -127,6 +247,45 @@ class Reference:
         tensors, header = read_safetensors(path, "reference")
         skipped = tuple((int(index), str(reason)) for index, reason in header.pop("skipped"))
         return cls(**tensors, **header, skipped=skipped)
+
+
+def as_rows(representations: Any) -> Any:
+    """Return representations as an array or a tensor ``[n, d]``, without reading what is on disk."""
+    if isinstance(representations, Tensor | np.ndarray):
+        return representations
+    for method in ("to_numpy", "to_pylist"):  # columns of pandas, polars and Arrow
+        if hasattr(representations, method):
+            representations = getattr(representations, method)()
+            break
+    if isinstance(representations, np.ndarray) and representations.dtype != object:
+        return representations
+    try:
+        return np.stack([np.asarray(row, dtype=np.float32) for row in representations])
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"'representations' must be rows of numbers of one length ({error}).") from error
+
+
+def check_weights(weights: Any, count: int) -> Tensor:
+    """Return weights ``[n]`` scaled to 1 on average; ones if there are none."""
+    if weights is None:
+        return torch.ones(count, dtype=torch.float64)
+    given = torch.as_tensor(np.asarray(weights, dtype=np.float64))
+    if tuple(given.shape) != (count,):
+        raise ValueError(f"'weights' must be one number for each of the {count} representations. Got {list(given.shape)}.")
+    if not bool(torch.isfinite(given).all()) or bool((given < 0).any()) or float(given.sum()) <= 0:
+        raise ValueError("'weights' must be finite, at least 0, and not all 0; they say how much each representation counts.")
+    return given * (count / given.sum())
+
+
+def _check_rows(samples: Tensor, start: int, total: int) -> None:
+    bad = (~torch.isfinite(samples).all(1)).nonzero()[:, 0].tolist()
+    if bad:
+        raise ValueError(
+            f"'representations' must be finite; number {start + bad[0]} is NaN or infinite in places. Leave such rows out."
+        )
+    zero = (samples == 0).all(1).nonzero()[:, 0].tolist()
+    if zero:
+        raise ValueError(f"Representation {start + zero[0]} of {total} is zero, so it has no direction; leave it out.")
 
 
 def check_same_space(references: Sequence[Reference], space: str | None = None, owner: str = "the encoder") -> None:

@@ -21,6 +21,10 @@ _ROWS_AT_ONCE = 4096  # kernel matrices are built for this many representations 
 class Compared(Protocol):
     """What representations are compared with: a :class:`cocoax.Reference`, or the explicand itself."""
 
+    @property
+    def weights(self) -> Tensor | None:
+        """How much each of its representations counts, 1 on average; None where all count the same."""
+
     def points(self, similarity_name: str) -> Tensor:
         """Return its representations ``[m, d]``."""
 
@@ -67,7 +71,11 @@ class Similarity(ABC):
         total = torch.zeros(len(representations), dtype=representations.dtype, device=representations.device)
         for weight, compared in weighted:
             points = compared.points(self.name).to(representations)
-            rows = [self.pairwise(part, points).mean(1) for part in torch.split(representations, _ROWS_AT_ONCE)]
+            shares = None if compared.weights is None else compared.weights.to(representations)
+            rows = []
+            for part in torch.split(representations, _ROWS_AT_ONCE):
+                similarities = self.pairwise(part, points)
+                rows.append((similarities if shares is None else similarities * shares).mean(1))
             total = total + weight * torch.cat(rows)
         return total
 

@@ -11,7 +11,8 @@ RELAX), is known only when an explicand is explained; until then it stands as a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.references import Reference, check_same_space
-from cocoax.similarity import Compared, LinearSimilarity, Similarity, get_similarity
+from cocoax.similarity import Compared, LinearSimilarity, Similarity, WeightedSum, get_similarity
 
 
 class Encodes(Protocol):
@@ -40,6 +41,9 @@ class Encodes(Protocol):
 
     def single(self, inputs: Any) -> Any:
         """Return the only input there is."""
+
+    def copied(self) -> Encodes:
+        """Return the same encoder around a copy of its module, which shares the weights."""
 
     def represent(self, inputs: Any) -> Tensor:
         """Return representations of inputs."""
@@ -89,6 +93,16 @@ class Target:
 
     __rmul__ = __mul__
 
+    def __truediv__(self, divisor: float) -> Target:
+        if not isinstance(divisor, int | float):
+            return NotImplemented
+        if divisor == 0:
+            raise ZeroDivisionError("A target cannot be divided by zero.")
+        return self * (1 / divisor)
+
+    def __radd__(self, other: object) -> Target:
+        return self if other == 0 else NotImplemented  # sum([...]) begins with 0
+
     def __neg__(self) -> Target:
         return -1.0 * self
 
@@ -122,7 +136,9 @@ class Target:
             )
             for sign in (1, -1)
         ]
-        return f"{sides[0] or 'nothing'} rather than {sides[1]}" if sides[1] else sides[0] or "nothing"
+        if not sides[0]:
+            return f"unlike {sides[1]}" if sides[1] else "nothing"
+        return f"{sides[0]} rather than {sides[1]}" if sides[1] else sides[0]
 
     def named(self, name: str) -> Target:
         """Return the same target under another name."""
@@ -130,6 +146,9 @@ class Target:
 
     def __repr__(self) -> str:
         return f"Target({self.name!r}, {self.similarity})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Target, (dict(self.weights), self.similarity, self._name)  # a read-only mapping cannot be copied
 
     def check_space(self, space: str | None, dimension: int | None = None) -> None:
         """Raise if its references do not belong to this representation space."""
@@ -166,10 +185,12 @@ class Target:
             )
         return _Itself(explicand.detach().reshape(1, -1))
 
-    def as_module(self, encoder: Encodes, explicand: object | None = None) -> nn.Module:
-        """Return the target as an ``nn.Module`` from prepared inputs to ``[batch]``, for Captum, Quantus, SHAP and the like.
+    def as_module(self, encoder: Encodes, explicand: object | None = None, *, column: bool = False) -> nn.Module:
+        """Return the target as an ``nn.Module`` from prepared inputs to ``[batch]``, for Captum and the like.
 
-        A target that compares with the explicand needs that one ``explicand`` (an input, as for ``encoder.represent``).
+        A target that compares with the explicand needs that one ``explicand`` (an input, as for ``encoder.represent``). With
+        ``column`` the module gives ``[batch, 1]``, a classifier of one class, which is what Quantus, SHAP and others ask for,
+        and is a copy that shares the weights: what such libraries leave in it, they do not leave in the encoder's.
         """
         self.check_space(encoder.space)
         own = None
@@ -177,7 +198,94 @@ class Target:
             own = encoder.represent([encoder.single(explicand)])[0]
         if self.needs_explicand:
             self._own(own)
-        return TargetModule(self, encoder, own)
+        return TargetModule(self, encoder.copied() if column else encoder, own, column)
+
+
+class FunctionTarget(Target):
+    """A target that is any function of representations; it needs the run, since it has no direction and no references.
+
+    Args:
+        function: from representations ``[n, d]`` to one number for each, ``[n]``; differentiable, for gradient methods.
+        name: the question it asks.
+
+    """
+
+    def __init__(self, function: Callable[[Tensor], Tensor], name: str | None = None) -> None:
+        if not callable(function):
+            raise TypeError(f"A target must be a function of representations. Got {type(function).__name__} instead.")
+        self.function = function
+        super().__init__({}, _Function(function), name or getattr(function, "__name__", None) or type(function).__name__)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FunctionTarget, (self.function, self._name)
+
+    def named(self, name: str) -> FunctionTarget:
+        """Return the same target under another name."""
+        return FunctionTarget(self.function, name)
+
+    def __add__(self, other: Target) -> Target:
+        raise TypeError("A function of representations is no sum of similarities; write the sum into the function.")
+
+    __mul__ = __rmul__ = __truediv__ = __add__  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class _Function(Similarity):
+    """Stands where targets have their similarity, and scores representations by a function of them."""
+
+    function: Callable[[Tensor], Tensor]
+
+    def __str__(self) -> str:
+        return "a function of representations"
+
+    def scores(self, representations: Tensor, sums: Sequence[WeightedSum]) -> Tensor:
+        """Return the function of representations ``[n, d]``, ``[n, sums]``."""
+        values = self.function(representations)
+        if not isinstance(values, Tensor) or tuple(values.shape) != (len(representations),):
+            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise ValueError(
+                f"A target that is a function must give one number for each of the {len(representations)} representations, "
+                f"a tensor [{len(representations)}]. Got {got} instead."
+            )
+        return torch.stack([values.to(representations)] * len(sums), dim=1)
+
+    def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
+        """Raise: there are no references."""
+        raise TypeError("A function of representations compares with no references.")
+
+
+class Classifies(Protocol):
+    """What a target needs of an encoder with a classifier on top."""
+
+    name: str
+    head: nn.Module | None
+    classes: list[str] | None
+
+
+def class_score(encoder: Classifies, label: int | str) -> Target:
+    """Return the score (the logit) that the encoder's head gives to one class, by number or name, as a target."""
+    head, names = encoder.head, encoder.classes
+    if head is None:
+        raise ValueError(f"The encoder {encoder.name!r} has no head; give it one: cocoax.Encoder(module, head=...).")
+    if isinstance(label, str):
+        if names is None or label not in names:
+            close = difflib.get_close_matches(label, names or [], n=3, cutoff=0.3)
+            hint = f"close are {', '.join(close)}" if close else "its classes have no such name"
+            raise ValueError(f"The head of {encoder.name!r} has no class {label!r}; {hint}.")
+        number, name = names.index(label), label
+    else:
+        number, name = label, names[label] if names is not None and 0 <= label < len(names) else f"class {label}"
+
+    def score(representations: Tensor) -> Tensor:
+        like = next(head.parameters(), representations)
+        logits: Tensor = head(representations.to(like))
+        if not 0 <= number < logits.shape[1]:
+            raise ValueError(
+                f"The head of {encoder.name!r} has {logits.shape[1]} classes, counted from 0. Got {number} instead."
+            )
+        return logits[:, number]
+
+    return FunctionTarget(score, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +293,7 @@ class _Itself:
     """The explicand's own representation ``[1, d]``, to be compared with."""
 
     representation: Tensor
+    weights: Tensor | None = None
 
     def points(self, similarity_name: str) -> Tensor:
         return self.representation
@@ -196,9 +305,10 @@ class _Itself:
 class TargetModule(nn.Module):
     """A target as a module; ``explicand`` is the explicand's representation ``[d]``, for targets that need it."""
 
-    def __init__(self, target: Target, encoder: Encodes, explicand: Tensor | None) -> None:
+    def __init__(self, target: Target, encoder: Encodes, explicand: Tensor | None, column: bool = False) -> None:
         super().__init__()
         self.target = target
+        self.column = column
         self.encoder = encoder
         if isinstance(encoder.module, nn.Module):
             self.module = encoder.module  # registered, so that methods which hook layers find them
@@ -206,9 +316,14 @@ class TargetModule(nn.Module):
         self.register_buffer("explicand", explicand, persistent=False)
         self.training = False  # the flag of this wrapper alone: the encoder's own module is left as it is
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return scores ``[n]`` of prepared inputs ``[n, C, H, W]``."""
-        return self.target.score(self.encoder(self.encoder.collate(inputs)), self.explicand)
+    def forward(self, inputs: Any) -> Tensor:
+        """Return scores ``[n]``, or ``[n, 1]``, of prepared inputs ``[n, C, H, W]``, or of inputs as users hold them."""
+        if isinstance(inputs, Tensor):
+            representations = self.encoder(self.encoder.collate(inputs))
+        else:  # texts, rows, pictures, as SHAP's explainers of those hand them over
+            representations = self.encoder.represent(list(inputs))
+        scores = self.target.score(representations, self.explicand)
+        return scores[:, None] if self.column else scores
 
 
 def score_all(targets: Sequence[Target], representations: Tensor, explicand: Tensor | None = None) -> Tensor:

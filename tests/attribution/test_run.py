@@ -14,7 +14,7 @@ from torch import Tensor
 import cocoax
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Estimate
-from cocoax.features import GridMasks
+from cocoax.features import GridMasks, Removal
 from cocoax.storage import read_safetensors, write_safetensors
 from tests.attribution.runs import EXTENDABLE, METHODS, SAMPLED, assert_identical, every_method
 from tests.conftest import SmallNet, images
@@ -156,7 +156,7 @@ def test_explain__kernel_similarity_from_a_run(encoder: cocoax.Encoder, corpus: 
 
 
 def test_explain__kernel_similarity_needs_samples(encoder: cocoax.Encoder) -> None:
-    means_only = encoder.reference(images(5, seed=11))
+    means_only = encoder.reference(images(5, seed=11), keep_samples=False)
 
     with pytest.raises(ValueError, match="keep_samples=True"):
         cocoax.similarity_to(means_only, "rbf")
@@ -526,11 +526,16 @@ class Dimmed(cocoax.features.Removal):
         return torch.where(kept[:, None] > 0.5, explicand.tensor + 0.1, emptied)
 
 
-def test_save__removal_of_your_own_that_is_no_blend(encoder: cocoax.Encoder, target: cocoax.Target, tmp_path: Path) -> None:
+def test_save__removal_of_your_own_that_is_no_blend(
+    encoder: cocoax.Encoder, target: cocoax.Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     method = cocoax.Rise(samples=20, grid=4, baseline=Dimmed())
     run = method.run(encoder, images(1)[0])
+    known = cocoax.Run.load(run.save(tmp_path / "run.safetensors"))
+    assert isinstance(known.method.baseline, Dimmed)
+    monkeypatch.setattr(Removal, "defined", [kind for kind in Removal.defined if kind is not Dimmed])  # not imported
 
-    loaded = cocoax.Run.load(run.save(tmp_path / "run.safetensors"))
+    loaded = cocoax.Run.load(tmp_path / "run.safetensors")
 
     assert_identical(loaded.explain(target), run.explain(target))
     with pytest.raises(ValueError, match=r"removed features by 'tests\.attribution\.test_run\.Dimmed', .*cannot be extended"):

@@ -274,3 +274,43 @@ def test_saved_run__of_a_kind_of_ones_own() -> None:
     assert again.explicand.names == first.explicand.names
     saved_run(recording_encoder(Recordings(fixed=3)), recordings(1)[0], cocoax.Rise(samples=30))
     assert cocoax.cache_info().runs == 2
+
+
+def test_saved_run__all_subsets_where_they_are_few() -> None:
+    """Runs of drawn subsets and of all of them are kept in one place, and neither is taken for the other."""
+    seen: list[int] = []
+    with torch.random.fork_rng():
+        network = torch.nn.Linear(6, 5)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
+    network.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
+    table = cocoax.TabularEncoder(network.eval(), columns=list("abcdef"), background=torch.zeros(1, 6).numpy())
+    row = torch.arange(6).float().numpy()
+    drawn, every = cocoax.Rise(samples=40), cocoax.Rise(samples=64)
+    fresh_drawn, fresh_every = drawn.run(table, row), every.run(table, row)
+    assert same(saved_run(table, row, drawn), fresh_drawn)
+    complete = saved_run(table, row, every)  # what was drawn is no part of it
+    assert len(complete) == 64
+    assert same(complete, fresh_every)
+    seen.clear()
+    assert same(saved_run(table, row, cocoax.Rise(samples=1000)), fresh_every)
+    again = saved_run(table, row, drawn)  # looked up among all subsets
+    assert len(again) == len(again.masks) == 40
+    torch.testing.assert_close(
+        again.explain(cocoax.representation_similarity()).values,
+        fresh_drawn.explain(cocoax.representation_similarity()).values,
+    )
+    assert sum(seen) == 0
+
+
+def test_saved_run__what_an_interruption_left_of_all_subsets_is_no_draw() -> None:
+    table = cocoax.TabularEncoder(
+        lambda rows: torch.tanh(rows) + 0.3, columns=list("abcdef"), background=torch.zeros(1, 6).numpy()
+    )
+    row = torch.arange(6).float().numpy()
+    part = cocoax.Rise(samples=64).run(table, row).first(50)
+    drawn, lacking = cocoax.Rise(samples=40).at_length(part, at_least=False)
+    assert (len(drawn), lacking) == (0, 40)
+    rest, lacking = cocoax.Rise(samples=64).at_length(part, at_least=False)
+    assert (len(rest), lacking) == (50, 14)

@@ -41,6 +41,19 @@ def complaint(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 
 
 @pytest.fixture
+def interruption(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run the ``cocoax`` script, which is interrupted; return the one line that it says last, on standard error."""
+
+    def run(*arguments: str) -> str:
+        assert run_main(monkeypatch, *arguments).code == 130
+        shown = capsys.readouterr()
+        assert "Traceback" not in shown.err
+        return shown.err.splitlines()[-1]
+
+    return run
+
+
+@pytest.fixture
 def towers(monkeypatch: pytest.MonkeyPatch) -> cocoax.Encoder:
     """A small encoder under the name of the starter."""
     encoder = two_towers()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from typing import Any
@@ -21,6 +22,24 @@ from tests.conftest import SmallNet
 def invoke(*arguments: str, **options: Any) -> Any:
     """Run a command as typer does; the result has its output and exit code."""
     return CliRunner().invoke(app, arguments, **options)
+
+
+def rows_of(output: str) -> list[list[str]]:
+    """Return the cells of every line of a table that was printed where no terminal was; at least two spaces part them."""
+    return [re.split(r" {2,}", line) for line in output.splitlines()]
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, owner: type, method: str, calls: int) -> None:
+    """Make the call after so many of them raise what Ctrl-C does."""
+    original = getattr(owner, method)
+    count = iter(range(calls))
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if next(count, None) is None:
+            raise KeyboardInterrupt
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(owner, method, call)
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> SystemExit:

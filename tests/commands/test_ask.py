@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from PIL import Image
 
 import cocoax
-from tests.commands.support import invoke, picture
+from tests.commands.support import interrupt_after, invoke, picture, rows_of, run_main
 from tests.conftest import SmallNet
 
 
@@ -36,7 +37,10 @@ def test_ask__prints_score_comparison_and_regions_and_writes_files(
     assert answer.regions[0].place in result.output
     assert "Rise on towers, 30 samples" in result.output
     content = json.loads((tmp_path / "out" / "answers.json").read_text())["answers"]
-    np.testing.assert_allclose(content[0]["values"], answer.attribution.values.numpy(), rtol=1e-4, atol=1e-6)
+    attribution = cocoax.Attribution.load(tmp_path / "out" / content[0]["map"])
+    np.testing.assert_allclose(attribution.values.numpy(), answer.attribution.values.numpy(), rtol=1e-4, atol=1e-6)
+    assert (tmp_path / "out" / content[0]["overlay"]).stat().st_size > 1000
+    assert (tmp_path / "out" / "answers.json").stat().st_size < 10_000
     assert (content[0]["score"], content[0]["options"]["grid"]) == (pytest.approx(answer.score, abs=1e-6), 7)
     names = {file.suffix for file in (tmp_path / "out").iterdir()}
     assert names == {".png", ".safetensors", ".html", ".json"}
@@ -140,7 +144,7 @@ def test_ask__nothing_is_the_picture_itself(towers: cocoax.Encoder, image: str) 
 
 def test_ask__many_foils(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
     result = ask(image, "--like", "a rocket", "--unlike-many", "cifar100")
-    assert "a rocket rather than a apple and 98 more" in result.output.replace("\n", " ")
+    assert "a rocket rather than an apple and 98 more" in result.output.replace("\n", " ")
     (tmp_path / "names.txt").write_text("cat\n\ndog\nrocket\n")
     result = ask(image, "--like", "a rocket", "--unlike-many", str(tmp_path / "names.txt"), "--template", "a {}")
     assert "a rocket rather than a cat / a dog" in result.output.splitlines()
@@ -205,7 +209,7 @@ def bomb(path: Path) -> None:
         ("one.png", lambda path: Image.new("RGB", (1, 1)).save(path), "has 1 x 1 pixels; at least 2 x 2 are needed"),
         ("bomb.png", bomb, "has too many pixels"),
         ("none.png", lambda path: None, "No file at"),
-        ("folder", lambda path: path.mkdir(), "is a folder; ask about one picture at a time"),
+        ("folder", lambda path: path.mkdir(), "No pictures below"),
     ],
 )
 def test_ask__bad_pictures_are_told_before_anything_is_loaded(
@@ -236,7 +240,8 @@ def test_ask__bad_pictures_are_told_before_anything_is_loaded(
         (["--question", "a cat rather than "], "A question reads 'a cat / a kitten rather than a dog'"),
         (["--like", "a cat", "--each"], "--each asks about several things"),
         (["--like", "a cat", "--method", "ryse"], "Did you mean 'rise'?"),
-        (["--method", "occlusion", "--tolerance", "0.1"], "The method 'occlusion' has no option --tolerance"),
+        (["--method", "occlusion", "--tolerance", "0.1"], "The method 'occlusion' has no option --tolerance; it has none."),
+        (["--method", "smoothgrad", "--grid", "3"], "has no option --grid; it has --samples and --seed."),
         (["--like", "a cat", "--samples", "3"], "'samples' parameter must be at least 10"),
         (["--like", "a cat", "--unlike-many", "cifar"], "--unlike-many takes cifar100 or a text file"),
         (
@@ -265,3 +270,187 @@ def test_ask__unlike_many_that_leaves_nothing(
 
 def test_ask__out_that_is_a_file(image: str, towers: cocoax.Encoder, complaint: Callable[..., str]) -> None:
     assert "File exists" in complaint("ask", image, "--out", image)
+
+
+# --- many pictures ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A folder of three pictures, one of them in a folder of its own, and a broken one."""
+    folder = tmp_path / "photos"
+    (folder / "more").mkdir(parents=True)
+    picture(1, 40).save(folder / "a.png")
+    picture(2, 40).save(folder / "more" / "c.png")
+    (folder / "b.jpg").write_text("not a picture")
+    picture(3, 40).save(folder / "more" / "d.png")
+    return folder
+
+
+def test_ask__a_folder_goes_on_after_a_broken_picture(
+    towers: cocoax.Encoder,
+    photos: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out"
+    stopped = run_main(
+        monkeypatch, "ask", str(photos), "--like", "a cat", "--unlike", "a dog", "--samples", "30", "--out", str(out)
+    )
+    assert stopped.code == 1
+    shown = capsys.readouterr()
+    assert shown.err.splitlines() == [
+        f"left out: {photos / 'b.jpg'} is not an image that can be read; expected JPEG, PNG, WebP or the like.",
+        f"error: 1 of 4 pictures could not be answered: {photos / 'b.jpg'}.",
+    ]
+    header, *rows = rows_of(shown.out)
+    assert header == ["picture", "question", "score", "raised most by", "lowered most by"]
+    names = ("a.png", "more/c.png", "more/d.png")
+    question = cocoax.Question("a cat", "a dog")
+    for row, name in zip(rows, names, strict=False):
+        (answer,) = cocoax.ask(towers, photos / name, question, cocoax.Rise(samples=30))
+        assert row[:3] == [str(photos / name), "a cat rather than a dog", f"{answer.score:+.3f}"]
+        assert row[3].startswith(answer.regions[0].place)
+        folder = out / Path(name).with_suffix("")
+        assert {file.suffix for file in folder.iterdir()} == {".png", ".safetensors", ".html", ".json"}
+    written = [f"wrote {(out / name).with_suffix('') / 'report.html'}" for name in names]
+    assert shown.out.splitlines()[4:] == written
+
+
+def test_ask__several_files_of_one_name_have_folders_of_their_own(
+    towers: cocoax.Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ["x.png", "x.jpg", "other/x.png", "third/x.png"]
+    for number, name in enumerate(files):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        picture(number).save(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    result = invoke("ask", *files, "x.png", "--like", "a cat", "--samples", "30", "--out", "out")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["x", "x.jpg", "x.png", "x.png-2"]
+    titles = [json.loads(path.read_text())["title"] for path in sorted((tmp_path / "out").glob("*/answers.json"))]
+    assert titles == [f"{name}: what is it like?" for name in ("x.png", "x.jpg", "x.png", "x.png")]
+
+
+def test_ask__many_pictures_are_each_encoded_once_and_references_once(
+    towers: cocoax.Encoder, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (photos / "b.jpg").unlink()
+    picture(9).save(tmp_path / "cup.png")
+    made: list[Any] = []
+    reference = cocoax.Encoder.reference
+    monkeypatch.setattr(
+        cocoax.Encoder, "reference", lambda self, *what, **how: made.append(what) or reference(self, *what, **how)
+    )
+    arguments = ("ask", str(photos), "--like-image", str(tmp_path / "cup.png"), "--samples", "30")
+    assert invoke(*arguments, "--out", str(tmp_path / "out")).exit_code == 0
+    assert len(made) == 1
+    net = towers.module
+    assert isinstance(net, SmallNet)
+    net.inputs = 0
+    assert invoke(*arguments, "--out", str(tmp_path / "again")).exit_code == 0
+    assert net.inputs == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--like", "cat " * 13], "13 tokens but 'words' takes at most 12; shorten it"),
+        (["--like-image", "nowhere.png"], "No file at nowhere.png"),
+    ],
+)
+def test_ask__what_is_wrong_with_the_question_is_no_fault_of_the_pictures(
+    arguments: list[str], message: str, towers: cocoax.Encoder, photos: Path, tmp_path: Path, complaint: Callable[..., str]
+) -> None:
+    assert message in complaint("ask", str(photos), *arguments, "--out", str(tmp_path / "out"))
+
+
+def test_ask__all_pictures_broken(
+    towers: cocoax.Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(tmp_path / f"{number}.png") for number in range(7)]
+    assert run_main(monkeypatch, "ask", *files, "--like", "a cat", "--out", str(tmp_path / "out")).code == 1
+    shown = capsys.readouterr()
+    last = f"error: 7 of 7 pictures could not be answered: {', '.join(files[:5])} and 2 more."
+    assert (shown.out, shown.err.splitlines()[-1]) == ("", last)
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------------
+
+
+def test_ask__json_and_nothing_else_on_standard_output(towers: cocoax.Encoder, photos: Path, tmp_path: Path) -> None:
+    arguments = ("--like", "a cat", "--unlike", "a dog", "--samples", "30", "--out", str(tmp_path / "out"), "--json")
+    result = invoke("ask", str(photos), *arguments)
+    content = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert "left out" in result.stderr
+    assert [record["picture"] for record in content["pictures"]] == [
+        str(photos / name) for name in ("a.png", "more/c.png", "more/d.png")
+    ]
+    (answer,) = cocoax.ask(towers, photos / "a.png", cocoax.Question("a cat", "a dog"), cocoax.Rise(samples=30))
+    (plain,) = content["pictures"][0]["answers"]
+    assert plain["score"] == pytest.approx(answer.score, abs=1e-6)
+    assert "values" not in plain
+    assert all(Path(file).exists() for file in content["pictures"][0]["files"])
+    assert [failure["picture"] for failure in content["failed"]] == [str(photos / "b.jpg")]
+    alone = json.loads(invoke("ask", str(photos / "a.png"), *arguments).stdout)
+    assert alone["pictures"][0]["answers"] == [plain]
+    assert alone["failed"] == []
+
+
+# --- Ctrl-C -------------------------------------------------------------------------------------------------------------
+
+
+def test_ask__interrupted_says_what_was_kept_and_goes_on(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    arguments = ("ask", image, "--like", "a cat", "--samples", "500", "--out", str(tmp_path / "out"))
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, SmallNet, "forward", 9)
+        said = interruption(*arguments)
+    samples = int(said.split()[2])
+    assert 0 < samples < 500
+    assert said == f"interrupted: kept {samples} of 500 samples; the same command goes on from there"
+    net = towers.module
+    assert isinstance(net, SmallNet)
+    net.inputs = 0
+    assert "500 samples" in invoke(*arguments).output
+    assert net.inputs == 500 - samples
+
+
+def test_ask__interrupted_among_many(
+    towers: cocoax.Encoder, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    arguments = ("ask", str(photos), "--like", "a cat", "--samples", "300", "--out", str(tmp_path / "out"))
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, SmallNet, "forward", 12)
+        said = interruption(*arguments)
+    assert re.fullmatch(
+        r"interrupted: kept the answers about [12] of 4 pictures and \d+ of 300 samples; the same command goes on from there",
+        said,
+    )
+
+
+@pytest.mark.parametrize("method", ["kernel-shap", "integrated-gradients"])
+def test_ask__interrupted_where_nothing_can_be_kept(
+    method: str,
+    towers: cocoax.Encoder,
+    image: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    interruption: Callable[..., str],
+) -> None:
+    interrupt_after(monkeypatch, SmallNet, "forward", 3)
+    said = interruption("ask", image, "--like", "a cat", "--method", method, "--out", str(tmp_path / "out"))
+    assert said.startswith("interrupted: nothing was kept")
+
+
+def test_ask__interrupted_with_a_tolerance(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    interrupt_after(monkeypatch, SmallNet, "forward", 9)
+    arguments = ("--like", "a cat", "--samples", "500", "--tolerance", "0.01", "--out", str(tmp_path / "out"))
+    assert re.fullmatch(
+        r"interrupted: kept \d+ samples; the same command goes on from there", interruption("ask", image, *arguments)
+    )

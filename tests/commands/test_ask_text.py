@@ -11,8 +11,8 @@ import pytest
 
 import cocoax
 from cocoax.encoders import ENCODERS
-from cocoax.encoders.load.sentence import load_hf_text
-from tests.commands.support import invoke
+from cocoax.encoders.load.sentence import TextModel, load_hf_text
+from tests.commands.support import interrupt_after, invoke
 from tests.conftest import SmallNet
 from tests.tiny import save_bert
 
@@ -52,6 +52,33 @@ def test_ask_text__writes_a_report_and_json(tmp_path: Path) -> None:
     assert numbers["score"] == pytest.approx(numbers["corpus"] - numbers["foil"], abs=1e-5)
     for value, corpus, foil in zip(numbers["values"], numbers["corpus_values"], numbers["foil_values"], strict=True):
         assert value == pytest.approx(corpus - foil, abs=1e-4)
+
+
+def test_ask_text__again_keeps_the_earlier_report(tmp_path: Path) -> None:
+    for like in ("a cat", "a dog"):
+        ask(TEXT, "--like", like, "--samples", "60", "--out", str(tmp_path))
+    assert sorted(file.name for file in tmp_path.glob("answer*")) == [
+        "answer-2.html",
+        "answer-2.json",
+        "answer.html",
+        "answer.json",
+    ]
+    assert json.loads((tmp_path / "answer.json").read_text())["The text"]["question"] == "a cat"
+
+
+def test_ask_text__json_and_nothing_else_on_standard_output(tmp_path: Path) -> None:
+    arguments = ("cat " * 40, "--like", "a cat", "--samples", "60", "--out", str(tmp_path), "--json")
+    with pytest.warns(UserWarning, match="left out"):
+        result = invoke("ask-text", *arguments)
+    content = json.loads(result.stdout)
+    assert content["answers"] == json.loads((tmp_path / "answer.json").read_text())
+    assert content["files"] == [str(tmp_path / name) for name in ("answer.html", "answer.json")]
+
+
+def test_ask_text__interrupted(monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
+    interrupt_after(monkeypatch, TextModel, "forward", 3)
+    said = interruption("ask-text", TEXT, "--like", "a cat", "--unlike", "a dog")
+    assert said == "interrupted: nothing was kept; fewer --samples take less time"
 
 
 def test_ask_text__match_explains_both_sides() -> None:

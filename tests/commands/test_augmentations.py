@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import cocoax
-from tests.commands.support import invoke, picture
+from tests.commands.support import interrupt_after, invoke, picture
 from tests.conftest import SmallNet
 
 
@@ -46,3 +46,14 @@ def test_augmentations__bad_input(image: str, tmp_path: Path, complaint: Callabl
     (tmp_path / "empty").mkdir()
     assert "No pictures below" in complaint("augmentations", image, "--foil", str(tmp_path / "empty"))
     assert "No file at nowhere.png" in complaint("augmentations", "nowhere.png", "--foil", str(tmp_path / "empty"))
+
+
+def test_augmentations__interrupted(
+    image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(cocoax, "load", lambda _name: classifier())
+    (tmp_path / "foil").mkdir()
+    picture(1).save(tmp_path / "foil" / "1.png")
+    interrupt_after(monkeypatch, SmallNet, "forward", 6)
+    said = interruption("augmentations", image, "--foil", str(tmp_path / "foil"), "--out", str(tmp_path / "out"))
+    assert said == ("interrupted: runs and encoded pictures of the foil are kept; the same command goes on from there")

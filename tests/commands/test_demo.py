@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 import cocoax
 from cocoax.commands import demo_report
-from tests.commands.support import invoke, load_starter
+from tests.commands.support import interrupt_after, invoke, load_starter, rows_of
 from tests.conftest import images
 
 
@@ -27,7 +28,7 @@ def test_demo__prints_quadrants_and_files(tmp_path: Path, monkeypatch: pytest.Mo
     rows = [line for line in result.output.splitlines() if " rather than the other " in line]
     assert len(rows) == 8
     for row, expected in zip(rows, demo_report.QUADRANTS * 2, strict=True):
-        hottest, mark = (cell.strip() for cell in row.strip("│").split("│")[2:])
+        hottest, mark = rows_of(row)[0][2:]
         assert hottest in demo_report.QUADRANTS
         assert mark == ("yes" if hottest == expected else f"no, expected {expected}")
     for name in ("collage.png", "astronaut.png", "report.html"):
@@ -57,3 +58,12 @@ def test_demo__options_are_passed_on_and_answers_marked(tmp_path: Path, monkeypa
     assert "expected top left" in wrong
     assert "a cat rather than [dogs]" in right
     assert f"wrote {folder / 'report.html'}" in result.output
+
+
+def test_demo__interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, towers: cocoax.Encoder, interruption: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(demo_report, "load", lambda _name: towers)
+    interrupt_after(monkeypatch, type(towers.module), "forward", 6)
+    said = interruption("demo", "--out", str(tmp_path / "out"))
+    assert said == "interrupted: nothing was kept; fewer --samples take less time"

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import cocoax
-from tests.commands.support import invoke, picture
+from tests.commands.support import interrupt_after, invoke, picture
 from tests.conftest import SmallNet
 
 
@@ -41,8 +41,8 @@ def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
     arguments += ("--out", str(tmp_path / "out"))
     result = invoke(*arguments)
     assert result.exit_code == 0, result.output
-    assert "1 pictures" in result.output
-    assert "two.png: nothing that is annotated lies in the part that the encoder sees" in result.output
+    assert "1 picture\n" in result.stdout
+    assert result.stderr == "two.png: nothing that is annotated lies in the part that the encoder sees\n"
     assert all(target in result.output for target in ("contrastive", "corpus", "label-free"))
     content = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert {(summary["target"], summary["name"]) for summary in content["summaries"]} >= {
@@ -73,6 +73,39 @@ def test_localise__collages_and_masks(towers: cocoax.Encoder, tmp_path: Path) ->
     result = invoke("localise", str(tmp_path / "photos"), *arguments)
     assert result.exit_code == 0, result.output
     assert "100.0%" in result.output  # the mask is everything
+
+
+def test_localise__json_and_nothing_else_on_standard_output(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    arguments = ("--annotations", str(write_coco(tmp_path)), "--samples", "20", "--out", str(tmp_path / "out"))
+    result = invoke("localise", str(tmp_path), *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    written = json.loads((tmp_path / "out" / "summary.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+    assert content["summaries"] == written["summaries"]
+    assert (content["encoder"], content["samples"], content["pictures"]) == ("starter", 20, 1)
+    assert content["files"] == [str(tmp_path / "out" / name) for name in ("summary.json", "results.jsonl")]
+    assert "two.png: nothing" in result.stderr
+
+
+def test_localise__interrupted_says_what_was_kept_and_goes_on(
+    towers: cocoax.Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    (tmp_path / "photos").mkdir()
+    for number in range(8):
+        picture(number).save(tmp_path / "photos" / f"{number}.png")
+    out = tmp_path / "out"
+    arguments = ("localise", str(tmp_path / "photos"), "--collages", "3", "--samples", "100", "--out", str(out))
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, cocoax.Encoder, "encode", 6)
+        said = interruption(*arguments)
+    kept = len((out / "results.jsonl").read_text().splitlines())
+    assert 0 < kept < 3
+    results = "picture" if kept == 1 else "pictures"
+    assert said == (
+        f"interrupted: kept the results of {kept} {results} in {out / 'results.jsonl'}; the same command goes on from there"
+    )
+    assert invoke(*arguments).exit_code == 0
+    assert len((out / "results.jsonl").read_text().splitlines()) == 3
 
 
 @pytest.mark.parametrize(

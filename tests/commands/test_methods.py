@@ -28,5 +28,10 @@ def test_method_with__options_that_are_not_none() -> None:
 
 
 def test_method_with__an_option_it_lacks() -> None:
-    with pytest.raises(ValueError, match="'occlusion' has no option --samples; it has batch_size, stride, window"):
+    with pytest.raises(ValueError, match=r"'occlusion' has no option --samples; it has none\."):
         method_with("occlusion", {"samples": 20, "seed": None})
+
+
+def test_method_with__names_only_options_of_the_command() -> None:
+    with pytest.raises(ValueError, match=r"'smoothgrad' has no option --grid; it has --samples and --seed\."):
+        method_with("smoothgrad", {"samples": None, "grid": 3, "seed": None})

@@ -16,7 +16,8 @@ import pytest
 
 import cocoax
 from cocoax.studies import NAMES
-from tests.commands.support import invoke
+from cocoax.studies.curves import CurveStudy
+from tests.commands.support import interrupt_after, invoke
 from tests.studies.tiny import write_checkpoint, write_folders
 
 SCALE = ["--runs", "1", "--explicands", "1", "--corpus", "4", "--foil", "6", "--samples", "10", "--grid", "3"]
@@ -71,6 +72,22 @@ def test_reproduce__errors_are_sentences(
         arguments = [data if argument == "DATA" else argument for argument in arguments]
     monkeypatch.chdir(tmp_path)
     assert message in complaint("reproduce", *arguments)
+
+
+def test_reproduce__interrupted_says_what_was_kept_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    monkeypatch.setattr("cocoax.studies.main.curve_figure", lambda *_arguments: [])
+    data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
+    arguments = ("reproduce", "main", "--data", str(data), "--encoder", f"cifar-resnet:{checkpoint}", *SCALE)
+    arguments += ("--out", str(tmp_path / "out"))
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, CurveStudy, "judge_explicand", 2)
+        said = interruption(*arguments)
+    kept = f"kept 2 explicands and encoded images in {tmp_path / 'out'}"
+    assert said == f"interrupted: {kept}; the same command goes on from there"
+    assert invoke(*arguments).exit_code == 0
+    assert len(list((tmp_path / "out").rglob("units/*.safetensors"))) == 3
 
 
 @pytest.mark.slow

@@ -10,9 +10,11 @@ import pytest
 from rich.console import Console
 
 import cocoax
+from cocoax.commands import terminal, text_report
 from cocoax.commands.text_report import print_side, write_sides
 from cocoax.encoders.load.sentence import load_hf_text
 from cocoax.questions.matching import ExplainedText, explain_text
+from tests.commands.support import rows_of
 from tests.tiny import save_bert
 
 
@@ -23,12 +25,12 @@ def side(tmp_path_factory: pytest.TempPathFactory) -> ExplainedText:
     return explain_text(encoder, "The violinist parked her car.", corpus, foil, method=cocoax.Occlusion())
 
 
-def test_print_side__the_words_that_count_most_come_first(side: ExplainedText) -> None:
-    output = StringIO()
-    print_side(Console(file=output, width=120), "The text", side, most=2)
-    lines = output.getvalue().splitlines()
+def test_print_side__the_words_that_count_most_come_first(side: ExplainedText, capsys: pytest.CaptureFixture[str]) -> None:
+    print_side("The text", side, most=2)
+    lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "The text: a cat rather than a dog"
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    header, *rows = rows_of("\n".join(lines[3:-1]))
+    assert header == ["word", "value", "corpus", "foil"]
     tokens = ["The", "violinist", "parked", "her", "car", "."]
     words = sorted(zip(side.attribution.values.tolist(), tokens, strict=True), key=lambda pair: -abs(pair[0]))
     assert [row[:2] for row in rows] == [[word, f"{value:+.4f}"] for value, word in words[:2]]
@@ -43,3 +45,23 @@ def test_write_sides__all_words_and_all_parts(side: ExplainedText, tmp_path: Pat
     assert written["corpus_values"] == side.corpus.values.tolist()
     assert side.foil is not None
     assert written["foil_values"] == side.foil.values.tolist()
+
+
+def test_print_side__on_a_terminal_the_words_are_coloured(side: ExplainedText, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR")
+    console = Console(file=StringIO(), width=80, force_terminal=True, color_system="truecolor")
+    for module in (terminal, text_report):
+        monkeypatch.setattr(module, "console", console)
+    print_side("The text", side)
+    output = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "\x1b[" in output
+    assert "┃" in output
+
+
+def test_write_sides__again_keeps_what_is_there(side: ExplainedText, tmp_path: Path) -> None:
+    first = write_sides(tmp_path, {"The text": side})
+    before = [file.read_bytes() for file in first]
+    second = write_sides(tmp_path, {"The query": side})
+    assert [file.name for file in second] == ["answer-2.html", "answer-2.json"]
+    assert [file.read_bytes() for file in first] == before
+    assert "The query" in second[1].read_text()

@@ -16,6 +16,27 @@ def test_caption__fills_the_template() -> None:
     assert caption("{brace}", template="a {}") == "a {brace}"  # names are not formatted themselves
 
 
+@pytest.mark.parametrize(
+    ("name", "article"),
+    [
+        *[(name, "an") for name in ("apple", "Egyptian cat", "umbrella", "orange", "hour", "honest man", "heirloom")],
+        *[(name, "an") for name in ("hourglass", "honour", "X-ray", "unidentified thing", "uninhabited island", "usher")],
+        *[(name, "an") for name in ("onion", "urn", "utter mess", "ice lolly", "owl", "aquarium fish")],
+        *[(name, "a") for name in ("cat", "house", "university", "unicorn", "one-way street", "euro", "ukulele")],
+        *[(name, "a") for name in ("used car", "utensil", "ewer", "urinal", "yak", "honeycomb", "xylophone")],
+    ],
+)
+def test_caption__article_by_sound(name: str, article: str) -> None:
+    assert caption(name, "a {}") == f"{article} {name}"
+    assert caption(f" {name} ") == f"This is a photo of {article} {name}"
+    assert caption(name, "A {}") == f"{article.capitalize()} {name}"
+
+
+@pytest.mark.parametrize("template", ["an {}", "a {} in winter", "the {}", "banana {}", "a photo of {}", "{}"])
+def test_caption__other_templates_are_taken_as_they_are(template: str) -> None:
+    assert caption("apple", template) == template.replace("{}", "apple")
+
+
 @pytest.mark.parametrize("template", ["a photo", "{} and {}", "a {name}", 3])
 def test_caption__template_without_one_place(template: Any) -> None:
     with pytest.raises(ValueError, match=rf"'template' parameter must be .*Got {re.escape(repr(template))} instead"):

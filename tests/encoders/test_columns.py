@@ -43,11 +43,10 @@ def encoder(rows: Rows) -> TabularEncoder:
     return TabularEncoder(rows, columns=NAMES, background=TABLE)
 
 
-def test_encoder__features_columns_is_a_tabular_encoder(rows: Rows, encoder: TabularEncoder) -> None:
+def test_encoder__features_columns_is_an_encoder_of_rows(rows: Rows, encoder: TabularEncoder) -> None:
     made: Any = cocoax.Encoder(rows, features="columns", columns=NAMES, background=TABLE)
-    assert isinstance(made, TabularEncoder)
-    assert made.columns == encoder.columns
-    assert torch.equal(made.background, encoder.background)
+    assert made.inputs.columns == encoder.columns
+    assert torch.equal(made.inputs.background, encoder.background)
     assert torch.equal(made.represent(TABLE), encoder.represent(TABLE))
     assert type(cocoax.Encoder(rows)) is cocoax.Encoder
     with pytest.raises(ValueError, match=r"'features' parameter must be 'pixels' or 'columns'; for texts .*Got 'words'"):

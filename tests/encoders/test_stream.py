@@ -66,8 +66,11 @@ def test_reference__order_changes_samples_but_not_means(encoder: cocoax.Encoder)
     torch.testing.assert_close(forward.mean_unit, backward.mean_unit, rtol=1e-5, atol=1e-6)
 
 
-def test_reference__keeps_only_means_unless_asked(encoder: cocoax.Encoder) -> None:
+def test_reference__keeps_few_samples_unless_told_otherwise(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = images(5)
+    assert encoder.reference(inputs, keep_samples=False).samples is None
+    assert encoder.reference(inputs).samples is not None
+    monkeypatch.setattr(stream, "KEPT", 4)
     assert encoder.reference(inputs).samples is None
     kept = encoder.reference(inputs, keep_samples=True)
     assert kept.samples is not None

@@ -45,12 +45,12 @@ def test_cache__serves_an_equal_encoder(net: SmallNet) -> None:
 def test_cache__samples_are_there_when_asked_for(net: SmallNet) -> None:
     encoder = checked(cocoax.Encoder(net))
     inputs = images(5)
-    encoder.reference(inputs)
+    encoder.reference(inputs, keep_samples=False)
     kept = encoder.reference(inputs, keep_samples=True)
     assert kept.samples is not None
     assert encoded_by(net, lambda: encoder.reference(inputs, keep_samples=True)) == 0
     assert_same(encoder.reference(inputs, keep_samples=True), kept)
-    assert encoder.reference(inputs).samples is None
+    assert encoder.reference(inputs, keep_samples=False).samples is None
 
 
 def change_in_place(net: SmallNet) -> None:

@@ -476,3 +476,11 @@ def test_picture_of_tensor__constant_and_many_channels() -> None:
     assert torch.equal(picture_of_tensor(tensor), picture_of_tensor(tensor[:3]))
     pair = images(1, channels=2)[0]
     assert torch.equal(picture_of_tensor(pair), picture_of_tensor(pair.mean(0, keepdim=True)))
+
+
+@pytest.mark.parametrize("address", ["https://example.org/cat.jpg", "HTTP://example.org/cat", "s3://bucket/cat.png"])
+def test_open_image__address(address: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{address} is an address, and nothing is fetched here; download it and pass"):
+        open_image(address)
+    with pytest.raises(ValueError, match=f"^Input 0: {address} is an address"):
+        Encoder(SmallNet()).reference(address)

@@ -55,12 +55,19 @@ def test_write_answers__report_says_it_all(tmp_path: Path) -> None:
     assert found[0].regions[0].place in cells
 
 
-def test_write_answers__json_holds_everything(tmp_path: Path) -> None:
+def test_write_answers__json_holds_everything_but_the_maps_which_it_names(tmp_path: Path) -> None:
     found = answers()
     content = json.loads(write_answers(tmp_path, "a title", found)[1].read_text(encoding="utf-8"))
     assert content["title"] == "a title"
     assert [one["question"] for one in content["answers"]] == [answer.name for answer in found]
-    np.testing.assert_allclose(content["answers"][1]["values"], found[1].attribution.values.numpy(), rtol=1e-5)
+    for answer, plain in zip(found, content["answers"], strict=True):
+        assert plain == {
+            **json.loads(json.dumps(answer.describe(values=False))),
+            **{key: plain[key] for key in ("map", "overlay")},
+        }
+        loaded = cocoax.Attribution.load(tmp_path / plain["map"])
+        np.testing.assert_array_equal(loaded.values.numpy(), answer.attribution.values.numpy())
+        assert (tmp_path / plain["overlay"]).suffix == ".png"
 
 
 def test_write_answers__again_keeps_what_is_there(tmp_path: Path) -> None:

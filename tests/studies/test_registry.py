@@ -16,7 +16,7 @@ from tests.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
 
 def test_names__every_one_has_a_study() -> None:
     assert {study for _, study in NAMES.values()} == set(STUDIES)
-    assert all(study.name == name and study.about == NAMES[name][0] for name, study in STUDIES.items())
+    assert all(study.name == name and NAMES[name][0] for name, study in STUDIES.items())
 
 
 def test_names__list_every_table() -> None:
@@ -38,7 +38,6 @@ class Sizes(LabelledStudy):
     """As short as a study can be."""
 
     name = "sizes"
-    about = "how many images there are"
     paper = {"samples": 7}  # noqa: RUF012
 
     def write(self, progress: bool | None = None) -> list[Path]:
@@ -50,7 +49,7 @@ class Sizes(LabelledStudy):
 
 def test_registry__a_new_study_is_run_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STUDIES, Sizes.name, Sizes)
-    monkeypatch.setitem(NAMES, Sizes.name, (Sizes.about, Sizes.name))
+    monkeypatch.setitem(NAMES, Sizes.name, ("how many images there are", Sizes.name))
     assert options_of("paper", {}, "sizes") == replace(PRESETS["paper"], samples=7)
     assert options_of("small", {}, "sizes") == PRESETS["small"]
     (path,) = run_study("sizes", small_encoder(), TRAIN, HELD_OUT, tmp_path, OPTIONS)

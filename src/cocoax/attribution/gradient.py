@@ -200,7 +200,7 @@ def shared_parts(targets: list[Target]) -> tuple[list[Target], Tensor]:
     They are the targets themselves, or their distinct references if those are fewer.
     """
     keys = list(dict.fromkeys((target.similarity, reference) for target in targets for reference in target.weights))
-    if len(targets) <= len(keys):
+    if len(targets) <= len(keys) or not all(target.weights for target in targets):  # functions have no references
         return targets, torch.eye(len(targets))
     mixture = torch.tensor(
         [

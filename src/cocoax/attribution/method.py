@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, overload
@@ -19,9 +19,13 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
 from cocoax.seeding import stream
-from cocoax.targets import Target
+from cocoax.targets import FunctionTarget, Target, class_score
 
+# What may be explained: a target, any function of representations, or a class of the encoder's head.
+Askable = Target | Callable[[Tensor], Tensor] | int | str
 Samples = np.ndarray | Tensor
+# The same for isinstance, which takes no types with parameters.
+INPUT_TYPES = (str, Path, Image.Image, np.ndarray, Tensor, Explicand)
 # What one explicand may be: the path of a picture or a sound, a text, a row, samples with their rate. A folder and a batch of
 # tensors hold many, which types cannot tell; put them into a list.
 Input = str | Path | Image.Image | Samples | Explicand | Sequence[float] | tuple[Samples, float] | tuple[float, Samples]
@@ -45,6 +49,11 @@ class Method(ABC):
     ) -> list[Attribution]: ...
 
     @overload
+    def explain(  # type: ignore[overload-overlap]
+        self, encoder: Encoder, explicand: Input, targets: Mapping[str, Askable], *, progress: bool | None = None
+    ) -> dict[str, Attribution]: ...
+
+    @overload
     def explain(
         self, encoder: Encoder, explicand: Iterable[Input], targets: Target, *, progress: bool | None = None
     ) -> list[Attribution]: ...
@@ -54,25 +63,35 @@ class Method(ABC):
         self, encoder: Encoder, explicand: Iterable[Input], targets: Sequence[Target], *, progress: bool | None = None
     ) -> list[list[Attribution]]: ...
 
+    @overload
     def explain(
-        self, encoder: Encoder, explicand: Any, targets: Target | Sequence[Target], *, progress: bool | None = None
-    ) -> Attribution | list[Attribution] | list[list[Attribution]]:
+        self, encoder: Encoder, explicand: Iterable[Input], targets: Mapping[str, Askable], *, progress: bool | None = None
+    ) -> list[dict[str, Attribution]]: ...
+
+    def explain(
+        self,
+        encoder: Encoder,
+        explicand: Any,
+        targets: Askable | Sequence[Askable] | Mapping[str, Askable],
+        *,
+        progress: bool | None = None,
+    ) -> Any:
         """Explain one or many targets for one or many explicands.
 
-        Returns an :class:`Attribution`; a list of them for a list of targets; and for many explicands a list, in their
-        order, of what each alone would give (gradients up to rounding, since inputs share batches).
+        Returns an :class:`Attribution`; a list of them for a list of targets, a dict for a dict; and for many explicands a
+        list, in their order, of what each alone would give (gradients up to rounding, since inputs share batches). A function
+        of representations ``[n, d]`` that gives ``[n]`` is a target too.
         """
         check_encoder(encoder)
-        asked = check_targets(targets)
+        asked = check_targets(targets, encoder)
         with torch.inference_mode(False), looking_once():  # inside inference mode nothing has gradients
             explicands = explicands_of(encoder, explicand)
             space = encoder.space
             for target in asked:
                 target.check_space(space)
             results = self._explain(encoder, explicands, asked, progress)
-        if encoder.is_one(explicand):
-            return results[0][0] if isinstance(targets, Target) else results[0]
-        return [answers[0] for answers in results] if isinstance(targets, Target) else results
+        shaped = [as_asked(targets, answers) for answers in results]
+        return shaped[0] if encoder.is_one(explicand) else shaped
 
     @abstractmethod
     def _explain(
@@ -107,18 +126,41 @@ def explicands_of(encoder: Encoder, inputs: Any) -> list[Explicand]:
     return explicands
 
 
-def check_targets(targets: Target | Sequence[Target]) -> list[Target]:
-    """Return targets as a list; raise for anything else."""
-    asked = list(targets) if isinstance(targets, Iterable) and not isinstance(targets, str) else [targets]
-    wrong = [target for target in asked if not isinstance(target, Target)]
-    if wrong:
-        raise TypeError(
-            f"What is explained must be a Target, such as cocoax.contrastive_corpus_similarity(corpus, foil). "
-            f"Got {type(wrong[0]).__name__} instead."
-        )
-    if not asked:
-        raise ValueError("There are 0 targets; pass at least one.")
-    return asked
+def check_targets(
+    targets: Askable | Sequence[Askable] | Mapping[str, Askable], encoder: Encoder | None = None
+) -> list[Target]:
+    """Return targets as a list, those of a dict under their keys; raise for anything else.
+
+    A number or a name is a class of the encoder's head.
+    """
+    if isinstance(targets, Mapping):
+        return [_target(target, encoder).named(str(name)) for name, target in targets.items()] or _none()
+    several = isinstance(targets, Iterable) and not isinstance(targets, str)
+    return [_target(target, encoder) for target in (targets if several else [targets])] or _none()  # type: ignore[union-attr]
+
+
+def _target(asked: object, encoder: Encoder | None) -> Target:
+    if isinstance(asked, Target):
+        return asked
+    if callable(asked) and not isinstance(asked, type):
+        return FunctionTarget(asked)
+    if isinstance(asked, int | str) and not isinstance(asked, bool) and encoder is not None and encoder.head is not None:
+        return class_score(encoder, asked)
+    raise TypeError(
+        f"What is explained must be a Target, such as cocoax.contrastive_corpus_similarity(corpus, foil). "
+        f"Got {type(asked).__name__} instead."
+    )
+
+
+def _none() -> list[Target]:
+    raise ValueError("There are 0 targets; pass at least one.")
+
+
+def as_asked(targets: object, answers: list[Attribution]) -> Any:
+    """Return the answers in the form in which their targets were given: one, a list or a dict."""
+    if isinstance(targets, Mapping):
+        return dict(zip(targets, answers, strict=True))
+    return answers if isinstance(targets, Iterable) and not isinstance(targets, str) else answers[0]
 
 
 def check_at_least(name: str, value: float, least: float) -> None:

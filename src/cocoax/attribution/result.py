@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -93,6 +95,29 @@ class Attribution:
         """Where each feature begins and ends in the text: ``text[begin:end]`` is the feature."""
         return getattr(self.display, "offsets", None)
 
+    def numpy(self) -> np.ndarray:
+        """Return the values as an array."""
+        return self.values.numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values.numpy(), dtype=dtype, copy=True if copy is None else copy)
+
+    def to_dataframe(self, grid: int = 7) -> Any:
+        """Return a pandas data frame: one row per word, column or segment; of a picture one per cell of a grid.
+
+        ``relative`` is the value minus ``neutral``; texts have ``begin`` and ``end``, cells their place as fractions of the
+        picture.
+        """
+        from cocoax.attribution.exports import to_dataframe
+
+        return to_dataframe(self, grid)
+
+    def to_shap(self) -> Any:
+        """Return it as a ``shap.Explanation``, which SHAP's plots take (text, bar, waterfall, image)."""
+        from cocoax.attribution.exports import to_shap
+
+        return to_shap(self)
+
     def save(self, path: str | Path) -> Path:
         """Write it as safetensors with a JSON header; return the path."""
         tensors = {name: tensor for name in _TENSORS if (tensor := getattr(self, name)) is not None}
@@ -125,14 +150,14 @@ class Attribution:
         return self.display.plot(self, ax, **options)
 
     def html(self, limit: float | None = None) -> str:
-        """Return it as an HTML fragment: a text with its words in colour, a sound with a player; notebooks show it."""
-        fragment = self.display.html(self, limit)
-        if fragment is None:
-            raise ValueError("Only the attribution of a text can be shown as one; draw others with .plot().")
-        return fragment
+        """Return it as an HTML fragment: a picture, a text with its words in colour, a sound with a player."""
+        return self.display.html(self, limit)
 
-    def _repr_html_(self) -> str | None:
-        return self.display.html(self)
+    def _repr_html_(self) -> str:
+        how = " ".join(str(self.metadata[key]) for key in ("method", "encoder") if key in self.metadata)
+        legend = "Red raises the score, blue lowers it; white makes no difference."
+        heading = f"<b>{html.escape(self.name)}</b>: score {self.score:+.3f}{f', by {html.escape(how)}' if how else ''}"
+        return f"<div><p>{heading}<br><small>{legend}</small></p>{self.html()}</div>"
 
 
 @dataclass(frozen=True)

@@ -7,33 +7,33 @@ without the encoder.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
-from cocoax.attribution.method import check_targets
+from cocoax.attribution.field import GROUPS, Field, field_of
+from cocoax.attribution.method import Askable, as_asked, check_targets
 from cocoax.attribution.plain import from_plain, to_plain, type_name
 from cocoax.attribution.result import Attribution, Origin, attributions
 from cocoax.encoders import Encoder
-from cocoax.features import REMOVALS, Game, Masks
+from cocoax.features import Game, Masks, Removal
 from cocoax.features.game import score_ends, score_masked
-from cocoax.features.removals import Forgotten
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
-from cocoax.progress import bar
+from cocoax.progress import Bar, bar
+from cocoax.similarity import Similarity
 from cocoax.storage import read_safetensors, write_safetensors
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
     from cocoax.attribution.removal import RemovalMethod
 
-# Classes that saved runs are made of, by what files call them; every removal method adds itself.
-IN_FILES: dict[str, type] = {**REMOVALS, "Forgotten": Forgotten}
+# Methods that saved runs are made by, by what files call them; every removal method adds itself.
+IN_FILES: dict[str, type] = {}
 
 
 class Interrupted(KeyboardInterrupt):
@@ -141,7 +141,7 @@ class Run:
         masks = self.method.draw(self.explicand.shape, samples)
         return replace(self, representations=self.representations[:samples], masks=masks, stopped="")
 
-    def _encode(self, game: Game, masks: Masks, shown: tqdm) -> None:
+    def _encode(self, game: Game, masks: Masks, shown: Bar) -> None:
         """Encode the masks that are new, and keep them all; an interruption keeps those that were done."""
         done = len(self)
         several = [len(self.ends) - 1] if len(self.ends) > 2 else []
@@ -165,16 +165,31 @@ class Run:
     @overload
     def explain(self, targets: Sequence[Target]) -> list[Attribution]: ...
 
-    def explain(self, targets: Target | Sequence[Target]) -> Attribution | list[Attribution]:
-        """Return the attribution of a target, or a list of them for a list; the encoder is not touched."""
+    @overload
+    def explain(self, targets: Mapping[str, Askable]) -> dict[str, Attribution]: ...
+
+    def explain(self, targets: Askable | Sequence[Askable] | Mapping[str, Askable]) -> Any:
+        """Return the attribution of a target, a list of them for a list, a dict for a dict; the encoder is not touched."""
         asked = check_targets(targets)
         for target in asked:
             target.check_space(self.space)
         ends = score_ends(asked, self.ends)
         estimate = self.method.estimate(self.masks, score_masked(asked, self.representations, self.ends), ends)
         origin = Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped)
-        answers = attributions(origin, self.explicand, asked, ends, estimate)
-        return answers[0] if isinstance(targets, Target) else answers
+        return as_asked(targets, attributions(origin, self.explicand, asked, ends, estimate))
+
+    def field(
+        self, similarity: str | Similarity = "cosine", *, grid: int | tuple[int, int] | None = None, groups: int = GROUPS
+    ) -> Field:
+        """Return one vector for every feature, which answers any target of the similarity; the encoder is not touched.
+
+        Args:
+            similarity: cosine or dot; a kernel has no field.
+            grid: cells that pixels are pooled to, a number or (rows, columns); by default twice those of the masks.
+            groups: random sums that standard errors are kept by; an error is known to 1 / sqrt(2 groups). 0 keeps none.
+
+        """
+        return field_of(self, similarity, grid, groups)
 
     def save(self, path: str | Path) -> Path:
         """Write it as safetensors; return the path."""
@@ -208,10 +223,13 @@ class Run:
         tensors, header = read_safetensors(path, "run")
         explicand = Explicand(tensors["explicand"], load_display(tensors, header.get("display")), tensors.get("members"))
         plain = dict(header["method"])
-        if header["removal"] not in IN_FILES:  # a class of the user's own: of a blend, its pixels are all that is needed
+        known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
+        how = plain["baseline"]
+        if not (isinstance(how, dict) and how["type"] in known):
+            # A user's class that is not imported, or cannot be written down: of a blend its pixels are all one needs.
             pixels = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
             plain["baseline"] = pixels if header["blends"] else {"type": "Forgotten", "name": header["removal"]}
-        method: RemovalMethod = from_plain(plain, tensors, IN_FILES)
+        method: RemovalMethod = from_plain(plain, tensors, known)
         compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
         return cls(
             method=method,

@@ -1,4 +1,4 @@
-"""``cocoax ask``: questions about a picture, in words and with pictures."""
+"""``cocoax ask``: questions about pictures, in words and with pictures."""
 
 from __future__ import annotations
 
@@ -7,59 +7,59 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 import cocoax
 from cocoax.commands.methods import METHODS, method_with
-from cocoax.commands.terminal import EncoderName, console, draw_into_files, print_plain, print_written
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, EncoderName, draw_into_files
+
+EXAMPLES = (
+    'cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"',
+    'cocoax ask photo.jpg --like "a cat" --like-image cats/ --unlike-many cifar100',
+    'cocoax ask photos/ more/1.jpg --question "a cat rather than a dog" --out out',
+    'cocoax ask photo.jpg --like "a cat" --like "a dog" --each --json',
+)
 
 
 def ask_picture(
-    image: Annotated[Path, typer.Argument(help="The picture to ask about.")],
-    like: Annotated[list[str] | None, typer.Option(help="A caption the picture should be like; may be repeated.")] = None,
-    like_image: Annotated[list[Path] | None, typer.Option(help="A picture or folder it should be like.")] = None,
-    unlike: Annotated[list[str] | None, typer.Option(help="A caption it should not be like; may be repeated.")] = None,
-    unlike_image: Annotated[list[Path] | None, typer.Option(help="A picture or folder it should not be like.")] = None,
-    unlike_many: Annotated[str | None, typer.Option(help="Many captions at once: cifar100, or a file of names.")] = None,
-    question: Annotated[
-        list[str] | None, typer.Option(help="One more question: 'a cat / a kitten rather than a dog', or 'itself'.")
-    ] = None,
-    each: Annotated[bool, typer.Option("--each", help="Ask about each --like by itself, against the others too.")] = False,
+    images: ImagesOption,
+    like: LikeOption = None,
+    like_image: LikeImageOption = None,
+    unlike: UnlikeOption = None,
+    unlike_image: UnlikeImageOption = None,
+    unlike_many: UnlikeManyOption = None,
+    template: TemplateOption = "a {}",
+    question: QuestionOption = None,
+    each: EachOption = False,
     encoder: EncoderName = "starter",
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "rise",
-    samples: Annotated[
-        int | None, typer.Option(help="Masked copies to encode; by default 1000, or more where more are saved.")
-    ] = None,
-    grid: Annotated[int | None, typer.Option(help="Cells of a mask in each direction.")] = None,
-    tolerance: Annotated[float | None, typer.Option(help="Sample until the map's relative error is below this.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
-    similarity: Annotated[str, typer.Option(help="cosine, dot, rbf, laplacian or polynomial.")] = "cosine",
-    template: Annotated[str, typer.Option(help="Makes captions of the names of --unlike-many.")] = "a {}",
-    out: Annotated[Path, typer.Option(help="Folder for pictures, maps, report and JSON.")] = Path("answers"),
+    method: MethodOption = "rise",
+    samples: SamplesOption = None,
+    grid: GridOption = None,
+    tolerance: ToleranceOption = None,
+    seed: SeedOption = None,
+    similarity: SimilarityOption = "cosine",
+    out: OutOption = Path("answers"),
+    as_json: AsJson = False,
 ) -> None:
     """Ask what in a picture is like some words or pictures, rather than like others.
 
     Without any --like the picture is compared with itself (label-free). A second question about the same picture is answered
     from the saved run.
     """
+    from cocoax.commands.pictures import Asking, ask_about, pictures_of, print_answered
     from cocoax.inputs.images import open_image
-    from cocoax.questions.report import write_answers
 
     draw_into_files()
-    if image.is_dir():
-        raise ValueError(f"{image} is a folder; ask about one picture at a time.")
+    pictures = pictures_of(images, out)
     likes = cocoax.Side(like or (), like_image or ())
     many = captions_of(unlike_many, template, likes.captions) if unlike_many else []
     unlikes = cocoax.Side([*(unlike or ()), *many], unlike_image or ())
     questions = questions_of(likes, unlikes, question or (), each, similarity)
     chosen = method_with(method, {"samples": samples, "grid": grid, "tolerance": tolerance, "seed": seed})
-    picture = open_image(image)  # what is wrong with it is told before the encoder is loaded
+    if len(pictures) == 1:
+        open_image(pictures[0].file)  # what is wrong with it is told before the encoder is loaded
     out.mkdir(parents=True, exist_ok=True)
-    loaded = cocoax.load(encoder)
-    answers = cocoax.ask(loaded, loaded.explicand(picture), questions, chosen, at_least=samples is None)
-    print_answers(answers)
-    print_written(write_answers(out, f"{image.name}: what is it like?", answers))
+    asking = Asking(cocoax.load(encoder).freeze(), questions, chosen, at_least=samples is None)
+    print_answered(ask_about(pictures, asking), as_json)
 
 
 def captions_of(source: str, template: str, without: Sequence[str]) -> list[str]:
@@ -103,20 +103,47 @@ def questions_one_by_one(likes: cocoax.Side, unlikes: cocoax.Side, similarity: s
     return questions
 
 
-def print_answers(answers: Sequence[cocoax.Answer]) -> None:
-    """Print each answer's score, captions and regions, and at the end how the answers were made."""
-    from cocoax.questions.report import compare, region_rows
-
-    for answer in answers:
-        console.print(f"\n[bold]{escape(answer.name)}[/]", highlight=False, soft_wrap=True)
-        console.print(f"score {escape(answer.split())}", highlight=False, soft_wrap=True)
-        if comparison := compare(answer):
-            print_plain(comparison)
-        table = Table("the score is …", "by the region", "of the picture", "mean change ± standard error")
-        for effect, *cells in region_rows(answer):
-            table.add_row("[red]raised[/]" if effect == "raises" else "[blue]lowered[/]", *map(escape, cells))
-        console.print(table)
-    how = answers[0].attribution.metadata
-    counted = f", {how['samples']} samples" if how.get("samples") else ""
-    stopped = f": {how['stopped']}" if how.get("stopped") else ""
-    console.print(f"{how['method']} on {how['encoder']}{counted}{stopped}", highlight=False, markup=False)
+ImagesOption = Annotated[list[Path], typer.Argument(help="The pictures to ask about, or folders of them.")]
+LikeOption = Annotated[
+    list[str] | None,
+    typer.Option(help="A caption the picture should be like; may be repeated.", rich_help_panel=ASKED),
+]
+LikeImageOption = Annotated[
+    list[Path] | None, typer.Option(help="A picture or folder it should be like.", rich_help_panel=ASKED)
+]
+UnlikeOption = Annotated[
+    list[str] | None, typer.Option(help="A caption it should not be like; may be repeated.", rich_help_panel=ASKED)
+]
+UnlikeImageOption = Annotated[
+    list[Path] | None, typer.Option(help="A picture or folder it should not be like.", rich_help_panel=ASKED)
+]
+UnlikeManyOption = Annotated[
+    str | None, typer.Option(help="Many captions at once: cifar100, or a file of names.", rich_help_panel=ASKED)
+]
+TemplateOption = Annotated[str, typer.Option(help="Makes captions of the names of --unlike-many.", rich_help_panel=ASKED)]
+QuestionOption = Annotated[
+    list[str] | None,
+    typer.Option(help="One more question: 'a cat / a kitten rather than a dog', or 'itself'.", rich_help_panel=ASKED),
+]
+EachOption = Annotated[
+    bool,
+    typer.Option("--each", help="Ask about each --like by itself, against the others too.", rich_help_panel=ASKED),
+]
+MethodOption = Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.", rich_help_panel=HOW)]
+SamplesOption = Annotated[
+    int | None,
+    typer.Option(help="Masked copies to encode; by default 1000, or more where more are saved.", rich_help_panel=HOW),
+]
+GridOption = Annotated[int | None, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)]
+ToleranceOption = Annotated[
+    float | None, typer.Option(help="Sample until the map's relative error is below this.", rich_help_panel=HOW)
+]
+SeedOption = Annotated[int | None, typer.Option(help="Seed of everything random.", rich_help_panel=HOW)]
+SimilarityOption = Annotated[str, typer.Option(help="cosine, dot, rbf, laplacian or polynomial.", rich_help_panel=HOW)]
+OutOption = Annotated[
+    Path,
+    typer.Option(
+        help="Folder for heat maps, report and JSON; of several pictures each has a folder in it.",
+        rich_help_panel=OUTPUT,
+    ),
+]

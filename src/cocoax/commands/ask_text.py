@@ -12,33 +12,51 @@ import typer
 
 import cocoax
 from cocoax.commands.methods import method_class, option_names
-from cocoax.commands.terminal import console, print_written
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Kept, print_json, print_written
 
 if TYPE_CHECKING:
     from cocoax.questions.matching import ExplainedText
 
+EXAMPLES = (
+    'cocoax ask-text "The violinist parked her car" --like music --unlike traffic',
+    'cocoax ask-text "flat tyre" --match --like "Patch it." --unlike "Fix a tap."',
+    'cocoax ask-text - --like "good news" --features sentences --json < article.txt',
+)
 METHODS_FOR_TEXTS = ("rise", "kernel-shap", "occlusion", "integrated-gradients")
 
 
 def explain_text(
     text: Annotated[str, typer.Argument(help="The text to explain; - reads it from standard input.")],
-    like: Annotated[list[str], typer.Option(help="What it is compared with; may be given several times.")],
-    unlike: Annotated[list[str] | None, typer.Option(help="Rather than what; may be given several times.")] = None,
+    like: Annotated[
+        list[str], typer.Option(help="What it is compared with; may be given several times.", rich_help_panel=ASKED)
+    ],
+    unlike: Annotated[
+        list[str] | None, typer.Option(help="Rather than what; may be given several times.", rich_help_panel=ASKED)
+    ] = None,
     match: Annotated[
-        bool, typer.Option("--match", help="TEXT is a query, --like the document it found: explain both sides.")
+        bool,
+        typer.Option(
+            "--match", help="TEXT is a query, --like the document it found: explain both sides.", rich_help_panel=ASKED
+        ),
     ] = False,
     encoder: Annotated[
-        str, typer.Option(help="The text encoder, as for cocoax.load: minilm, st:NAME_OR_FOLDER, …")
+        str,
+        typer.Option(help="The text encoder, as for cocoax.load: minilm, st:NAME_OR_FOLDER, …", rich_help_panel=HOW),
     ] = "minilm",
-    features: Annotated[str, typer.Option(help="words, tokens or sentences")] = "words",
-    removal: Annotated[str | None, typer.Option(help="How words are removed: mask, deletion or attention.")] = None,
-    method: Annotated[str, typer.Option(help="rise, kernel-shap, occlusion or integrated-gradients")] = "rise",
-    samples: Annotated[int, typer.Option(help="Texts with words removed to encode.", min=10)] = 500,
-    seed: Annotated[int, typer.Option(help="Seed of what is removed.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.")] = None,
+    features: Annotated[str, typer.Option(help="words, tokens or sentences", rich_help_panel=HOW)] = "words",
+    removal: Annotated[
+        str | None, typer.Option(help="How words are removed: mask, deletion or attention.", rich_help_panel=HOW)
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="rise, kernel-shap, occlusion or integrated-gradients", rich_help_panel=HOW)
+    ] = "rise",
+    samples: Annotated[int, typer.Option(help="Texts with words removed to encode.", min=10, rich_help_panel=HOW)] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of what is removed.", rich_help_panel=HOW)] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.", rich_help_panel=OUTPUT)] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Which words of a text make it similar to some things, rather than to others?"""
-    from cocoax.commands.text_report import print_side, write_sides
+    from cocoax.commands.text_report import describe_sides, print_side, write_sides
 
     text = sys.stdin.read() if text == "-" else text
     check_texts(text, like, unlike or [], match)
@@ -47,11 +65,17 @@ def explain_text(
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)  # a text that was cut says so each time
         explain = sides_of_match if match else side_of_text
-        sides = explain(tower, text, like, unlike or [], chosen)
+        try:
+            sides = explain(tower, text, like, unlike or [], chosen)
+        except KeyboardInterrupt as stop:
+            raise Kept("nothing was kept; fewer --samples take less time") from stop
+    files = [] if out is None else write_sides(out, sides)
+    if as_json:
+        print_json({"answers": describe_sides(sides), "files": files})
+        return
     for heading, side in sides.items():
-        print_side(console, heading, side)
-    if out is not None:
-        print_written(write_sides(out, sides))
+        print_side(heading, side)
+    print_written(files)
 
 
 def check_texts(text: str, like: Sequence[str], unlike: Sequence[str], match: bool) -> None:

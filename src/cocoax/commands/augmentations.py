@@ -7,26 +7,48 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 import cocoax
-from cocoax.commands.terminal import EncoderName, Grid, Samples, Seed, console, draw_into_files, print_written
+from cocoax.commands.terminal import (
+    ASKED,
+    OUTPUT,
+    EncoderName,
+    Grid,
+    Kept,
+    Samples,
+    Seed,
+    counted,
+    draw_into_files,
+    print_table,
+    print_written,
+)
 
 if TYPE_CHECKING:
     from cocoax.studies.augmentations import Augmented
 
+EXAMPLES = (
+    "cocoax augmentations photo.jpg --foil photos/",
+    "cocoax augmentations cat.jpg dog.jpg --foil photos/ --most 500 --samples 500",
+)
+
 
 def compare_augmentations(
     images: Annotated[list[Path], typer.Argument(help="One or more pictures.")],
-    foil: Annotated[Path, typer.Option(help="Folder of other pictures that the original is contrasted with.")],
+    foil: Annotated[
+        Path, typer.Option(help="Folder of other pictures that the original is contrasted with.", rich_help_panel=ASKED)
+    ],
     encoder: EncoderName = "efficientnet-lite0",
-    classes: Annotated[Path | None, typer.Option(help="Class names of the head, one per line; by default its own.")] = None,
-    most: Annotated[int, typer.Option(help="Pictures of the foil, drawn at random.", min=1)] = 1500,
+    classes: Annotated[
+        Path | None,
+        typer.Option(help="Class names of the head, one per line; by default its own.", rich_help_panel=ASKED),
+    ] = None,
+    most: Annotated[int, typer.Option(help="Pictures of the foil, drawn at random.", min=1, rich_help_panel=ASKED)] = 1500,
     samples: Samples = 1000,
     grid: Grid = 7,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the figure, the maps and the JSON.")] = Path("augmentations"),
+    out: Annotated[Path, typer.Option(help="Folder for the figure, the maps and the JSON.", rich_help_panel=OUTPUT)] = Path(
+        "augmentations"
+    ),
 ) -> None:
     """Show what still makes a picture look like the original after each of seven augmentations."""
     from cocoax.inputs.images import image_files, open_image
@@ -40,19 +62,23 @@ def compare_augmentations(
     drawn = [files[index] for index in sorted(stream(seed).permutation(len(files))[:most])]
     names = classes.read_text(encoding="utf-8").splitlines() if classes else None
     loaded = cocoax.load(encoder)
-    others = loaded.reference(drawn, name=f"{len(drawn)} other pictures")
     method = cocoax.Rise(samples=samples, grid=grid, seed=seed)
-    rows = [explain_augmentations(loaded, image, others, method, classes=names, seed=seed) for image in images]
+    rows: list[Sequence[Augmented]] = []
+    try:
+        others = loaded.reference(drawn, name=counted(len(drawn), "other picture"))
+        rows += (explain_augmentations(loaded, image, others, method, classes=names, seed=seed) for image in images)
+    except KeyboardInterrupt as stop:
+        raise Kept("runs and encoded pictures of the foil are kept; the same command goes on from there") from stop
     print_augmentations(images, rows)
     print_written(write_augmentations(out, [image.name for image in images], rows)[:2])
 
 
 def print_augmentations(images: Sequence[Path], rows: Sequence[Sequence[Augmented]]) -> None:
     """Print what the encoder makes of each picture and its augmentations."""
-    table = Table("picture", "augmentation", "prediction", "similarity to the original", "score")
+    cells = []
     for image, row in zip(images, rows, strict=True):
         for version in row:
             predicted = "–" if version.prediction is None else f"{version.prediction} {version.probability:.0%}"
             score = f"{version.attribution.score:+.3f}"
-            table.add_row(*map(escape, (image.stem, version.name, predicted, f"{version.similarity:.3f}", score)))
-    console.print(table)
+            cells.append([image.stem, version.name, predicted, f"{version.similarity:.3f}", score])
+    print_table(("picture", "augmentation", "prediction", "similarity to the original", "score"), cells)

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
-from cocoax.commands.terminal import console, draw_into_files, print_written
+from cocoax.commands.terminal import Cell, Kept, counted, draw_into_files, note, print_table, print_written
+
+EXAMPLES = ("cocoax bench", "cocoax bench --full --repeats 5 --out bench.json")
 
 
 def run_bench(
@@ -22,11 +24,15 @@ def run_bench(
     from cocoax.commands.measurements import measure_everything, plot_errors, write_json
 
     draw_into_files()
-    measured = measure_everything(quick, repeats, lambda text: console.print(f"[dim]{text}[/]", highlight=False))
-    table = Table("figure", "subject", "median", "spread", "goal", "", title=f"{torch.get_num_threads()} threads")
+    try:
+        measured = measure_everything(quick, repeats, note)
+    except KeyboardInterrupt as stop:
+        raise Kept("nothing was kept: timings of two days cannot be compared, so all of it is measured anew") from stop
+    rows: list[list[Cell]] = []
     for figure in measured:
         spread = f"{min(figure.values):.3g} to {max(figure.values):.3g}"
-        mark = "[green]reached[/]" if figure.reached else "[red]not reached[/]"
-        table.add_row(figure.name, figure.subject, f"{figure.median:.3g}", spread, figure.goal, mark)
-    console.print(table)
+        mark = Text("reached", "green") if figure.reached else Text("not reached", "red")
+        rows.append([figure.name, figure.subject, f"{figure.median:.3g}", spread, figure.goal, mark])
+    header = ("figure", "subject", "median", "spread", "goal", "")
+    print_table(header, rows, title=counted(torch.get_num_threads(), "thread"))
     print_written((write_json(out, measured), plot_errors(measured, out.with_suffix(".png"))))

@@ -9,6 +9,11 @@ import typer
 
 from cocoax.commands.terminal import print_plain
 
+EXAMPLES = (
+    "cocoax convert-simclr r50_1x_sk0/ simclr.safetensors",
+    "cocoax convert-simclr checkpoints/model.ckpt-250228 simclr.safetensors",
+)
+
 
 def convert_checkpoint(
     checkpoint: Annotated[Path, typer.Argument(help="Folder of the TensorFlow checkpoint, or the prefix of its files.")],

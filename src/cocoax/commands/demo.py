@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
-from cocoax.commands.terminal import console, draw_into_files, print_written
+from cocoax.commands.terminal import Cell, Kept, draw_into_files, note, print_table, print_written
+
+EXAMPLES = ("cocoax demo", "cocoax demo --samples 300 --out quick-demo")
 
 
 def show_demo(
@@ -21,11 +22,15 @@ def show_demo(
     from cocoax.commands.demo_report import run_demo
 
     draw_into_files()
-    console.print(f"Encoding {samples} masked copies of each of two photos; every question is answered from those.")
-    answers, files = run_demo(out, samples, seed)
-    table = Table("What makes the collage similar to …", "score", "hottest quadrant", "as expected")
+    note(f"Encoding {samples} masked copies of each of two photos; every question is answered from those.")
+    try:
+        answers, files = run_demo(out, samples, seed)
+    except KeyboardInterrupt as stop:
+        raise Kept("nothing was kept; fewer --samples take less time") from stop
+    rows: list[list[Cell]] = []
     for answer in answers:
-        mark = "[green]yes[/]" if answer.hottest == answer.expected else f"[red]no, expected {answer.expected}[/]"
-        table.add_row(escape(answer.attribution.name), f"{answer.attribution.score:+.3f}", answer.hottest, mark)
-    console.print(table)
+        right = answer.hottest == answer.expected
+        mark = Text("yes", "green") if right else Text(f"no, expected {answer.expected}", "red")
+        rows.append([answer.attribution.name, f"{answer.attribution.score:+.3f}", answer.hottest, mark])
+    print_table(("What makes the collage similar to …", "score", "hottest quadrant", "as expected"), rows)
     print_written(files)

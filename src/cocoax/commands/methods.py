@@ -36,11 +36,15 @@ def option_names(method: type[cocoax.Method]) -> set[str]:
 
 
 def method_with(name: str, options: Mapping[str, Any]) -> cocoax.Method:
-    """Return a method with those of the options that are not None; raise if it lacks one of them."""
+    """Return a method with those of the options that are not None; raise if it lacks one of them.
+
+    ``options`` are all that a command has for methods.
+    """
     method = method_class(name)
     chosen = {option: value for option, value in options.items() if value is not None}
     has = option_names(method)
     for option in chosen:
         if option not in has:
-            raise ValueError(f"The method {name!r} has no option --{option}; it has {', '.join(sorted(has - {'baseline'}))}.")
+            known = [f"--{other}" for other in options if other in has]
+            raise ValueError(f"The method {name!r} has no option --{option}; it has {' and '.join(known) or 'none'}.")
     return method(**chosen)

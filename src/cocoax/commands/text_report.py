@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
 
+from cocoax.commands.terminal import console, print_line, print_plain, print_table
 from cocoax.highlight import to_rich
 from cocoax.questions.matching import ExplainedText
+from cocoax.questions.report import free_ending
 from cocoax.report import Section, write_report
+from cocoax.storage import to_json, write_text
 
 HOW_TO_READ = (
     "Red words raise the score, blue ones lower it; point at a word to see its value. The score is the similarity to the "
@@ -22,21 +22,23 @@ HOW_TO_READ = (
 )
 
 
-def print_side(console: Console, heading: str, side: ExplainedText, most: int = 8) -> None:
+def print_side(heading: str, side: ExplainedText, most: int = 8) -> None:
     """Print a text in colour, its score in parts, and the ``most`` words that count most for and against."""
-    console.print(f"[bold]{escape(heading)}[/]: {escape(side.attribution.name)}", highlight=False)
-    console.print(Padding(to_rich(side.attribution), (1, 2)), highlight=False)
-    console.print(str(side), highlight=False, markup=False)
+    print_line(f"[bold]{escape(heading)}[/]: {escape(side.attribution.name)}")
+    if console.is_terminal:
+        console.print(Padding(to_rich(side.attribution), (1, 2)), highlight=False)
+    else:
+        print_line(to_rich(side.attribution))
+    print_plain(str(side))
     header, rows = _word_table(side, most)
-    table = Table(*header)
-    for row in rows:
-        table.add_row(*map(escape, row))
-    console.print(table)
+    print_table(header, rows)
     more = len(side.attribution.values) - len(rows)
     if more > 0:
-        console.print(f"and {more} more that count less; --out writes them all", highlight=False)
+        counts = "counts" if more == 1 else "count"
+        print_plain(f"and {more} more that {counts} less; --out writes them all")
     if left_out := side.attribution.metadata.get("left_out"):
-        console.print(f"The last {left_out} tokens of the text were left out: the encoder takes no more.", highlight=False)
+        were = "token of the text was" if left_out == 1 else f"{left_out} tokens of the text were"
+        print_plain(f"The last {were} left out: the encoder takes no more.")
 
 
 def _word_table(side: ExplainedText, most: int | None = None) -> tuple[list[str], list[list[str]]]:
@@ -60,17 +62,20 @@ def _word_table(side: ExplainedText, most: int | None = None) -> tuple[list[str]
 
 
 def write_sides(folder: Path, sides: Mapping[str, ExplainedText]) -> list[Path]:
-    """Write an HTML report and the numbers as JSON; return the files."""
+    """Write an HTML report and the numbers as JSON; return the files. Those that are there from an earlier time stay."""
+    ending = free_ending(folder, "answer{}.html")
     sections = []
     for heading, side in sides.items():
         header, rows = _word_table(side)
         text = f"{side.attribution.name}: {side}. {HOW_TO_READ}"
         sections.append(Section(heading, text, header=header, rows=rows, html=side.attribution.html()))
-    page = write_report(folder / "answer.html", "What makes this text similar to that?", sections)
-    numbers = {heading: _numbers(side) for heading, side in sides.items()}
-    json_file = folder / "answer.json"
-    json_file.write_text(json.dumps(numbers, indent=1, ensure_ascii=False), encoding="utf-8")
-    return [page, json_file]
+    page = write_report(folder / f"answer{ending}.html", "What makes this text similar to that?", sections)
+    return [page, write_text(folder / f"answer{ending}.json", to_json(describe_sides(sides), indent=1))]
+
+
+def describe_sides(sides: Mapping[str, ExplainedText]) -> dict[str, Any]:
+    """Return everything about each side as plain values, by heading."""
+    return {heading: _numbers(side) for heading, side in sides.items()}
 
 
 def _numbers(side: ExplainedText) -> dict[str, Any]:

@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cocoax.commands.terminal import console, print_plain
+from cocoax.commands.terminal import OUTPUT, Kept, note, print_plain
 
 if TYPE_CHECKING:
     from cocoax.data.labelled import LabelledImages
     from cocoax.training.recipes import Recipe
     from cocoax.training.trainer import Training
+
+EXAMPLES = (
+    "cocoax train simclr --data cifar-10/ --out training --small",
+    "cocoax train linear --data cifar/ --encoder simsiam:a.pth --out b.safetensors",
+    "cocoax train simsiam --data photos/ --out training --epochs 100",
+)
+RECIPE = "In place of the published recipe"
+LINEAR = "For 'linear'"
 
 
 class Trained(StrEnum):
@@ -27,17 +35,26 @@ class Trained(StrEnum):
 
 
 def train_encoder(
-    what: Annotated[Trained, typer.Argument(help="A method, or 'linear' for a classifier on a frozen encoder.")],
+    what: Annotated[Trained, typer.Argument(help="simsiam, simclr or classifier; 'linear' for one on a frozen encoder.")],
     data: Annotated[Path, typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")],
-    out: Annotated[Path, typer.Option(help="Folder of the training; one that was stopped goes on. For 'linear', a file.")],
-    small: Annotated[bool, typer.Option("--small", help="The recipe that two cores manage in two hours.")] = False,
-    encoder: Annotated[str | None, typer.Option(help="For 'linear': the encoder that gets the classifier.")] = None,
-    solver: Annotated[str, typer.Option(help="For 'linear': 'sgd' (the paper's) or 'logistic'.")] = "sgd",
-    epochs: Annotated[int | None, typer.Option(min=1)] = None,
-    batch_size: Annotated[int | None, typer.Option(min=2)] = None,
-    learning_rate: Annotated[float | None, typer.Option()] = None,
-    architecture: Annotated[str | None, typer.Option(help="A network, such as cifar-resnet18.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder of the training; one that was stopped goes on. For 'linear', a file.", rich_help_panel=OUTPUT
+        ),
+    ],
+    small: Annotated[
+        bool, typer.Option("--small", help="The recipe that two cores manage in two hours.", rich_help_panel=RECIPE)
+    ] = False,
+    encoder: Annotated[str | None, typer.Option(help="The encoder that gets the classifier.", rich_help_panel=LINEAR)] = None,
+    solver: Annotated[str, typer.Option(help="'sgd' (the paper's) or 'logistic'.", rich_help_panel=LINEAR)] = "sgd",
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data.", rich_help_panel=RECIPE)] = None,
+    batch_size: Annotated[int | None, typer.Option(min=2, help="Images in a step.", rich_help_panel=RECIPE)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="At its highest.", rich_help_panel=RECIPE)] = None,
+    architecture: Annotated[
+        str | None, typer.Option(help="A network, such as cifar-resnet18.", rich_help_panel=RECIPE)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=RECIPE)] = None,
 ) -> None:
     """Train an encoder, or a linear classifier on one; the published hyperparameters unless told otherwise."""
     from cocoax.data import open_data
@@ -49,8 +66,11 @@ def train_encoder(
     if encoder is not None:
         from cocoax.training.linear import train_linear
 
-        accuracy = train_linear(encoder, training, held_out, out, solver, **options)
-        console.print(f"held-out accuracy {accuracy:.4f}", highlight=False)
+        try:
+            accuracy = train_linear(encoder, training, held_out, out, solver, **options)
+        except KeyboardInterrupt as stop:
+            raise Kept("nothing was kept; the classifier is trained anew next time") from stop
+        print_plain(f"held-out accuracy {accuracy:.4f}")
         print_plain(f"wrote {out}")
         return
     from cocoax.training.trainer import Training
@@ -81,11 +101,9 @@ def recipe_of(kind: Trained, small: bool, architecture: str | None, options: dic
 def run_training(training: Training, held_out: LabelledImages) -> None:
     """Train to the end, from where an earlier training stopped; say where it is when interrupted."""
     if training.step:
-        console.print(f"going on from step {training.step} of {training.steps}", highlight=False)
+        note(f"going on from step {training.step} of {training.steps}")
     try:
-        finished = training.run(held_out, say=lambda line: console.print(line, highlight=False))
-    except KeyboardInterrupt:
-        stopped = f"stopped at step {training.step} of {training.steps}; the same command goes on from there"
-        console.print(stopped, highlight=False)
-        raise
+        finished = training.run(held_out, say=print_plain)
+    except KeyboardInterrupt as stop:
+        raise Kept(f"kept {training.step} of {training.steps} steps; the same command goes on from there") from stop
     print_plain(f"wrote {finished}")

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-from cocoax.commands.terminal import console, print_plain
+from cocoax.commands.terminal import note, print_plain
+
+EXAMPLES = ("cocoax app", "cocoax app --encoder clip:FOLDER --port 8000 --no-browser")
 
 
 def serve_page(
@@ -21,7 +23,7 @@ def serve_page(
     """Serve the web page, to this machine only: choose a photo, ask in words or pictures, look at the answer."""
     from cocoax.app import launch
 
-    console.print(f"Loading {encoder} …", highlight=False, markup=False)
+    note(f"Loading {encoder} …")
     page, address = launch(encoder, samples=samples, port=port, kept=kept, browser=browser, wait=False)
     print_plain(f"The page is at {address} (Ctrl-C ends it)")
     page.blocks.block_thread()

@@ -7,13 +7,16 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 PHOTO_CAPTION = "This is a photo of a {}"
+# Words that sound otherwise than their first letter: "a university", "a euro", "a one-way street"; "an hour", "an x-ray".
+_CONSONANT_SOUND = re.compile(r"uni(?![dmn])|us[aeu]|ut[ei]|u[bkr][aeiou]|eu|ewe|one\b|once\b|ouija", re.IGNORECASE)
+_VOWEL_SOUND = re.compile(r"[aeiou]|hour|honest|hono[u]?r|heir|x-?ray", re.IGNORECASE)
 _PLURALS = {"man": "men", "woman": "women", "mouse": "mice"}
 
 
 def caption(name: str, template: str = PHOTO_CAPTION) -> str:
     """Return the caption of a thing: ``caption("cat")`` is ``"This is a photo of a cat"``.
 
-    The template is taken as it is, articles included, as image-and-text encoders are used with it.
+    Where the template ends in ``a {}``, the article follows the sound of the name: ``"This is a photo of an apple"``.
     """
     if not isinstance(template, str) or template.count("{}") != 1:
         raise ValueError(f"The 'template' parameter must be a text with one {{}} for the name. Got {template!r} instead.")
@@ -21,7 +24,10 @@ def caption(name: str, template: str = PHOTO_CAPTION) -> str:
         raise TypeError(f"A name must be a string. Got {type(name).__name__} instead.")
     if not name.strip():
         raise ValueError("The name is empty; write at least one word.")
-    return template.replace("{}", name.strip())
+    name = name.strip()
+    if re.search(r"\ba \{\}$", template, re.IGNORECASE) and _begins_with_a_vowel(name):
+        template = f"{template[:-3]}n {{}}"
+    return template.replace("{}", name)
 
 
 def cifar100(without: Iterable[str] = ()) -> list[str]:
@@ -35,6 +41,11 @@ def cifar100(without: Iterable[str] = ()) -> list[str]:
     corpus = " | ".join(" ".join(re.findall(r"[^\W_]+", text.lower())) for text in texts)
     names = files("cocoax.data").joinpath("cifar100_classes.txt").read_text(encoding="utf-8").splitlines()
     return [name for name in names if not re.search(rf"\b({name}|{_plural(name)})\b", corpus)]
+
+
+def _begins_with_a_vowel(name: str) -> bool:
+    """Return whether a name takes the article "an"."""
+    return bool(_VOWEL_SOUND.match(name)) and not _CONSONANT_SOUND.match(name)
 
 
 def _plural(name: str) -> str:

@@ -1,10 +1,18 @@
 """Encoders f: what turns inputs into representations."""
 
-from cocoax.encoders.columns import TabularEncoder
-from cocoax.encoders.encoder import Encoder
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from cocoax.encoders.load import ENCODERS, Known, load
-from cocoax.encoders.text import TextEncoder
-from cocoax.inputs import Explicand, ImagePreprocess
+
+if TYPE_CHECKING:  # torch is imported when one of these is first used: the list of encoders does without
+    from cocoax.encoders.columns import TabularEncoder
+    from cocoax.encoders.encoder import Encoder
+    from cocoax.encoders.text import TextEncoder
+    from cocoax.encoders.wrap import wrap
+    from cocoax.inputs import Explicand, ImagePreprocess
 
 __all__ = [
     "ENCODERS",
@@ -15,4 +23,25 @@ __all__ = [
     "TabularEncoder",
     "TextEncoder",
     "load",
+    "wrap",
 ]
+
+_HOMES = {
+    "Encoder": "cocoax.encoders.encoder",
+    "Explicand": "cocoax.inputs",
+    "ImagePreprocess": "cocoax.inputs",
+    "TabularEncoder": "cocoax.encoders.columns",
+    "TextEncoder": "cocoax.encoders.text",
+    "wrap": "cocoax.encoders.wrap",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'cocoax.encoders' has no attribute {name!r}")
+        globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

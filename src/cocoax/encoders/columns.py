@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from cocoax.encoders.encoder import Encoder, Options, name_of
+from cocoax.encoders.encoder import Encoder
 from cocoax.inputs import Rows
 
 
@@ -20,8 +20,7 @@ class TabularEncoder(Encoder):
         background: rows ``[n, m]`` that say what columns usually hold; removed columns are replaced by their mean, or see
             :class:`cocoax.Background`.
         preprocess: from a row ``[m]`` as given to the floats ``[m]`` that the module takes; also done to the background.
-        layer: as in :class:`cocoax.Encoder`.
-        options: ``pooling``, ``head``, ``classes`` and ``name``, as in :class:`cocoax.Encoder`.
+        layer, head, name: as in :class:`cocoax.Encoder`.
 
     """
 
@@ -36,10 +35,12 @@ class TabularEncoder(Encoder):
         columns: Sequence[str],
         background: Any = None,
         features: Literal["columns"] = "columns",
-        **options: Unpack[Options],
+        head: nn.Module | None = None,
+        name: str | None = None,
     ) -> None:
-        rows = Rows(columns, preprocess, background, name_of(module, options.get("name")))
-        super().__init__(module, layer=layer, inputs=rows, **options)
+        super().__init__(
+            module, preprocess, layer, columns=columns, background=background, features=features, head=head, name=name
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:

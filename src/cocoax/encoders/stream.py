@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from cocoax.inputs.holding import each_input
 from cocoax.progress import bar
-from cocoax.references import Reference, cached, store
+from cocoax.references import KEPT, Reference, cached, store
 from cocoax.storage import digest
 
 if TYPE_CHECKING:
@@ -26,16 +27,21 @@ CHUNK = 256  # inputs that are encoded, and cached, together
 class Streaming:
     """How a reference is made: what ``encoder.reference`` is told; ``skip`` leaves out inputs that fail."""
 
-    keep_samples: bool
+    keep_samples: bool | None
     batch_size: int | None
     skip: bool
     cache: bool
     progress: bool | None
+    key: str | None = None
+
+    def keeps(self, start: int) -> bool:
+        """Whether the samples of a chunk that begins at input ``start`` are kept."""
+        return start < KEPT if self.keep_samples is None else self.keep_samples
 
 
 def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Streaming) -> Reference:
     """Encode inputs in chunks, each of which is cached, and return the reference of all of them."""
-    items, total = encoder.inputs.each(inputs)
+    items, total = each_input(inputs, encoder.inputs, how.key)
     numbered = enumerate(items)
     fingerprint = encoder.fingerprint
     cache = how.cache and encoder.recognisable
@@ -44,13 +50,15 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
     labels: list[str] = []
     with bar(total, f"encoding with {encoder.name}", how.progress) as shown:
         while chunk := [(index, _light(encoder, item)) for index, item in islice(numbered, CHUNK)]:
-            key = digest(fingerprint, how.keep_samples, *(encoder.inputs.digest(item) for _, item in chunk)) if cache else ""
+            keep = how.keeps(chunk[0][0])
+            key = digest(fingerprint, keep, *(encoder.inputs.digest(item) for _, item in chunk)) if cache else ""
             part = cached(key) if cache else None
             if part is None:
                 failed: list[tuple[int, str]] | None = [] if how.skip else None
                 representations = _encode_chunk(encoder, chunk, how.batch_size, failed)
                 if len(representations):
-                    part = Reference.from_representations(representations, keep_samples=how.keep_samples)
+                    # In the cache a chunk bears the name of its encoder.
+                    part = Reference.from_representations(representations, name=encoder.name, keep_samples=keep)
                 skipped += failed or []
                 if cache and part is not None and not failed:
                     store(key, part)
@@ -68,6 +76,8 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
     if not parts:
         raise ValueError("The reference has 0 inputs; pass at least one.")
     merged = parts[0].merge(*parts[1:])
+    if how.keep_samples is None and merged.count > KEPT:
+        merged = replace(merged, samples=None)
     name = name if name is not None else encoder.inputs.name_together(labels[:4], merged.count)
     return replace(merged, name=name, space=encoder.space, skipped=tuple(skipped))
 

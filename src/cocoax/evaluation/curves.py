@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from cocoax.encoders import Encoder
 from cocoax.features import Game
 from cocoax.progress import bar
 from cocoax.targets import Target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Measure = Target | Callable[[Tensor], Tensor]
 KINDS = ("insertion", "deletion")
@@ -38,6 +41,20 @@ class Curve:
     def auc(self) -> float:
         """The area under the curve, by the trapezoid rule."""
         return float(torch.trapezoid(self.y.double(), self.x.double()))
+
+    def __repr__(self) -> str:
+        return f"Curve({self.name!r}, {len(self.x)} points, area {self.auc:.4g})"
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw it, with the area under it in the legend; the options are those of matplotlib's ``plot``."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots(figsize=(4.5, 3.2), layout="constrained")[1]
+        ax.plot(self.x.numpy(), self.y.numpy(), **{"label": f"{self.name or 'measure'}: area {self.auc:.3g}", **options})
+        ax.set_xlabel("fraction of the features", fontsize=8)
+        ax.legend(fontsize=8)
+        return ax
 
 
 @overload

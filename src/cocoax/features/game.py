@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from cocoax.encoders import Encoder
 from cocoax.features.registry import resolve
 from cocoax.features.removals import Removal
 from cocoax.inputs import Explicand
+from cocoax.progress import Bar
 from cocoax.targets import Target, score_all
 
 _LISTS_AT_ONCE = 1024  # masks over few features, of which each distinct one is encoded once, in order of length
@@ -91,7 +91,7 @@ class Game:
         return score_ends(targets, self.ends)
 
     def encode(
-        self, masks: Masks, start: int = 0, batch_size: int | None = None, shown: tqdm | None = None
+        self, masks: Masks, start: int = 0, batch_size: int | None = None, shown: Bar | None = None
     ) -> Iterator[Tensor]:
         """Return representations of the masked explicand, some at a time, for the masks from ``start`` on.
 

@@ -67,7 +67,7 @@ class MaskGeometry:
     @cached_property
     def pool(self) -> tuple[Tensor, Tensor]:
         """Averages over the cells of a coarse grid, ``[coarse, H]`` and ``[coarse, W]``, one cell more than the mask's."""
-        return _averaging(self.height, self.rows + 1), _averaging(self.width, self.columns + 1)
+        return averaging(self.height, self.rows + 1), averaging(self.width, self.columns + 1)
 
     @cached_property
     def pooled_up(self) -> tuple[Tensor, Tensor]:
@@ -194,7 +194,7 @@ def _upsampling(side: int, cells: int, cell: int) -> Tensor:
     return torch.stack([whole[shift : shift + side] for shift in range(cell)])
 
 
-def _averaging(side: int, cells: int) -> Tensor:
+def averaging(side: int, cells: int) -> Tensor:
     """Averages over ``cells`` stretches of equal length (or ``side`` of them, if that is fewer), ``[cells, side]``."""
     cells = min(cells, side)
     member = (torch.arange(side) * cells // side)[None] == torch.arange(cells)[:, None]

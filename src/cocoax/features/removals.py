@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
@@ -23,11 +23,17 @@ class Removal(ABC):
     Attributes:
         called: the string that stands for it where the kind of input allows that, as in ``baseline="mask"``.
         made_for: the inputs it makes sense for, in words.
+        defined: every removal that has been imported, so that files can name those of users too.
 
     """
 
     called: ClassVar[str | None] = None
     made_for: ClassVar[str] = "numbers"
+    defined: ClassVar[list[type[Removal]]] = []
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        Removal.defined.append(cls)
 
     @abstractmethod
     def emptied(self, explicand: Explicand) -> Tensor:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from torch import Tensor
 
-from cocoax.inputs.drawing import WHOLE, Box, Shown, draw_bars, draw_over
+from cocoax.inputs.drawing import WHOLE, Box, Shown, draw_bars, draw_over, image_element
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,12 +53,12 @@ class Display(ABC):
         """Draw the input alone, if there is anything to see."""
         ax.set_axis_off()
 
-    def html(self, shown: Shown, limit: float | None = None) -> str | None:
-        """Return the values on the input as an HTML fragment, None where only a picture can show them.
+    def html(self, shown: Shown, limit: float | None = None) -> str:
+        """Return the values on the input as an HTML fragment, by default what :meth:`plot` draws.
 
         Colours end at ``limit``, by default the largest value.
         """
-        return None
+        return image_element(lambda ax: self.plot(shown, ax, limit=limit), shown.name)
 
     def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[tuple[str, float, str]]:
         """Go through a text piece by piece: the piece, its strength from -1 to 1, and its value in words if it has one."""
@@ -90,7 +90,7 @@ class Picture(Display):
 
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the map over the picture; the options are those of :func:`cocoax.plots.overlay`."""
-        return draw_over(shown, self.picture, self.box, ax, **options)
+        return draw_over(shown, (self.picture, self.box), ax, **options)
 
     def draw_input(self, ax: Axes) -> None:
         """Draw the picture in its own colours."""

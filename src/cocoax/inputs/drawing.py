@@ -6,9 +6,12 @@ their numbers are; nothing is rescaled behind the reader's back.
 
 from __future__ import annotations
 
+import base64
+import html
+import io
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from torch import Tensor
@@ -67,6 +70,31 @@ def colour_scale(values: np.ndarray) -> tuple[float, bool]:
     return (most, True) if 0 < most < largest / 3 else (largest or 1.0, False)
 
 
+def as_written(habits: dict[str, Any], opacity: float, limit: float | None) -> tuple[str, float, float | None]:
+    """Return colours, opacity and limit, also where they are written as matplotlib has them: cmap, alpha, vmax (and vmin)."""
+    unknown = set(habits) - {"cmap", "alpha", "vmax", "vmin"}
+    if unknown:
+        raise TypeError(
+            f"A map is drawn with opacity (alpha), limit (vmax), cmap, title and colour_bar. Got {sorted(unknown)[0]!r}."
+        )
+    limit = habits.get("vmax", limit)
+    if "vmin" in habits and habits["vmin"] != (None if limit is None else -limit):
+        raise ValueError("Colour scales are centred at zero, so that white makes no difference; give vmax= alone.")
+    return habits.get("cmap", COLOURS), habits.get("alpha", opacity), limit
+
+
+def image_element(draw: Callable[[Axes], object], text: str) -> str:
+    """Return an HTML image of what is drawn on axes; it is inside of the element."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 4), layout="constrained")
+    draw(figure.subplots())
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=90)
+    data = base64.b64encode(file.getvalue()).decode()
+    return f'<img alt="{html.escape(text)}" src="data:image/png;base64,{data}">'
+
+
 def check_limit(limit: float | None) -> None:
     """Raise unless the end of a colour scale is above 0, or not given."""
     if limit is not None and not limit > 0:
@@ -75,18 +103,20 @@ def check_limit(limit: float | None) -> None:
 
 def draw_over(
     shown: Shown,
-    picture: Tensor | None,
-    box: Box,
+    backdrop: tuple[Tensor | None, Box],
     ax: Axes | None = None,
     *,
     opacity: float = 0.65,
     limit: float | None = None,
     title: str | None = None,
     colour_bar: bool = True,
+    **habits: Any,
 ) -> Axes:
-    """Draw a map ``[H, W]`` over a picture, of which it covers the box; see :func:`cocoax.plots.overlay`."""
+    """Draw a map ``[H, W]`` over a backdrop, a picture of which it covers a box; see :func:`cocoax.plots.overlay`."""
     import matplotlib.pyplot as plt
 
+    picture, box = backdrop
+    colours, opacity, limit = as_written(habits, opacity, limit)
     if not 0 <= opacity <= 1:
         raise ValueError(f"The 'opacity' parameter must lie between 0 and 1. Got {opacity!r} instead.")
     if ax is None:
@@ -98,13 +128,11 @@ def draw_over(
     cut = False
     if limit is None:
         limit, cut = colour_scale(values)
-    height, width = values.shape
-    if picture is not None:
-        pixels = picture.numpy()
-        height, width = pixels.shape[:2]
-        grey = pixels.astype(float).mean(2) / 255  # colours are the map's; the picture is there to find one's way
-        ax.imshow(np.stack([grey] * 3, axis=2))
+    height, width = values.shape if picture is None else picture.shape[:2]
     left, top, right, bottom = (part * side for part, side in zip(box, (width, height) * 2, strict=True))
+    if picture is not None:
+        grey = picture.numpy().astype(float).mean(2) / 255  # colours are the map's; the picture is there to find one's way
+        ax.imshow(np.stack([grey] * 3, axis=2))
     if box != WHOLE:  # what the encoder did not see is faded
         veil = np.zeros((height, width, 4))
         veil[..., :3], veil[..., 3] = 1, 0.75
@@ -112,7 +140,7 @@ def draw_over(
         ax.imshow(veil)
     drawn = ax.imshow(
         values,
-        cmap=COLOURS,
+        cmap=colours,
         vmin=-limit,
         vmax=limit,
         alpha=opacity,

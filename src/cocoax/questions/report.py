@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from itertools import chain, count
@@ -11,15 +10,15 @@ from pathlib import Path
 from cocoax.plots import overlay, panel
 from cocoax.questions.answers import Answer
 from cocoax.report import Section, write_report
-from cocoax.storage import write_text
+from cocoax.storage import to_json, write_text
 
 
 def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> list[Path]:
     """Write all there is to a set of answers about one picture; returns the files.
 
     For each question the overlay as PNG and the map with its errors as safetensors (``cocoax.Attribution.load`` reads it);
-    for all of them ``answers.json``, which holds everything in numbers, and ``report.html``. What is there from an earlier
-    time stays: the files of the second time end in ``-2``, and so on.
+    for all of them ``answers.json``, which holds everything else in numbers and names the files of the maps, and
+    ``report.html``. What is there from an earlier time stays: the files of the second time end in ``-2``, and so on.
     """
     import matplotlib.pyplot as plt
 
@@ -27,10 +26,10 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
         raise ValueError("There are 0 answers to write; ask at least one question.")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    endings = chain([""], (f"-{time}" for time in count(2)))
-    ending = next(ending for ending in endings if not (folder / f"report{ending}.html").exists())
+    ending = free_ending(folder, "report{}.html")
     files = []
     sections = []
+    plain = []
     for number, answer in enumerate(answers, 1):
         stem = f"{number}-{_slug(answer.name)}{ending}"
         figure = overlay(answer.attribution).get_figure(root=True)
@@ -40,12 +39,22 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
         plt.close(figure)
         answer.attribution.save(files[-1])
         sections.append(_answer_section(answer))
-    content = {"title": title, "answers": [answer.describe() for answer in answers]}
-    json_file = write_text(folder / f"answers{ending}.json", json.dumps(content))
+        plain.append({**answer.describe(values=False), "map": files[-1].name, "overlay": files[-2].name})
+    content = {"title": title, "answers": plain}
+    json_file = write_text(folder / f"answers{ending}.json", to_json(content, indent=1))
     report = write_report(folder / f"report{ending}.html", title, sections)
     for section in sections:
         plt.close(section.figure)
     return [report, json_file, *files]
+
+
+def free_ending(folder: Path, name: str) -> str:
+    """Return what goes into the braces of a file's name so that there is no such file yet: nothing, ``-2``, ``-3``, ….
+
+    So what is there from an earlier time stays.
+    """
+    endings = chain([""], (f"-{time}" for time in count(2)))
+    return next(ending for ending in endings if not (folder / name.format(ending)).exists())
 
 
 def region_rows(answer: Answer) -> list[list[str]]:

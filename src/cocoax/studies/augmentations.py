@@ -43,7 +43,6 @@ class AugmentationsStudy(LabelledStudy):
     """Held-out pictures of the first three classes, with random training images as the foil."""
 
     name = "augmentations"
-    about = "figures: what survives each of seven augmentations"
 
     def write(self, progress: bool | None = None) -> list[Path]:
         """Write the figure, its maps and its numbers; return the files."""

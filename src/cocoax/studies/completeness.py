@@ -22,7 +22,6 @@ class CompletenessStudy(LabelledStudy):
     """A held-out image of each class, with the corpus and the foil of the first; drawn as in the first run of a study."""
 
     name = "completeness"
-    about = "check: attributions add up to what the explicand changes"
 
     def write(self, progress: bool | None = None) -> list[Path]:
         """Write the table of gaps; return its file."""

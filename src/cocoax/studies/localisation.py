@@ -25,7 +25,6 @@ class LocalisationStudy(Study):
     """Pictures with two things P and Q in each: a picture, the name of P, and the name of Q."""
 
     name = "localisation"
-    about = "figure: what a caption names, with an image-and-text encoder"
     paper: ClassVar[Mapping[str, Any]] = {"samples": 20_000}
 
     def __init__(

@@ -28,7 +28,6 @@ class MainStudy(CurveStudy):
     """Four targets, cosine and dot, for explicands of the corpus' class and of others."""
 
     name = "main"
-    about = "the eight tables of insertion and deletion"
     variants = Variants("Target", tuple((title, target, "trained") for target, title in TARGET_TITLES.items()))
 
     def tasks(self, repetition: Repetition, explicand: DrawnExplicand) -> list[Task]:

@@ -6,8 +6,10 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from cocoax.evaluation import Interval
+if TYPE_CHECKING:
+    from cocoax.evaluation import Interval
 
 SETTINGS = {"imagenet_simclr": "ImageNet, SimCLR", "cifar10_simsiam": "CIFAR-10, SimSiam", "mura_resnet": "MURA, ResNet"}
 
@@ -33,6 +35,8 @@ class PaperTable:
 @cache
 def published() -> dict[tuple[str, str, str, str, str, str], Interval]:
     """Return mean and 95 % half-width over five runs, by table, method, target, model, setting and metric."""
+    from cocoax.evaluation import Interval  # here, so that the tables can be listed without torch
+
     return {
         (row["table"], row["method"], row["target"], row["model"], row["setting"], row["metric"]): Interval(
             float(row["mean"]), float(row["ci95"]), 5

@@ -19,7 +19,6 @@ class RandomisationStudy(CurveStudy):
     """COCOA by both encoders; corpus and foil are encoded by each, and the trained one evaluates both."""
 
     name = "randomised"
-    about = "the four tables of parameter randomisation"
     variants = Variants("Encoder", (("Trained", "cocoa", "trained"), ("Randomised", "cocoa", "randomized")))
 
     def explained(self, seed: int) -> dict[str, Encoder]:

@@ -52,7 +52,6 @@ class CorpusSizeStudy(SizeStudy):
     """Corpora of 1 to 200 images against the foil of the options."""
 
     name = "corpus-size"
-    about = "figures: how results depend on the size of the corpus"
     varied = "corpus"
 
     @property
@@ -65,7 +64,6 @@ class FoilSizeStudy(SizeStudy):
     """Foils of 100 to 5000 images against the corpus of the options."""
 
     name = "foil-size"
-    about = "figures: how results depend on the size of the foil"
     varied = "foil"
 
     @property

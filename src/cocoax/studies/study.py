@@ -1,4 +1,4 @@
-"""What every study is: a name, what it makes, and the files it writes; and the options they share."""
+"""What every study is: a name and the files it writes; and the options they share."""
 
 from __future__ import annotations
 
@@ -63,17 +63,15 @@ PRESETS = {"paper": Options(), "small": Options(runs=2, explicands=1, samples=10
 class Study(ABC):
     """A study of an encoder: makes one or more tables or figures and writes them into a folder.
 
-    A new study is a subclass in a file of its own and a line in ``cocoax.studies.STUDIES``.
+    A new study is a subclass in a file of its own and a line in ``cocoax.studies``, which says what it makes.
 
     Attributes:
         name: what the study is asked for by, and the name of its folder.
-        about: what it makes, in words.
         paper: options of which the paper's preset has other values for this study.
 
     """
 
     name: ClassVar[str]
-    about: ClassVar[str]
     paper: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, encoder: Encoder, folder: str | Path, options: Options) -> None:
