@@ -148,7 +148,7 @@ class Reference:
         space: str | None = None,
         keep_samples: bool = False,
     ) -> Reference:
-        """A reference from a store of vectors, read batch by batch: ten million of them take the memory of one batch.
+        """Return a reference from a store of vectors, read batch by batch: ten million of them take the memory of one batch.
 
         Args:
             source: an array, memory map or .npy file ``[n, d]``; a Parquet or Arrow file or pyarrow table; a FAISS index; a

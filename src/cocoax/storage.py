@@ -76,7 +76,7 @@ def _finite(value: object) -> object:
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors, contiguous, with a copy of each that shares memory with another."""
+    """Return the tensors, contiguous, with a copy of each that shares memory with another."""
     import torch
 
     seen: set[int] = set()
@@ -89,7 +89,7 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors and JSON header of a file written by :func:`write_safetensors`, with errors that say what is wrong."""
+    """Return tensors and JSON header of a file written by :func:`write_safetensors`; errors say what is wrong with it."""
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
@@ -215,7 +215,7 @@ def _encoder_of(path: Path) -> str | None:
 
 
 def digest(*parts: object) -> str:
-    """A digest of tensors, arrays, bytes and plain values, of their kind as well as of their content."""
+    """Return a digest of tensors, arrays, bytes and plain values, of their kind as well as of their content."""
     import numpy as np
     import torch
 

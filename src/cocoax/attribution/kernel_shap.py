@@ -88,7 +88,7 @@ class KernelShap(RemovalMethod):
         return Coalitions(**tensors)
 
     def estimate(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> Estimate:
-        """Weighted least squares, constrained to sum to the difference of the ends."""
+        """Return the solution of weighted least squares, constrained to sum to the difference of the ends."""
         fit = _least_squares(masks, scores, ends)
         drawn = _drawn_pairs(masks, fit)
         error = torch.zeros_like(fit.values) if masks.complete else None if drawn is None else drawn.standard_error

@@ -181,7 +181,7 @@ class Encoder:
     # --- where it runs ------------------------------------------------------------------------------------------------
 
     def to(self, device: str | torch.device | torch.dtype | None = None, dtype: str | torch.dtype | None = None) -> Self:
-        """Move the module, the head and the text tower to a device or into another precision; returns itself.
+        """Move the module, the head and the text tower to a device or into another precision; return itself.
 
         ``"auto"`` is the GPU if there is one. Another precision makes other representations, so that references have to be
         encoded again; half precision is tried out in a process of its own first.
@@ -209,7 +209,7 @@ class Encoder:
         return self._autocast is not None
 
     def autocast(self, dtype: str | torch.dtype | None) -> Self:
-        """Let torch compute in half precision where it deems that safe, and keep the weights as they are; returns itself.
+        """Let torch compute in half precision where it deems that safe, and keep the weights as they are; return itself.
 
         Tried out first, and another space, as with :meth:`to`. None ends it.
         """

@@ -85,7 +85,7 @@ def group(text: str, tokens: Sequence[Span | None], features: Features) -> tuple
 
 
 def _joined(spans: Sequence[Span], number: int, others: Collection[int]) -> Span:
-    """A span together with those of ``others`` that follow it, or come before it, without a gap in their numbers."""
+    """Return a span joined with those of ``others`` that follow it, or come before it, without a gap in their numbers."""
     first = last = number
     while first - 1 in others:
         first -= 1
