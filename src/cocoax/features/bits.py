@@ -70,7 +70,7 @@ class BitMasks:
         return self.bits.double()
 
     def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
-        """Return Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, 1, m]``; ``[groups, k, 1, m]`` for each group apart."""
+        """Return Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, 1, m]``; ``[groups, k, 1, m]`` for groups apart."""
         bits, weights = self.bits.double(), weights.double()
         if groups is None:
             return (weights.T @ bits)[:, None]
