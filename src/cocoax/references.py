@@ -148,7 +148,7 @@ class Reference:
         space: str | None = None,
         keep_samples: bool = False,
     ) -> Reference:
-        """A reference from a store of vectors, read batch by batch: ten million of them take the memory of one batch.
+        """Return a reference from a store of vectors, read batch by batch: ten million of them take the memory of one batch.
 
         Args:
             source: an array, memory map or .npy file ``[n, d]``; a Parquet or Arrow file or pyarrow table; a FAISS index; a
@@ -212,7 +212,7 @@ class Reference:
         return self.samples
 
     def merge(self, *others: Reference, name: str | None = None) -> Reference:
-        """The reference of all inputs together; every part weighs as many inputs as it has."""
+        """Return the reference of all inputs together; every part weighs as many inputs as it has."""
         parts = (self, *others)
         check_same_space(parts)
         count = sum(part.count for part in parts)
@@ -232,7 +232,7 @@ class Reference:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write it as safetensors; returns the path."""
+        """Write it as safetensors; return the path."""
         tensors = {"mean": self.mean, "mean_unit": self.mean_unit}
         if self.samples is not None:
             tensors["samples"] = self.samples
@@ -309,7 +309,7 @@ def check_same_space(references: Sequence[Reference], space: str | None = None, 
 
 
 def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:
-    """How many foil samples bring the estimate within ``epsilon`` of its expectation with probability 1 - ``delta``.
+    """Return how many foil samples bring an estimate within ``epsilon`` of its mean with probability 1 - ``delta``.
 
     Hoeffding's bound for the cosine (the paper's sample-size proposition): 2 log(2/δ)/ε², or log(2/δ)/(2ε²) when
     representations are non-negative (after a ReLU, say).
@@ -326,7 +326,7 @@ def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:
 
 
 def cached(key: str) -> Reference | None:
-    """The cached chunk with this key, if there is one that can be read."""
+    """Return the cached chunk with this key, if there is one that can be read."""
     path = cache_folder() / "references" / f"{key}.safetensors"
     if not path.exists():
         return None

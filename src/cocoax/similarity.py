@@ -61,7 +61,7 @@ class Similarity(ABC):
 
     @abstractmethod
     def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
-        """Similarity of every representation ``[n, d]`` to every reference ``[m, d]``: ``[n, m]``."""
+        """Return the similarity of every representation ``[n, d]`` to every reference ``[m, d]``: ``[n, m]``."""
 
     def scores(self, representations: Tensor, sums: Sequence[WeightedSum]) -> Tensor:
         """Return signed sums of mean similarities of every representation ``[n, d]``: ``[n, sums]``, differentiable."""
@@ -89,14 +89,14 @@ class LinearSimilarity(Similarity):
 
     @abstractmethod
     def features(self, representations: Tensor) -> Tensor:
-        """The feature vectors φ(z), ``[n, d] -> [n, d]``."""
+        """Return the feature vectors φ(z), ``[n, d] -> [n, d]``."""
 
     def project(self, representations: Tensor, directions: Tensor) -> Tensor:
-        """φ(z)·v for every representation ``[n, d]`` and every direction, the columns of ``[d, k]``: ``[n, k]``."""
+        """Return φ(z)·v for every representation ``[n, d]`` and every direction, the columns of ``[d, k]``: ``[n, k]``."""
         return self.features(representations) @ directions
 
     def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
-        """φ(z)·φ(r) for every pair, ``[n, m]``."""
+        """Return φ(z)·φ(r) for every pair, ``[n, m]``."""
         return self.project(representations, self.features(references).T)
 
     def scores(self, representations: Tensor, sums: Sequence[WeightedSum]) -> Tensor:
@@ -117,11 +117,11 @@ class Cosine(LinearSimilarity):
     undefined_at_zero = True
 
     def features(self, representations: Tensor) -> Tensor:
-        """Unit vectors; a zero representation has no direction and is an error."""
+        """Return unit vectors; raise if a representation is zero, which has no direction."""
         return representations / self._norms(representations)
 
     def project(self, representations: Tensor, directions: Tensor) -> Tensor:
-        """As the definition, without a copy of all representations as unit vectors."""
+        """Return φ(z)·v without a copy of all representations as unit vectors."""
         return representations @ directions / self._norms(representations)
 
     def _norms(self, representations: Tensor) -> Tensor:
@@ -142,7 +142,7 @@ class Dot(LinearSimilarity):
     summary = "mean"
 
     def features(self, representations: Tensor) -> Tensor:
-        """The representations themselves."""
+        """Return the representations themselves."""
         return representations
 
 
@@ -156,7 +156,7 @@ class Rbf(Similarity):
         _check_gamma(self.gamma)
 
     def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
-        """The kernel matrix ``[n, m]``."""
+        """Return the kernel matrix ``[n, m]``."""
         centre = references.mean(0)
         representations, references = representations - centre, references - centre
         squared = (
@@ -175,7 +175,7 @@ class Laplacian(Similarity):
         _check_gamma(self.gamma)
 
     def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
-        """The kernel matrix ``[n, m]``."""
+        """Return the kernel matrix ``[n, m]``."""
         return torch.exp(-_gamma(self.gamma, references) * torch.cdist(representations, references, p=1))
 
 
@@ -196,7 +196,7 @@ class Polynomial(Similarity):
             )
 
     def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
-        """The kernel matrix ``[n, m]``."""
+        """Return the kernel matrix ``[n, m]``."""
         inner = representations @ references.T
         return (_gamma(self.gamma, references) * inner + self.constant) ** self.degree
 
@@ -207,7 +207,7 @@ SIMILARITIES: dict[str, type[Similarity]] = {
 
 
 def get_similarity(similarity: str | Similarity) -> Similarity:
-    """A similarity from its name, with default parameters; a :class:`Similarity` is returned as it is."""
+    """Return a similarity from its name, with default parameters; a :class:`Similarity` as it is."""
     if isinstance(similarity, Similarity):
         return similarity
     try:
@@ -229,6 +229,6 @@ def _gamma(gamma: float | None, references: Tensor) -> float:
 
 
 def _some(indices: list[int]) -> str:
-    """The first few indices, readable: ``3, 17, 20 and 4 more``."""
+    """Return the first few indices in words: ``3, 17, 20 and 4 more``."""
     shown = ", ".join(map(str, indices[:3]))
     return shown if len(indices) <= 3 else f"{shown} and {len(indices) - 3} more"

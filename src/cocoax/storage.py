@@ -76,7 +76,7 @@ def _finite(value: object) -> object:
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors, contiguous, with a copy of each that shares memory with another."""
+    """Return the tensors, contiguous, with a copy of each that shares memory with another."""
     import torch
 
     seen: set[int] = set()
@@ -89,7 +89,7 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors and JSON header of a file written by :func:`write_safetensors`, with errors that say what is wrong."""
+    """Return tensors and JSON header of a file written by :func:`write_safetensors`; errors say what is wrong with it."""
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
@@ -102,9 +102,9 @@ def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is not a readable safetensors file ({error}); it may be truncated.") from error
-    found = header.pop("kind", None)
-    if found != kind:
-        raise ValueError(f"{path} does not hold a Cocoax {kind}: it holds {found or 'something else'}.")
+    held = header.pop("kind", None)
+    if held != kind:
+        raise ValueError(f"{path} does not hold a Cocoax {kind}: it holds {held or 'something else'}.")
     return tensors, header
 
 
@@ -115,7 +115,7 @@ _LONGEST_HEADER = 100_000_000  # of a safetensors file, as the format has it
 
 
 def cache_folder() -> Path:
-    """Where reference chunks and runs are cached: ``$COCOAX_CACHE``, or ``cocoax`` in the user's cache folder."""
+    """Return where references and runs are cached: ``$COCOAX_CACHE``, or ``cocoax`` in the user's cache folder."""
     if "COCOAX_CACHE" in os.environ:
         return Path(os.environ["COCOAX_CACHE"])
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cocoax"
@@ -215,7 +215,7 @@ def _encoder_of(path: Path) -> str | None:
 
 
 def digest(*parts: object) -> str:
-    """A digest of tensors, arrays, bytes and plain values, of their kind as well as of their content."""
+    """Return a digest of tensors, arrays, bytes and plain values, of their kind as well as of their content."""
     import numpy as np
     import torch
 
@@ -236,6 +236,6 @@ def digest(*parts: object) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """A digest of a file's content."""
+    """Return a digest of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -141,7 +141,7 @@ class Target:
         return f"{sides[0]} rather than {sides[1]}" if sides[1] else sides[0]
 
     def named(self, name: str) -> Target:
-        """The same target under another name."""
+        """Return the same target under another name."""
         return Target(self.weights, self.similarity, name)
 
     def __repr__(self) -> str:
@@ -163,14 +163,14 @@ class Target:
     # --- scoring ------------------------------------------------------------------------------------------------------
 
     def score(self, representations: Tensor, explicand: Tensor | None = None) -> Tensor:
-        """γ of every representation: ``[n, d] -> [n]``, differentiable.
+        """Return γ of every representation: ``[n, d] -> [n]``, differentiable.
 
         ``explicand`` is the explicand's representation ``[d]``, needed by targets that compare with the explicand.
         """
         return score_all([self], representations, explicand)[:, 0]
 
     def direction(self, explicand: Tensor | None = None) -> Tensor:
-        """The contrastive direction ``[d]``: for a linear similarity, γ(z) is φ(z) times this vector."""
+        """Return the contrastive direction ``[d]``: for a linear similarity, γ(z) is φ(z) times this vector."""
         return self.similarity.direction(self.weighted(explicand))
 
     def weighted(self, explicand: Tensor | None = None) -> list[tuple[float, Compared]]:
@@ -327,7 +327,7 @@ class TargetModule(nn.Module):
 
 
 def score_all(targets: Sequence[Target], representations: Tensor, explicand: Tensor | None = None) -> Tensor:
-    """Scores of many targets at once, ``[n, targets]``: one matrix product for all that share a linear similarity."""
+    """Return scores of many targets, ``[n, targets]``: by one matrix product for all that share a linear similarity."""
     if representations.ndim != 2:
         raise ValueError(f"'representations' must have shape [n, d]. Got {list(representations.shape)} instead.")
     if explicand is not None and explicand.numel() != representations.shape[1]:
@@ -348,7 +348,7 @@ def score_all(targets: Sequence[Target], representations: Tensor, explicand: Ten
 
 
 def similarity_to(reference: Reference, similarity: str | Similarity = "cosine") -> Target:
-    """Mean similarity to a reference; the piece that all other targets are made of."""
+    """Return the mean similarity to a reference; the piece that all other targets are made of."""
     if not isinstance(reference, Reference):
         raise TypeError(
             f"A target compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...). "
@@ -358,20 +358,20 @@ def similarity_to(reference: Reference, similarity: str | Similarity = "cosine")
 
 
 def representation_similarity(similarity: str | Similarity = "cosine") -> Target:
-    """Similarity to the explicand's own representation: label-free importance (dot) and RELAX (cosine)."""
+    """Return the similarity to the explicand's own representation: label-free importance (dot) and RELAX (cosine)."""
     return Target({None: 1.0}, similarity)
 
 
 def contrastive_similarity(foil: Reference, similarity: str | Similarity = "cosine") -> Target:
-    """Similarity to the explicand minus mean similarity to the foil: contrastive label-free importance."""
+    """Return the similarity to the explicand minus the mean similarity to the foil: contrastive label-free importance."""
     return representation_similarity(similarity) - similarity_to(foil, similarity)
 
 
 def corpus_similarity(corpus: Reference, similarity: str | Similarity = "cosine") -> Target:
-    """Mean similarity to the corpus."""
+    """Return the mean similarity to the corpus."""
     return similarity_to(corpus, similarity)
 
 
 def contrastive_corpus_similarity(corpus: Reference, foil: Reference, similarity: str | Similarity = "cosine") -> Target:
-    """Mean similarity to the corpus minus mean similarity to the foil: the target of COCOA."""
+    """Return the mean similarity to the corpus minus that to the foil: the target of COCOA."""
     return similarity_to(corpus, similarity) - similarity_to(foil, similarity)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import torch
 from torch import Tensor
 
 import cocoax
-from cocoax.attribution.plain import from_plain, to_plain
+from cocoax.attribution.plain import from_plain, to_plain, type_name
 from tests.conftest import images
 
 
@@ -41,3 +43,33 @@ def test_to_plain__values() -> None:
 def test_from_plain__unknown_type() -> None:
     with pytest.raises(ValueError, match="written with 'Magic', which this version of Cocoax does not know"):
         from_plain({"type": "Magic"}, {}, {"Blur": cocoax.Blur})
+
+
+@dataclass(frozen=True)
+class Rise(cocoax.Method):
+    """A method of a user's own, called as one of ours."""
+
+    baseline: Any = None
+
+    def _explain(self, *_what: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_type_name__ours_by_name_others_by_module_too() -> None:
+    assert type_name(cocoax.Rise) == "Rise"
+    assert type_name(Rise) == "tests.attribution.test_plain.Rise"
+    assert type_name(dict) == "builtins.dict"
+    assert to_plain(Rise(cocoax.Mean())) == {"type": "tests.attribution.test_plain.Rise", "baseline": {"type": "Mean"}}
+    assert Rise().describe()["type"] == "Rise"  # for readers
+
+
+def test_from_plain__users_class_does_not_take_the_place_of_ours() -> None:
+    known = {type_name(kind): kind for kind in (cocoax.Rise, Rise)}
+    ours, own = (from_plain(to_plain(method), {}, known) for method in (cocoax.Rise(samples=12), Rise()))
+    assert type(ours) is cocoax.Rise
+    assert ours.samples == 12
+    assert type(own) is Rise
+
+
+def test_to_plain__other_things_as_told() -> None:
+    assert to_plain([Path("a"), {"b"}], None, lambda value: type(value).__name__) == ["PosixPath", "set"]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.features import REMOVALS, Removal, resolve
-from cocoax.features.registry import KINDS
+from cocoax.features.registry import _KINDS
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows, Sounds, Texts
 from tests.conftest import SmallNet, images
 from tests.kinds import Recordings, recording_encoder, recordings
@@ -45,7 +45,7 @@ every_kind = pytest.mark.parametrize("make", [pictures, rows, texts, sounds, Rec
 
 def test_removals__are_known_by_their_names() -> None:
     assert {name: kind for name, kind in REMOVALS.items() if name != kind.__name__} == {}
-    assert len(REMOVALS) == len(KINDS)
+    assert len(REMOVALS) == len(_KINDS)
 
 
 @every_kind

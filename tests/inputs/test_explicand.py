@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+import cocoax
 from cocoax import Explicand
 from cocoax.inputs import Names, Text
 from tests.conftest import images
@@ -68,9 +69,19 @@ def test_members__of_another_shape_or_no_integers(members: torch.Tensor) -> None
         Explicand(torch.zeros(2, 4), members=members)
 
 
-def test_members__needed_where_there_is_one_dimension() -> None:
-    with pytest.raises(ValueError, match=r"An explicand of shape \[5\] needs 'members'"):
-        Explicand(torch.arange(5))
+@pytest.mark.parametrize("tensor", [torch.arange(5), torch.zeros(3, 2, 4, 4)])  # tokens, a video
+def test_members__needed_where_places_are_no_map_or_list(tensor: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match=r"An explicand of shape \[.*\] needs 'members', the feature of each"):
+        Explicand(tensor)
+
+
+def test_members__of_a_video_are_cells_of_time_and_space() -> None:
+    cells = (torch.arange(2)[:, None, None] * 4 + torch.arange(4)[:, None] // 2 * 2 + torch.arange(4) // 2).expand(2, 4, 4)
+    video = Explicand(torch.ones(3, 2, 4, 4), members=cells)
+    assert video.shape == (8,)
+    assert video.per_feature(torch.ones(3, 2, 4, 4)).tolist() == [12.0] * 8
+    kept = cocoax.Constant(0.0).masked(video, torch.zeros(3, 2, 4, 4), torch.eye(8))
+    assert kept.sum((1, 2, 3, 4)).tolist() == [12.0] * 8
 
 
 def test_to__moves_all_of_it() -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
 
+import cocoax
 from cocoax import TextEncoder
+from cocoax.encoders.identity import describe
+from cocoax.inputs import Text, Texts
+from cocoax.inputs.tokenizer import Tokenizer
 from tests.encoders.words import Words, tokenize
-from tests.tiny import bert_tokenizer
+from tests.tiny import bert_tokenizer, bytes_tokenizer
 
 
 @pytest.fixture
@@ -132,3 +137,94 @@ def test_collate__own_attention_masks(pieces: TextEncoder) -> None:
     batch = pieces.collate([torch.tensor([[2, 7, 3], [1, 0, 1]]), torch.tensor([2, 3])])
     assert batch["input_ids"].tolist() == [[2, 7, 3], [2, 3, 0]]
     assert batch["attention_mask"].tolist() == [[1, 0, 1], [1, 1, 0]]
+
+
+# --- the kind itself ----------------------------------------------------------------------------------------------------
+
+
+def test_is_one__a_string_or_an_explicand(pieces: TextEncoder) -> None:
+    kind = pieces.inputs
+    assert kind.is_one("a cat")
+    assert kind.is_one(pieces.explicand("a cat"))
+    assert not kind.is_one(["a cat"])
+
+
+def test_prepare__tensors_and_explicands_as_they_are(pieces: TextEncoder) -> None:
+    ids = torch.tensor([2, 7, 3])
+    assert pieces.prepare(ids) is ids
+    explicand = pieces.explicand("a cat")
+    assert pieces.prepare(explicand) is explicand.tensor
+    assert torch.equal(pieces.prepare("a cat"), explicand.tensor)
+
+
+def test_prepare__cut_with_and_without_places() -> None:
+    cut = Texts(bert_tokenizer(), 5, too_long="cut")
+    with pytest.warns(UserWarning, match=r"Texts over 5 tokens, the most that 'the encoder' takes, were cut off"):
+        assert cut.prepare("the cat the dog the house").tolist()[-1] == 3  # the special token at the end stays
+    plain = Texts(lambda text: [1] * len(text.split()), 2, too_long="cut")
+    with pytest.warns(UserWarning, match=r"Texts over 2 tokens"):
+        assert plain.prepare("a b c d").tolist() == [1, 1]
+
+
+def test_settings__prompt_and_limit_make_other_representations_in_one_space() -> None:
+    tokenizer = bert_tokenizer()
+    plain, prompted = Texts(Tokenizer(tokenizer), 9), Texts(Tokenizer(tokenizer, "query: "), 9)
+    assert [describe(part) for part in plain.settings] != [describe(part) for part in prompted.settings]
+    assert plain.space_settings == prompted.space_settings
+    assert Texts(tokenizer, 9).settings[1:] == Texts(tokenizer, 5).settings[1:]
+    assert Texts(tokenizer, 9, too_long="cut").settings[1:] != Texts(tokenizer, 5, too_long="cut").settings[1:]
+
+
+def test_default_removal__mask_token_or_deletion() -> None:
+    assert Texts(bert_tokenizer(), 9).default_removal == "MaskToken"
+    assert Texts(bytes_tokenizer(), 9).default_removal == "Deletion"
+    assert Texts(bytes_tokenizer(), 9, mask=7).default_removal == "MaskToken"
+
+
+@pytest.mark.parametrize(
+    ("labels", "count", "expected"),
+    [
+        (["a"], 1, "a"),
+        (["a", "b", "c"], 3, "a / b / c"),
+        (["a", "b", "c", "d"], 9, "a and 8 more"),
+        (["a"], 2, "a and 1 more"),
+    ],
+)
+def test_name_together__few_texts_or_the_first(labels: list[str], count: int, expected: str) -> None:
+    assert Texts(bert_tokenizer(), 9).name_together(labels, count) == expected
+
+
+# --- how it is shown ----------------------------------------------------------------------------------------------------
+
+
+def attribution(values: list[float], errors: list[float] | None = None, **options: Any) -> cocoax.Attribution:
+    error = None if errors is None else torch.tensor(errors)
+    display = Text("A <b> cat.", ((0, 1), (2, 5), (6, 9), (9, 10)))
+    return cocoax.Attribution(torch.tensor(values), 0.5, 0.0, error, display=display, **options)
+
+
+def test_text__pieces_are_the_whole_text_with_strengths() -> None:
+    shown = attribution([0.5, -1.0, 0.75, 0.5], [0.1] * 4, neutral=0.5)
+    pieces = list(shown.display.pieces(shown))
+    assert "".join(piece for piece, _, _ in pieces) == "A <b> cat."
+    assert [piece for piece, _, label in pieces if label] == ["A", "<b>", "cat", "."]
+    assert [strength for _, strength, label in pieces if label] == pytest.approx([0.0, -1.0, 1 / 6, 0.0])
+    assert pieces[2][2] == "-1.500 ± 0.100"
+    assert [strength for _, strength, label in shown.display.pieces(shown, limit=0.5) if label][1] == -1.0
+
+
+def test_text__html_escapes_and_notebooks_show_it() -> None:
+    shown = attribution([0.5, -1.0, 0.75, 0.5])
+    assert "&lt;b&gt;" in shown.html()
+    assert "<b>" not in shown.html()
+    assert shown._repr_html_() == shown.html()
+    assert 'title="-1.000"' in shown.html(limit=2.0)
+
+
+def test_text__names_notes_and_bars() -> None:
+    shown = attribution([0.5, -1.0, 0.75, 0.5])
+    assert shown.names == ("A", "<b>", "cat", ".")
+    assert Text("a", ((0, 1),), 3).notes == {"left_out": 3}
+    assert Text("a", ((0, 1),)).notes == {}
+    assert [label.get_text() for label in shown.plot().get_yticklabels()] == ["A", "<b>", "cat", "."]
+    plt.close("all")

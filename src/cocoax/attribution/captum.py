@@ -77,7 +77,7 @@ class Captum(Method):
         return f"Captum({self.method.__name__!r}{options})"
 
     def describe(self) -> dict[str, Any]:
-        """Its name and options, as plain values."""
+        """Return its name and options, as plain values."""
         plain = {name: to_plain(value) for name, value in self.options.items()}
         return {
             "type": f"Captum {self.method.__name__}",
@@ -140,7 +140,7 @@ class Captum(Method):
         return values
 
     def _expected(self, explicand: Explicand, inputs: Tensor, baseline: Tensor) -> dict[str, Callable[[], Any]]:
-        """What is filled in for parameters that the method has and the user has not given."""
+        """Return what is filled in for parameters that the method has and the user has not given."""
         channels, *sides = explicand.tensor.shape
         grid = (self.grid, self.grid) if isinstance(self.grid, int) else self.grid
         cells = grid if len(explicand.shape) == 2 else sides  # words and columns are cells of their own
@@ -178,15 +178,15 @@ def _removed_together(explicand: Explicand, by_feature: bool) -> Tensor:
 def _find(method: str | type) -> Any:
     import captum.attr
 
-    found = method if inspect.isclass(method) else getattr(captum.attr, str(method), None)
-    if not inspect.isclass(found) or not hasattr(found, "attribute"):
+    kind = method if inspect.isclass(method) else getattr(captum.attr, str(method), None)
+    if not inspect.isclass(kind) or not hasattr(kind, "attribute"):
         names = sorted(name for name in dir(captum.attr) if hasattr(getattr(captum.attr, name), "attribute"))
         raise ValueError(f"Captum has no attribution {method!r}; it has {', '.join(names)}.")
-    return found
+    return kind
 
 
 def _parameters(function: Any) -> set[str]:
-    """Names of a function's parameters, without those that every one has."""
+    """Return the names of a function's parameters, without those that every one has."""
     names = set(inspect.signature(function).parameters)
     return names - {"self", "args", "kwargs", "forward_func", "model", "inputs", "target"}
 

@@ -157,7 +157,7 @@ class _Sums:
         self.count = 0
 
     def add(self, gradients: list[Tensor], factor: Tensor, weights: Tensor) -> None:
-        """Gradients ``[n, C, ...]`` of each part at n points, to be multiplied by ``factor``."""
+        """Add the gradients ``[n, C, ...]`` of each part at n points, times ``factor``."""
         n = len(gradients[0])
         factor = factor.expand(n if factor.ndim == gradients[0].ndim else 1, *gradients[0].shape[1:])
         factor = factor.movedim(1, -1).contiguous()
@@ -174,7 +174,7 @@ class _Sums:
         self.count += n
 
     def _per_feature(self, each: Tensor) -> Tensor:
-        """Values of features from values ``[n, ..., C]`` of all elements."""
+        """Return values of features from values ``[n, ..., C]`` of all elements."""
         if self.explicand.members is not None:
             return self.explicand.per_feature(each.movedim(-1, 1))
         channels = each.shape[-1]  # a product is several times as fast as a mean over so few
@@ -186,7 +186,7 @@ class _Sums:
         return torch.einsum("tp,p...->t...", self.mixture, self.parts).movedim(-1, 1)
 
     def standard_error(self) -> Tensor | None:
-        """Of each feature's value, for equally weighted random points."""
+        """Return that of each feature's value, for equally weighted random points."""
         if self.squares is None:
             return None
         n = self.count
@@ -195,7 +195,7 @@ class _Sums:
 
 
 def shared_parts(targets: list[Target]) -> tuple[list[Target], Tensor]:
-    """Few targets of which all others are mixtures: ``parts`` and ``mixture [targets, parts]``.
+    """Return few targets, ``parts``, of which all others are mixtures, and the ``mixture [targets, parts]``.
 
     They are the targets themselves, or their distinct references if those are fewer.
     """
@@ -212,7 +212,7 @@ def shared_parts(targets: list[Target]) -> tuple[list[Target], Tensor]:
 
 
 def _batches(explicands: int, points: int, size: int) -> Iterator[list[tuple[int, slice]]]:
-    """All points of all explicands in batches of ``size``: lists of (explicand, rows)."""
+    """Return all points of all explicands in batches of ``size``: lists of (explicand, rows)."""
     batch: list[tuple[int, slice]] = []
     room = size
     for index in range(explicands):
@@ -230,7 +230,7 @@ def _batches(explicands: int, points: int, size: int) -> Iterator[list[tuple[int
 
 
 def _gradients(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Target]) -> list[Tensor]:
-    """Gradients of every part at every point, ``[n, C, H, W]`` each; memory running out halves the batch."""
+    """Return gradients of every part at every point, ``[n, C, H, W]`` each; memory running out halves the batch."""
     try:
         return _gradients_at_once(encoder, at, own, parts)
     except (RuntimeError, MemoryError) as error:
@@ -248,7 +248,7 @@ def _gradients(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Targ
 
 
 def _gradients_at_once(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Target]) -> list[Tensor]:
-    """One forward pass, one product per part; ``own`` is, for each point, the representation of its explicand."""
+    """Return the same from one forward pass; ``own`` is, for each point, the representation of its explicand."""
     inputs = encoder.collate(at).detach().requires_grad_()
     with torch.enable_grad(), frozen(encoder.owner):
         representations = encoder(inputs)
@@ -276,7 +276,7 @@ def _gradients_at_once(encoder: Encoder, at: Tensor, own: list[Tensor], parts: l
 
 
 def _runs(own: list[Tensor]) -> Iterator[tuple[slice, Tensor]]:
-    """Stretches of points that belong to the same explicand, with its representation."""
+    """Return stretches of points that belong to the same explicand, with its representation."""
     start = 0
     for stop in range(1, len(own) + 1):
         if stop == len(own) or own[stop] is not own[start]:
@@ -292,5 +292,5 @@ def _no_gradient(encoder: Encoder) -> str:
 
 
 def along(positions: Tensor, explicand: Tensor) -> Tensor:
-    """Positions ``[n]`` on lines to the explicand, to be multiplied by differences of its shape."""
+    """Return positions ``[n]`` on lines to the explicand, to be multiplied by differences of its shape."""
     return positions.to(explicand).view(-1, *[1] * explicand.ndim)

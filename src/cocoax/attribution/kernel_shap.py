@@ -88,7 +88,7 @@ class KernelShap(RemovalMethod):
         return Coalitions(**tensors)
 
     def estimate(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> Estimate:
-        """Weighted least squares, constrained to sum to the difference of the ends."""
+        """Return the solution of weighted least squares, constrained to sum to the difference of the ends."""
         fit = _least_squares(masks, scores, ends)
         drawn = _drawn_pairs(masks, fit)
         error = torch.zeros_like(fit.values) if masks.complete else None if drawn is None else drawn.standard_error
@@ -209,17 +209,17 @@ class Coalitions:
         return len(self) == everything
 
     def full(self, rows: slice) -> Tensor:
-        """Masks ``[n, H, W]``."""
+        """Return masks ``[n, H, W]``."""
         return self.bits[rows].float()[:, self.segments]
 
 
 def _fewest(players: int) -> int:
-    """Coalitions of one segment and of all but one; fewer do not determine the values."""
+    """Return how many coalitions are of one segment or of all but one; fewer do not determine the values."""
     return 2 * players
 
 
 def _masses(players: int) -> list[float]:
-    """The kernel weight of all coalitions of size s and of size m - s together, for s = 1 … m/2; they sum to one."""
+    """Return the kernel weight of all coalitions of sizes s and m - s together, for s = 1 … m/2; they sum to one."""
     masses = [
         (1 if 2 * size == players else 2) * (players - 1) / (size * (players - size)) for size in range(1, players // 2 + 1)
     ]
@@ -227,7 +227,7 @@ def _masses(players: int) -> list[float]:
 
 
 def _enumerated(players: int, budget: int) -> tuple[Tensor, Tensor, float]:
-    """All coalitions of the sizes that the budget covers in full: bits, weights, and the weight that is left."""
+    """Return all coalitions of the sizes that the budget covers in full: bits, weights, and the weight that is left."""
     rows: list[np.ndarray] = []
     weights: list[float] = []
     left = 1.0
@@ -249,7 +249,7 @@ def _enumerated(players: int, budget: int) -> tuple[Tensor, Tensor, float]:
 
 
 def _drawn(players: int, enumerated: int, wanted: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Distinct coalitions of the sizes that were not enumerated, in pairs of complements, and how often each came."""
+    """Return distinct coalitions of the sizes that were not enumerated, in pairs of complements, and how often each came."""
     masses = _masses(players)
     covered = 0
     while enumerated > 0:
@@ -257,22 +257,22 @@ def _drawn(players: int, enumerated: int, wanted: int, seed: int) -> tuple[Tenso
         enumerated -= comb(players, covered) * (1 if 2 * covered == players else 2)
     sizes = np.arange(covered + 1, len(masses) + 1)
     chances = np.array(masses[covered:]) / sum(masses[covered:])
-    found: dict[bytes, list[Any]] = {}  # a pair is known by its first coalition; insertion order is drawing order
+    drawn: dict[bytes, list[Any]] = {}  # a pair is known by its first coalition; insertion order is drawing order
     pairs = -(-wanted // 2)
     block = 0
-    while len(found) < pairs:
+    while len(drawn) < pairs:
         random = stream(seed, block)
         for size, order in zip(random.choice(sizes, _BLOCK, p=chances), random.random((_BLOCK, players)), strict=True):
             row = np.zeros(players, dtype=np.uint8)
             row[np.argsort(order)[:size]] = 1
             key = (row if row[0] else 1 - row).tobytes()
-            if key in found:
-                found[key][1] += 1
+            if key in drawn:
+                drawn[key][1] += 1
             else:
-                found[key] = [row, 1]
-            if len(found) == pairs:
+                drawn[key] = [row, 1]
+            if len(drawn) == pairs:
                 break
         block += 1
-    bits = np.concatenate([np.stack([row, 1 - row]) for row, _ in found.values()])[:wanted]
-    counts = np.repeat([count for _, count in found.values()], 2)[:wanted]
+    bits = np.concatenate([np.stack([row, 1 - row]) for row, _ in drawn.values()])[:wanted]
+    counts = np.repeat([count for _, count in drawn.values()], 2)[:wanted]
     return torch.from_numpy(bits), torch.from_numpy(counts)

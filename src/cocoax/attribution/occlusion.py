@@ -70,7 +70,7 @@ class Occlusion(RemovalMethod):
         return Windows(height, width, tensors["corners"], tensors["size"])
 
     def estimate(self, masks: Windows, scores: Tensor, ends: Tensor) -> Estimate:
-        """The mean drop over the windows that cover a pixel."""
+        """Return the mean drop over the windows that cover each pixel."""
         drops = (ends[0] - scores).double()
         total = torch.zeros(scores.shape[1], masks.height, masks.width, dtype=torch.float64)
         covered = torch.zeros(masks.height, masks.width, dtype=torch.float64)
@@ -101,7 +101,7 @@ class Windows:
         return {"corners": self.corners, "size": self.size}
 
     def full(self, rows: slice) -> Tensor:
-        """Masks that remove one window each, ``[n, H, W]``."""
+        """Return masks that remove one window each, ``[n, H, W]``."""
         low = self.corners[rows]
         high = low + self.size
         row, column = torch.arange(self.height), torch.arange(self.width)

@@ -119,7 +119,7 @@ class Attribution:
         return to_shap(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write it as safetensors with a JSON header; returns the path."""
+        """Write it as safetensors with a JSON header; return the path."""
         tensors = {name: tensor for name in _TENSORS if (tensor := getattr(self, name)) is not None}
         shown, display = save_display(self.display)
         header = {

@@ -194,7 +194,7 @@ class Rise(RemovalMethod):
         return efficient
 
     def more(self, run: Run, targets: Sequence[Target]) -> int:
-        """Enough, by the error so far, to come within the tolerance; the run says why it stopped."""
+        """Return enough, by the error so far, to come within the tolerance; the run says why it stopped."""
         if self.tolerance is None:
             return 0
         answers = run.explain(targets or [representation_similarity()])
@@ -211,7 +211,7 @@ class Rise(RemovalMethod):
         return min(max(int(wanted), len(run) + self.samples // 4 + 1), self.max_samples) - len(run)
 
     def estimate(self, masks: AnyMasks, scores: Tensor, ends: Tensor) -> Estimate:
-        """The map, its standard error, and the mean score, which is the value of a pixel that makes no difference."""
+        """Return the map, its standard error, and the mean score: the value of a pixel that makes no difference."""
         self._check_length(masks)
         y = scores.double()
         if isinstance(masks, BitMasks) and masks.complete:
@@ -226,7 +226,7 @@ class Rise(RemovalMethod):
 
 
 def paper_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
-    """mean(y m) / p for scores ``y [n, k]``."""
+    """Return mean(y m) / p for scores ``y [n, k]``."""
     n, p = len(y), masks.keep
     values = masks.weighted_sum(y) / (n * p)
     squares = masks.weighted_sum_of_squares(y.square()) / p**2
@@ -234,7 +234,7 @@ def paper_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
 
 
 def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
-    """The paper's estimate of what a linear model leaves unexplained, plus the exact map of the model, for ``y [n, k]``."""
+    """Return the paper's estimate of what a linear model of ``y [n, k]`` leaves over, plus the model's exact map."""
     n, p = len(y), masks.keep
     fit = masks.controls.fit(y)
     # Sample i of fold f contributes model_f + s_i m_i, where the model's map is the same for the whole fold.
@@ -319,7 +319,7 @@ def _centred(masks: BitMasks | PooledMasks) -> Tensor:
 
 
 def relative_error(attribution: Attribution) -> float:
-    """Root mean square of the standard errors, as a fraction of that of the map (relative to its neutral value)."""
+    """Return the root mean square of the standard errors, as a fraction of that of the map (relative to neutral)."""
     if attribution.standard_error is None:
         raise ValueError("The attribution has no standard error.")
     error = float(attribution.standard_error.double().square().mean()) ** 0.5

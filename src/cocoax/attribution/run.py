@@ -115,7 +115,7 @@ class Run:
         return f"Run({type(self.method).__name__} on {self.encoder!r}, {len(self)} samples{why})"
 
     def extend(self, encoder: Encoder, samples: int, *, progress: bool | None = None) -> Self:
-        """Encode ``samples`` more perturbations, and only those. Returns itself.
+        """Encode ``samples`` more perturbations, and only those; return itself.
 
         A Rise run is then what a longer one would have been; a KernelShap run keeps enumerating as much as it did.
         """
@@ -192,7 +192,7 @@ class Run:
         return field_of(self, similarity, grid, groups)
 
     def save(self, path: str | Path) -> Path:
-        """Write it as safetensors; returns the path."""
+        """Write it as safetensors; return the path."""
         options: dict[str, Tensor] = {}
         shown, display = save_display(self.explicand.display)
         removal = self.method.baseline

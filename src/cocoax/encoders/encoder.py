@@ -132,7 +132,7 @@ class Encoder:
         return digest(look(self._weights), self.layer, self.pooling, *map(describe, settings), *lower)
 
     def freeze(self) -> Self:
-        """Take the weights as final, so that fingerprints need not look at them again; returns itself.
+        """Take the weights as final, so that fingerprints need not look at them again; return itself.
 
         For programs that ask many small questions: looking takes longer than encoding a few words does. Changing the
         weights afterwards goes unnoticed, so do not.
@@ -181,7 +181,7 @@ class Encoder:
     # --- where it runs ------------------------------------------------------------------------------------------------
 
     def to(self, device: str | torch.device | torch.dtype | None = None, dtype: str | torch.dtype | None = None) -> Self:
-        """Move the module, the head and the text tower to a device or into another precision; returns itself.
+        """Move the module, the head and the text tower to a device or into another precision; return itself.
 
         ``"auto"`` is the GPU if there is one. Another precision makes other representations, so that references have to be
         encoded again; half precision is tried out in a process of its own first.
@@ -209,7 +209,7 @@ class Encoder:
         return self._autocast is not None
 
     def autocast(self, dtype: str | torch.dtype | None) -> Self:
-        """Let torch compute in half precision where it deems that safe, and keep the weights as they are; returns itself.
+        """Let torch compute in half precision where it deems that safe, and keep the weights as they are; return itself.
 
         Tried out first, and another space, as with :meth:`to`. None ends it.
         """

@@ -78,7 +78,7 @@ def fold(module: nn.Module, run: Callable[[nn.Module], object]) -> nn.Module | N
 
 
 def shallow_copy(module: nn.Module) -> nn.Module:
-    """The same network of modules around the same weights, in eval mode."""
+    """Return the same network of modules around the same weights, in eval mode."""
     weights = {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
     copied: nn.Module = copy.deepcopy(module, weights)
     for part in copied.modules():  # not .eval(), which some modules take as the moment to change their weights
@@ -94,7 +94,7 @@ def fold_norms(module: nn.Module, forward: Callable[[], object]) -> bool:
     """
     made: dict[int, tuple[nn.Module, Tensor, Tensor]] = {}
     calls: Counter[nn.Module] = Counter()
-    found: dict[nn.Module, tuple[nn.Module, nn.Module]] = {}
+    pairs: dict[nn.Module, tuple[nn.Module, nn.Module]] = {}
 
     def after_convolution(convolution: nn.Module, inputs: Any, output: Tensor) -> None:
         calls[convolution] += 1
@@ -108,7 +108,7 @@ def fold_norms(module: nn.Module, forward: Callable[[], object]) -> bool:
             noise = torch.randn(given[:1].shape, generator=torch.Generator().manual_seed(0)).to(given)
             # Not calls, which hooks would notice.
             if _close(folded.forward(noise), norm.forward(convolution.forward(noise))):
-                found[norm] = convolution, folded
+                pairs[norm] = convolution, folded
 
     hooks = []
     for part in module.modules():
@@ -119,7 +119,7 @@ def fold_norms(module: nn.Module, forward: Callable[[], object]) -> bool:
     forward()
     for hook in hooks:
         hook.remove()
-    once = {norm: pair for norm, pair in found.items() if calls[norm] == calls[pair[0]] == 1}
+    once = {norm: pair for norm, pair in pairs.items() if calls[norm] == calls[pair[0]] == 1}
     for convolution, folded in once.values():
         # Weights in the memory layout of the inputs need not be turned around in every pass.
         if isinstance(folded, nn.Conv2d):
@@ -133,5 +133,5 @@ def fold_norms(module: nn.Module, forward: Callable[[], object]) -> bool:
     return bool(once)
 
 
-def _close(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and float((one - other).norm()) <= 1e-5 * float(other.norm())
+def _close(output: Tensor, expected: Tensor) -> bool:
+    return output.shape == expected.shape and float((output - expected).norm()) <= 1e-5 * float(expected.norm())

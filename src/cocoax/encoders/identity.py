@@ -67,7 +67,7 @@ class WeightsDigest:
 
 
 def _structure(name: str, module: nn.Module) -> str:
-    """What a module does apart from its weights and parts: its kind, its own forward code, its constants and settings."""
+    """Return what a module does apart from its weights and parts: its kind, its own forward code, its settings."""
     kind = type(module)
     text = f"{name} {kind.__module__}.{kind.__qualname__} {module.extra_repr()}"
     if kind.__module__.startswith("torch.nn.") or not isinstance(kind.forward, FunctionType):
@@ -80,14 +80,14 @@ def _structure(name: str, module: nn.Module) -> str:
 
 @lru_cache(maxsize=4096)  # code never changes, and one network has many modules of a kind
 def _only_read(code: CodeType) -> frozenset[Any]:
-    """Names that code reads but never writes. Attributes of them are settings; those it writes count or record things."""
+    """Return names that code reads but never writes. Such attributes are settings; others count or record things."""
     steps = list(dis.get_instructions(code))
     written = {step.argval for step in steps if step.opname == "STORE_ATTR"}
     return frozenset(step.argval for step in steps if step.opname.startswith("LOAD_")) - written
 
 
 def _probe(tensor: Tensor) -> tuple[object, int]:
-    """Cheap evidence of a change: the version counter, and a sum of all bits for writes that bypass it (``p.data``)."""
+    """Return cheap evidence of a change: the version counter, and a sum of all bits for writes that bypass it."""
     flat = tensor.detach().reshape(-1)
     raw = flat.cpu().view(torch.uint8).numpy()
     whole = len(raw) // 8 * 8
@@ -100,8 +100,10 @@ def _without_addresses(text: str) -> str:
 
 
 def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
-    """What a value is, as text that is the same in every process: the code of a function and all it holds, the content of
-    a tensor, ``repr`` of an object that has one of its own and else what it holds.
+    """Return what a value is, as text that is the same in every process.
+
+    That is the code of a function and all it holds, the content of a tensor, ``repr`` of an object that has one of its own
+    and else what it holds.
     """
     if id(value) in inside:
         return "again"
@@ -140,7 +142,7 @@ def _code(code: CodeType) -> str:
 
 @lru_cache(maxsize=4096)
 def _names(code: CodeType) -> list[str]:
-    """Global names that code uses, nested functions included."""
+    """Return the global names that code uses, nested functions included."""
     nested = [name for part in code.co_consts if isinstance(part, CodeType) for name in _names(part)]
     return sorted({*code.co_names, *nested})
 
@@ -158,7 +160,7 @@ def _counts(value: Any) -> bool:
 
 
 def weights_digest_of(module: Callable[..., Any], name: str | None) -> Callable[[], str]:
-    """How to get the digest of what computes the representations.
+    """Return what gives the digest of what computes the representations.
 
     A module, or a method of one, is known by its weights. Any other callable is known by the name its user gave it, or
     else by nothing that outlives this process.

@@ -277,7 +277,7 @@ class _RankMasks:
 
 
 def _ranks(attribution: Attribution | Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The place of each pixel, word or column in the order of descending attribution; equal ones keep their order."""
+    """Return the place of each feature in the order of descending attribution; equal ones keep their order."""
     values = torch.as_tensor(attribution.values if isinstance(attribution, Attribution) else attribution)
     if tuple(values.shape) != shape:
         features = f"{shape[0]} x {shape[1]} pixels" if len(shape) == 2 else f"{shape[0]} words or columns"

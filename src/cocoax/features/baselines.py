@@ -90,12 +90,12 @@ class Blur(Baseline):
             raise ValueError(f"The 'sigma' parameter must be above 0. Got {self.sigma} instead.")
 
     def __call__(self, explicand: Tensor) -> Tensor:
-        """The blurred explicand."""
+        """Return the blurred explicand."""
         rows, columns = (self._matrix(side).to(explicand) for side in explicand.shape[-2:])
         return rows @ explicand @ columns.T
 
     def _matrix(self, side: int) -> Tensor:
-        """The blur along one side as a matrix ``[side, side]``, so that images smaller than the kernel work too."""
+        """Return the blur along one side as a matrix ``[side, side]``; images smaller than the kernel work too."""
         radius = self.kernel_size // 2
         offsets = torch.arange(-radius, radius + 1)
         weights = torch.exp(-0.5 * (offsets.double() / self.sigma) ** 2)
@@ -113,7 +113,7 @@ class Constant(Baseline):
     value: float | tuple[float, ...] = 0.0
 
     def __call__(self, explicand: Tensor) -> Tensor:
-        """The constant image."""
+        """Return the constant image."""
         values = torch.as_tensor(self.value).reshape(-1, *[1] * (explicand.ndim - 1))
         if len(values) not in (1, len(explicand)):
             raise ValueError(
@@ -129,7 +129,7 @@ class Mean(Baseline):
     made_for = "images"
 
     def __call__(self, explicand: Tensor) -> Tensor:
-        """The image of that colour."""
+        """Return the image of that colour."""
         return explicand.mean(_places(explicand), keepdim=True).expand_as(explicand).clone()
 
 
@@ -142,7 +142,7 @@ class Noise(Baseline):
     seed: int = 0
 
     def __call__(self, explicand: Tensor) -> Tensor:
-        """The noise image; the same for the same seed."""
+        """Return the noise image; the same for the same seed."""
         noise = stream(self.seed).standard_normal(tuple(explicand.shape), dtype=np.float32)
         std = explicand.std(_places(explicand), keepdim=True) if self.std is None else self.std
         return explicand.mean(_places(explicand), keepdim=True) + torch.from_numpy(noise).to(explicand) * std
@@ -156,7 +156,7 @@ class Fixed(Baseline):
     image: Tensor
 
     def __call__(self, explicand: Tensor) -> Tensor:
-        """The image, if it has the explicand's shape."""
+        """Return the image; raise if it does not have the explicand's shape."""
         if self.image.shape != explicand.shape:
             raise ValueError(
                 f"{self.subject} shape {list(self.image.shape)} but the explicand has {list(explicand.shape)}; "
@@ -222,7 +222,7 @@ class Background(Baseline):
         return cls(rows)
 
     def __call__(self, explicand: Tensor) -> Tensor:
-        """The mean row ``[1, m]``, or the drawn ones ``[draws, 1, m]``."""
+        """Return the mean row ``[1, m]``, or the drawn ones ``[draws, 1, m]``."""
         if explicand.ndim != 2 or self.rows.shape[1] != explicand.shape[-1]:
             raise ValueError(
                 f"The background has {self.rows.shape[1]} columns but the explicand has shape {list(explicand.shape)}; they "

@@ -27,14 +27,14 @@ class BitMasks:
 
     @classmethod
     def draw(cls, features: int, keep: float, count: int, seed: int) -> BitMasks:
-        """``count`` random masks; a larger count begins with the same ones."""
+        """Return ``count`` random masks; a larger count begins with the same ones."""
         blocks = [stream(seed, block).random((_BLOCK, features)) < keep for block in range(-(-count // _BLOCK))]
         bits = np.concatenate([np.zeros((0, features), bool), *blocks])[:count]
         return cls(torch.from_numpy(bits.astype(np.uint8)), keep)
 
     @classmethod
     def enumerate(cls, features: int, count: int | None, seed: int) -> BitMasks:
-        """All subsets, each once, in a random order, so that the first ``count`` of them are a fair sample."""
+        """Return all subsets, each once, in a random order, so that the first ``count`` of them are a fair sample."""
         order = stream(seed, 0).permutation(2**features)[:count]
         bits = (order[:, None] >> np.arange(features)) & 1
         return cls(torch.from_numpy(bits.astype(np.uint8)), 0.5)
@@ -48,7 +48,7 @@ class BitMasks:
         return {"bits": self.bits}
 
     def full(self, rows: slice) -> Tensor:
-        """Some masks, ``[n, m]``."""
+        """Return some masks, ``[n, m]``."""
         return self.bits[rows].float()
 
     @cached_property
@@ -58,7 +58,7 @@ class BitMasks:
         return self.keep == 0.5 and len(self) == 2**features and len(torch.unique(self.bits, dim=0)) == len(self)
 
     def places(self, masks: BitMasks) -> Tensor:
-        """Where each of other masks stands among these, which are all subsets: ``[n]``."""
+        """Return where each of other masks stands among these, which are all subsets: ``[n]``."""
         powers = 2 ** torch.arange(self.bits.shape[1])
         place = torch.empty(len(self), dtype=torch.int64)
         place[self.bits.long() @ powers] = torch.arange(len(self))
@@ -70,7 +70,7 @@ class BitMasks:
         return self.bits.double()
 
     def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
-        """Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, 1, m]``, or ``[groups, k, 1, m]`` for each group apart."""
+        """Return Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, 1, m]``; ``[groups, k, 1, m]`` for groups apart."""
         bits, weights = self.bits.double(), weights.double()
         if groups is None:
             return (weights.T @ bits)[:, None]
@@ -78,7 +78,7 @@ class BitMasks:
         return torch.stack([(weights[mine].T @ bits[mine])[:, None] for mine in members])
 
     def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
-        """Σᵢ wᵢ mᵢ², the same as Σᵢ wᵢ mᵢ."""
+        """Return Σᵢ wᵢ mᵢ², the same as Σᵢ wᵢ mᵢ."""
         return self.weighted_sum(weights)
 
     @cached_property
@@ -87,5 +87,5 @@ class BitMasks:
         return Controls(self.bits.double() - self.keep, self.keep * (1 - self.keep))
 
     def coarse_covariance(self, coefficients: Tensor) -> Tensor:
-        """Cov(u·b, m), exactly, for every column of ``coefficients [m, k]``: ``[k, 1, m]``."""
+        """Return Cov(u·b, m), exactly, for every column of ``coefficients [m, k]``: ``[k, 1, m]``."""
         return self.keep * (1 - self.keep) * coefficients.T[:, None, :]

@@ -47,11 +47,11 @@ class Controls:
 
     @staticmethod
     def _folds(rows: Tensor) -> list[Tensor]:
-        """Sample i belongs to fold i mod FOLDS, so a longer run keeps the folds of a shorter one."""
+        """Return the rows of each fold: sample i is in fold i mod FOLDS, so a longer run keeps those of a shorter one."""
         return [rows[fold::FOLDS] for fold in range(FOLDS)]
 
     def fit(self, y: Tensor) -> Fit:
-        """The models of scores ``y [n, k]``."""
+        """Return the models of scores ``y [n, k]``."""
         moments = torch.stack([part.T @ mine for part, mine in zip(self._folds(self._design), self._folds(y), strict=True)])
         solutions = self._inverses @ (moments.sum(0) - moments)
         residuals = torch.empty_like(y)

@@ -33,7 +33,7 @@ class Masks(Protocol):
         """The compact form, as saved."""
 
     def full(self, rows: slice) -> Tensor:
-        """Some masks at full size, ``[n, H, W]`` or ``[n, m]``: 1 keeps a feature, 0 removes it."""
+        """Return some masks at full size, ``[n, H, W]`` or ``[n, m]``: 1 keeps a feature, 0 removes it."""
 
 
 class Game:

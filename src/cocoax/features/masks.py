@@ -86,7 +86,7 @@ class GridMasks:
 
     @classmethod
     def draw(cls, height: int, width: int, grid: int | tuple[int, int], keep: float, count: int, seed: int) -> GridMasks:
-        """``count`` random masks; a larger count begins with the same ones."""
+        """Return ``count`` random masks; a larger count begins with the same ones."""
         rows, columns = check_grid(height, width, grid)
         geometry = MaskGeometry(height, width, rows, columns)
         bits, shifts = [np.zeros((0, rows, columns), bool)], [np.zeros((0, 2), int)]
@@ -110,13 +110,13 @@ class GridMasks:
         return {"bits": self.bits, "shifts": self.shifts}
 
     def full(self, rows: slice) -> Tensor:
-        """Some masks at full size, ``[n, H, W]`` in [0, 1]."""
+        """Return some masks at full size, ``[n, H, W]`` in [0, 1]."""
         shifts = self.shifts[rows].long()
         down, right = (k[shifts[:, axis]] for axis, k in enumerate(self.geometry.up_single))
         return down @ self.bits[rows].float() @ right.mT
 
     def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
-        """Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, H, W]``.
+        """Return Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, H, W]``.
 
         With ``groups [n]`` (numbered from 0) the masks of each group are summed apart: ``[groups, k, H, W]``, in single
         precision, which is enough for residuals.
@@ -125,7 +125,7 @@ class GridMasks:
         return self._contract(weights, self.bits, matrices, groups)
 
     def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
-        """Σᵢ wᵢ mᵢ² for every column of ``weights [n, k]``: ``[k, H, W]``, in single precision."""
+        """Return Σᵢ wᵢ mᵢ² for every column of ``weights [n, k]``: ``[k, H, W]``, in single precision."""
         return self._contract(weights, self._squared_bits, self.geometry.up_squared)
 
     @cached_property
@@ -181,21 +181,21 @@ class GridMasks:
         return Controls(self.coarse, self.keep * (1 - self.keep) * down * right)
 
     def coarse_covariance(self, coefficients: Tensor) -> Tensor:
-        """Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, H, W]``."""
+        """Return Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, H, W]``."""
         down, right = self.geometry.pooled_moment
         b = coefficients.T.reshape(-1, len(down), len(right))
         return self.keep * (1 - self.keep) * (down.T @ b @ right)
 
 
 def _upsampling(side: int, cells: int, cell: int) -> Tensor:
-    """Bilinear upsampling of ``cells`` to (cells + 1)·cell pixels, cropped to ``side`` at every shift."""
+    """Return bilinear upsampling of ``cells`` to (cells + 1)·cell pixels, cropped to ``side`` at every shift."""
     eye = torch.eye(cells, dtype=torch.float64)[None]
     whole = F.interpolate(eye, size=(cells + 1) * cell, mode="linear", align_corners=False)[0].T
     return torch.stack([whole[shift : shift + side] for shift in range(cell)])
 
 
 def averaging(side: int, cells: int) -> Tensor:
-    """Averages over ``cells`` stretches of equal length (or ``side`` of them, if that is fewer), ``[cells, side]``."""
+    """Return averages over ``cells`` stretches of equal length (or ``side`` of them, if that is fewer), ``[cells, side]``."""
     cells = min(cells, side)
     member = (torch.arange(side) * cells // side)[None] == torch.arange(cells)[:, None]
     return member.double() / member.sum(1, keepdim=True)

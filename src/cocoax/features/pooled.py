@@ -45,18 +45,18 @@ class PooledMasks:
         return self.cells.flatten(1)
 
     def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
-        """Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, rows, columns]``, or for each group apart."""
+        """Return Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, rows, columns]``, or for each group apart."""
         if groups is None:
             return (weights.double().T @ self._flat).view(-1, *self.shape)
         members = [groups == group for group in range(int(groups.max()) + 1)]
         return torch.stack([(weights[own].double().T @ self._flat[own]).view(-1, *self.shape) for own in members])
 
     def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
-        """Σᵢ wᵢ mᵢ² for every column of ``weights [n, k]``: ``[k, rows, columns]``."""
+        """Return Σᵢ wᵢ mᵢ² for every column of ``weights [n, k]``: ``[k, rows, columns]``."""
         return (weights.double().T @ self._flat.square()).view(-1, *self.shape)
 
     def coarse_covariance(self, coefficients: Tensor) -> Tensor:
-        """Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, rows, columns]``."""
+        """Return Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, rows, columns]``."""
         down, right = self._moment
         b = coefficients.T.reshape(-1, len(down), len(right))
         return self.keep * (1 - self.keep) * (down.T @ b @ right)

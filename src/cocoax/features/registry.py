@@ -15,7 +15,7 @@ from cocoax.features.spectra import Silence, SpectralNoise
 from cocoax.features.tokens import AttentionMask, Deletion, MaskToken
 from cocoax.inputs import Inputs
 
-KINDS: tuple[type[Removal], ...] = (
+_KINDS: tuple[type[Removal], ...] = (
     Blur,
     Constant,
     Mean,
@@ -28,7 +28,7 @@ KINDS: tuple[type[Removal], ...] = (
     Silence,
     SpectralNoise,
 )
-REMOVALS = {kind.__name__: kind for kind in KINDS}
+REMOVALS = {kind.__name__: kind for kind in _KINDS}
 
 
 def resolve(removal: Any, inputs: Inputs) -> Removal:

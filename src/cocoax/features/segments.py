@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def grid_segments(height: int, width: int, grid: int | tuple[int, int]) -> Tensor:
-    """A ``grid`` of rectangles, as equal as the size allows: ``[height, width]``, numbered row by row."""
+    """Return a ``grid`` of rectangles, as equal as the size allows: ``[height, width]``, numbered row by row."""
     rows, columns = check_grid(height, width, grid)
     row = torch.arange(height) * rows // height
     column = torch.arange(width) * columns // width
@@ -18,7 +18,7 @@ def grid_segments(height: int, width: int, grid: int | tuple[int, int]) -> Tenso
 
 
 def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[int, int]:
-    """The grid as (rows, columns); an error if it is finer than the image."""
+    """Return the grid as (rows, columns); raise if it is finer than the image."""
     sides = (grid, grid) if isinstance(grid, Integral) else grid
     if not (isinstance(sides, tuple | list) and len(sides) == 2 and all(isinstance(side, Integral) for side in sides)):
         raise ValueError(f"The 'grid' parameter must be an integer, or two: (rows, columns). Got {grid!r} instead.")
@@ -33,7 +33,7 @@ def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[in
 
 
 def check_segments(segments: Tensor | np.ndarray, *shape: int) -> Tensor:
-    """A user's label map (or list of labels), checked and renumbered 0 to n-1."""
+    """Return a user's label map (or list of labels), checked and renumbered 0 to n-1."""
     segments = torch.as_tensor(segments)
     if tuple(segments.shape) != shape or segments.is_floating_point():
         raise ValueError(

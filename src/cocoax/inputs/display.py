@@ -47,7 +47,7 @@ class Display(ABC):
 
     @abstractmethod
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw values on the input; returns the axes."""
+        """Draw values on the input; return the axes."""
 
     def draw_input(self, ax: Axes) -> None:
         """Draw the input alone, if there is anything to see."""

@@ -35,10 +35,13 @@ class Explicand:
 
     def __post_init__(self) -> None:
         members, whole = self.members, self.tensor.shape
-        if members is None and self.tensor.ndim > 1:
+        if members is None and len(whole) in (2, 3):
             return
         if members is None:
-            raise ValueError(f"An explicand of shape {list(whole)} needs 'members', the feature of each of its elements.")
+            raise ValueError(
+                f"An explicand of shape {list(whole)} needs 'members', the feature of each of its elements; only images "
+                "[C, H, W] and lists [C, m] have a feature at every place."
+            )
         if members.is_floating_point() or members.ndim > len(whole) or members.shape != whole[len(whole) - members.ndim :]:
             raise ValueError(
                 f"'members' must be integers in the shape {list(whole)} of the tensor, or in that of its last dimensions. "

@@ -25,7 +25,7 @@ Read = TypeVar("Read")
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Every picture below a folder, in sorted order; hidden files and folders are left out."""
+    """Return every picture below a folder, in sorted order; hidden files and folders are left out."""
     files = sorted(
         path
         for path in folder.rglob("*")
@@ -39,7 +39,7 @@ def image_files(folder: Path) -> list[Path]:
 
 
 def open_image(source: str | Path | Image.Image | np.ndarray) -> Image.Image:
-    """A picture as upright 8-bit RGB (or L, for grey ones), from a file, a PIL image or an array.
+    """Return a picture as upright 8-bit RGB (or L, for grey ones), from a file, a PIL image or an array.
 
     Turned as its EXIF data says, transparency laid on white, 16-bit grey scaled down to 8 bits. An array is uint8
     ``[H, W]`` or ``[H, W, 1, 3 or 4]``.
@@ -58,7 +58,7 @@ def open_image(source: str | Path | Image.Image | np.ndarray) -> Image.Image:
 
 
 def read_file(path: Path, convert: Callable[[Image.Image], Read]) -> Read:
-    """What ``convert`` makes of a picture as the file has it, neither turned nor converted; errors name the file."""
+    """Return what ``convert`` makes of a picture as the file has it, neither turned nor converted; errors name it."""
     if not path.is_file():
         raise FileNotFoundError(f"No file at {path}; check the path.")
     try:
@@ -83,7 +83,7 @@ def read_file(path: Path, convert: Callable[[Image.Image], Read]) -> Read:
 
 
 def _size_error(size: tuple[int, int]) -> str | None:
-    """What is wrong with the size of a picture, if anything."""
+    """Return what is wrong with the size of a picture, if anything."""
     width, height = size
     if width * height > MAX_PIXELS:
         return f"has {width} x {height} pixels, more than the {MAX_PIXELS:,} that are allowed; make it smaller first."
@@ -119,7 +119,7 @@ def _from_array(array: np.ndarray) -> Image.Image:
 
 
 def resize_of(side: int) -> int:
-    """The shorter side that pictures get before the square of ``side`` is cut out: ImageNet's 256 to 224, all of small ones.
+    """Return the shorter side of pictures before the square of ``side`` is cut out: as ImageNet's 256 for 224.
 
     What is trained here is trained and loaded with it.
     """
@@ -127,7 +127,7 @@ def resize_of(side: int) -> int:
 
 
 def to_tensor(image: Image.Image) -> Tensor:
-    """A picture as a float tensor ``[C, H, W]`` in [0, 1]."""
+    """Return a picture as a float tensor ``[C, H, W]`` in [0, 1]."""
     array = np.asarray(image, dtype=np.float32)
     return torch.from_numpy(array.reshape(image.height, image.width, -1).transpose(2, 0, 1).copy() / 255)
 
@@ -170,7 +170,7 @@ class ImagePreprocess:
             )
 
     def __call__(self, image: Image.Image) -> Tensor:
-        """The tensor ``[C, H, W]`` of a picture."""
+        """Return the tensor ``[C, H, W]`` of a picture."""
         image = image.convert("RGB" if len(self.mean) == 3 else "L")
         width, height = self._resized(image.size)
         if width * height > MAX_PIXELS:  # a narrow picture of a few bytes would take gigabytes
@@ -185,7 +185,7 @@ class ImagePreprocess:
         return (pixels - mean) / std
 
     def box(self, size: tuple[int, int]) -> Box:
-        """What the tensor shows of a picture of ``size`` (width, height): left, top, right, bottom in [0, 1]."""
+        """Return what the tensor shows of a picture of ``size`` (width, height): left, top, right, bottom in [0, 1]."""
         width, height = self._resized(size)
         left, top, right, bottom = self._cropped((width, height))
         return left / width, top / height, right / width, bottom / height
@@ -209,19 +209,19 @@ class ImagePreprocess:
 
     @staticmethod
     def _margin(left_over: int) -> int:
-        """Pixels cut off before the crop, of so many that are cut off on both sides: as torchvision does."""
+        """Return how many pixels are cut off before the crop, of so many on both sides: as torchvision does."""
         return round(left_over / 2)
 
 
 def picture_of(image: Image.Image, longest: int = 1024) -> Tensor:
-    """A picture for display: uint8 ``[h, w, 3]``, no side longer than ``longest``."""
+    """Return a picture for display: uint8 ``[h, w, 3]``, no side longer than ``longest``."""
     image = image.convert("RGB")
     image.thumbnail((longest, longest), Image.Resampling.BICUBIC)
     return torch.from_numpy(np.array(image))
 
 
 def picture_of_tensor(tensor: Tensor) -> Tensor:
-    """A preprocessed input for display: stretched to its own range, since its normalisation is not known here."""
+    """Return a preprocessed input for display, stretched to its own range: its normalisation is not known here."""
     pixels = tensor.detach().to("cpu", torch.float32)
     pixels = pixels[:3] if len(pixels) >= 3 else pixels.mean(0, keepdim=True).expand(3, -1, -1)
     low, high = pixels.min(), pixels.max()

@@ -25,7 +25,7 @@ class Fitting(Protocol[Fitted]):
         """Fill in what only the kind of input knows."""
 
     def embedded(self, inputs: Any) -> Fitted:
-        """The same for the embeddings that stand for an input."""
+        """Fill in the same for the embeddings that stand for an input."""
 
 
 class Inputs(ABC):

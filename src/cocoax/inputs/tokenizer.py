@@ -25,12 +25,12 @@ class Tokenizer:
         self.content = _content(tokenizer)  # identifies vocabulary and rules
 
     def __call__(self, text: str) -> list[int]:
-        """Token ids, special tokens included."""
+        """Return token ids, special tokens included."""
         ids: list[int] = self.tokenizer(self.prompt + text, truncation=False, verbose=False)["input_ids"]
         return ids
 
     def places(self, text: str) -> tuple[list[int], list[Span | None]]:
-        """Token ids, and where each begins and ends in the text; None for special tokens and those of the prompt."""
+        """Return token ids, and where each begins and ends in the text; None for special tokens and those of the prompt."""
         if not getattr(self.tokenizer, "is_fast", False):
             raise TypeError(
                 f"{type(self.tokenizer).__name__} does not say where its tokens stand in a text, so texts can be references "
@@ -69,7 +69,7 @@ class Tokenizer:
 
 
 def _content(tokenizer: Any) -> str:
-    """A digest of vocabulary and rules."""
+    """Return a digest of vocabulary and rules."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return digest(sorted(tokenizer.get_vocab().items()))

@@ -32,28 +32,28 @@ def check_features(features: str) -> Features:
 
 
 def words(text: str) -> list[Span]:
-    """Begin and end of every word and punctuation mark."""
+    """Return begin and end of every word and punctuation mark."""
     return _pieces(text, [match.start() for match in _WORD_BOUNDARY.finditer(text)])
 
 
 def sentences(text: str) -> list[Span]:
-    """Begin and end of every sentence, by its punctuation; abbreviations before a capital letter count as ends too."""
+    """Return begin and end of every sentence, by its punctuation; an abbreviation before a capital letter ends one too."""
     return _pieces(text, [match.end() for match in _SENTENCE_END.finditer(text)])
 
 
 def _pieces(text: str, cuts: Sequence[int]) -> list[Span]:
-    """What lies between the cuts, without the space around it."""
+    """Return begin and end of what lies between the cuts, without the space around it."""
     bounds = [0, *cuts, len(text)]
-    found = []
+    spans = []
     for begin, end in pairwise(bounds):
         piece = text[begin:end]
         if piece.strip():
-            found.append((begin + len(piece) - len(piece.lstrip()), begin + len(piece.rstrip())))
-    return found
+            spans.append((begin + len(piece) - len(piece.lstrip()), begin + len(piece.rstrip())))
+    return spans
 
 
 def group(text: str, tokens: Sequence[Span | None], features: Features) -> tuple[list[Span], list[int]]:
-    """The features of a text, and for each token the one that it belongs to; None and -1 are special tokens.
+    """Return the features of a text, and for each token the one that it belongs to; special tokens are None and -1.
 
     A token belongs to the feature it shares most characters with; a token of nothing but space to the one before. Words that
     have no token but such a one (an unknown word of Thai is one token, and each of its characters a word) join that feature.
@@ -85,7 +85,7 @@ def group(text: str, tokens: Sequence[Span | None], features: Features) -> tuple
 
 
 def _joined(spans: Sequence[Span], number: int, others: Collection[int]) -> Span:
-    """A span together with those of ``others`` that follow it, or come before it, without a gap in their numbers."""
+    """Return a span joined with those of ``others`` that follow it, or come before it, without a gap in their numbers."""
     first = last = number
     while first - 1 in others:
         first -= 1
@@ -95,6 +95,6 @@ def _joined(spans: Sequence[Span], number: int, others: Collection[int]) -> Span
 
 
 def _trimmed(text: str, span: Span) -> Span:
-    """Without space at its ends, which some tokenizers count to a token, unless it is nothing else."""
-    found = _pieces(text[slice(*span)], [])
-    return (span[0] + found[0][0], span[0] + found[0][1]) if found else span
+    """Return a span without space at its ends, which some tokenizers count to a token, unless it is nothing else."""
+    inner = _pieces(text[slice(*span)], [])
+    return (span[0] + inner[0][0], span[0] + inner[0][1]) if inner else span
