@@ -100,7 +100,7 @@ def test_html__parts_have_colours_times_and_values() -> None:
 
 def test_report__holds_the_player_and_loads_nothing(tmp_path: Path) -> None:
     result = shown(target=EVIL)
-    assert result._repr_html_() == result.html()
+    assert result.html() in result._repr_html_()
     section = Section(result.name, html=result.html(), figure=result.plot().get_figure())  # type: ignore[arg-type]
     path = write_report(tmp_path / "report.html", EVIL, [section])
     page = Page(path)
