@@ -84,11 +84,11 @@ def test_draw_bars__most_and_limit() -> None:
 def test_draw_over__covers_the_box_and_fades_the_rest() -> None:
     picture = torch.full((10, 20, 3), 128, dtype=torch.uint8)
     values = torch.tensor([[1.0, -1.0]])
-    ax = draw_over(shown(values), picture, (0.25, 0.0, 0.75, 1.0), colour_bar=False)
+    ax = draw_over(shown(values), (picture, (0.25, 0.0, 0.75, 1.0)), colour_bar=False)
     grey, veil, drawn = ax.images
     assert grey.get_array().shape == (10, 20, 3)
     assert (veil.get_array()[:, 5:15, 3] == 0).all()
     assert (veil.get_array()[:, :5, 3] == 0.75).all()
     assert tuple(drawn.get_extent()) == (4.5, 14.5, 9.5, -0.5)
-    assert len(draw_over(shown(values), picture, WHOLE, colour_bar=False).images) == 2
-    assert len(draw_over(shown(values), None, WHOLE, colour_bar=False).images) == 1
+    assert len(draw_over(shown(values), (picture, WHOLE), colour_bar=False).images) == 2
+    assert len(draw_over(shown(values), (None, WHOLE), colour_bar=False).images) == 1
