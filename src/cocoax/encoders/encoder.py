@@ -280,7 +280,7 @@ class Encoder:
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
             if isinstance(error, ForwardError) or is_out_of_memory(error):
                 raise
-            shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} inputs"
+            shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} input{'s' * (size != 1)}"
             raise ForwardError(f"The encoder {self.name!r} failed on a batch {shape}: {error}. {self.inputs.hint}") from error
         if self._submodule is not None and output is None:
             raise ForwardError(f"The layer {self.layer!r} did not run in the forward pass of {self.name!r}.")
