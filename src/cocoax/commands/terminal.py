@@ -32,6 +32,7 @@ errors = Console(stderr=True, emoji=False)
 
 
 Cell = str | Text
+_SHORT = 20
 
 
 class Kept(KeyboardInterrupt):
@@ -64,7 +65,9 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], title: st
     """Print a table; where the output is no terminal, as aligned columns without frames, one line for each row."""
     to = console if to is None else to
     if to.is_terminal:
-        table = Table(*(Column(name, overflow="fold") for name in header), title=title or None)
+        short = all(len(str(row[0])) <= _SHORT for row in rows)  # what rows are about is not broken, unless it is a long path
+        columns = (Column(name, overflow="fold", no_wrap=short and name == header[0]) for name in header)
+        table = Table(*columns, title=title or None)
         for row in rows:
             table.add_row(*(cell if isinstance(cell, Text) else escape(cell) for cell in row))
         to.print(table)
