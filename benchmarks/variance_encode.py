@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from cocoax import Blur, Encoder, load
-from cocoax.attribution.removal import encode_masked
 from cocoax.data import photo
+from cocoax.features import Game
 from cocoax.features.masks import GridMasks, MaskGeometry
 from cocoax.inputs.images import ImagePreprocess
 from cocoax.progress import bar
@@ -133,13 +133,14 @@ def main() -> None:
                 path = options.folder / f"{name}.{one}.{kind}.pt"
                 if path.exists() or not fnmatch(path.name, options.only):
                     continue
-                tensor = encoder.explicand(photo(one)).tensor
+                explicand = encoder.explicand(photo(one))
+                game = Game(encoder, explicand, Blur())
                 replications = options.replications * (2 if kind == "iid" else 1)
-                sets = [design(kind, tensor.shape[1], grid, SIZE, seed) for seed in range(replications)]
+                sets = [design(kind, explicand.shape[0], grid, SIZE, seed) for seed in range(replications)]
                 parts = []
                 for masks in sets:
                     with bar(SIZE, path.stem, False) as shown:
-                        parts += encode_masked(encoder, tensor, Blur()(tensor), masks, 0, None, shown)
+                        parts += game.encode(masks, 0, None, shown)
                 bits, shifts = (torch.cat([getattr(masks, part) for masks in sets]) for part in ("bits", "shifts"))
                 torch.save({"bits": bits, "shifts": shifts, "representations": torch.cat(parts)}, path)
                 print(path.name, flush=True)

@@ -23,8 +23,10 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         Attribution,
         Captum,
         ExpectedGradients,
+        Field,
         GradientShap,
         IntegratedGradients,
+        Interactions,
         Interrupted,
         KernelShap,
         Method,
@@ -34,11 +36,13 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         Run,
         SmoothGrad,
         VanillaGradients,
+        interactions,
     )
-    from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load
+    from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load, wrap
     from cocoax.evaluation import Curve, curves, deletion, insertion
     from cocoax.features import AttentionMask, Background, Baseline, Blur, Constant, Deletion, Fixed, MaskToken, Mean, Noise
     from cocoax.questions.asking import Answer, Question, Side, ask
+    from cocoax.questions.hits import Hit, Hits, explain_hits
     from cocoax.questions.matching import Match, explain_match
     from cocoax.references import Reference, foil_size
     from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
@@ -63,6 +67,7 @@ __all__ = [
     "TabularEncoder",
     "TextEncoder",
     "load",
+    "wrap",
     # similarities s
     "Cosine",
     "Dot",
@@ -99,8 +104,10 @@ __all__ = [
     "Attribution",
     "Captum",
     "ExpectedGradients",
+    "Field",
     "GradientShap",
     "IntegratedGradients",
+    "Interactions",
     "Interrupted",
     "KernelShap",
     "Method",
@@ -110,13 +117,17 @@ __all__ = [
     "Run",
     "SmoothGrad",
     "VanillaGradients",
+    "interactions",
     # questions in words and pictures
     "Answer",
     "Question",
     "Side",
     "ask",
-    # why texts match
+    # why inputs match, and why a search found them
+    "Hit",
+    "Hits",
     "Match",
+    "explain_hits",
     "explain_match",
     # evaluation η
     "Curve",

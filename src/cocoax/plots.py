@@ -47,8 +47,7 @@ def overlay(
     """
     return draw_over(
         attribution,
-        attribution.picture,
-        attribution.box,
+        (attribution.picture, attribution.box),
         ax,
         opacity=opacity,
         limit=limit,
@@ -106,7 +105,7 @@ def panel(
     if titles is not None and len(titles) != len(together):
         raise ValueError(f"Got {len(titles)} titles for {len(together)} attributions; pass one for each.")
     if same_scale:
-        options["limit"] = max(float((each.values - each.neutral).abs().max()) for each in together) or 1.0
+        options["limit"] = max(float(each.relative.abs().max()) for each in together) or 1.0
     methods = [str(each.metadata.get("method", "")) for each in together]
     if titles is None and len(set(methods)) > 1:
         titles = [f"{method}: {question(each)}" for method, each in zip(methods, together, strict=True)]

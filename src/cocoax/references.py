@@ -21,6 +21,7 @@ from torch import Tensor
 
 from cocoax.similarity import Cosine, LinearSimilarity
 from cocoax.storage import cache_folder, read_safetensors, write_safetensors
+from cocoax.vectors import Selection, read_vectors
 
 KEPT = 10_000  # samples that a reference keeps unless told otherwise
 _AT_ONCE = 65_536  # representations that are summed up at a time
@@ -102,7 +103,7 @@ class Reference:
 
     def __getitem__(self, which: Any) -> Reference:
         """Return the reference of some of its samples: a mask, numbers or a slice."""
-        samples = self._kept("a selection")
+        samples = self.kept("a selection")
         if isinstance(which, int):
             which = [which]
         chosen = which if isinstance(which, slice) else torch.as_tensor(np.asarray(which))
@@ -128,12 +129,58 @@ class Reference:
         "Rather than the 50 closest others" is a harder question than "rather than anything".
         """
         check_same_space([self, pool])
-        samples = pool._kept("nearest()")
+        samples = pool.kept("nearest()")
         if not 1 <= count <= len(samples):
             raise ValueError(f"The 'count' parameter must lie between 1 and {len(samples)}, the pool's size. Got {count}.")
         scores = Cosine().features(samples.double()) @ self.mean_unit
         chosen = torch.topk(scores, count).indices
         return replace(pool[chosen.numpy()], name=name or f"the {count} of {pool.name} nearest to {self.name}")
+
+    @classmethod
+    def from_vectors(
+        cls,
+        source: Any,
+        *,
+        where: Any = None,
+        weights: Any = None,
+        column: str | None = None,
+        name: str = "reference",
+        space: str | None = None,
+        keep_samples: bool = False,
+    ) -> Reference:
+        """A reference from a store of vectors, read batch by batch: ten million of them take the memory of one batch.
+
+        Args:
+            source: an array, memory map or .npy file ``[n, d]``; a Parquet or Arrow file or pyarrow table; a FAISS index; a
+                LanceDB table; ``(client, collection)`` of Qdrant.
+            where: which rows: ``{column: value}`` or ``{column: [values]}``; a boolean for each row, or row numbers; or the
+                store's own kind of filter (a pyarrow expression, SQL for LanceDB, a Filter of Qdrant).
+            weights: a column, or a number for each row of the store; by default every row counts the same.
+            column: of the vectors, ``"vector"`` if not given.
+            name: what pictures and tables call it.
+            space: ``encoder.space``, if the vectors are known to be that encoder's. Without it the reference fits every
+                encoder of the same dimension.
+            keep_samples: keep every vector, as kernel similarities need; they cannot be weighted.
+
+        """
+        if keep_samples and weights is not None:
+            raise ValueError("Samples have no weights: leave out keep_samples=True, or weights=.")
+        count, total = 0, 0.0
+        sums: list[Tensor] = []
+        samples = []
+        for _, vectors, batch_weights in read_vectors(source, Selection(column, where, weights)):
+            factors = torch.ones(len(vectors), dtype=torch.float64) if batch_weights is None else batch_weights
+            parts = [factors @ vectors, factors @ Cosine().features(vectors)]
+            sums = parts if not sums else [before + part for before, part in zip(sums, parts, strict=True)]
+            count, total = count + len(vectors), total + float(factors.sum())
+            samples += [vectors.float()] if keep_samples else []
+        if not count:
+            chosen = "" if where is None else f" where {where!r:.80}"
+            raise ValueError(f"There are 0 vectors{chosen}; select at least one.")
+        if not total > 0:
+            raise ValueError("All weights are 0; at least one must be above.")
+        mean, mean_unit = (part / total for part in sums)
+        return cls(count, mean, mean_unit, torch.cat(samples) if keep_samples else None, space, name)
 
     def __repr__(self) -> str:
         kept = ", samples kept" if self.samples is not None else ""
@@ -146,22 +193,24 @@ class Reference:
         return len(self.mean)
 
     def mean_features(self, similarity: LinearSimilarity) -> Tensor:
-        """The mean feature vector ``[d]`` for a linear similarity: mean of unit vectors (cosine) or of raw ones (dot)."""
-        if similarity.summary is None:
-            return similarity.features(self._kept("a similarity of your own").double()).mean(0)
-        return {"mean": self.mean, "mean_unit": self.mean_unit}[similarity.summary]
+        """Return the mean feature vector ``[d]`` for a linear similarity: of unit vectors (cosine) or of raw ones (dot)."""
+        if similarity.summary is not None:
+            return {"mean": self.mean, "mean_unit": self.mean_unit}[similarity.summary]
+        features = similarity.features(self.points(similarity.name).double())
+        return features.mean(0) if self.weights is None else (self.weights.double()[:, None] * features).mean(0)
 
-    def _kept(self, purpose: str) -> Tensor:
+    def points(self, similarity_name: str) -> Tensor:
+        """Return the samples ``[n, d]`` for a similarity that needs them; raise if they were not kept."""
+        return self.kept(f"the {similarity_name} similarity")
+
+    def kept(self, purpose: str) -> Tensor:
+        """Return the samples ``[n, d]``; raise, saying what they are for, if they were not kept."""
         if self.samples is None:
             raise ValueError(
                 f"Reference {self.name!r} keeps only means, but {purpose} compares with every sample; "
                 "encode it again with keep_samples=True."
             )
         return self.samples
-
-    def points(self, similarity_name: str) -> Tensor:
-        """The samples ``[n, d]`` for a kernel similarity; an error says what to do if they were not kept."""
-        return self._kept(f"the {similarity_name} similarity")
 
     def merge(self, *others: Reference, name: str | None = None) -> Reference:
         """The reference of all inputs together; every part weighs as many inputs as it has."""

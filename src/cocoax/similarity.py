@@ -8,11 +8,32 @@ The other kernels (RBF, Laplacian, polynomial) have no finite feature map and co
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor
+
+_ROWS_AT_ONCE = 4096  # kernel matrices are built for this many representations at a time
+
+
+class Compared(Protocol):
+    """What representations are compared with: a :class:`cocoax.Reference`, or the explicand itself."""
+
+    @property
+    def weights(self) -> Tensor | None:
+        """How much each of its representations counts, 1 on average; None where all count the same."""
+
+    def points(self, similarity_name: str) -> Tensor:
+        """Return its representations ``[m, d]``."""
+
+    def mean_features(self, similarity: LinearSimilarity) -> Tensor:
+        """Return the mean of their feature vectors, ``[d]``."""
+
+
+# A signed sum of mean similarities: weights, and what they belong to.
+WeightedSum = Sequence[tuple[float, Compared]]
 
 
 class Similarity(ABC):
@@ -42,6 +63,26 @@ class Similarity(ABC):
     def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
         """Similarity of every representation ``[n, d]`` to every reference ``[m, d]``: ``[n, m]``."""
 
+    def scores(self, representations: Tensor, sums: Sequence[WeightedSum]) -> Tensor:
+        """Return signed sums of mean similarities of every representation ``[n, d]``: ``[n, sums]``, differentiable."""
+        return torch.stack([self._score(representations, weighted) for weighted in sums], dim=1)
+
+    def _score(self, representations: Tensor, weighted: WeightedSum) -> Tensor:
+        total = torch.zeros(len(representations), dtype=representations.dtype, device=representations.device)
+        for weight, compared in weighted:
+            points = compared.points(self.name).to(representations)
+            shares = None if compared.weights is None else compared.weights.to(representations)
+            rows = []
+            for part in torch.split(representations, _ROWS_AT_ONCE):
+                similarities = self.pairwise(part, points)
+                rows.append((similarities if shares is None else similarities * shares).mean(1))
+            total = total + weight * torch.cat(rows)
+        return total
+
+    def direction(self, weighted: WeightedSum) -> Tensor:
+        """Return the vector ``[d]`` whose product with φ(z) is a signed sum of mean similarities, if there is one."""
+        raise ValueError(f"A {self.name} target is a weighted set of points, not one direction.")
+
 
 class LinearSimilarity(Similarity):
     """A similarity that is a dot product of feature vectors φ."""
@@ -57,6 +98,15 @@ class LinearSimilarity(Similarity):
     def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
         """φ(z)·φ(r) for every pair, ``[n, m]``."""
         return self.project(representations, self.features(references).T)
+
+    def scores(self, representations: Tensor, sums: Sequence[WeightedSum]) -> Tensor:
+        """Return signed sums of mean similarities, ``[n, sums]``: one matrix product for all."""
+        directions = torch.stack([self.direction(weighted) for weighted in sums], dim=1)
+        return self.project(representations, directions.to(representations))
+
+    def direction(self, weighted: WeightedSum) -> Tensor:
+        """Return the weighted sum of mean feature vectors, ``[d]``."""
+        return torch.stack([weight * compared.mean_features(self) for weight, compared in weighted]).sum(0)
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.references import Reference, check_same_space
-from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-
-_ROWS_AT_ONCE = 4096  # kernel matrices are built for this many representations at a time
+from cocoax.similarity import Compared, LinearSimilarity, Similarity, WeightedSum, get_similarity
 
 
 class Encodes(Protocol):
@@ -69,7 +67,7 @@ class Target:
         self.weights: Mapping[Reference | None, float] = MappingProxyType(kept or dict(weights))
         self._name = name
         check_same_space(self.references)
-        if not isinstance(self.similarity, LinearSimilarity):
+        if self.similarity.needs_samples:
             for reference in self.references:
                 reference.points(self.similarity.name)  # fail now rather than after the encoder has run
 
@@ -173,40 +171,19 @@ class Target:
 
     def direction(self, explicand: Tensor | None = None) -> Tensor:
         """The contrastive direction ``[d]``: for a linear similarity, γ(z) is φ(z) times this vector."""
-        if not isinstance(self.similarity, LinearSimilarity):
-            raise ValueError(f"A {self.similarity.name} target is a weighted set of points, not one direction.")
-        parts = [
-            weight
-            * (
-                self.similarity.features(self._own(explicand).double())[0]
-                if reference is None
-                else reference.mean_features(self.similarity)
-            )
-            for reference, weight in self.weights.items()
-        ]
-        return torch.stack(parts).sum(0)
+        return self.similarity.direction(self.weighted(explicand))
 
-    def _own(self, explicand: Tensor | None) -> Tensor:
+    def weighted(self, explicand: Tensor | None = None) -> list[tuple[float, Compared]]:
+        """Return its weights, and what they belong to; ``explicand`` takes the place of the placeholder."""
+        return [(weight, self._own(explicand) if key is None else key) for key, weight in self.weights.items()]
+
+    def _own(self, explicand: Tensor | None) -> _Itself:
         if explicand is None:
             raise ValueError(
                 f"The target {self.name!r} compares with the explicand; pass explicand= (its representation here, the "
                 "input itself for as_module), or explain it with an attribution method, which knows its explicand."
             )
-        return explicand.detach().reshape(1, -1)
-
-    def score_directly(self, representations: Tensor, explicand: Tensor | None) -> Tensor:
-        """Return γ of representations ``[n, d]`` without a direction: for kernels, by comparing with every point."""
-        total = torch.zeros(len(representations), dtype=representations.dtype, device=representations.device)
-        for reference, weight in self.weights.items():
-            points = self._own(explicand) if reference is None else reference.points(self.similarity.name)
-            points = points.to(representations)
-            weights = None if reference is None or reference.weights is None else reference.weights.to(representations)
-            rows = []
-            for part in torch.split(representations, _ROWS_AT_ONCE):
-                similarities = self.similarity.pairwise(part, points)
-                rows.append((similarities if weights is None else similarities * weights).mean(1))
-            total = total + weight * torch.cat(rows)
-        return total
+        return _Itself(explicand.detach().reshape(1, -1))
 
     def as_module(self, encoder: Encodes, explicand: object | None = None, *, column: bool = False) -> nn.Module:
         """Return the target as an ``nn.Module`` from prepared inputs to ``[batch]``, for Captum and the like.
@@ -237,7 +214,7 @@ class FunctionTarget(Target):
         if not callable(function):
             raise TypeError(f"A target must be a function of representations. Got {type(function).__name__} instead.")
         self.function = function
-        super().__init__({}, _Function(), name or getattr(function, "__name__", None) or type(function).__name__)
+        super().__init__({}, _Function(function), name or getattr(function, "__name__", None) or type(function).__name__)
 
     def __reduce__(self) -> tuple[object, ...]:
         return FunctionTarget, (self.function, self._name)
@@ -245,17 +222,6 @@ class FunctionTarget(Target):
     def named(self, name: str) -> FunctionTarget:
         """Return the same target under another name."""
         return FunctionTarget(self.function, name)
-
-    def score_directly(self, representations: Tensor, explicand: Tensor | None) -> Tensor:
-        """Return the function of representations ``[n, d]``."""
-        scores = self.function(representations)
-        if not isinstance(scores, Tensor) or tuple(scores.shape) != (len(representations),):
-            got = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-            raise ValueError(
-                f"The target {self.name!r} must give one number for each of the {len(representations)} representations, a "
-                f"tensor [{len(representations)}]. Got {got} instead."
-            )
-        return scores.to(representations)
 
     def __add__(self, other: Target) -> Target:
         raise TypeError("A function of representations is no sum of similarities; write the sum into the function.")
@@ -265,12 +231,23 @@ class FunctionTarget(Target):
 
 @dataclass(frozen=True)
 class _Function(Similarity):
-    """Stands where targets name their similarity."""
+    """Stands where targets have their similarity, and scores representations by a function of them."""
 
-    @property
-    def name(self) -> str:
-        """What it is."""
-        return "function"
+    function: Callable[[Tensor], Tensor]
+
+    def __str__(self) -> str:
+        return "a function of representations"
+
+    def scores(self, representations: Tensor, sums: Sequence[WeightedSum]) -> Tensor:
+        """Return the function of representations ``[n, d]``, ``[n, sums]``."""
+        values = self.function(representations)
+        if not isinstance(values, Tensor) or tuple(values.shape) != (len(representations),):
+            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise ValueError(
+                f"A target that is a function must give one number for each of the {len(representations)} representations, "
+                f"a tensor [{len(representations)}]. Got {got} instead."
+            )
+        return torch.stack([values.to(representations)] * len(sums), dim=1)
 
     def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
         """Raise: there are no references."""
@@ -311,6 +288,20 @@ def class_score(encoder: Classifies, label: int | str) -> Target:
     return FunctionTarget(score, name)
 
 
+@dataclass(frozen=True, eq=False)
+class _Itself:
+    """The explicand's own representation ``[1, d]``, to be compared with."""
+
+    representation: Tensor
+    weights: Tensor | None = None
+
+    def points(self, similarity_name: str) -> Tensor:
+        return self.representation
+
+    def mean_features(self, similarity: LinearSimilarity) -> Tensor:
+        return similarity.features(self.representation.double())[0]
+
+
 class TargetModule(nn.Module):
     """A target as a module; ``explicand`` is the explicand's representation ``[d]``, for targets that need it."""
 
@@ -344,16 +335,14 @@ def score_all(targets: Sequence[Target], representations: Tensor, explicand: Ten
             f"The explicand has {explicand.numel()} dimensions but the representations {representations.shape[1]}."
         )
     columns: dict[int, Tensor] = {}
-    linear: dict[LinearSimilarity, list[int]] = {}
-    for index, target in enumerate(targets):
+    similarities: list[Similarity] = []  # not a dict: a similarity of a user's own may have no hash
+    for target in targets:
         target.check_space(None, representations.shape[1])
-        if isinstance(target.similarity, LinearSimilarity):
-            linear.setdefault(target.similarity, []).append(index)
-        else:
-            columns[index] = target.score_directly(representations, explicand)
-    for similarity, indices in linear.items():
-        directions = torch.stack([targets[index].direction(explicand) for index in indices], dim=1)
-        scores = similarity.project(representations, directions.to(representations))
+        if target.similarity not in similarities:
+            similarities.append(target.similarity)
+    for similarity in similarities:
+        indices = [index for index, target in enumerate(targets) if target.similarity == similarity]
+        scores = similarity.scores(representations, [targets[index].weighted(explicand) for index in indices])
         columns.update(zip(indices, scores.unbind(1), strict=True))
     return torch.stack([columns[index] for index in range(len(targets))], dim=1)
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.attribution.captum import seeded
+from cocoax.inputs import Explicand, Inputs, Names
 from tests.conftest import SmallNet, images
 
 
@@ -179,6 +180,39 @@ def test_captum__shapley_values_are_complete(relu_encoder: cocoax.Encoder, targe
     result = cocoax.Captum("ShapleyValues", grid=2).explain(relu_encoder, images(1)[0], target)
     patches = [float(result.values[row, column]) for row in (0, 8) for column in (0, 8)]
     assert sum(patches) == pytest.approx(result.score - result.baseline_score, abs=1e-5)
+
+
+class Series(Inputs):
+    """Tensors ``[2, 6]``, whose features are places, pairs of places, or pairs of places of each channel apart."""
+
+    def __init__(self, members: Tensor | None) -> None:
+        self.members = members
+
+    def is_one(self, inputs: object) -> bool:
+        return isinstance(inputs, Explicand) or getattr(inputs, "ndim", 0) == 2
+
+    def prepare(self, item: Any) -> Tensor:
+        return item.tensor if isinstance(item, Explicand) else item
+
+    def explicand(self, item: Any) -> Explicand:
+        return item if isinstance(item, Explicand) else Explicand(item, Names(tuple("abcdef")), self.members)
+
+
+PAIRS = torch.arange(6) // 2
+
+
+@pytest.mark.parametrize(
+    "members", [None, PAIRS, torch.stack([PAIRS, PAIRS + 3]), torch.tensor([-1, 0, 0, 1, 1, -1])], ids=str
+)
+def test_captum__feature_ablation_of_any_features_is_occlusion(members: Tensor | None) -> None:
+    x = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
+    weight = torch.randn(12, 5, generator=torch.Generator().manual_seed(1))
+    encoder = cocoax.Encoder(lambda batch: torch.tanh(batch.flatten(1) @ weight + 1), inputs=Series(members), name="series")
+    target = cocoax.representation_similarity()
+    result = cocoax.Captum("FeatureAblation").explain(encoder, x, target)
+    expected = cocoax.Occlusion().explain(encoder, x, target)
+    torch.testing.assert_close(result.values, expected.values, rtol=0, atol=1e-5)
+    assert float(result.values.abs().max()) > 0.01
 
 
 def test_captum__layer_grad_cam_is_enlarged(relu_encoder: cocoax.Encoder, target: cocoax.Target) -> None:

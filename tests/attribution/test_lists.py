@@ -155,15 +155,37 @@ def test_occlusion__windows_of_several_words(text: TextEncoder, targets: list[co
 
 @pytest.mark.parametrize("how", ["mask", "deletion", "attention"])
 def test_rise__converges_to_its_definition(how: str, text: TextEncoder, targets: list[cocoax.Target]) -> None:
-    """With all 64 subsets at hand, E[y m]/p is a plain mean over those that keep the word."""
+    """With all 64 subsets at hand, E[y m]/p is a mean over those that keep the word, weighted by their chances."""
+    p = 0.52  # one half would be enumerated
     scores = {kept: score_without(text, targets[0], kept, how) for kept in product((0, 1), repeat=6)}
-    expected = torch.tensor([np.mean([y for kept, y in scores.items() if kept[word]]) for word in range(6)])
-    result = cocoax.Rise(samples=3000, baseline=how).explain(text, TEXT, targets[0])
+    chances = {kept: p ** sum(kept) * (1 - p) ** (6 - sum(kept)) for kept in scores}
+    expected = torch.tensor([sum(chances[kept] * y * kept[word] / p for kept, y in scores.items()) for word in range(6)])
+    result = cocoax.Rise(samples=3000, keep=p, baseline=how).explain(text, TEXT, targets[0])
     assert result.standard_error is not None
     z = (result.values.double() - expected) / result.standard_error
     assert float(z.abs().max()) < 4
     assert float((result.values.double() - expected).abs().max()) < 0.02
-    assert result.neutral == pytest.approx(np.mean(list(scores.values())), abs=0.02)
+    assert result.neutral == pytest.approx(sum(chances[kept] * y for kept, y in scores.items()), abs=0.02)
+
+
+@pytest.mark.parametrize("estimator", ["efficient", "paper"])
+def test_rise__all_subsets_where_they_are_few(estimator: Any, text: TextEncoder, targets: list[cocoax.Target]) -> None:
+    scores = {kept: score_without(text, targets[0], kept, "mask") for kept in product((0, 1), repeat=6)}
+    expected = torch.tensor([np.mean([y for kept, y in scores.items() if kept[word]]) for word in range(6)])
+    run = cocoax.Rise(samples=64, estimator=estimator).run(text, TEXT)
+    result = run.explain(targets[0])
+    assert len(run) == 64
+    torch.testing.assert_close(result.values.double(), expected, rtol=0, atol=2e-5)
+    assert result.standard_error is not None
+    assert not bool(result.standard_error.any())
+    assert result.neutral == pytest.approx(np.mean(list(scores.values())), abs=2e-5)
+    with pytest.raises(ValueError, match=r"All 64 subsets of the 6 features are there already; the values are exact"):
+        run.extend(text, 1)
+    some = run.first(40).explain(targets[0])  # a fair sample of all subsets, with errors
+    assert some.standard_error is not None
+    assert float(((some.values - result.values) / some.standard_error).abs().max()) < 4
+    assert len(cocoax.Rise(samples=63, estimator=estimator).run(text, TEXT)) == 63
+    assert len(cocoax.Rise(samples=100, keep=0.4, estimator=estimator).run(text, TEXT)) == 100
 
 
 def test_rise__standard_errors_are_calibrated(text: TextEncoder, targets: list[cocoax.Target]) -> None:
@@ -209,7 +231,7 @@ def test_run__equal_masks_are_encoded_once(text: TextEncoder) -> None:
     seen: list[Tensor] = []
     handle = text.owner.register_forward_hook(lambda _m, inputs, _o: seen.append(inputs[0]["input_ids"]))  # type: ignore[union-attr]
     try:
-        run = cocoax.Rise(samples=500, baseline="deletion").run(text, TEXT)
+        run = cocoax.Rise(samples=500, keep=0.4, baseline="deletion").run(text, TEXT)
     finally:
         handle.remove()
     assert len(run) == 500
@@ -363,10 +385,10 @@ def test_kernel_shap__columns_same_as_shap(draws: int | None, table: TabularEnco
 def test_run__several_baselines_save_load_and_extend(table: TabularEncoder, tmp_path: Path) -> None:
     target = targets_of(table, TABLE[:2], TABLE[2:])[0]
     baseline = cocoax.Background(torch.from_numpy(TABLE), draws=3)
-    run = cocoax.Rise(samples=30, baseline=baseline).run(table, ROW)
+    run = cocoax.Rise(samples=30, keep=0.4, baseline=baseline).run(table, ROW)
     assert run.representations.shape == (30, 3, 5)
     loaded = cocoax.Run.load(run.save(tmp_path / "run.safetensors")).extend(table, 20)
-    longer = cocoax.Rise(samples=50, baseline=baseline).explain(table, ROW, target)
+    longer = cocoax.Rise(samples=50, keep=0.4, baseline=baseline).explain(table, ROW, target)
     torch.testing.assert_close(loaded.explain(target).values, longer.values, rtol=0, atol=1e-5)
 
 

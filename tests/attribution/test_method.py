@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch import Tensor
 
 import cocoax
 from cocoax.attribution.method import check_at_least, check_positive, check_targets
-from cocoax.attribution.plain import from_plain, to_plain
-from cocoax.features import resolve
+from cocoax.version import versions
 from tests.conftest import SmallNet, images
 
 SEEDED: dict[str, Callable[[int], cocoax.Method]] = {
@@ -284,7 +281,8 @@ def test_metadata__says_how_it_was_made(name: str, encoder: cocoax.Encoder, targ
     assert metadata["similarity"] == "Cosine()"
     assert metadata["encoder"] == "SmallNet"
     assert metadata["space"] == encoder.space
-    assert metadata["versions"] == {"cocoax": cocoax.__version__, "torch": torch.__version__}
+    assert metadata["versions"] == versions()
+    assert metadata["versions"].items() >= {"cocoax": cocoax.__version__, "torch": torch.__version__}.items()
     if name in SEEDED:
         assert metadata["options"]["seed"] == 3
     assert result.name == "corpus rather than foil"
@@ -313,46 +311,6 @@ def test_describe__every_option() -> None:
 
 
 # --- options as plain values ------------------------------------------------------------------------------------------
-
-
-def test_to_plain__and_back() -> None:
-    image = images(1)[0]
-    method = cocoax.IntegratedGradients(steps=3, baseline=cocoax.Fixed(image))
-    tensors: dict[str, Tensor] = {}
-    plain = json.loads(json.dumps(to_plain(method, tensors)))
-    assert list(tensors) == [plain["baseline"]["image"]["key"]]
-    known = {"IntegratedGradients": cocoax.IntegratedGradients, "Fixed": cocoax.Fixed}
-    back = from_plain(plain, tensors, known)
-    assert isinstance(back, cocoax.IntegratedGradients)
-    assert back.steps == 3
-    assert torch.equal(back.baseline.image, image)
-
-
-def test_to_plain__without_room_for_tensors_tells_their_shape() -> None:
-    assert to_plain(cocoax.Fixed(images(1)[0])) == {"type": "Fixed", "image": {"type": "Tensor", "shape": [3, 16, 16]}}
-
-
-def test_to_plain__values() -> None:
-    assert to_plain((1, "a", None, [2.5, True])) == [1, "a", None, [2.5, True]]
-    assert to_plain(np.arange(2)) == {"type": "Tensor", "shape": [2]}
-    assert to_plain(Path("a")) == "a"  # anything else is told as text
-
-
-def test_from_plain__unknown_type() -> None:
-    with pytest.raises(ValueError, match="written with 'Magic', which this version of Cocoax does not know"):
-        from_plain({"type": "Magic"}, {}, {"Blur": cocoax.Blur})
-
-
-def test_resolve_baseline__picture_is_prepared_like_an_input(net: SmallNet) -> None:
-    encoder = cocoax.Encoder(net, cocoax.ImagePreprocess(resize=16, crop=16, mean=(0.5,) * 3, std=(0.25,) * 3))
-    white = Image.new("RGB", (20, 16), "white")
-    baseline = resolve(white, encoder.inputs)
-    assert torch.equal(baseline(images(1)[0]), torch.full((3, 16, 16), 2.0))
-
-
-def test_resolve_baseline__baseline_is_kept(encoder: cocoax.Encoder) -> None:
-    mean = cocoax.Mean()
-    assert resolve(mean, encoder.inputs) is mean
 
 
 @pytest.mark.parametrize("name", ["Rise", "IntegratedGradients", "GradientShap", "Captum"])

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import pytest
 import torch
 
 import cocoax
 from tests.conftest import SmallNet, images
+from tests.kinds import recording_encoder, recordings
 
 
 def test_random__standard_normal_per_channel(encoder: cocoax.Encoder) -> None:
@@ -75,3 +79,26 @@ def test_random__ranks_every_pixel_alike_on_average(encoder: cocoax.Encoder) -> 
     ranks = torch.stack([one.flatten().argsort().argsort() for one in maps]).double().mean(0)
     assert float(ranks.mean()) == pytest.approx(31.5)
     assert float((ranks - 31.5).abs().max()) < 4.5 * (64**2 / 12 / 300) ** 0.5
+
+
+def test_random__table_without_background() -> None:
+    matrix = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    encoder = cocoax.TabularEncoder(lambda rows: torch.tanh(rows @ matrix), columns=list("abc"), name="rows")
+    target = cocoax.representation_similarity("dot")
+    result = cocoax.RandomAttribution(seed=3).explain(encoder, [1.0, 2.0, 3.0], target)
+    own = encoder.represent([1.0, 2.0, 3.0])[0]
+    assert result.score == pytest.approx(float(own @ own))
+    assert math.isnan(result.baseline_score)
+    assert (result.values.shape, result.names) == ((3,), ("a", "b", "c"))
+    with_background = cocoax.TabularEncoder(encoder.module, columns=list("abc"), background=torch.zeros(2, 3), name="rows")
+    other = cocoax.RandomAttribution(seed=3).explain(with_background, [1.0, 2.0, 3.0], target)
+    assert torch.equal(other.values, result.values)
+    assert not math.isnan(other.baseline_score)
+
+
+def test_random__one_value_for_each_word_and_part(tmp_path: Path) -> None:
+    encoder = recording_encoder()
+    result = cocoax.RandomAttribution().explain(encoder, recordings(1)[0], cocoax.representation_similarity())
+    assert result.raw is None
+    assert result.values.shape == (6,)
+    assert len(set(result.values.tolist())) == 6

@@ -168,3 +168,9 @@ def test_name__is_the_question() -> None:
 def test_attribution__cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         full_attribution().score = 1.0  # type: ignore[misc]
+
+
+def test_relative__counts_from_neutral() -> None:
+    attribution = cocoax.Attribution(torch.tensor([0.25, 1.0]), 1.0, 0.0, neutral=0.75, display=Names(("a", "b")))
+    assert attribution.relative.tolist() == [-0.5, 0.25]
+    assert attribution.top() == [("b", 0.25), ("a", -0.5)]

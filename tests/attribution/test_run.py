@@ -13,7 +13,9 @@ from torch import Tensor
 
 import cocoax
 from cocoax.attribution.removal import RemovalMethod
-from cocoax.features import GridMasks
+from cocoax.attribution.result import Estimate
+from cocoax.features import GridMasks, Removal
+from cocoax.storage import read_safetensors, write_safetensors
 from tests.attribution.runs import EXTENDABLE, METHODS, SAMPLED, assert_identical, every_method
 from tests.conftest import SmallNet, images
 
@@ -154,7 +156,7 @@ def test_explain__kernel_similarity_from_a_run(encoder: cocoax.Encoder, corpus: 
 
 
 def test_explain__kernel_similarity_needs_samples(encoder: cocoax.Encoder) -> None:
-    means_only = encoder.reference(images(5, seed=11))
+    means_only = encoder.reference(images(5, seed=11), keep_samples=False)
 
     with pytest.raises(ValueError, match="keep_samples=True"):
         cocoax.similarity_to(means_only, "rbf")
@@ -511,3 +513,72 @@ def test_explain__zero_representation_of_the_baseline() -> None:
     # "Representation 1 of 2" would not tell that the baseline is at fault, nor that another one helps.
     with pytest.raises(ValueError, match="baseline"):
         run.explain(cocoax.representation_similarity())
+
+
+@dataclass(frozen=True)
+class Dimmed(cocoax.features.Removal):
+    """A removal that is no blend with what is left of the explicand: what is removed is halved, and the rest brighter."""
+
+    def emptied(self, explicand: cocoax.Explicand) -> Tensor:
+        return explicand.tensor / 2
+
+    def masked(self, explicand: cocoax.Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
+        return torch.where(kept[:, None] > 0.5, explicand.tensor + 0.1, emptied)
+
+
+def test_save__removal_of_your_own_that_is_no_blend(
+    encoder: cocoax.Encoder, target: cocoax.Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = cocoax.Rise(samples=20, grid=4, baseline=Dimmed())
+    run = method.run(encoder, images(1)[0])
+    known = cocoax.Run.load(run.save(tmp_path / "run.safetensors"))
+    assert isinstance(known.method.baseline, Dimmed)
+    monkeypatch.setattr(Removal, "defined", [kind for kind in Removal.defined if kind is not Dimmed])  # not imported
+
+    loaded = cocoax.Run.load(tmp_path / "run.safetensors")
+
+    assert_identical(loaded.explain(target), run.explain(target))
+    with pytest.raises(ValueError, match=r"removed features by 'tests\.attribution\.test_run\.Dimmed', .*cannot be extended"):
+        loaded.extend(encoder, 5)
+    again = cocoax.Run.load(loaded.save(tmp_path / "again.safetensors"))
+    assert_identical(again.explain(target), run.explain(target))
+    again.method = method  # who has the class can go on
+    longer = replace(method, samples=25).run(encoder, images(1)[0])
+    assert torch.equal(again.extend(encoder, 5).representations, longer.representations)
+
+
+def test_load__run_of_an_older_version(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    path = METHODS["occlusion"].run(encoder, images(1)[0]).save(tmp_path / "run.safetensors")
+    tensors, header = read_safetensors(path, "run")
+    del header["display"]
+    write_safetensors(path, tensors, "run", header)
+    with pytest.raises(ValueError, match=r"written by another version of Cocoax"):
+        cocoax.Run.load(path)
+
+
+@dataclass(frozen=True)
+class Rise(RemovalMethod):
+    """A method of a user's own, called as one of ours."""
+
+    windows: int = 4
+
+    def draw(self, shape: tuple[int, ...], count: int | None = None) -> GridMasks:
+        return GridMasks.draw(*shape, 2, 0.5, self.windows if count is None else count, 0)
+
+    def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> GridMasks:
+        return self.draw(shape, len(tensors["bits"]))
+
+    def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
+        return Estimate(masks.weighted_sum(scores.double()))
+
+
+def test_load__method_of_a_users_own_with_one_of_our_names(
+    encoder: cocoax.Encoder, target: cocoax.Target, tmp_path: Path
+) -> None:
+    ours = cocoax.Rise(samples=20, grid=4).run(encoder, images(1)[0]).save(tmp_path / "ours.safetensors")
+    own = Rise(windows=6).run(encoder, images(1)[0]).save(tmp_path / "own.safetensors")
+    assert type(cocoax.Run.load(ours).method) is cocoax.Rise
+    loaded = cocoax.Run.load(own)
+    assert type(loaded.method) is Rise
+    assert (loaded.method.windows, len(loaded)) == (6, 6)
+    assert loaded.explain(target).metadata["method"] == "Rise"

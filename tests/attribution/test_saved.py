@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import cocoax
-from cocoax.attribution.saved import saved_run
+from cocoax import Rise
+from cocoax.attribution import RemovalMethod
+from cocoax.attribution.result import Estimate
+from cocoax.attribution.saved import _key, saved_run
+from cocoax.features import GridMasks
 from tests.conftest import SmallNet, images
+from tests.kinds import Recordings, Several, recording_encoder, recordings
+from tests.tiny import save_bert
 
 IMAGE = images(1)[0]
 RISE = cocoax.Rise(samples=40, grid=4)
@@ -185,3 +192,125 @@ def test_clear_cache__deletes_runs(encoder: cocoax.Encoder) -> None:
     saved_run(encoder, IMAGE, RISE)
     assert cocoax.clear_cache().runs == 1
     assert cocoax.cache_info().runs == 0
+
+
+# --- what a run is found by -----------------------------------------------------------------------------------------------
+
+
+def test_saved_run__words_and_sentences_are_two_runs(tmp_path: Path) -> None:
+    encoder: Any = cocoax.load(f"st:{save_bert(tmp_path / 'bert')}")
+    text = "The violinist parked. A big red dog."
+    method = cocoax.Rise(samples=20)
+    runs = [saved_run(by, text, method) for by in (encoder, encoder.by("sentences"), encoder.by("tokens"), encoder)]
+    assert cocoax.cache_info().runs == 3
+    assert [run.explicand.shape for run in runs] == [(9,), (2,), (11,), (9,)]
+    assert torch.equal(runs[0].representations, runs[3].representations)
+
+
+@pytest.mark.parametrize("option", Rise.lengthening + Rise.reading)
+def test_saved_run__how_long_it_is_and_how_it_is_read_is_not_in_the_key(option: str, encoder: cocoax.Encoder) -> None:
+    value = {"samples": 60, "tolerance": 0.5, "max_samples": 30_000, "batch_size": 7, "estimator": "paper"}[option]
+    prepared = encoder.explicand(IMAGE)
+    method = replace(RISE, baseline=cocoax.Blur())
+    assert _key(encoder, prepared, method) == _key(encoder, prepared, replace(method, **{option: value}))
+
+
+@pytest.mark.parametrize(
+    "option", [field.name for field in fields(Rise) if field.name not in Rise.lengthening + Rise.reading]
+)
+def test_saved_run__all_else_is_in_the_key(option: str, encoder: cocoax.Encoder) -> None:
+    value = {"baseline": cocoax.Mean(), "grid": 5, "keep": 0.4, "seed": 1}[option]
+    prepared = encoder.explicand(IMAGE)
+    method = replace(RISE, baseline=cocoax.Blur())
+    assert _key(encoder, prepared, method) != _key(encoder, prepared, replace(method, **{option: value}))
+
+
+@dataclass(frozen=True)
+class Longer(RemovalMethod):
+    """A method of a user's own that can be lengthened, with an option that only says how it is read."""
+
+    lengthening = ("windows",)
+    reading = ("factor",)
+    windows: int = 4
+    factor: float = 1.0
+
+    def draw(self, shape: tuple[int, ...], count: int | None = None) -> GridMasks:
+        return GridMasks.draw(*shape, 2, 0.5, self.windows if count is None else count, 0)
+
+    def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> GridMasks:
+        return self.draw(shape, len(tensors["bits"]))
+
+    def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
+        return Estimate(self.factor * masks.weighted_sum(scores.double()))
+
+    def at_length(self, run: cocoax.Run, at_least: bool) -> tuple[cocoax.Run, int]:
+        return run, max(self.windows - len(run), 0)
+
+
+def test_saved_run__method_of_ones_own_is_lengthened(encoder: cocoax.Encoder, net: SmallNet) -> None:
+    saved_run(encoder, IMAGE, Longer())
+    net.inputs = 0
+    run = saved_run(encoder, IMAGE, Longer(windows=9, factor=2.0))
+    assert (len(run), net.inputs, cocoax.cache_info().runs) == (9, 5, 1)
+    assert torch.equal(run.representations, Longer(windows=9).run(encoder, IMAGE).representations)
+    target = cocoax.representation_similarity()
+    torch.testing.assert_close(run.explain(target).values, 2 * Longer(windows=9).explain(encoder, IMAGE, target).values)
+
+
+def test_saved_run__baselines_of_ones_own_are_known_by_what_they_hold(encoder: cocoax.Encoder) -> None:
+    """Not by where they lie in memory, where the next one may lie as well."""
+    runs = [saved_run(encoder, IMAGE, replace(RISE, baseline=Several(value))) for value in (0.0, 1.0, 0.0)]
+    assert cocoax.cache_info().runs == 2
+    assert same(runs[0], runs[2])
+    assert not same(runs[0], runs[1])
+
+
+def test_saved_run__of_a_kind_of_ones_own() -> None:
+    encoder = recording_encoder(Recordings(fixed=2))
+    first = saved_run(encoder, recordings(1)[0], cocoax.Rise(samples=30))
+    again = saved_run(encoder, recordings(1)[0], cocoax.Rise(samples=40))
+    assert (cocoax.cache_info().runs, len(again)) == (1, 40)
+    assert torch.equal(again.representations[:30], first.representations)
+    assert again.explicand.names == first.explicand.names
+    saved_run(recording_encoder(Recordings(fixed=3)), recordings(1)[0], cocoax.Rise(samples=30))
+    assert cocoax.cache_info().runs == 2
+
+
+def test_saved_run__all_subsets_where_they_are_few() -> None:
+    """Runs of drawn subsets and of all of them are kept in one place, and neither is taken for the other."""
+    seen: list[int] = []
+    with torch.random.fork_rng():
+        network = torch.nn.Linear(6, 5)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
+    network.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
+    table = cocoax.TabularEncoder(network.eval(), columns=list("abcdef"), background=torch.zeros(1, 6).numpy())
+    row = torch.arange(6).float().numpy()
+    drawn, every = cocoax.Rise(samples=40), cocoax.Rise(samples=64)
+    fresh_drawn, fresh_every = drawn.run(table, row), every.run(table, row)
+    assert same(saved_run(table, row, drawn), fresh_drawn)
+    complete = saved_run(table, row, every)  # what was drawn is no part of it
+    assert len(complete) == 64
+    assert same(complete, fresh_every)
+    seen.clear()
+    assert same(saved_run(table, row, cocoax.Rise(samples=1000)), fresh_every)
+    again = saved_run(table, row, drawn)  # looked up among all subsets
+    assert len(again) == len(again.masks) == 40
+    torch.testing.assert_close(
+        again.explain(cocoax.representation_similarity()).values,
+        fresh_drawn.explain(cocoax.representation_similarity()).values,
+    )
+    assert sum(seen) == 0
+
+
+def test_saved_run__what_an_interruption_left_of_all_subsets_is_no_draw() -> None:
+    table = cocoax.TabularEncoder(
+        lambda rows: torch.tanh(rows) + 0.3, columns=list("abcdef"), background=torch.zeros(1, 6).numpy()
+    )
+    row = torch.arange(6).float().numpy()
+    part = cocoax.Rise(samples=64).run(table, row).first(50)
+    drawn, lacking = cocoax.Rise(samples=40).at_length(part, at_least=False)
+    assert (len(drawn), lacking) == (0, 40)
+    rest, lacking = cocoax.Rise(samples=64).at_length(part, at_least=False)
+    assert (len(rest), lacking) == (50, 14)

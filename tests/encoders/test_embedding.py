@@ -86,7 +86,7 @@ def test_differentiable__is_never_folded(monkeypatch: pytest.MonkeyPatch) -> Non
     module.norm = nn.BatchNorm1d(4)
     encoder = TextEncoder(module, bert_tokenizer(), limit=32)
     view, embedded = differentiable(encoder, encoder.explicand("The violinist parked."))
-    monkeypatch.setattr("cocoax.encoders.encoder.fold", lambda *_what: pytest.fail("a copy was made"))
+    monkeypatch.setattr("cocoax.encoders.folding.fold", lambda *_what: pytest.fail("a copy was made"))
     assert view.folded(view.space, [embedded.tensor], embedded.tensor) is view
 
 

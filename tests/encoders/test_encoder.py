@@ -5,22 +5,18 @@ from __future__ import annotations
 import io
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
 import cocoax
 from cocoax import Encoder
-from cocoax.encoders.forward import evaluating, frozen
 from cocoax.inputs import Pictures
 from cocoax.progress import bar
 from tests.conftest import SmallNet, images
@@ -45,100 +41,6 @@ def saved(folder: Path, arrays: np.ndarray) -> list[Path]:
 
 def close(found: Tensor, expected: Tensor, tolerance: float = 1e-5) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
-
-
-# --- every kind of input ------------------------------------------------------------------------------------------------
-
-
-def test_represent__every_kind_of_input_gives_the_same(encoder: Encoder, net: SmallNet, tmp_path: Path) -> None:
-    arrays = pixels()
-    tensors = torch.from_numpy(arrays.transpose(0, 3, 1, 2) / 255).float()
-    paths = saved(tmp_path / "pictures", arrays)
-    (tmp_path / "pictures" / "notes.txt").write_text("not a picture")
-    expected = net(tensors).detach()
-    kinds: dict[str, Any] = {
-        "batch tensor": tensors,
-        "list of tensors": list(tensors),
-        "tuple of tensors": tuple(tensors),
-        "double tensors": tensors.double(),
-        "float arrays": [tensor.numpy() for tensor in tensors],
-        "batch of float arrays": tensors.numpy(),
-        "uint8 arrays": list(arrays),
-        "batch of uint8 arrays": arrays,
-        "PIL images": [Image.fromarray(array) for array in arrays],
-        "paths": paths,
-        "strings": [str(path) for path in paths],
-        "folder": tmp_path / "pictures",
-        "folder as a string": str(tmp_path / "pictures"),
-        "generator": (tensor for tensor in tensors),
-        "explicands": [encoder.explicand(path) for path in paths],
-        "mixed": [tensors[0], arrays[1], Image.fromarray(arrays[2]), paths[3], str(paths[4])],
-    }
-    for kind, inputs in kinds.items():
-        found = encoder.represent(inputs)
-        assert found.shape == (5, 8), kind
-        assert torch.allclose(found, expected, rtol=0, atol=1e-5), kind
-
-
-def test_represent__one_input_of_each_kind(encoder: Encoder, net: SmallNet, tmp_path: Path) -> None:
-    array = pixels(1)[0]
-    tensor = torch.from_numpy(array.transpose(2, 0, 1) / 255).float()
-    Image.fromarray(array).save(tmp_path / "one.png")
-    expected = net(tensor[None]).detach()
-    for one in (tensor, tensor.numpy(), array, Image.fromarray(array), tmp_path / "one.png", str(tmp_path / "one.png")):
-        assert encoder.is_one(one)
-        close(encoder.represent(one), expected)
-
-
-def test_represent__folder_is_searched_in_depth_and_sorted(encoder: Encoder, tmp_path: Path) -> None:
-    arrays = pixels(3)
-    for array, name in zip(arrays, ("b/1.png", "a/2.PNG", "a/1.png"), strict=True):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        Image.fromarray(array).save(tmp_path / name)
-    close(encoder.represent(tmp_path), encoder.represent([arrays[2], arrays[1], arrays[0]]))
-
-
-def test_represent__folder_with_a_subfolder_named_like_a_picture(encoder: Encoder, tmp_path: Path) -> None:
-    (tmp_path / "album.jpg").mkdir()
-    Image.fromarray(pixels(1)[0]).save(tmp_path / "album.jpg" / "1.png")
-    assert encoder.represent(tmp_path).shape == (1, 8)
-
-
-def test_represent__folder_without_pictures_says_what_was_expected(encoder: Encoder, tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("nothing to see")
-    with pytest.raises(ValueError, match=r"No pictures below .*expected files such as") as caught:
-        encoder.represent(tmp_path)
-    assert str(tmp_path) in str(caught.value)
-
-
-def test_represent__arrays_that_share_or_reverse_their_memory(encoder: Encoder) -> None:
-    array = images(1)[0].numpy()
-    close(encoder.represent(array[:, ::-1]), encoder.represent(array[:, ::-1].copy()))
-    read_only = array.copy()
-    read_only.setflags(write=False)
-    close(encoder.represent(read_only), encoder.represent(array))
-
-
-def test_represent__tensor_with_gradient_is_taken_without_it(encoder: Encoder) -> None:
-    batch = images(3).requires_grad_()
-    assert not encoder.represent(list(batch)).requires_grad
-    assert batch.grad is None
-
-
-def test_represent__preprocess_is_for_pictures_only(net: SmallNet) -> None:
-    preprocess = cocoax.ImagePreprocess(resize=9, crop=8, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
-    encoder = Encoder(net, preprocess)
-    picture = Image.fromarray(pixels(1)[0])
-    expected = net(preprocess(picture)[None]).detach()
-    close(encoder.represent(picture), expected)
-    close(encoder.represent(preprocess(picture)), expected)
-
-
-def test_represent__rows_of_a_table(net: SmallNet) -> None:
-    table = images(6)[:, 0, 0]
-    encoder = Encoder(nn.Tanh())
-    close(encoder.represent(table), table.tanh())
-    close(encoder.represent(table[0]), table[:1].tanh())
 
 
 # --- batches ------------------------------------------------------------------------------------------------------------
@@ -280,109 +182,6 @@ def test_represent__other_runtime_errors_do_not_shrink_the_batch() -> None:
     assert encoder.batch_size(images(1)[0], 64) == 64
 
 
-# --- the module is left as it was found ---------------------------------------------------------------------------------
-
-
-class Moody(nn.Module):
-    """Layers that behave differently in training, and a record of the mode they were run in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = SmallNet()
-        self.norm = nn.BatchNorm1d(8)
-        self.drop = nn.Dropout(0.5)
-        self.idle = nn.Identity()
-        self.modes: list[bool] = []
-        self.broken = False
-
-    def forward(self, batch: Tensor) -> Tensor:
-        self.modes += [self.training, self.norm.training, self.drop.training]
-        if self.broken:
-            raise RuntimeError("the module broke")
-        return self.idle(self.drop(self.norm(self.net(batch))))
-
-
-def test_represent__eval_mode_for_the_time_being() -> None:
-    module = Moody().train()
-    module.net.eval()
-    module.idle.eval()
-    before = {name: part.training for name, part in module.named_modules()}
-    statistics = module.norm.running_mean.clone()
-    encoder = Encoder(module)
-    close(encoder.represent(images(4)), encoder.represent(images(4)))
-    assert module.modes
-    assert not any(module.modes)
-    assert {name: part.training for name, part in module.named_modules()} == before
-    assert set(before.values()) == {True, False}
-    assert torch.equal(statistics, module.norm.running_mean)
-
-
-def test_represent__training_flags_come_back_when_the_module_raises() -> None:
-    module = Moody().train()
-    module.net.eval()
-    module.broken = True
-    before = {name: part.training for name, part in module.named_modules()}
-    with pytest.raises(RuntimeError, match="the module broke"):
-        Encoder(module, layer="norm").represent(images(4))
-    assert not any(module.modes)
-    assert {name: part.training for name, part in module.named_modules()} == before
-    assert not module.norm._forward_hooks
-
-
-def test_evaluating__restores_on_any_exception() -> None:
-    module = Moody().train()
-    within: list[bool] = []
-
-    def interrupted() -> None:
-        with evaluating(module):
-            within.extend(part.training for part in module.modules())
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert within
-    assert not any(within)
-    assert all(part.training for part in module.modules())
-
-
-def test_frozen__gives_every_parameter_back(net: SmallNet) -> None:
-    net.conv.weight.requires_grad_(False)
-    before = [parameter.requires_grad for parameter in net.parameters()]
-    within: list[bool] = []
-
-    def interrupted() -> None:
-        with frozen(net):
-            within.extend(parameter.requires_grad for parameter in net.parameters())
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert within == [False] * len(before)
-    assert [parameter.requires_grad for parameter in net.parameters()] == before
-    assert set(before) == {True, False}
-
-
-def test_represent__no_autograd_state(encoder: Encoder, net: SmallNet) -> None:
-    net.fc.bias.requires_grad_(False)
-    before = {name: parameter.requires_grad for name, parameter in net.named_parameters()}
-    found = encoder.represent(images(3))
-    assert not found.requires_grad
-    assert found.grad_fn is None
-    assert not found.is_inference()  # such a tensor could not be used in later gradients
-    assert {name: parameter.requires_grad for name, parameter in net.named_parameters()} == before
-    assert all(parameter.grad is None for parameter in net.parameters())
-    assert torch.is_grad_enabled()
-
-
-def test_call__is_differentiable(encoder: Encoder, net: SmallNet) -> None:
-    batch = images(2).requires_grad_()
-    encoder(batch).sum().backward()
-    (expected,) = torch.autograd.grad(net(batch).sum(), batch)
-    assert batch.grad is not None
-    close(batch.grad, expected)
-    assert float(expected.abs().max()) > 0
-
-
 # --- device and precision -----------------------------------------------------------------------------------------------
 
 
@@ -407,109 +206,6 @@ def test_device__is_that_of_the_module() -> None:
 
 def test_collate__moves_to_the_device_of_the_module() -> None:
     assert Encoder(SmallNet().to("meta")).collate(list(images(2))).device == torch.device("meta")
-
-
-# --- layers and pooling -------------------------------------------------------------------------------------------------
-
-
-def test_layer__output_of_the_inner_layer(net: SmallNet) -> None:
-    batch = images(3)
-    inner = net.act(net.conv(batch)).detach()
-    close(Encoder(net, layer="act", pooling="flatten").represent(batch), inner.flatten(1))
-    close(Encoder(net, layer="act").represent(batch), inner.mean((2, 3)))
-    close(Encoder(net, layer="act", pooling="first").represent(batch), inner[:, :, 0, 0])
-    close(Encoder(net, layer="fc").represent(batch), net(batch).detach())
-
-
-def test_layer__nested_name(net: SmallNet) -> None:
-    batch = images(3)
-    close(Encoder(nn.Sequential(nn.Identity(), net), layer="1.conv").represent(batch), net.conv(batch).mean((2, 3)).detach())
-
-
-def test_layer__followed_by_an_in_place_layer() -> None:
-    net = nn.Sequential(SmallNet().conv, nn.ReLU(inplace=True))
-    batch = images(3)
-    close(Encoder(net, layer="0").represent(batch), net[0](batch).mean((2, 3)).detach())
-
-
-def test_layer__used_twice_gives_its_last_output(net: SmallNet) -> None:
-    tanh = nn.Tanh()
-    batch = images(2)
-    encoder = Encoder(nn.Sequential(tanh, tanh), layer="0", pooling="flatten")
-    close(encoder.represent(batch), batch.tanh().tanh().flatten(1))
-
-
-def test_layer__no_hook_is_left_behind(net: SmallNet) -> None:
-    Encoder(net, layer="conv").represent(images(2))
-    assert not net.conv._forward_hooks
-
-
-def test_layer__differentiable(net: SmallNet) -> None:
-    batch = images(2).requires_grad_()
-    Encoder(net, layer="conv")(batch).sum().backward()
-    (expected,) = torch.autograd.grad(net.conv(batch).mean((2, 3)).sum(), batch)
-    assert batch.grad is not None
-    close(batch.grad, expected)
-
-
-def test_layer__of_a_bound_method() -> None:
-    module = WithMethod()
-    batch = images(2)
-    close(Encoder(module.features, layer="net.act").represent(batch), module.net.act(module.net.conv(batch)).mean((2, 3)))
-
-
-@pytest.mark.parametrize(
-    ("pooling", "pooled"),
-    [
-        ("mean", lambda output: output.mean((2, 3))),
-        ("flatten", lambda output: output.reshape(len(output), -1)),
-        ("first", lambda output: output[:, :, 0, 0]),
-    ],
-)
-def test_pooling__feature_maps(net: SmallNet, pooling: Any, pooled: Callable[[Tensor], Tensor]) -> None:
-    batch = images(3)
-    close(Encoder(net.conv, pooling=pooling).represent(batch), pooled(net.conv(batch)).detach())
-
-
-@pytest.mark.parametrize(
-    ("pooling", "pooled"),
-    [
-        ("mean", lambda output: output.mean(1)),
-        ("flatten", lambda output: output.reshape(len(output), -1)),
-        ("first", lambda output: output[:, 0]),
-    ],
-)
-def test_pooling__tokens(pooling: Any, pooled: Callable[[Tensor], Tensor]) -> None:
-    def tokens(batch: Tensor) -> Tensor:
-        return batch.flatten(2).transpose(1, 2)[:, :7]  # [n, 7 tokens, 3]
-
-    batch = images(4)
-    close(Encoder(tokens, pooling=pooling).represent(batch), pooled(tokens(batch)))
-
-
-def test_pooling__unknown(net: SmallNet) -> None:
-    with pytest.raises(ValueError, match=r"'pooling' parameter must be 'mean', 'flatten' or 'first'\. Got 'max' instead"):
-        Encoder(net, pooling="max")  # type: ignore[arg-type]
-
-
-def test_layer__unknown_lists_close_names(net: SmallNet) -> None:
-    with pytest.raises(ValueError, match=r"'SmallNet' has no layer 'convv'; close ones are conv"):
-        Encoder(net, layer="convv")
-    with pytest.raises(ValueError, match=r"no layer '###'; close ones are conv, act, pool, fc"):
-        Encoder(net, layer="###")
-
-
-@pytest.mark.parametrize("module", [flat, lambda batch: batch.flatten(1), nn.Tanh()])
-def test_layer__of_something_without_layers(module: Callable[[Tensor], Tensor]) -> None:
-    with pytest.raises(ValueError, match=r"has no layer 'fc'; it is not an nn\.Module with layers"):
-        Encoder(module, layer="fc")
-
-
-def test_layer__that_does_not_run() -> None:
-    module = Moody()
-    module.spare = nn.Identity()
-    with pytest.raises(RuntimeError, match=r"layer 'spare' did not run in the forward pass of 'Moody'"):
-        Encoder(module, layer="spare").represent(images(2))
 
 
 # --- callables ----------------------------------------------------------------------------------------------------------
@@ -562,187 +258,6 @@ def test_name__given_or_that_of_the_module(net: SmallNet) -> None:
 def test_text__missing_tower_says_where_there_is_one(encoder: Encoder) -> None:
     with pytest.raises(AttributeError, match=r"'SmallNet' has no text tower; cocoax\.load\('starter'\) has one"):
         _ = encoder.text
-
-
-# --- what an encoder must not return ------------------------------------------------------------------------------------
-
-
-def test_layer__first_of_a_tuple() -> None:
-    class Pair(nn.Module):
-        def forward(self, batch: Tensor) -> tuple[Tensor, None]:
-            return batch.flatten(1) * 2, None
-
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.pair = Pair()
-
-        def forward(self, batch: Tensor) -> Tensor:
-            return self.pair(batch)[0].sum(1, keepdim=True)
-
-    batch = images(3)
-    close(Encoder(Net(), layer="pair").represent(batch), batch.flatten(1) * 2)
-
-
-def test_output__tuple(net: SmallNet) -> None:
-    with pytest.raises(TypeError, match=r"'pair' returned a tuple of 2; it must return one tensor \[n, d\]\.") as caught:
-        Encoder(lambda batch: (net(batch), None), name="pair").represent(images(2))
-    assert "lambda x: model(x)[0]" in str(caught.value)
-
-
-def test_output__dict(net: SmallNet) -> None:
-    with pytest.raises(TypeError, match=r"returned a dict with keys pooled, tokens; it must return one tensor") as caught:
-        Encoder(lambda batch: {"pooled": net(batch), "tokens": None}).represent(images(2))
-    assert "lambda x: model(x)['pooled']" in str(caught.value)
-
-
-def test_output__advice_for_a_dict_works(net: SmallNet) -> None:
-    def model(batch: Tensor) -> dict[str, Tensor]:
-        return {"pooled": net(batch)}
-
-    close(Encoder(lambda batch: model(batch)["pooled"], name="wrapped").represent(images(2)), net(images(2)).detach())
-
-
-@pytest.mark.parametrize("output", [None, "text", 3.5, np.zeros((2, 4), dtype=np.float32)])
-def test_output__something_else(output: object) -> None:
-    with pytest.raises(TypeError, match=rf"returned a {type(output).__name__}; it must return one tensor \[n, d\]"):
-        Encoder(lambda batch: output).represent(images(2))
-
-
-def test_output__wrong_batch_size() -> None:
-    with pytest.raises(ValueError, match=r"'halves' returned shape \[2, 768\] for a batch of 4; expected \[4, d\]") as caught:
-        Encoder(lambda batch: batch.flatten(1)[::2], name="halves").represent(images(4))
-    assert re.search(r"layer=|wrap|row per input", str(caught.value)), str(caught.value)
-
-
-def test_output__one_dimension() -> None:
-    with pytest.raises(ValueError, match=r"'scores' returned shape \[4\] for a batch of 4; expected \[4, d\]") as caught:
-        Encoder(lambda batch: batch.mean((1, 2, 3)), name="scores").represent(images(4))
-    assert re.search(r"layer=|wrap|row per input", str(caught.value)), str(caught.value)
-
-
-def test_output__random_even_in_eval_mode() -> None:
-    encoder = Encoder(lambda batch: F.dropout(batch.flatten(1), 0.5, training=True), name="noisy")
-    with (
-        torch.random.fork_rng(),
-        pytest.raises(
-            ValueError, match=r"'noisy' gave two representations of the same input: it is random .* Switch that off"
-        ),
-    ):
-        encoder.represent(images(4))
-
-
-def test_output__random_on_a_single_input() -> None:
-    generator = torch.Generator().manual_seed(0)
-    encoder = Encoder(lambda batch: torch.rand(len(batch), 4, generator=generator))
-    with pytest.raises(ValueError, match="two representations of the same input"):
-        encoder.represent(images(1))
-
-
-def batch_normalised(batch: Tensor) -> Tensor:
-    """Batch norm without running statistics: every output depends on the whole batch."""
-    return F.batch_norm(batch, None, None, training=True).mean((2, 3))
-
-
-def test_output__depends_on_the_rest_of_the_batch() -> None:
-    with pytest.raises(ValueError, match=r"'norm' gave two .* its output depends on the rest of the batch\. Switch that off"):
-        Encoder(batch_normalised, name="norm").represent(images(4))
-
-
-def test_output__depends_on_the_batch_after_a_first_batch_of_one() -> None:
-    encoder = Encoder(batch_normalised)
-    encoder.represent(images(1))
-    with pytest.raises(ValueError, match="depends on the rest of the batch"):
-        encoder.represent(images(4))
-
-
-def test_output__not_finite_names_the_input() -> None:
-    batch = images(7).abs() + 0.1
-    batch[5, 0, 0, 0] = -1.0
-    with pytest.raises(ValueError, match=r"representation of input 5 is not finite; leave it out"):
-        Encoder(lambda batch: batch.flatten(1).log()).represent(batch, batch_size=2)
-
-
-def test_output__not_finite_in_the_first_input() -> None:
-    with pytest.raises(ValueError, match=r"representation of input 0 is not finite"):
-        Encoder(lambda batch: batch.flatten(1) / 0).represent(torch.ones(2, 3, 4, 4))
-
-
-# --- bad input ----------------------------------------------------------------------------------------------------------
-
-
-def test_input__none_at_all(encoder: Encoder) -> None:
-    for empty in ([], iter([]), torch.zeros(0, 3, 8, 8)):
-        with pytest.raises(ValueError, match="There are 0 inputs; pass at least one"):
-            encoder.represent(empty)
-
-
-@pytest.mark.parametrize("inputs", [5, None, 2.5, torch.tensor(1.0)])
-def test_input__not_iterable(encoder: Encoder, inputs: object) -> None:
-    with pytest.raises(TypeError, match=r"Inputs must be pictures, tensors or an iterable of those\. Got \w+"):
-        encoder.represent(inputs)
-
-
-def test_input__wrong_channel_count_names_the_batch(encoder: Encoder) -> None:
-    with pytest.raises(RuntimeError, match=r"'SmallNet' failed on a batch \[2, 1, 16, 16\]: .*Check the number of channels"):
-        encoder.represent(images(2, channels=1))
-
-
-def test_input__grey_picture_for_a_colour_encoder_names_the_batch(encoder: Encoder) -> None:
-    with pytest.raises(RuntimeError, match=r"failed on a batch \[1, 1, 9, 7\]"):
-        encoder.represent(Image.new("L", (7, 9)))
-
-
-def test_input__different_sizes_in_one_batch(encoder: Encoder) -> None:
-    mixed = [images(1, 16)[0], images(1, 16)[0], images(1, 8)[0]]
-    with pytest.raises(ValueError, match=r"different shapes, \[3, 8, 16\] and \[3, 16, 16\].*preprocess=.*batch_size=1"):
-        encoder.represent(mixed)
-    assert encoder.represent(mixed, batch_size=1).shape == (3, 8)  # what the message advises
-
-
-def test_input__integer_tensor(encoder: Encoder) -> None:
-    with pytest.raises(
-        TypeError, match=r"Input 0: .*float input \[C, H, W\]\. Got torch\.int64 instead; pass pictures as PIL"
-    ):
-        encoder.represent(torch.zeros(2, 3, 8, 8, dtype=torch.int64))
-    with pytest.raises(TypeError, match=r"Got torch\.uint8 instead"):
-        encoder.represent(torch.zeros(3, 8, 8, dtype=torch.uint8))
-
-
-def test_input__tensor_without_elements(encoder: Encoder) -> None:
-    with pytest.raises(ValueError, match=r"Input 0: .*\[3, 0, 8\].*pass"):
-        encoder.represent(torch.zeros(3, 0, 8))
-
-
-def test_input__wrong_type_in_a_list(encoder: Encoder) -> None:
-    with pytest.raises(
-        TypeError, match=r"Input 1: An input must be a path, a PIL image, an array or a tensor\. Got int instead"
-    ):
-        encoder.represent([images(1)[0], 7])
-
-
-@pytest.mark.parametrize("ready", [False, True])
-def test_input__preprocess_that_gives_no_tensor(net: SmallNet, ready: bool) -> None:
-    encoder = Encoder(net, preprocess=np.asarray)
-    picture = Image.new("RGB", (8, 8))
-    with pytest.raises(TypeError, match=r"preprocess.*tensor \[C, H, W\].*Got ndarray"):
-        encoder.explicand(picture) if ready else encoder.represent(picture)
-
-
-def test_input__missing_path(encoder: Encoder, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"Input 1: No file at .*nowhere\.jpg; check the path"):
-        encoder.represent([images(1)[0], tmp_path / "nowhere.jpg"])
-    with pytest.raises(FileNotFoundError, match=r"nowhere; check the path"):
-        encoder.represent(str(tmp_path / "nowhere"))
-
-
-def test_single__the_only_input(encoder: Encoder) -> None:
-    image = images(1)[0]
-    assert encoder.single(image) is image
-    assert encoder.single([image]) is image
-    assert len(encoder.as_list(images(3))) == 3
-    with pytest.raises(ValueError, match=r"Expected one input, got 3"):
-        encoder.single(images(3))
 
 
 # --- progress -----------------------------------------------------------------------------------------------------------
@@ -819,39 +334,6 @@ def test_classes__name_the_outputs_of_the_head(net: SmallNet) -> None:
         Encoder(net, classes=["cat"])
 
 
-# --- threads ------------------------------------------------------------------------------------------------------------
-
-
-class Slow(nn.Module):
-    """Two layers with time between them for other threads, and a dropout that shows a module in training mode."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Flatten()
-        self.drop = nn.Dropout(0.5)
-
-    def forward(self, batch: Tensor) -> Tensor:
-        hidden = self.first(batch)
-        time.sleep(0.002)
-        return self.drop(hidden)
-
-
-@pytest.mark.parametrize("layer", ["first", None])
-def test_represent__threads_do_not_see_each_others_layers(layer: str | None) -> None:
-    net = Slow().train()
-    encoders = [Encoder(net, layer=layer), Encoder(net, layer=layer)]  # two encoders of one module
-    batches = [images(2, 4, 4, seed=seed) for seed in range(40)]
-
-    def ask(index: int) -> Tensor:
-        return encoders[index % 2].represent(batches[index])
-
-    with ThreadPoolExecutor(8) as pool:
-        for batch, found in zip(batches, pool.map(ask, range(40)), strict=True):
-            assert torch.equal(found, batch.flatten(1))
-    assert net.drop.training
-    assert not net.first._forward_hooks
-
-
 # --- final weights ----------------------------------------------------------------------------------------------------
 
 
@@ -887,3 +369,9 @@ def test_with_module__errors_name_the_new_encoder() -> None:
         new.represent([[1.0, 2.0, 3.0]])
     with pytest.raises(ValueError, match=r"A row of 'old' has 2 columns"):
         rows.represent([[1.0, 2.0, 3.0]])
+
+
+def test_layer__of_a_bound_method() -> None:
+    module = WithMethod()
+    batch = images(2)
+    close(Encoder(module.features, layer="net.act").represent(batch), module.net.act(module.net.conv(batch)).mean((2, 3)))

@@ -1,9 +1,11 @@
+"""Insertion and deletion curves, against one input at a time."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import cocoax
 from cocoax.evaluation import curves
@@ -116,3 +118,45 @@ def test_curve__target_of_another_encoder_is_an_error(encoder: cocoax.Encoder) -
 def test_curves__unknown_kind(encoder: cocoax.Encoder, kinds: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="'kinds' parameter must name 'insertion', 'deletion' or both"):
         curves(encoder, images(1)[0], [torch.zeros(16, 16)], cocoax.representation_similarity(), kinds=kinds)
+
+
+def test_curve__measure_that_is_a_network(encoder: cocoax.Encoder) -> None:
+    """A sequence of layers can be called and gone through; it is one measure."""
+    layers = nn.Sequential(nn.Softmax(1), nn.Flatten(), Column(2))
+    explicand, target = images(1)[0], cocoa(encoder)
+    attribution = cocoax.Occlusion().explain(encoder, explicand, target)
+    curve = cocoax.insertion(encoder, explicand, attribution, layers, steps=4)
+    assert torch.equal(curve.y, cocoax.insertion(encoder, explicand, attribution, [layers], steps=4)[0].y)
+    own = encoder.represent(explicand).softmax(1)[0, 2]
+    assert float(curve.y[-1]) == pytest.approx(float(own))
+
+
+class Column(nn.Module):
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.index = index
+
+    def forward(self, batch: Tensor) -> Tensor:
+        return batch[:, self.index]
+
+
+def test_curve__measure_that_is_none(encoder: cocoax.Encoder) -> None:
+    with pytest.raises(TypeError, match=r"A measure must be a Target or a callable on representations\. Got int instead"):
+        cocoax.insertion(encoder, images(1)[0], torch.zeros(16, 16), 3)  # type: ignore[call-overload]
+
+
+def test_curves__several_baselines_are_averaged() -> None:
+    table = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    matrix = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+    encoder = cocoax.TabularEncoder(lambda rows: torch.tanh(rows @ matrix) + 0.1, columns=list("abc"), name="rows")
+    row, target = torch.tensor([0.5, -1.0, 2.0]), cocoax.representation_similarity("dot")
+    background = cocoax.Background(table, draws=100)
+    order = torch.tensor([3.0, 2.0, 1.0])
+    curve = cocoax.insertion(encoder, row, order, target, baseline=background)
+    own = encoder.represent(row)[0]
+    expected = []
+    for kept in range(4):
+        mixed = torch.stack([torch.cat([row[:kept], other[kept:]]) for other in table])
+        expected.append(float((encoder.represent(mixed) @ own).mean()))
+    assert curve.y.tolist() == pytest.approx(expected, rel=1e-5)
+    assert curve.x.tolist() == pytest.approx([0, 1 / 3, 2 / 3, 1])

@@ -52,3 +52,19 @@ def test_estimates__linear_score_is_found_exactly() -> None:
     assert float((efficient.values[0, 0] - expected).abs().max()) < 0.02
     assert float(efficient.standard_error.max()) < 0.2 * float(paper.standard_error.min())
     assert bool(((paper.values[0, 0] - expected).abs() < 4 * paper.standard_error[0, 0]).all())
+
+
+def test_enumerate__all_subsets_once_in_a_random_order() -> None:
+    everything = BitMasks.enumerate(5, None, seed=0)
+    assert everything.complete
+    assert everything.bits.shape == (32, 5)
+    assert torch.equal(BitMasks.enumerate(5, 7, seed=0).bits, everything.bits[:7])
+    assert not torch.equal(BitMasks.enumerate(5, None, seed=1).bits, everything.bits)
+    assert not BitMasks.enumerate(5, 31, seed=0).complete
+    assert not BitMasks(everything.bits, 0.4).complete  # subsets are not equally likely
+    assert not BitMasks(torch.cat([everything.bits[:31], everything.bits[:1]]), 0.5).complete
+
+
+def test_places__finds_each_mask_among_all() -> None:
+    everything = BitMasks.enumerate(5, None, seed=3)
+    assert torch.equal(everything.bits[everything.places(MASKS)], MASKS.bits)

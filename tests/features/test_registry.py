@@ -17,6 +17,7 @@ import cocoax
 from cocoax.features import REMOVALS, Removal, resolve
 from cocoax.features.registry import KINDS
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows, Sounds, Texts
+from tests.conftest import SmallNet, images
 from tests.kinds import Recordings, recording_encoder, recordings
 from tests.tiny import bert_tokenizer, bytes_tokenizer
 
@@ -291,3 +292,15 @@ def test_resolve__tokens_of_a_kind_of_ones_own() -> None:
     noted.pad, noted.mask = 0, 9  # type: ignore[attr-defined]
     assert resolve(None, noted) == cocoax.Deletion(0)
     assert resolve(cocoax.MaskToken(), noted) == cocoax.MaskToken(9)
+
+
+def test_resolve_baseline__picture_is_prepared_like_an_input(net: SmallNet) -> None:
+    encoder = cocoax.Encoder(net, cocoax.ImagePreprocess(resize=16, crop=16, mean=(0.5,) * 3, std=(0.25,) * 3))
+    white = Image.new("RGB", (20, 16), "white")
+    baseline = resolve(white, encoder.inputs)
+    assert torch.equal(baseline(images(1)[0]), torch.full((3, 16, 16), 2.0))
+
+
+def test_resolve_baseline__baseline_is_kept(encoder: cocoax.Encoder) -> None:
+    mean = cocoax.Mean()
+    assert resolve(mean, encoder.inputs) is mean

@@ -11,17 +11,9 @@ from tests.habits import things
 from tests.habits.catalogue import missing, snippets
 
 NOT_YET = {
-    "device_by_argument_and_environment": "load() takes no device=, and COCOAX_DEVICE is not read",
     "move_and_cast": "an Encoder has no to()",
     "hugging_face_datasets": "Encoder.reference() takes no key=",
     "question_of_references": "a Question's sides are inputs, not references",
-    "live_sentence_transformer": "there is no cocoax.wrap, and encode() takes no texts",
-    "live_text_model": "there is no cocoax.wrap",
-    "live_vision_model": "there is no cocoax.wrap",
-    "live_timm_model": "there is no cocoax.wrap",
-    "live_sklearn_pipeline": "there is no cocoax.wrap",
-    "function_returning_numpy": "there is no cocoax.wrap",
-    "layer_as_a_module": "layer= takes names only",
     "class_of_the_head": "a number or a name is no target",
     "grad_cam": "as_module() gives a vector of scores where an index wants a column",
     "shapiq_of_a_table": "there is no cocoax.wrap",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from cocoax import Explicand
@@ -34,3 +35,74 @@ def test_per_feature__sum_over_the_embedding_and_the_tokens_of_a_word() -> None:
 def test_per_feature__columns_are_themselves() -> None:
     raw = torch.randn(4, 1, 3, generator=torch.Generator().manual_seed(0))
     assert torch.equal(Explicand(torch.zeros(1, 3), Names(("a", "b", "c"))).per_feature(raw), raw[:, 0])
+
+
+# Two channels of four steps: halves of each channel are features, the first step of the second channel is never removed.
+OWN = Explicand(torch.arange(8.0).view(2, 4), Names(tuple("abcd")), torch.tensor([[0, 0, 1, 1], [-1, 2, 3, 3]]))
+
+
+def test_shape__of_channels_with_features_of_their_own() -> None:
+    assert OWN.shape == (4,)
+
+
+def test_per_feature__of_channels_with_features_of_their_own() -> None:
+    raw = torch.arange(16.0).view(2, 2, 4)
+    assert OWN.per_feature(raw).tolist() == [[0 + 1, 2 + 3, 5, 6 + 7], [8 + 9, 10 + 11, 13, 14 + 15]]
+    assert OWN.per_feature(raw[0]).tolist() == [1, 5, 5, 13]
+    assert OWN.per_feature(raw.view(2, 1, 2, 4)).shape == (2, 1, 4)
+
+
+def test_elements_kept__of_every_form_of_members() -> None:
+    kept = torch.tensor([[1.0, 0.0, 0.5, 0.0]])
+    assert OWN.elements_kept(kept).tolist() == [[[1.0, 1.0, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0]]]
+    assert TEXT.elements_kept(torch.tensor([[False, True]])).tolist() == [[True, False, True, True, True]]
+    pixels = torch.rand(3, 4, 5, generator=torch.Generator().manual_seed(0))
+    assert Explicand(torch.zeros(3, 4, 5)).elements_kept(pixels) is pixels
+
+
+@pytest.mark.parametrize(
+    "members", [torch.zeros(3).long(), torch.zeros(4), torch.zeros(2, 2, 4).long(), torch.zeros(2, 1).int()]
+)
+def test_members__of_another_shape_or_no_integers(members: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match=r"'members' must be integers in the shape \[2, 4\] of the tensor, or in that"):
+        Explicand(torch.zeros(2, 4), members=members)
+
+
+def test_members__needed_where_there_is_one_dimension() -> None:
+    with pytest.raises(ValueError, match=r"An explicand of shape \[5\] needs 'members'"):
+        Explicand(torch.arange(5))
+
+
+def test_to__moves_all_of_it() -> None:
+    meta = torch.device("meta")
+    embedded = replace(TEXT, tensor=torch.zeros(6, 5), scale=torch.ones(5))
+    moved = embedded.to(meta)
+    assert moved.members is not None
+    assert moved.scale is not None
+    assert {part.device for part in (moved.tensor, moved.members, moved.scale)} == {meta}
+    assert moved.display is embedded.display
+    assert embedded.to(torch.device("cpu")) is embedded
+    split = replace(OWN, tensor=OWN.tensor.to(meta))  # what a kind of a user's own may give
+    assert split.to(meta).members.device == meta  # type: ignore[union-attr]
+
+
+def test_at_rest__without_gradients_and_inference_mode() -> None:
+    assert OWN.at_rest() is OWN
+    wanting = replace(OWN, tensor=OWN.tensor.clone().requires_grad_()).at_rest()
+    assert not wanting.tensor.requires_grad
+    with torch.inference_mode():
+        bound = Explicand(torch.ones(2, 4))
+    assert bound.tensor.is_inference()
+    assert not bound.at_rest().tensor.is_inference()
+    assert torch.equal(bound.at_rest().tensor, torch.ones(2, 4))
+
+
+def test_attributes__of_displays_can_be_read_here_too() -> None:
+    assert (TEXT.text, TEXT.offsets, TEXT.names, TEXT.tokens) == (
+        "big violins",
+        ((0, 3), (4, 11)),
+        ("big", "violins"),
+        ("big", "violins"),
+    )
+    assert (TEXT.picture, TEXT.box) == (None, (0.0, 0.0, 1.0, 1.0))
+    assert (OWN.text, OWN.offsets, Explicand(torch.zeros(3, 4, 5)).names) == (None, None, None)

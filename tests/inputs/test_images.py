@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import EpsImagePlugin, Image
-from torch import Tensor
 
-from cocoax import Encoder, Explicand, ImagePreprocess
-from cocoax.inputs import Picture
+from cocoax import Encoder, ImagePreprocess
 from cocoax.inputs import images as source
 from cocoax.inputs.images import WHOLE, image_files, open_image, picture_of, picture_of_tensor, to_tensor
 from tests.conftest import SmallNet, images
@@ -452,106 +450,6 @@ def test_preprocess__bad_arguments(arguments: dict[str, Any], match: str) -> Non
         ImagePreprocess(**arguments)
 
 
-# --- explicands ---------------------------------------------------------------------------------------------------------
-
-
-def test_explicand__picture_and_box_of_a_picture(tmp_path: Path) -> None:
-    array = pixels(40, 80)
-    Image.fromarray(array).save(tmp_path / "a.png")
-    preprocess = ImagePreprocess(resize=10, crop=8)
-    encoder = Encoder(SmallNet(), preprocess)
-    for given in (tmp_path / "a.png", str(tmp_path / "a.png"), Image.fromarray(array), array):
-        explicand = encoder.explicand(given)
-        assert torch.equal(explicand.tensor, preprocess(Image.fromarray(array)))
-        assert explicand.picture.dtype == torch.uint8
-        assert np.array_equal(explicand.picture.numpy(), array)
-        assert explicand.box == pytest.approx((0.3, 0.1, 0.7, 0.9))
-
-
-def test_explicand__without_preprocess_shows_the_whole_picture() -> None:
-    array = pixels()
-    explicand = Encoder(SmallNet()).explicand(array)
-    assert torch.equal(explicand.tensor, to_tensor(Image.fromarray(array)))
-    assert np.array_equal(explicand.picture.numpy(), array)
-    assert explicand.box == WHOLE
-
-
-def test_explicand__own_preprocess_without_box_is_drawn_on_what_it_made() -> None:
-    def preprocess(image: Image.Image) -> Tensor:
-        return to_tensor(image)[:, 2:8, 1:5] * 2 - 1
-
-    explicand = Encoder(SmallNet(), preprocess).explicand(pixels())
-    assert explicand.tensor.shape == (3, 6, 4)
-    assert explicand.box == WHOLE
-    expected = (explicand.tensor - explicand.tensor.min()) / (explicand.tensor.max() - explicand.tensor.min()) * 255
-    assert torch.equal(explicand.picture, expected.round().to(torch.uint8).permute(1, 2, 0))
-
-
-def test_explicand__own_preprocess_with_box() -> None:
-    class Corner:
-        def __call__(self, image: Image.Image) -> Tensor:
-            return to_tensor(image)[:, :6, :5]
-
-        def box(self, size: tuple[int, int]) -> tuple[float, float, float, float]:
-            return 0.0, 0.0, 5 / size[0], 6 / size[1]
-
-    explicand = Encoder(SmallNet(), Corner()).explicand(pixels(12, 10))
-    assert explicand.box == (0.0, 0.0, 0.5, 0.5)
-    assert np.array_equal(explicand.picture.numpy(), pixels(12, 10))
-
-
-def test_explicand__tensor() -> None:
-    encoder = Encoder(SmallNet(), ImagePreprocess(resize=10, crop=8))
-    tensor = images(1)[0].double().requires_grad_()
-    explicand = encoder.explicand(tensor)
-    assert explicand.tensor.dtype == torch.float32
-    assert not explicand.tensor.requires_grad
-    assert torch.equal(explicand.tensor, tensor.detach().float())
-    assert explicand.box == WHOLE
-    assert explicand.picture.shape == (16, 16, 3)
-    assert (int(explicand.picture.min()), int(explicand.picture.max())) == (0, 255)
-    array = encoder.explicand(tensor.detach().numpy())
-    assert torch.equal(array.tensor, explicand.tensor)
-
-
-def test_explicand__of_an_explicand_is_itself() -> None:
-    explicand = Explicand(images(1)[0], Picture(torch.zeros(4, 4, 3, dtype=torch.uint8), (0.1, 0.1, 0.9, 0.9)))
-    assert Encoder(SmallNet()).explicand(explicand) is explicand
-
-
-def test_explicand__large_picture_is_kept_small() -> None:
-    encoder = Encoder(SmallNet(), ImagePreprocess(resize=10, crop=8))
-    explicand = encoder.explicand(Image.new("RGB", (2400, 1200), (1, 2, 3)))
-    assert explicand.picture.shape == (512, 1024, 3)
-    assert explicand.box == pytest.approx((0.3, 0.1, 0.7, 0.9))
-
-
-def test_explicand__single_pixel() -> None:
-    encoder = Encoder(SmallNet())
-    with pytest.raises(ValueError, match=r"The explicand has a single pixel; .* Pass a larger image"):
-        encoder.explicand(torch.zeros(3, 1, 1))
-    with pytest.raises(ValueError, match=r"1 x 1 pixels; at least 2 x 2 are needed"):
-        encoder.explicand(np.zeros((1, 1, 3), dtype=np.uint8))
-
-
-def test_explicand__more_than_one() -> None:
-    with pytest.raises(ValueError, match=r"An explicand must be one image \[C, H, W\]\. Got shape \[2, 3, 8, 8\] instead"):
-        Encoder(SmallNet()).explicand(torch.zeros(2, 3, 8, 8))
-
-
-def test_explicand__integer_tensor() -> None:
-    with pytest.raises(TypeError, match=r"float input \[C, H, W\]\. Got torch\.uint8 instead; pass pictures as PIL images"):
-        Encoder(SmallNet()).explicand(torch.zeros(3, 8, 8, dtype=torch.uint8))
-
-
-def test_explicand__bad_files(tmp_path: Path) -> None:
-    (tmp_path / "text.jpg").write_text("not a picture")
-    with pytest.raises(ValueError, match=r"text\.jpg is not an image that can be read"):
-        Encoder(SmallNet()).explicand(tmp_path / "text.jpg")
-    with pytest.raises(FileNotFoundError, match=r"No file at .*nowhere"):
-        Encoder(SmallNet()).explicand(tmp_path / "nowhere.jpg")
-
-
 # --- pictures for display -----------------------------------------------------------------------------------------------
 
 
@@ -578,3 +476,11 @@ def test_picture_of_tensor__constant_and_many_channels() -> None:
     assert torch.equal(picture_of_tensor(tensor), picture_of_tensor(tensor[:3]))
     pair = images(1, channels=2)[0]
     assert torch.equal(picture_of_tensor(pair), picture_of_tensor(pair.mean(0, keepdim=True)))
+
+
+@pytest.mark.parametrize("address", ["https://example.org/cat.jpg", "HTTP://example.org/cat", "s3://bucket/cat.png"])
+def test_open_image__address(address: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{address} is an address, and nothing is fetched here; download it and pass"):
+        open_image(address)
+    with pytest.raises(ValueError, match=f"^Input 0: {address} is an address"):
+        Encoder(SmallNet()).reference(address)

@@ -62,3 +62,15 @@ def test_places__slow_tokenizer() -> None:
 
     with pytest.raises(TypeError, match=r"Slow does not say where its tokens stand"):
         Tokenizer(Slow()).places("a")
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("แมวที่ a", [(0, 6), (7, 8)]),  # an unknown word of Thai, of which normalisation takes the last marks
+        ("ete\u0301 e\u0301", [(0, 1), (1, 2), (2, 4), (5, 7)]),
+    ],
+)
+def test_places__marks_belong_to_the_letter_before(text: str, spans: list[tuple[int, int]]) -> None:
+    _, places = Tokenizer(bert_tokenizer()).places(text)
+    assert [span for span in places if span is not None] == spans

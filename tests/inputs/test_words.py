@@ -106,3 +106,25 @@ def test_check_features__unknown() -> None:
     assert check_features("tokens") == "tokens"
     with pytest.raises(ValueError, match=r"'features' parameter must be 'words', 'tokens' or 'sentences'\. Got 'letters'"):
         check_features("letters")
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "expected", "members"),
+    [
+        ("ฉันรักแมว", [None, (0, 9), None], ["ฉันรักแมว"], [-1, 0, -1]),
+        ("แมวที่", [(0, 6)], ["แมวที่"], [0]),
+        ("the ภาษาไทย cat", [(0, 3), (4, 11), (12, 15)], ["the", "ภาษาไทย", "cat"], [0, 1, 2]),
+        ("我爱北京", [(0, 1), (1, 2), (2, 4)], ["我", "爱", "北京"], [0, 1, 2]),
+        ("我爱北京", [(0, 3), (1, 2), (3, 4)], ["我", "爱", "京"], [0, 1, 2]),  # never across another feature
+    ],
+)
+def test_group__one_token_of_many_words_is_one_feature(
+    text: str, tokens: list[tuple[int, int] | None], expected: list[str], members: list[int]
+) -> None:
+    spans, belongs = group(text, tokens, "words")
+    assert pieces(text, spans) == expected
+    assert belongs == members
+
+
+def test_group__words_in_no_token_join_nothing() -> None:
+    assert group("a ☃ b", [(0, 1), (4, 5)], "words") == ([(0, 1), (4, 5)], [0, 1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from cocoax.questions.matching import explain_text
 from cocoax.similarity import Similarity, get_similarity
 from tests.similarities import Overlap, Signs
 from tests.tiny import save_bert
+from tests.towers import picture, two_towers
 
 QUERY, DOCUMENT, OTHERS = "red car", "The violinist parked her car.", ["a big dog", "the cat behind the house"]
 METHOD = cocoax.KernelShap(samples=200)
@@ -105,3 +108,69 @@ def test_explain_match__similarity_that_needs_samples(similarity: str | Similari
     expected = get_similarity(similarity).pairwise(own[:1], own[1:])[0].tolist()
     assert [match.similarity, *match.others] == pytest.approx(expected, abs=1e-5)
     assert match.query.score == pytest.approx(expected[0] - sum(expected[1:]) / len(OTHERS), abs=1e-5)
+
+
+def test_explain_match__interactions_call_no_encoder(encoder: TextEncoder) -> None:
+    match = cocoax.explain_match(encoder, QUERY, DOCUMENT, OTHERS)
+    calls: list[int] = []
+    handle = encoder.owner.register_forward_hook(lambda *_: calls.append(1))  # type: ignore[union-attr]
+    try:
+        pairs = match.interactions
+    finally:
+        handle.remove()
+    assert not calls
+    runs = [cocoax.Rise(samples=500).run(encoder, text) for text in (QUERY, DOCUMENT)]
+    torch.testing.assert_close(pairs.values, cocoax.interactions(*runs).values)
+    assert match.interactions is pairs
+
+
+def test_explain_match__interactions_need_runs(encoder: TextEncoder) -> None:
+    match = cocoax.explain_match(encoder, QUERY, DOCUMENT, method=cocoax.IntegratedGradients(steps=4))
+    assert match.query_side.run is None
+    with pytest.raises(ValueError, match=r"method=cocoax.Rise\(\)"):
+        _ = match.interactions
+    assert match.describe()["pairs"] is None
+
+
+def test_explain_match__two_pictures(towers: cocoax.Encoder) -> None:
+    first, second, other = (picture(seed) for seed in range(3))
+    method = cocoax.Rise(samples=40, grid=4)
+    match = cocoax.explain_match(towers, first, second, other, method=method)
+    target = cocoax.contrastive_corpus_similarity(towers.reference([second]), towers.reference([other]))
+    expected = method.explain(towers, first, target)
+    torch.testing.assert_close(match.query.values, expected.values, rtol=0, atol=1e-5)
+    assert match.interactions.values.shape == (4, 4, 4, 4)
+    assert "a picture" in repr(match)
+    assert match.html().count("data:image/png") == 2
+
+
+def test_explain_match__a_picture_and_a_caption(tmp_path: Path) -> None:
+    encoder = two_towers()
+    encoder.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
+    picture(1).save(tmp_path / "photo.png")
+    method = cocoax.Rise(samples=40, grid=4)
+    for photo in (picture(1), tmp_path / "photo.png"):
+        match = cocoax.explain_match(encoder, photo, "a red car", "a dog", method=method)
+        own = torch.cat([encoder.represent([photo]), encoder.text.represent(["a red car", "a dog"])])
+        expected = torch.nn.functional.cosine_similarity(own[:1], own[1:]).tolist()
+        assert [match.similarity, *match.others] == pytest.approx(expected, abs=1e-5)
+        assert match.interactions.values.shape == (4, 4, 3)
+        assert match.document.names == ("a", "red", "car")
+    files = match.save(tmp_path / "out")
+    assert [file.name for file in files] == ["match.html", "match.json", "match.png"]
+    page = files[0].read_text()
+    assert "cocoax-links" in page
+    assert "http" not in page
+    assert json.loads(files[1].read_text())["query"]["parts"][0]["place"]
+
+
+class Spaces:
+    """A tokenizer that says where its tokens are: words between spaces."""
+
+    mask, pad = 1, 0
+
+    def __call__(self, text: str) -> list[int]:
+        return [sum(map(ord, word)) % 64 for word in text.split()]
+
+    def places(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        return self(text), [match.span() for match in re.finditer(r"\S+", text)]

@@ -86,7 +86,7 @@ class Map:
             return averages
 
         error = attribution.standard_error
-        return cls(pooled(attribution.values) - attribution.neutral, None if error is None else pooled(error))
+        return cls(pooled(attribution.relative), None if error is None else pooled(error))
 
     def uncertain(self, limit: float) -> np.ndarray:
         """Return where it is not known whether there is anything: within two standard errors lie zero and a visible value.

@@ -2,8 +2,10 @@
 
 from cocoax.attribution.captum import Captum
 from cocoax.attribution.expected_gradients import ExpectedGradients
+from cocoax.attribution.field import Field
 from cocoax.attribution.gradient_shap import GradientShap
 from cocoax.attribution.integrated_gradients import IntegratedGradients
+from cocoax.attribution.interactions import Interactions, interactions
 from cocoax.attribution.kernel_shap import KernelShap
 from cocoax.attribution.method import Method
 from cocoax.attribution.occlusion import Occlusion
@@ -19,8 +21,10 @@ __all__ = [
     "Attribution",
     "Captum",
     "ExpectedGradients",
+    "Field",
     "GradientShap",
     "IntegratedGradients",
+    "Interactions",
     "Interrupted",
     "KernelShap",
     "Method",
@@ -31,4 +35,5 @@ __all__ = [
     "Run",
     "SmoothGrad",
     "VanillaGradients",
+    "interactions",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -88,46 +89,100 @@ class KernelShap(RemovalMethod):
 
     def estimate(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> Estimate:
         """Weighted least squares, constrained to sum to the difference of the ends."""
-        players = masks.bits.shape[1]
-        if len(masks) < min(_fewest(players), 2**players - 2):
-            raise ValueError(f"The run has {len(masks)} coalitions, too few; extend it to at least {_fewest(players)}.")
-        z = masks.bits.double()
-        weights = masks.weights[:, None]
-        gain = scores.double() - ends[1].double()
-        total = (ends[0] - ends[1]).double()
-        if players == 1:
-            values = total[:, None]
-            return Estimate(values[:, masks.segments], torch.zeros_like(values[:, masks.segments]), features=values)
-        inverse = torch.linalg.pinv(z.T @ (weights * z), hermitian=True)
-        ones = inverse.sum(1, keepdim=True)
-        # Projects an unconstrained solution onto those that sum to `total`.
-        project = torch.eye(len(inverse), dtype=torch.float64) - ones @ torch.ones(1, len(inverse)).double() / ones.sum()
-        values = project @ inverse @ (z.T @ (weights * gain)) + ones / ones.sum() * total
-        error = self._standard_error(masks, project @ inverse, gain - z @ values)
-        return Estimate(values.T[:, masks.segments], None if error is None else error.T[:, masks.segments], features=values.T)
+        fit = _least_squares(masks, scores, ends)
+        drawn = _drawn_pairs(masks, fit)
+        error = torch.zeros_like(fit.values) if masks.complete else None if drawn is None else drawn.standard_error
+        return Estimate(
+            fit.values.T[:, masks.segments],
+            None if error is None else error.T[:, masks.segments],
+            features=fit.values.T,
+        )
 
-    def _standard_error(self, masks: Coalitions, solve: Tensor, residuals: Tensor) -> Tensor | None:
-        """The sandwich estimate, over the pairs that were drawn at random; ``[segments, k]``. None if those are too few."""
-        drawn = masks.counts > 0
-        draws = masks.counts[drawn][::2].double()
-        if len(masks) == 2 ** len(solve) - 2:
-            return torch.zeros(len(solve), residuals.shape[1], dtype=torch.float64)
-        if len(draws) < 2:
+    def deviations(self, masks: Coalitions, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
+        """Return random sums of what the drawn pairs of coalitions contribute, minus their mean."""
+        if masks.complete:
+            return torch.zeros(1, scores.shape[1], *masks.segments.shape, dtype=torch.float64)
+        drawn = _drawn_pairs(masks, _least_squares(masks, scores, ends))
+        if drawn is None:
             return None
-        z, residuals = masks.bits[drawn].double(), residuals[drawn]
-        leverage = masks.weights[drawn] * ((z @ solve.T) * z).sum(1)
-        if len(z) % 2:  # the complement of the last one was not encoded
-            z, residuals, leverage = (torch.cat([part, torch.zeros_like(part[:1])]) for part in (z, residuals, leverage))
-        # Residuals of pairs that pull the fit towards themselves are too small (the HC3 correction).
-        pull = (leverage[0::2] + leverage[1::2]).repeat_interleave(2)
-        residuals = residuals / (1 - pull).clamp(min=0.05)[:, None]
-        influence = (solve @ z.T).T  # [coalitions, segments]
-        each = influence[0::2, :, None] * residuals[0::2, None] + influence[1::2, :, None] * residuals[1::2, None]
-        number = draws.sum()
-        share = draws[:, None, None] / number
-        centred = each - (share * each).sum(0)
-        per_pair = masks.weights[drawn].sum() / 2  # the weight that all draws have together, for one of each pair
-        return per_pair * ((share * centred.square()).sum(0) / (number - 1)).sqrt()
+        chosen = signs(len(drawn.weights)) * drawn.weights[:, None]
+        sums = torch.stack([(drawn.x * sign[:, None]).T @ drawn.r - sign.sum() * drawn.mean for sign in chosen.T])
+        return sums.mT[..., masks.segments]
+
+    def scatter(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return what each drawn pair of coalitions does to every value of the map, and what the fit leaves over of it."""
+        drawn = None if masks.complete else _drawn_pairs(masks, _least_squares(masks, scores, ends))
+        return None if drawn is None else ((drawn.x * drawn.weights[:, None])[:, masks.segments], drawn.r)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Shapley values ``[segments, k]``, the matrix that solves for them, and what they leave over of scores ``[n, k]``."""
+
+    values: Tensor
+    solve: Tensor
+    residuals: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class _DrawnPairs:
+    """What the pairs of coalitions that were drawn at random contribute: pair i moves the values by x_i r_i.
+
+    ``x [pairs, segments]``, ``r [pairs, k]``, ``weights [pairs]`` (the share of all draws, so that a sum of squares is a
+    variance) and the mean ``[segments, k]``.
+    """
+
+    x: Tensor
+    r: Tensor
+    weights: Tensor
+    mean: Tensor
+
+    @property
+    def standard_error(self) -> Tensor:
+        """The sandwich estimate, ``[segments, k]``."""
+        squares = self.weights.square()
+        variance = (squares[:, None] * self.x.square()).T @ self.r.square() - squares.sum() * self.mean.square()
+        return variance.clamp(min=0).sqrt()
+
+
+def _least_squares(masks: Coalitions, scores: Tensor, ends: Tensor) -> _Fit:
+    """Return the weighted least-squares fit that sums to the difference of the ends."""
+    players = masks.bits.shape[1]
+    if len(masks) < min(_fewest(players), 2**players - 2):
+        raise ValueError(f"The run has {len(masks)} coalitions, too few; extend it to at least {_fewest(players)}.")
+    z = masks.bits.double()
+    weights = masks.weights[:, None]
+    gain = scores.double() - ends[1].double()
+    total = (ends[0] - ends[1]).double()
+    if players == 1:
+        return _Fit(total[None], torch.zeros(1, 1, dtype=torch.float64), gain)
+    inverse = torch.linalg.pinv(z.T @ (weights * z), hermitian=True)
+    ones = inverse.sum(1, keepdim=True)
+    # Projects an unconstrained solution onto those that sum to `total`.
+    project = torch.eye(len(inverse), dtype=torch.float64) - ones @ torch.ones(1, len(inverse)).double() / ones.sum()
+    values = project @ inverse @ (z.T @ (weights * gain)) + ones / ones.sum() * total
+    return _Fit(values, project @ inverse, gain - z @ values)
+
+
+def _drawn_pairs(masks: Coalitions, fit: _Fit) -> _DrawnPairs | None:
+    """Return the contributions of the pairs that were drawn at random; None if those are too few."""
+    drawn = masks.counts > 0
+    draws = masks.counts[drawn][::2].double()
+    if len(draws) < 2:
+        return None
+    z, residuals = masks.bits[drawn].double(), fit.residuals[drawn]
+    leverage = masks.weights[drawn] * ((z @ fit.solve.T) * z).sum(1)
+    if len(z) % 2:  # the complement of the last one was not encoded
+        residuals, leverage = (torch.cat([part, torch.zeros_like(part[:1])]) for part in (residuals, leverage))
+    # Residuals of pairs that pull the fit towards themselves are too small (the HC3 correction).
+    pull = leverage[0::2] + leverage[1::2]
+    # A coalition and its complement move the values in opposite directions, since all of them together are known.
+    r = (residuals[0::2] - residuals[1::2]) / (1 - pull).clamp(min=0.05)[:, None]
+    x = z[0::2] @ fit.solve.T
+    number = draws.sum()
+    per_pair = masks.weights[drawn].sum() / 2  # the weight that all draws have together, for one of each pair
+    mean = (draws[:, None] / number * x).T @ r
+    return _DrawnPairs(x, r, per_pair * (draws / (number * (number - 1))).sqrt(), mean)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +201,12 @@ class Coalitions:
     def tensors(self) -> dict[str, Tensor]:
         """All of it."""
         return {"segments": self.segments, "bits": self.bits, "weights": self.weights, "counts": self.counts}
+
+    @property
+    def complete(self) -> bool:
+        """Whether they are all coalitions, so that nothing is left to chance."""
+        everything: int = 2 ** self.bits.shape[1] - 2
+        return len(self) == everything
 
     def full(self, rows: slice) -> Tensor:
         """Masks ``[n, H, W]``."""

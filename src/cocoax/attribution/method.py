@@ -23,8 +23,12 @@ from cocoax.targets import FunctionTarget, Target, class_score
 
 # What may be explained: a target, any function of representations, or a class of the encoder's head.
 Askable = Target | Callable[[Tensor], Tensor] | int | str
-# What one explicand may be. A folder and a batch of tensors hold many, which types cannot tell; put them into a list.
-Input = str | Path | Image.Image | np.ndarray | Tensor | Explicand
+Samples = np.ndarray | Tensor
+# The same for isinstance, which takes no types with parameters.
+INPUT_TYPES = (str, Path, Image.Image, np.ndarray, Tensor, Explicand)
+# What one explicand may be: the path of a picture or a sound, a text, a row, samples with their rate. A folder and a batch of
+# tensors hold many, which types cannot tell; put them into a list.
+Input = str | Path | Image.Image | Samples | Explicand | Sequence[float] | tuple[Samples, float] | tuple[float, Samples]
 
 
 class Method(ABC):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from numbers import Integral
 from typing import Any
@@ -18,13 +18,14 @@ def type_name(kind: type) -> str:
     return kind.__name__ if ours else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def to_plain(value: Any, tensors: dict[str, Tensor] | None = None) -> Any:
+def to_plain(value: Any, tensors: dict[str, Tensor] | None = None, other: Callable[[Any], str] = str) -> Any:
     """Return a method, with the removals and tensors inside it, as JSON values.
 
-    Tensors go to ``tensors`` under the key that stands in their place; without it only their shape is told.
+    Tensors go to ``tensors`` under the key that stands in their place; without it only their shape is told. ``other`` gives
+    the text that stands for anything else.
     """
     if is_dataclass(value) and not isinstance(value, type):
-        options = {item.name: to_plain(getattr(value, item.name), tensors) for item in fields(value)}
+        options = {item.name: to_plain(getattr(value, item.name), tensors, other) for item in fields(value)}
         return {"type": type_name(type(value)), **options}
     if isinstance(value, Tensor | np.ndarray):
         value = torch.as_tensor(value)
@@ -34,12 +35,12 @@ def to_plain(value: Any, tensors: dict[str, Tensor] | None = None) -> Any:
         tensors[key] = value
         return {"type": "Tensor", "key": key}
     if isinstance(value, tuple | list):
-        return [to_plain(item, tensors) for item in value]
+        return [to_plain(item, tensors, other) for item in value]
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, Integral):
         return int(value)
-    return str(value)
+    return other(value)
 
 
 def from_plain(plain: Any, tensors: Mapping[str, Tensor], known: Mapping[str, type]) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, overload
 
 from torch import Tensor
@@ -59,6 +59,39 @@ class RemovalMethod(Method):
     @abstractmethod
     def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
         """Return maps from the scores of the masked inputs ``[n, k]`` and of explicand and baseline ``[2, k]``."""
+
+    def cells(self, masks: Any, grid: int | tuple[int, int] | None) -> Any:
+        """Return masks whose estimates have one value per cell of a grid instead of per pixel.
+
+        Masks over a list of features are what they are. By default there is no faster way than to pool the map.
+        """
+        return masks
+
+    def effects(self, masks: Any, scores: Tensor, ends: Tensor, errors: bool = True) -> Estimate:
+        """Return how much keeping a feature, rather than removing it, changes each score; for masks of :meth:`cells`.
+
+        Without ``errors`` a method may leave them out.
+        """
+        estimate = self.estimate(masks, scores, ends)
+        neutral = 0.0 if estimate.neutral is None else estimate.neutral.view(-1, *[1] * (estimate.values.ndim - 1))
+        return replace(estimate, values=estimate.values - neutral, neutral=None)
+
+    def deviations(self, masks: Any, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
+        """Return random sums of what single samples contribute to the error of maps, ``[groups, k, *shape]``.
+
+        The mean of their squares is the squared standard error, of any mixture of the scores too, which is how a field knows
+        the errors of targets that nobody has asked about yet. ``signs(n)`` gives ``[n, groups]`` random signs. Zeros where
+        nothing is left to chance, None where nothing is known about it.
+        """
+        return None
+
+    def scatter(self, masks: Any, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return factors ``x [n, features]`` and ``r [n, k]`` of the sampling error of :meth:`effects`.
+
+        Sample i moves the effect of feature j on score k by x_ij r_ik, up to small terms. Two runs with the same masks have
+        errors that go together, which these tell. None where nothing is left to chance.
+        """
+        return None
 
     def more(self, run: Run, targets: Sequence[Target]) -> int:
         """Return how many more perturbations a run needs for these targets; 0 ends it. By default it is long enough."""

@@ -17,7 +17,7 @@ from cocoax.inputs.display import load_display, save_display
 from cocoax.inputs.drawing import WHOLE, Box
 from cocoax.storage import read_safetensors, write_safetensors
 from cocoax.targets import Target
-from cocoax.version import __version__
+from cocoax.version import versions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,6 +62,11 @@ class Attribution:
     def name(self) -> str:
         """The question that was asked."""
         return str(self.metadata.get("target", "attribution"))
+
+    @property
+    def relative(self) -> Tensor:
+        """The values minus ``neutral``, in double precision: above 0 what raises the target, below 0 what lowers it."""
+        return self.values.double() - self.neutral
 
     @property
     def picture(self) -> Tensor | None:
@@ -130,7 +135,7 @@ class Attribution:
     def load(cls, path: str | Path) -> Attribution:
         """Read an attribution written by :meth:`save`."""
         tensors, header = read_safetensors(path, "attribution")
-        display = load_display(tensors, header.pop("display"))
+        display = load_display(tensors, header.pop("display", None))
         return cls(**{name: tensors[name] for name in _TENSORS if name in tensors}, **header, display=display)
 
     def top(self, count: int = 5) -> list[tuple[str, float]]:
@@ -138,7 +143,7 @@ class Attribution:
         if self.names is None:
             raise ValueError("The attribution is of an image, whose pixels have no names; look at 'values'.")
         order = torch.argsort(self.values, descending=True, stable=True)[:count].tolist()
-        return [(self.names[index], float(self.values[index]) - self.neutral) for index in order]
+        return [(self.names[index], float(self.relative[index])) for index in order]
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it over the picture (see :func:`cocoax.plots.overlay` for the options), as bars, or as its input is shown."""
@@ -186,7 +191,7 @@ class Origin:
             "space": self.space,
             "samples": self.samples,
             "stopped": self.stopped,
-            "versions": {"cocoax": __version__, "torch": torch.__version__},
+            "versions": versions(),
         }
 
 

@@ -15,23 +15,25 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import torch
 from torch import Tensor
 
+from cocoax.attribution.field import GROUPS, Field, field_of
 from cocoax.attribution.method import Askable, as_asked, check_targets
-from cocoax.attribution.plain import from_plain, to_plain
+from cocoax.attribution.plain import from_plain, to_plain, type_name
 from cocoax.attribution.result import Attribution, Origin, attributions
 from cocoax.encoders import Encoder
-from cocoax.features import REMOVALS, Game, Masks
+from cocoax.features import Game, Masks, Removal
 from cocoax.features.game import score_ends, score_masked
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.progress import Bar, bar
+from cocoax.similarity import Similarity
 from cocoax.storage import read_safetensors, write_safetensors
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
     from cocoax.attribution.removal import RemovalMethod
 
-# Classes that saved runs are made of, by what files call them; every removal method adds itself.
-IN_FILES: dict[str, type] = dict(REMOVALS)
+# Methods that saved runs are made by, by what files call them; every removal method adds itself.
+IN_FILES: dict[str, type] = {}
 
 
 class Interrupted(KeyboardInterrupt):
@@ -176,12 +178,28 @@ class Run:
         origin = Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped)
         return as_asked(targets, attributions(origin, self.explicand, asked, ends, estimate))
 
+    def field(
+        self, similarity: str | Similarity = "cosine", *, grid: int | tuple[int, int] | None = None, groups: int = GROUPS
+    ) -> Field:
+        """Return one vector for every feature, which answers any target of the similarity; the encoder is not touched.
+
+        Args:
+            similarity: cosine or dot; a kernel has no field.
+            grid: cells that pixels are pooled to, a number or (rows, columns); by default twice those of the masks.
+            groups: random sums that standard errors are kept by; an error is known to 1 / sqrt(2 groups). 0 keeps none.
+
+        """
+        return field_of(self, similarity, grid, groups)
+
     def save(self, path: str | Path) -> Path:
         """Write it as safetensors; returns the path."""
         options: dict[str, Tensor] = {}
         shown, display = save_display(self.explicand.display)
+        removal = self.method.baseline
         header = {
             "method": to_plain(self.method, options),
+            "removal": type_name(type(removal)),
+            "blends": removal.blends,
             "display": display,
             "encoder": self.encoder,
             "space": self.space,
@@ -203,12 +221,15 @@ class Run:
     def load(cls, path: str | Path) -> Self:
         """Read a run written by :meth:`save`; it answers targets and can be extended."""
         tensors, header = read_safetensors(path, "run")
+        explicand = Explicand(tensors["explicand"], load_display(tensors, header.get("display")), tensors.get("members"))
         plain = dict(header["method"])
-        known = isinstance(plain["baseline"], dict) and plain["baseline"]["type"] in IN_FILES
-        if not known:  # a class of the user's own: its pixels are all that is needed
-            plain["baseline"] = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
-        method: RemovalMethod = from_plain(plain, tensors, IN_FILES)
-        explicand = Explicand(tensors["explicand"], load_display(tensors, header["display"]), tensors.get("members"))
+        known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
+        how = plain["baseline"]
+        if not (isinstance(how, dict) and how["type"] in known):
+            # A user's class that is not imported, or cannot be written down: of a blend its pixels are all one needs.
+            pixels = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
+            plain["baseline"] = pixels if header["blends"] else {"type": "Forgotten", "name": header["removal"]}
+        method: RemovalMethod = from_plain(plain, tensors, known)
         compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
         return cls(
             method=method,

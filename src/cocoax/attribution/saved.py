@@ -12,7 +12,7 @@ from cocoax.attribution.plain import to_plain
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.run import Interrupted, Run
 from cocoax.encoders import Encoder
-from cocoax.encoders.identity import looking_once
+from cocoax.encoders.identity import describe, looking_once
 from cocoax.features import resolve
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import save_display
@@ -75,7 +75,7 @@ def saved_run(
 def _key(encoder: Encoder, explicand: Explicand, method: RemovalMethod) -> str:
     """Return what a run is found by: all that it depends on, and nothing that only makes it longer or reads it."""
     tensors: dict[str, Any] = {}
-    plain = dict(to_plain(method, tensors))
+    plain = dict(to_plain(method, tensors, describe))
     for option in (*method.lengthening, *method.reading):
         plain.pop(option)
     shown, display = save_display(explicand.display)

@@ -21,55 +21,23 @@ EXAMPLES = (
 
 
 def ask_picture(
-    images: Annotated[list[Path], typer.Argument(help="The pictures to ask about, or folders of them.")],
-    like: Annotated[
-        list[str] | None,
-        typer.Option(help="A caption the picture should be like; may be repeated.", rich_help_panel=ASKED),
-    ] = None,
-    like_image: Annotated[
-        list[Path] | None, typer.Option(help="A picture or folder it should be like.", rich_help_panel=ASKED)
-    ] = None,
-    unlike: Annotated[
-        list[str] | None, typer.Option(help="A caption it should not be like; may be repeated.", rich_help_panel=ASKED)
-    ] = None,
-    unlike_image: Annotated[
-        list[Path] | None, typer.Option(help="A picture or folder it should not be like.", rich_help_panel=ASKED)
-    ] = None,
-    unlike_many: Annotated[
-        str | None, typer.Option(help="Many captions at once: cifar100, or a file of names.", rich_help_panel=ASKED)
-    ] = None,
-    template: Annotated[
-        str, typer.Option(help="Makes captions of the names of --unlike-many.", rich_help_panel=ASKED)
-    ] = "a {}",
-    question: Annotated[
-        list[str] | None,
-        typer.Option(help="One more question: 'a cat / a kitten rather than a dog', or 'itself'.", rich_help_panel=ASKED),
-    ] = None,
-    each: Annotated[
-        bool,
-        typer.Option("--each", help="Ask about each --like by itself, against the others too.", rich_help_panel=ASKED),
-    ] = False,
+    images: ImagesOption,
+    like: LikeOption = None,
+    like_image: LikeImageOption = None,
+    unlike: UnlikeOption = None,
+    unlike_image: UnlikeImageOption = None,
+    unlike_many: UnlikeManyOption = None,
+    template: TemplateOption = "a {}",
+    question: QuestionOption = None,
+    each: EachOption = False,
     encoder: EncoderName = "starter",
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.", rich_help_panel=HOW)] = "rise",
-    samples: Annotated[
-        int | None,
-        typer.Option(help="Masked copies to encode; by default 1000, or more where more are saved.", rich_help_panel=HOW),
-    ] = None,
-    grid: Annotated[int | None, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)] = None,
-    tolerance: Annotated[
-        float | None, typer.Option(help="Sample until the map's relative error is below this.", rich_help_panel=HOW)
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.", rich_help_panel=HOW)] = None,
-    similarity: Annotated[
-        str, typer.Option(help="cosine, dot, rbf, laplacian or polynomial.", rich_help_panel=HOW)
-    ] = "cosine",
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="Folder for heat maps, report and JSON; of several pictures each has a folder in it.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = Path("answers"),
+    method: MethodOption = "rise",
+    samples: SamplesOption = None,
+    grid: GridOption = None,
+    tolerance: ToleranceOption = None,
+    seed: SeedOption = None,
+    similarity: SimilarityOption = "cosine",
+    out: OutOption = Path("answers"),
     as_json: AsJson = False,
 ) -> None:
     """Ask what in a picture is like some words or pictures, rather than like others.
@@ -133,3 +101,49 @@ def questions_one_by_one(likes: cocoax.Side, unlikes: cocoax.Side, similarity: s
         others = cocoax.Side([*captions, *unlikes.captions], [*images, *unlikes.images])
         questions.append(cocoax.Question(like, others, similarity=similarity))
     return questions
+
+
+ImagesOption = Annotated[list[Path], typer.Argument(help="The pictures to ask about, or folders of them.")]
+LikeOption = Annotated[
+    list[str] | None,
+    typer.Option(help="A caption the picture should be like; may be repeated.", rich_help_panel=ASKED),
+]
+LikeImageOption = Annotated[
+    list[Path] | None, typer.Option(help="A picture or folder it should be like.", rich_help_panel=ASKED)
+]
+UnlikeOption = Annotated[
+    list[str] | None, typer.Option(help="A caption it should not be like; may be repeated.", rich_help_panel=ASKED)
+]
+UnlikeImageOption = Annotated[
+    list[Path] | None, typer.Option(help="A picture or folder it should not be like.", rich_help_panel=ASKED)
+]
+UnlikeManyOption = Annotated[
+    str | None, typer.Option(help="Many captions at once: cifar100, or a file of names.", rich_help_panel=ASKED)
+]
+TemplateOption = Annotated[str, typer.Option(help="Makes captions of the names of --unlike-many.", rich_help_panel=ASKED)]
+QuestionOption = Annotated[
+    list[str] | None,
+    typer.Option(help="One more question: 'a cat / a kitten rather than a dog', or 'itself'.", rich_help_panel=ASKED),
+]
+EachOption = Annotated[
+    bool,
+    typer.Option("--each", help="Ask about each --like by itself, against the others too.", rich_help_panel=ASKED),
+]
+MethodOption = Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.", rich_help_panel=HOW)]
+SamplesOption = Annotated[
+    int | None,
+    typer.Option(help="Masked copies to encode; by default 1000, or more where more are saved.", rich_help_panel=HOW),
+]
+GridOption = Annotated[int | None, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)]
+ToleranceOption = Annotated[
+    float | None, typer.Option(help="Sample until the map's relative error is below this.", rich_help_panel=HOW)
+]
+SeedOption = Annotated[int | None, typer.Option(help="Seed of everything random.", rich_help_panel=HOW)]
+SimilarityOption = Annotated[str, typer.Option(help="cosine, dot, rbf, laplacian or polynomial.", rich_help_panel=HOW)]
+OutOption = Annotated[
+    Path,
+    typer.Option(
+        help="Folder for heat maps, report and JSON; of several pictures each has a folder in it.",
+        rich_help_panel=OUTPUT,
+    ),
+]

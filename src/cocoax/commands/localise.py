@@ -41,41 +41,22 @@ EXAMPLES = (
 
 
 def localise_captions(
-    folder: Annotated[Path, typer.Argument(help="Folder of pictures.")],
-    annotations: Annotated[
-        Path | None, typer.Option(help="COCO json: boxes, polygons or run lengths.", rich_help_panel=ASKED)
-    ] = None,
-    masks: Annotated[
-        Path | None, typer.Option(help="Folder of masks: CLASS/NAME.png for the picture NAME.", rich_help_panel=ASKED)
-    ] = None,
-    collages: Annotated[
-        int | None, typer.Option(help="Or make this many collages of four photos each.", min=1, rich_help_panel=ASKED)
-    ] = None,
-    boxes: Annotated[
-        bool, typer.Option("--boxes", help="Use boxes even where there are outlines.", rich_help_panel=ASKED)
-    ] = False,
+    folder: FolderOption,
+    annotations: AnnotationsOption = None,
+    masks: MasksOption = None,
+    collages: CollagesOption = None,
+    boxes: BoxesOption = False,
     encoder: EncoderName = "starter",
     samples: Samples = 1000,
     grid: Grid = 7,
     seed: Seed = 0,
-    template: Annotated[str, typer.Option(help="Makes a caption of a class name.", rich_help_panel=ASKED)] = "a {}",
-    foil: Annotated[
-        str,
-        typer.Option(help="Contrast with the other classes 'present' in the picture, or with 'all'.", rich_help_panel=ASKED),
-    ] = "present",
-    tolerance: Annotated[
-        float, typer.Option(help="Of the pointing game, in pixels of the picture.", min=0, rich_help_panel=HOW)
-    ] = 0.0,
-    fraction: Annotated[
-        float, typer.Option(help="Of the map's peak: the fixed threshold of the IoU.", rich_help_panel=HOW)
-    ] = 0.5,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many pictures.", min=1, rich_help_panel=ASKED)] = None,
-    keep_runs: Annotated[
-        bool, typer.Option("--keep-runs", help="Keep the runs, to ask other questions later.", rich_help_panel=OUTPUT)
-    ] = False,
-    out: Annotated[
-        Path, typer.Option(help="Folder for results; run again to go on where it stopped.", rich_help_panel=OUTPUT)
-    ] = Path("localisation"),
+    template: TemplateOption = "a {}",
+    foil: FoilOption = "present",
+    tolerance: ToleranceOption = 0.0,
+    fraction: FractionOption = 0.5,
+    limit: LimitOption = None,
+    keep_runs: KeepRunsOption = False,
+    out: OutOption = Path("localisation"),
     as_json: AsJson = False,
 ) -> None:
     """Measure whether heat maps lie on the things that captions name, over a folder of pictures."""
@@ -137,3 +118,34 @@ def print_summaries(records: Sequence[MaskScores], summaries: Sequence[Summary],
             rows.append([summary.target, str(summary.questions), *map(str, figures), f"{summary.area:.1%}"])
     print_table(header, rows, title=counted(len({record.picture for record in records}), "picture"))
     print_plain("In brackets: 95 % intervals, Wilson's for found and pointing game, bootstrap over pictures for the rest.")
+
+
+FolderOption = Annotated[Path, typer.Argument(help="Folder of pictures.")]
+AnnotationsOption = Annotated[
+    Path | None, typer.Option(help="COCO json: boxes, polygons or run lengths.", rich_help_panel=ASKED)
+]
+MasksOption = Annotated[
+    Path | None, typer.Option(help="Folder of masks: CLASS/NAME.png for the picture NAME.", rich_help_panel=ASKED)
+]
+CollagesOption = Annotated[
+    int | None, typer.Option(help="Or make this many collages of four photos each.", min=1, rich_help_panel=ASKED)
+]
+BoxesOption = Annotated[bool, typer.Option("--boxes", help="Use boxes even where there are outlines.", rich_help_panel=ASKED)]
+TemplateOption = Annotated[str, typer.Option(help="Makes a caption of a class name.", rich_help_panel=ASKED)]
+FoilOption = Annotated[
+    str,
+    typer.Option(help="Contrast with the other classes 'present' in the picture, or with 'all'.", rich_help_panel=ASKED),
+]
+ToleranceOption = Annotated[
+    float, typer.Option(help="Of the pointing game, in pixels of the picture.", min=0, rich_help_panel=HOW)
+]
+FractionOption = Annotated[
+    float, typer.Option(help="Of the map's peak: the fixed threshold of the IoU.", rich_help_panel=HOW)
+]
+LimitOption = Annotated[int | None, typer.Option(help="Only the first so many pictures.", min=1, rich_help_panel=ASKED)]
+KeepRunsOption = Annotated[
+    bool, typer.Option("--keep-runs", help="Keep the runs, to ask other questions later.", rich_help_panel=OUTPUT)
+]
+OutOption = Annotated[
+    Path, typer.Option(help="Folder for results; run again to go on where it stopped.", rich_help_panel=OUTPUT)
+]

@@ -19,6 +19,8 @@ from cocoax.version import __version__
 COMMANDS = {
     "demo": "demo:show_demo",
     "ask-text": "ask_text:explain_text",
+    "match": "match:explain_pair",
+    "why": "why:explain_search",
     "bench": "bench:run_bench",
     "app": "web_page:serve_page",
     "cache": "cache:show_cache",

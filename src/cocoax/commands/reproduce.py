@@ -24,41 +24,20 @@ SCALE = "At which scale"
 
 
 def reproduce_study(
-    name: Annotated[str | None, typer.Argument(help="A table, a figure or a study; --list names them.")] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.", rich_help_panel=ASKED),
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            help="Those that take part, as names or numbers with commas between them; else all.", rich_help_panel=ASKED
-        ),
-    ] = None,
-    picture: Annotated[
-        list[str] | None,
-        typer.Option(help="For 'localisation': FILE:P:Q, a picture and two things in it; repeatable.", rich_help_panel=ASKED),
-    ] = None,
-    encoder: Annotated[
-        str, typer.Option(help="An encoder with a head for the classes of the data.", rich_help_panel=HOW)
-    ] = SMALL_ENCODER,
-    preset: Annotated[
-        str, typer.Option(help="'paper' for the published scale, 'small' for minutes.", rich_help_panel=SCALE)
-    ] = "small",
-    runs: Annotated[
-        int | None, typer.Option(min=1, help="How often everything is drawn anew.", rich_help_panel=SCALE)
-    ] = None,
-    explicands: Annotated[
-        int | None, typer.Option(min=1, help="Pictures to explain, per class and run.", rich_help_panel=SCALE)
-    ] = None,
-    corpus: Annotated[int | None, typer.Option(min=1, help="Images in a corpus.", rich_help_panel=SCALE)] = None,
-    foil: Annotated[int | None, typer.Option(min=1, help="Images in a foil.", rich_help_panel=SCALE)] = None,
-    samples: Annotated[int | None, typer.Option(min=10, help="Masks of RISE.", rich_help_panel=SCALE)] = None,
-    grid: Annotated[int | None, typer.Option(min=1, help="Cells of a mask.", rich_help_panel=SCALE)] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for results; a study that was stopped goes on.", rich_help_panel=OUTPUT)
-    ] = Path("results"),
-    show_list: Annotated[bool, typer.Option("--list", help="Name every table and figure.")] = False,
+    name: NameOption = None,
+    data: DataOption = None,
+    classes: ClassesOption = None,
+    picture: PictureOption = None,
+    encoder: EncoderOption = SMALL_ENCODER,
+    preset: PresetOption = "small",
+    runs: RunsOption = None,
+    explicands: ExplicandsOption = None,
+    corpus: CorpusOption = None,
+    foil: FoilOption = None,
+    samples: SamplesOption = None,
+    grid: GridOption = None,
+    out: OutOption = Path("results"),
+    show_list: ShowListOption = False,
 ) -> None:
     """Run an experiment of the paper on any encoder and data, and see its numbers beside the published ones."""
     if show_list or name is None:
@@ -123,3 +102,34 @@ def localise_pictures(
     shown = written or [(collage(), "cat", "motorbike"), (photo("astronaut"), "rocket", "helmet")]
     name = "starter" if encoder == SMALL_ENCODER else encoder  # captions need a text tower
     return run_localisation(cocoax.load(name), shown, out, options_of(preset, changes, "localisation"))
+
+
+NameOption = Annotated[str | None, typer.Argument(help="A table, a figure or a study; --list names them.")]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.", rich_help_panel=ASKED),
+]
+ClassesOption = Annotated[
+    str | None,
+    typer.Option(help="Those that take part, as names or numbers with commas between them; else all.", rich_help_panel=ASKED),
+]
+PictureOption = Annotated[
+    list[str] | None,
+    typer.Option(help="For 'localisation': FILE:P:Q, a picture and two things in it; repeatable.", rich_help_panel=ASKED),
+]
+EncoderOption = Annotated[str, typer.Option(help="An encoder with a head for the classes of the data.", rich_help_panel=HOW)]
+PresetOption = Annotated[
+    str, typer.Option(help="'paper' for the published scale, 'small' for minutes.", rich_help_panel=SCALE)
+]
+RunsOption = Annotated[int | None, typer.Option(min=1, help="How often everything is drawn anew.", rich_help_panel=SCALE)]
+ExplicandsOption = Annotated[
+    int | None, typer.Option(min=1, help="Pictures to explain, per class and run.", rich_help_panel=SCALE)
+]
+CorpusOption = Annotated[int | None, typer.Option(min=1, help="Images in a corpus.", rich_help_panel=SCALE)]
+FoilOption = Annotated[int | None, typer.Option(min=1, help="Images in a foil.", rich_help_panel=SCALE)]
+SamplesOption = Annotated[int | None, typer.Option(min=10, help="Masks of RISE.", rich_help_panel=SCALE)]
+GridOption = Annotated[int | None, typer.Option(min=1, help="Cells of a mask.", rich_help_panel=SCALE)]
+OutOption = Annotated[
+    Path, typer.Option(help="Folder for results; a study that was stopped goes on.", rich_help_panel=OUTPUT)
+]
+ShowListOption = Annotated[bool, typer.Option("--list", help="Name every table and figure.")]

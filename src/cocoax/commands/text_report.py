@@ -45,7 +45,7 @@ def _word_table(side: ExplainedText, most: int | None = None) -> tuple[list[str]
     """Return header and rows of a table of words, largest values first, with standard errors and parts if there are any."""
     whole = side.attribution
     assert whole.tokens is not None
-    shown = whole.values - whole.neutral
+    shown = whole.relative
     header = ["word", "value"]
     header += ["±"] if whole.standard_error is not None else []
     header += ["corpus", "foil"] if side.foil is not None else []
@@ -56,7 +56,7 @@ def _word_table(side: ExplainedText, most: int | None = None) -> tuple[list[str]
             error = float(whole.standard_error[index])
             row.append(f"{error:.4f}" + (" (may be nothing)" if abs(float(shown[index])) < 2 * error else ""))
         if side.foil is not None:
-            row += [f"{float(part.values[index]) - part.neutral:+.4f}" for part in (side.corpus, side.foil)]
+            row += [f"{float(part.relative[index]):+.4f}" for part in (side.corpus, side.foil)]
         rows.append(row)
     return header, rows
 

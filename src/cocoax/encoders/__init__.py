@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # torch is imported when one of these is first used: the list
     from cocoax.encoders.columns import TabularEncoder
     from cocoax.encoders.encoder import Encoder
     from cocoax.encoders.text import TextEncoder
+    from cocoax.encoders.wrap import wrap
     from cocoax.inputs import Explicand, ImagePreprocess
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "TabularEncoder",
     "TextEncoder",
     "load",
+    "wrap",
 ]
 
 _HOMES = {
@@ -30,6 +32,7 @@ _HOMES = {
     "ImagePreprocess": "cocoax.inputs",
     "TabularEncoder": "cocoax.encoders.columns",
     "TextEncoder": "cocoax.encoders.text",
+    "wrap": "cocoax.encoders.wrap",
 }
 
 if not TYPE_CHECKING:

@@ -38,16 +38,28 @@ class EmbeddedEncoder(Encoder):
     inputs: Embeddings
 
     def __init__(self, encoder: Encoder, explicand: Explicand) -> None:
-        vars(self).update(vars(encoder))
         self._of_tokens = encoder
         self._layer = embedding_layer(encoder)
         self._ids = explicand.tensor
-        self.inputs = Embeddings(encoder.inputs, explicand, self._embed)
+        inputs = Embeddings(encoder.inputs, explicand, self._embed)
+        super().__init__(encoder.module, layer=encoder.layer, pooling=encoder.pooling, name=encoder.name, inputs=inputs)
+        self._checked, self._most_at_once = encoder._checked, encoder._most_at_once
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the encoder of tokens."""
+        return self._of_tokens.fingerprint
+
+    @property
+    def space(self) -> str:
+        """That of the encoder of tokens."""
+        return self._of_tokens.space
 
     def _embed(self, ids: Tensor) -> Tensor:
         """Return the embeddings ``[d, L]`` of token ids."""
-        with torch.no_grad(), locked(self.owner):  # what another view has put there must be gone
-            embeddings: Tensor = self._layer(ids[None].to(self.device))[0]
+        encoder = self._of_tokens
+        with torch.no_grad(), locked(encoder.owner):  # what another view has put there must be gone
+            embeddings: Tensor = self._layer(ids[None].to(encoder.device))[0]
         return embeddings.T.to("cpu", torch.float32)
 
     def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
@@ -57,13 +69,18 @@ class EmbeddedEncoder(Encoder):
     def __call__(self, batch: Any) -> Tensor:
         """Return representations of embeddings ``[n, d, L]``, differentiable."""
         used: list[bool] = []
-
-        def put(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
-            used.append(True)
-            embeddings: Tensor = batch.mT.to(output.dtype)
-            return embeddings
-
         ids = self._ids.to(self.device).expand(len(batch), -1)
+
+        def put(_module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+            used.append(True)
+            own: Tensor = batch.mT.to(output.dtype)
+            if output.shape[1] == ids.shape[1]:
+                return own
+            # The network fills every text up to one length, on the right or on the left, and the filling counts.
+            right = torch.equal(inputs[0][:, : ids.shape[1]], ids)
+            parts = [own, output[:, ids.shape[1] :]] if right else [output[:, : -ids.shape[1]], own]
+            return torch.cat(parts, dim=1)
+
         with locked(self.owner):  # or another thread would get these embeddings for its own text
             hook = self._layer.register_forward_hook(put)
             try:
@@ -152,11 +169,10 @@ def embedding_layer(encoder: Encoder) -> nn.Module:
     if name is not None:
         return encoder.layer_named(name)
     parts = [] if encoder.owner is None else list(encoder.owner.modules())
-    for part in parts:  # networks of transformers know it
-        get: Any = getattr(part, "get_input_embeddings", None)
-        layer = get() if callable(get) else None
-        if isinstance(layer, nn.Module):
-            return layer
+    known = [layer for layer in map(_input_embeddings, parts) if layer is not None]
+    # An image tower has a layer for its patches there, which is no table of tokens.
+    for layer in (*(layer for layer in known if isinstance(layer, nn.Embedding)), *known):
+        return layer
     for part in parts:
         if isinstance(part, nn.Embedding):
             return part
@@ -164,3 +180,13 @@ def embedding_layer(encoder: Encoder) -> nn.Module:
         f"The encoder {encoder.name!r} has no layer of token embeddings that could be found; name it with embedding=, or "
         "use a method that removes words, such as cocoax.Rise."
     )
+
+
+def _input_embeddings(part: nn.Module) -> nn.Module | None:
+    """Return the layer that a network of transformers calls its input embeddings, if it is one and knows."""
+    get: Any = getattr(part, "get_input_embeddings", None)
+    try:
+        layer = get() if callable(get) else None
+    except NotImplementedError:  # of a network with two towers
+        return None
+    return layer if isinstance(layer, nn.Module) else None

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from itertools import chain
+from contextlib import nullcontext
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cocoax.encoders.folding import can_be_folded, fold, gives, shallow_copy
+from cocoax.encoders.arguments import check_classes, check_module, check_pooling, inputs_for
+from cocoax.encoders.devices import HALF, device_named, precision_named
+from cocoax.encoders.folding import around, folded, shallow_copy
 from cocoax.encoders.forward import (
     ForwardError,
     Pooling,
     by_shape,
     check_deterministic,
+    first_parameter,
     is_out_of_memory,
+    layer_name,
     layer_named,
-    locked,
     one_vector_each,
     owner_of,
     run_module,
 )
 from cocoax.encoders.identity import WeightsDigest, describe, look, weights_digest_of
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
-from cocoax.inputs import Explicand, Inputs, Pictures, Rows
+from cocoax.inputs import Explicand, Inputs
 from cocoax.inputs.holding import each_input
 from cocoax.progress import bar
 from cocoax.references import Reference
@@ -40,7 +43,7 @@ class Encoder:
         module: an ``nn.Module`` or any callable from a batch ``[n, C, H, W]`` to representations ``[n, d]``.
         preprocess: from an upright RGB or grey PIL image to a tensor ``[C, H, W]``; without it pixels become floats in
             [0, 1]. :class:`cocoax.ImagePreprocess` is one; torchvision transforms work too.
-        layer: take the representation from inside the module: the output of the submodule of this name, as in
+        layer: take the representation from inside the module: the output of this submodule, or of the one of this name in
             ``module.named_modules()`` (the paper's penultimate layer).
         pooling: what makes one vector of an output with more than two dimensions: ``"mean"`` over positions or tokens,
             ``"flatten"``, or the ``"first"`` token.
@@ -62,7 +65,7 @@ class Encoder:
         self,
         module: Callable[..., Any],
         preprocess: Callable[[Any], Tensor] | None = None,
-        layer: str | None = None,
+        layer: str | nn.Module | None = None,
         *,
         pooling: Pooling = "mean",
         head: nn.Module | None = None,
@@ -74,17 +77,12 @@ class Encoder:
         background: Any = None,
         inputs: Inputs | None = None,
     ) -> None:
-        if not callable(module):
-            raise TypeError(f"An encoder must be an nn.Module or a callable. Got {type(module).__name__} instead.")
-        if pooling not in ("mean", "flatten", "first"):
-            raise ValueError(f"The 'pooling' parameter must be 'mean', 'flatten' or 'first'. Got {pooling!r} instead.")
-        outputs = getattr(head, "out_features", None)
-        if classes is not None and (head is None or (outputs is not None and outputs != len(classes))):
-            what = "there is no head" if head is None else f"the head has {outputs} outputs"
-            raise ValueError(f"'classes' names {len(classes)} classes but {what}; pass one name for each output of the head.")
+        check_module(module)
+        check_pooling(pooling)
+        check_classes(classes, head)
         self.name = name_of(module, name)
         if inputs is None:
-            inputs = _inputs(features, preprocess, columns, background, self.name)
+            inputs = inputs_for(features, preprocess, columns, background, self.name)
         elif features != "pixels" or any(option is not None for option in (preprocess, columns, background)):
             raise ValueError(
                 "'inputs' says all about the inputs; leave out 'preprocess', 'columns', 'background' and 'features'."
@@ -92,7 +90,7 @@ class Encoder:
         self.inputs = copy.copy(inputs)
         self.inputs.encoder = self.name
         self.module = module
-        self.layer = layer
+        self.layer = None if layer is None else layer_name(self.owner, layer, self.name)
         self.pooling: Pooling = pooling
         self.head = head
         self.classes = None if classes is None else list(classes)
@@ -101,7 +99,8 @@ class Encoder:
         if self._text is not None:
             self._text._image_tower = self  # the towers share a space
         self._weights = weights_digest_of(module, name)
-        self._submodule = self.layer_named(layer) if layer is not None else None
+        self._submodule = self.layer_named(self.layer) if self.layer is not None else None
+        self._autocast: torch.dtype | None = None
         self._most_at_once: int | None = None  # learned when memory ran out
         self._checked = 0  # 1 after one input alone was encoded twice, 2 after one of a batch was
         self._folded: tuple[object, Encoder | None] | None = None
@@ -129,7 +128,8 @@ class Encoder:
         return self._identity(self.inputs.settings)
 
     def _identity(self, settings: tuple[object, ...]) -> str:
-        return digest(look(self._weights), self.layer, self.pooling, *map(describe, settings))
+        lower = () if self._autocast is None else (self._autocast,)
+        return digest(look(self._weights), self.layer, self.pooling, *map(describe, settings), *lower)
 
     def freeze(self) -> Self:
         """Take the weights as final, so that fingerprints need not look at them again; returns itself.
@@ -167,12 +167,7 @@ class Encoder:
         return self._first_parameter().dtype
 
     def _first_parameter(self) -> Tensor:
-        owner = self.owner
-        if owner is not None:
-            for tensor in chain(owner.parameters(), owner.buffers()):
-                if tensor.is_floating_point():
-                    return tensor
-        return torch.empty(0)
+        return first_parameter(self.owner)
 
     @property
     def owner(self) -> nn.Module | None:
@@ -182,6 +177,49 @@ class Encoder:
     def layer_named(self, layer: str) -> nn.Module:
         """Return the submodule of this name; an error lists close names."""
         return layer_named(self.owner, layer, self.name)
+
+    # --- where it runs ------------------------------------------------------------------------------------------------
+
+    def to(self, device: str | torch.device | torch.dtype | None = None, dtype: str | torch.dtype | None = None) -> Self:
+        """Move the module, the head and the text tower to a device or into another precision; returns itself.
+
+        ``"auto"`` is the GPU if there is one. Another precision makes other representations, so that references have to be
+        encoded again; half precision is tried out in a process of its own first.
+        """
+        if isinstance(device, torch.dtype):
+            device, dtype = None, device
+        place = self.device if device is None else device_named(device)
+        precision = None if dtype is None else precision_named(dtype, place)
+        towers: list[Encoder] = [self] if self._text is None else [self, self._text]
+        if any(tower.owner is None and (place != tower.device or dtype is not None) for tower in towers):
+            raise ValueError(f"The encoder {self.name!r} is a function, which cannot be moved; make one that runs elsewhere.")
+        for tower in towers:
+            for module in (tower.owner, tower.head):
+                if module is not None:
+                    module.to(place, precision)
+            if precision is not None:
+                tower._weights = weights_digest_of(tower.module, tower.name)
+            tower._most_at_once = tower._folded = None
+            tower._checked = 0
+        return self
+
+    @property
+    def autocasts(self) -> bool:
+        """Whether it computes in a lower precision than that of its weights."""
+        return self._autocast is not None
+
+    def autocast(self, dtype: str | torch.dtype | None) -> Self:
+        """Let torch compute in half precision where it deems that safe, and keep the weights as they are; returns itself.
+
+        Tried out first, and another space, as with :meth:`to`. None ends it.
+        """
+        precision = None if dtype is None else precision_named(dtype, self.device)
+        if precision is not None and precision not in HALF:
+            raise ValueError(f"The 'dtype' parameter must be 'float16' or 'bfloat16'. Got {dtype!r} instead.")
+        for tower in (self, self._text):
+            if tower is not None:
+                tower._autocast, tower._checked, tower._folded = precision, 0, None
+        return self
 
     # --- the same encoder around another module -----------------------------------------------------------------------
 
@@ -202,7 +240,7 @@ class Encoder:
 
     def copied(self) -> Self:
         """Return the same encoder around a copy of its module that shares the weights; hooks on one are not on the other."""
-        return self if self.owner is None else self._around(shallow_copy(self.owner))
+        return self if self.owner is None else around(self, shallow_copy(self.owner))
 
     def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """Return the same encoder, faster on many inputs like these: batch normalisation is folded into convolutions.
@@ -210,26 +248,7 @@ class Encoder:
         It is kept for as long as the weights stay what they are, which ``space``, the encoder's own, tells. Where nothing can
         be folded, or the examples' representations are not the ``expected`` ones but for rounding, it is the encoder itself.
         """
-        owner = self.owner
-        shape = examples[0].shape
-        alike = all(example.shape == shape and example.is_floating_point() for example in examples)
-        if owner is None or not alike or not can_be_folded(owner):
-            return self
-        key = space, shape, self.device
-        # Parameters must not be inference tensors, which later gradients could not use.
-        with locked(owner), torch.inference_mode(False), torch.no_grad():
-            batch = self.collate(torch.stack(list(examples)))
-            if self._folded is None or self._folded[0] != key:
-                module = fold(owner, lambda draft: self.with_module(draft, self.name)(batch))
-                self._folded = key, None if module is None else self._around(module)
-            other = self._folded[1]
-            return other if other is not None and gives(lambda: other(batch), expected) else self
-
-    def _around(self, module: nn.Module) -> Self:
-        """Return the encoder around a module that gives the same representations."""
-        other = self.with_module(module, self.name)
-        other._text, other._image_tower, other._weights = self._text, self._image_tower, self._weights
-        return other
+        return folded(self, space, examples, expected)
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
@@ -276,12 +295,15 @@ class Encoder:
         """Return representations ``[n, d]`` of a collated batch, differentiable; :meth:`represent` is for everything else."""
         size = len(batch) if isinstance(batch, Tensor) else len(next(iter(batch.values())))
         try:
-            output = run_module(self.module, self.inputs.to_module(batch), self._submodule)
+            with torch.autocast(self.device.type, self._autocast) if self._autocast is not None else nullcontext():
+                output = run_module(self.module, self.inputs.to_module(batch), self._submodule)
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
             if isinstance(error, ForwardError) or is_out_of_memory(error):
                 raise
             shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} input{'s' * (size != 1)}"
-            raise ForwardError(f"The encoder {self.name!r} failed on a batch {shape}: {error}. {self.inputs.hint}") from error
+            own = self._first_parameter().dtype
+            hint = self.inputs.hint if own == torch.float32 else f"It may not run in {own}: encoder.to(dtype='float32')."
+            raise ForwardError(f"The encoder {self.name!r} failed on a batch {shape}: {error}. {hint}") from error
         if self._submodule is not None and output is None:
             raise ForwardError(f"The layer {self.layer!r} did not run in the forward pass of {self.name!r}.")
         return one_vector_each(output, size, self.pooling, self.name)
@@ -368,18 +390,3 @@ class Encoder:
 def name_of(module: Callable[..., Any], name: str | None) -> str:
     """Return the name of an encoder: the one it was given, or that of its module."""
     return name or getattr(module, "__name__", None) or type(module).__name__
-
-
-def _inputs(features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str) -> Inputs:
-    """Return the kind of inputs that the options of :class:`Encoder` describe."""
-    if features == "columns":
-        if columns is None:
-            raise TypeError("An encoder of columns needs columns=, the name of each column.")
-        return Rows(columns, preprocess, background, name)
-    if features != "pixels":
-        raise ValueError(
-            f"The 'features' parameter must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder. Got {features!r}."
-        )
-    if columns is not None or background is not None:
-        raise TypeError("'columns' and 'background' are for rows of a table; add features='columns'.")
-    return Pictures(preprocess)

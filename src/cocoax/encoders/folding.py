@@ -7,16 +7,55 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from cocoax.encoders.forward import locked
+
+if TYPE_CHECKING:
+    from cocoax.encoders.encoder import Encoder
+
+EncoderT = TypeVar("EncoderT", bound="Encoder")
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+
+
+def folded(encoder: Encoder, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
+    """Return the encoder around a folded copy of its module, or itself; see :meth:`cocoax.Encoder.folded`."""
+    owner = encoder.owner
+    shape = examples[0].shape
+    alike = all(example.shape == shape and example.is_floating_point() for example in examples)
+    if owner is None or not alike or not can_be_folded(owner):
+        return encoder
+    key = space, shape, encoder.device
+    # Parameters must not be inference tensors, which later gradients could not use.
+    with locked(owner), torch.inference_mode(False), torch.no_grad():
+        batch = encoder.collate(torch.stack(list(examples)))
+        if encoder._folded is None or encoder._folded[0] != key:
+            module = fold(owner, lambda draft: encoder.with_module(draft, encoder.name)(batch))
+            encoder._folded = key, None if module is None else around(encoder, module)
+        other = encoder._folded[1]
+        return other if other is not None and _gives(other, batch, expected) else encoder
+
+
+def around(encoder: EncoderT, module: nn.Module) -> EncoderT:
+    """Return the encoder around a module that gives the same representations."""
+    other = encoder.with_module(module, encoder.name)
+    other._text, other._image_tower, other._weights = encoder._text, encoder._image_tower, encoder._weights
+    return other
+
+
+def _gives(encoder: Encoder, batch: Any, expected: Tensor) -> bool:
+    try:
+        change = (encoder(batch).to(expected) - expected).norm(dim=1)
+    except Exception:  # whatever a module says that misses its norms
+        return False
+    return bool((change <= 1e-4 * expected.norm(dim=1)).all())
 
 
 def can_be_folded(module: nn.Module) -> bool:
@@ -36,15 +75,6 @@ def fold(module: nn.Module, run: Callable[[nn.Module], object]) -> nn.Module | N
         return copied if fold_norms(copied, lambda: run(copied)) else None
     except Exception:  # a module that cannot be copied serves as it is
         return None
-
-
-def gives(run: Callable[[], Tensor], expected: Tensor) -> bool:
-    """Whether a folded encoder gives the expected representations ``[n, d]``, but for rounding."""
-    try:
-        change = (run().to(expected) - expected).norm(dim=1)
-    except Exception:  # whatever a module says that misses its norms
-        return False
-    return bool((change <= 1e-4 * expected.norm(dim=1)).all())
 
 
 def shallow_copy(module: nn.Module) -> nn.Module:

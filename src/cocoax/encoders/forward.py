@@ -6,6 +6,7 @@ import difflib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -30,6 +31,25 @@ def owner_of(module: Callable[..., Any]) -> nn.Module | None:
     """Return the module behind a callable, if it can be seen: itself, or what it is a method of."""
     owner = module if isinstance(module, nn.Module) else getattr(module, "__self__", None)
     return owner if isinstance(owner, nn.Module) else None
+
+
+def first_parameter(owner: nn.Module | None) -> Tensor:
+    """Return a floating-point parameter or buffer of a module, for its device and precision; of none, an empty tensor."""
+    for tensor in chain(owner.parameters(), owner.buffers()) if owner is not None else ():
+        if tensor.is_floating_point():
+            return tensor
+    return torch.empty(0)
+
+
+def layer_name(owner: nn.Module | None, layer: str | nn.Module, name: str) -> str:
+    """Return the name of a layer of the encoder called ``name``; raise if it is a module that is no part of it."""
+    if isinstance(layer, str):
+        return layer
+    parts = [] if owner is None else owner.named_modules()
+    for known, part in parts:
+        if part is layer and known:
+            return str(known)
+    raise ValueError(f"The layer {type(layer).__name__} is no part of the encoder {name!r}; pass one of its own modules.")
 
 
 def layer_named(owner: nn.Module | None, layer: str, name: str) -> nn.Module:
@@ -107,7 +127,7 @@ def check_deterministic(encoder: Encoder, prepared: Tensor, before: Tensor) -> N
     """Raise if an input, encoded again and alone, has another representation: attribution is meaningless then."""
     with torch.no_grad():
         again = encoder(encoder.collate([prepared])).to("cpu")[0]
-    low_precision = encoder.precision in (torch.float16, torch.bfloat16)
+    low_precision = encoder.precision in (torch.float16, torch.bfloat16) or encoder.autocasts
     allowed = (5e-2 if low_precision else 1e-3) * float(before.norm())
     if float((again - before).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
         raise ValueError(

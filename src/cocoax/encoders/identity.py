@@ -72,7 +72,7 @@ def _structure(name: str, module: nn.Module) -> str:
     text = f"{name} {kind.__module__}.{kind.__qualname__} {module.extra_repr()}"
     if kind.__module__.startswith("torch.nn.") or not isinstance(kind.forward, FunctionType):
         return text  # torch's own are fully told by that, and compiled ones cannot be looked into
-    own = {**vars(kind), **vars(module)}
+    own = {**vars(kind), **vars(module), "training": False}  # in whatever mode it is left, it runs in eval mode
     read = _only_read(kind.forward.__code__)
     settings = {name: own[name] for name in read if name in own and not isinstance(own[name], nn.Module)}
     return f"{text} {describe((kind.forward, settings))}"

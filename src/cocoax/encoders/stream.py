@@ -64,7 +64,7 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
                     store(key, part)
             left_out = {index for index, _ in skipped}
             if part is not None and len(labels) < 4:
-                labels += [encoder.inputs.label(item) for index, item in chunk[:8] if index not in left_out]
+                labels += [encoder.inputs.label(item) for index, item in chunk if index not in left_out][:4]
             parts += [part] if part is not None else []
             if len(parts) == CHUNK:  # memory does not grow with the length of the stream
                 parts = [parts[0].merge(*parts[1:])]

@@ -112,8 +112,6 @@ def insertion(
 
     """
     options: dict[str, Any] = {"kinds": ("insertion",), "batch_size": batch_size, "progress": progress}
-    if isinstance(measures, Sequence):
-        return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["insertion"]
     return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["insertion"]
 
 
@@ -158,8 +156,6 @@ def deletion(
 ) -> Curve | list[Curve]:
     """Return the measure while features are removed, those of the highest attribution first; as :func:`insertion`."""
     options: dict[str, Any] = {"kinds": ("deletion",), "batch_size": batch_size, "progress": progress}
-    if isinstance(measures, Sequence):
-        return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["deletion"]
     return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["deletion"]
 
 
@@ -216,7 +212,7 @@ def curves(
         raise ValueError(f"The 'kinds' parameter must name 'insertion', 'deletion' or both. Got {list(kinds)} instead.")
     if not attributions:
         raise ValueError("There are 0 attributions to evaluate; pass at least one.")
-    alone = isinstance(measures, Target) or not isinstance(measures, Iterable)
+    alone = callable(measures) or not isinstance(measures, Iterable)  # networks may be both, and are one measure
     asked: list[Measure] = [measures] if alone else list(measures)  # type: ignore[arg-type, list-item]
     prepared = encoder.explicand(explicand)
     features = math.prod(prepared.shape)
@@ -240,7 +236,7 @@ def curves(
             rows = [first, *(2 + masks.index(number, kind, step) for step in range(steps - 1)), last]
             answer[kind] = [Curve(x, score[rows], _name(measure)) for measure, score in zip(asked, scores, strict=True)]
         answers.append(answer)
-    return [{kind: found[0] for kind, found in answer.items()} for answer in answers] if alone else answers
+    return [{kind: each[0] for kind, each in answer.items()} for answer in answers] if alone else answers
 
 
 def _scores(game: Game, masked: Sequence[Tensor], measures: Sequence[Measure]) -> Tensor:

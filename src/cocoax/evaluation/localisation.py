@@ -86,8 +86,8 @@ def mask_scores(
 
 def heat(attribution: Attribution) -> np.ndarray:
     """Return the map relative to neutral, ``[H, W]``: positive where a pixel raises the score."""
-    shown: np.ndarray = attribution.values.double().numpy() - attribution.neutral
-    return shown
+    relative: np.ndarray = attribution.relative.numpy()
+    return relative
 
 
 def seen_mask(mask: np.ndarray, box: Box, height: int, width: int) -> np.ndarray:

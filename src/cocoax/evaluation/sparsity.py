@@ -13,9 +13,7 @@ def gini(attribution: Attribution | Tensor) -> float:
 
     An :class:`Attribution` counts from its neutral value, where a pixel makes no difference.
     """
-    values = (
-        attribution.values - attribution.neutral if isinstance(attribution, Attribution) else torch.as_tensor(attribution)
-    )
+    values = attribution.relative if isinstance(attribution, Attribution) else torch.as_tensor(attribution)
     ordered = values.detach().double().abs().flatten().sort().values
     total = float(ordered.sum())
     if total == 0:

@@ -38,6 +38,11 @@ class Baseline(Removal):
             )
         return baseline if explicand.members is None else torch.where(explicand.members >= 0, baseline, tensor)
 
+    @property
+    def blends(self) -> bool:
+        """Whether masked inputs are blends, as long as a subclass does not mask in another way."""
+        return type(self).masked is Baseline.masked
+
     def versions(self, explicand: Explicand, emptied: Tensor) -> Sequence[Tensor]:
         """Return each of several baselines."""
         return list(emptied) if emptied.ndim > explicand.tensor.ndim else [emptied]

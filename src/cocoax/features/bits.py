@@ -32,6 +32,13 @@ class BitMasks:
         bits = np.concatenate([np.zeros((0, features), bool), *blocks])[:count]
         return cls(torch.from_numpy(bits.astype(np.uint8)), keep)
 
+    @classmethod
+    def enumerate(cls, features: int, count: int | None, seed: int) -> BitMasks:
+        """All subsets, each once, in a random order, so that the first ``count`` of them are a fair sample."""
+        order = stream(seed, 0).permutation(2**features)[:count]
+        bits = (order[:, None] >> np.arange(features)) & 1
+        return cls(torch.from_numpy(bits.astype(np.uint8)), 0.5)
+
     def __len__(self) -> int:
         return len(self.bits)
 
@@ -43,6 +50,24 @@ class BitMasks:
     def full(self, rows: slice) -> Tensor:
         """Some masks, ``[n, m]``."""
         return self.bits[rows].float()
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether they are all subsets, each once, with equal chances: then sums over them are expectations."""
+        features = self.bits.shape[1]
+        return self.keep == 0.5 and len(self) == 2**features and len(torch.unique(self.bits, dim=0)) == len(self)
+
+    def places(self, masks: BitMasks) -> Tensor:
+        """Where each of other masks stands among these, which are all subsets: ``[n]``."""
+        powers = 2 ** torch.arange(self.bits.shape[1])
+        place = torch.empty(len(self), dtype=torch.int64)
+        place[self.bits.long() @ powers] = torch.arange(len(self))
+        return place[masks.bits.long() @ powers]
+
+    @property
+    def cells(self) -> Tensor:
+        """The bits as numbers, ``[n, m]``."""
+        return self.bits.double()
 
     def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
         """Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, 1, m]``, or ``[groups, k, 1, m]`` for each group apart."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
@@ -22,11 +23,17 @@ class Removal(ABC):
     Attributes:
         called: the string that stands for it where the kind of input allows that, as in ``baseline="mask"``.
         made_for: the inputs it makes sense for, in words.
+        defined: every removal that has been imported, so that files can name those of users too.
 
     """
 
     called: ClassVar[str | None] = None
     made_for: ClassVar[str] = "numbers"
+    defined: ClassVar[list[type[Removal]]] = []
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        Removal.defined.append(cls)
 
     @abstractmethod
     def emptied(self, explicand: Explicand) -> Tensor:
@@ -44,6 +51,11 @@ class Removal(ABC):
         numbers are where the encoder is.
         """
 
+    @property
+    def blends(self) -> bool:
+        """Whether masked inputs are nothing but blends of the explicand and of what :meth:`emptied` gives."""
+        return False
+
     def in_order(self, explicand: Explicand, kept: Tensor) -> Tensor | None:
         """Return the order in which rows are best encoded: those of a length together. None: as they come."""
         return None
@@ -60,3 +72,26 @@ class Removal(ABC):
     def embedded(self, inputs: Embeddings) -> Removal:
         """Return the removal as gradients see it: embeddings in place of those of the words."""
         raise ValueError(f"{inputs.advice} Got {self!r} instead.")
+
+
+@dataclass(frozen=True)
+class Forgotten(Removal):
+    """A removal of a user's own in a file, which holds what it did but not how.
+
+    Args:
+        name: of its class.
+
+    """
+
+    name: str
+
+    def emptied(self, explicand: Explicand) -> Tensor:
+        """Raise."""
+        raise ValueError(
+            f"The run removed features by {self.name!r}, which files cannot hold; it answers targets but cannot be extended. "
+            "Start a new run."
+        )
+
+    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
+        """Raise."""
+        return self.emptied(explicand)

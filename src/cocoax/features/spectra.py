@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cocoax.features.baselines import Baseline, Constant
+from cocoax.inputs.audio import from_spectra, to_spectra
 from cocoax.seeding import stream
 
 
@@ -24,6 +25,9 @@ class Silence(Constant):
 class SpectralNoise(Baseline):
     """Noise with the spectrum of the whole sound: as loud at every frequency, but without any course in time.
 
+    Every frequency of the whole sound gets a random phase. Spectra are those of that noise: random numbers in place of them
+    would not fit together, and half as loud a noise would be heard.
+
     Args:
         seed: of the noise; the same for the same seed.
 
@@ -35,13 +39,13 @@ class SpectralNoise(Baseline):
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return noise for samples ``[1, T]``, or for spectra ``[2, F, frames]``."""
-        random = stream(self.seed)
         if explicand.ndim == 3:
-            power = explicand.square().sum(0).mean(1, keepdim=True)
-            draws = random.standard_normal(tuple(explicand.shape), dtype=np.float32)
-            noise: Tensor = torch.from_numpy(draws).to(explicand) * (power / 2).sqrt()
-            return noise
+            return to_spectra(self(from_spectra(explicand[None]))[0])
         spectrum = torch.fft.rfft(explicand)
-        phases = torch.from_numpy(random.uniform(0, 2 * np.pi, spectrum.shape[-1])).to(explicand)
-        noise = torch.fft.irfft(torch.polar(spectrum.abs(), phases.expand_as(spectrum.abs())), explicand.shape[-1])
-        return noise.to(explicand)
+        phases = stream(self.seed).uniform(0, 2 * np.pi, spectrum.shape[-1])
+        phases[0] = 0  # the mean, and the highest frequency of an even number of samples, have a sign, not a phase
+        if explicand.shape[-1] % 2 == 0:
+            phases[-1] = 0
+        turned = torch.from_numpy(phases).to(explicand)
+        noise: Tensor = torch.fft.irfft(spectrum * torch.polar(torch.ones_like(turned), turned), explicand.shape[-1])
+        return noise

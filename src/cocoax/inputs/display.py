@@ -18,13 +18,22 @@ DISPLAYS: dict[str, type[Display]] = {}
 
 
 class Display(ABC):
-    """How inputs of one kind are shown. A subclass is known to files by its ``kind``."""
+    """How inputs of one kind are shown.
+
+    A subclass is known to files by its ``kind``; one that has none of its own is to them what its base is.
+    """
 
     kind: ClassVar[str]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        DISPLAYS[cls.kind] = cls
+        kind = vars(cls).get("kind")
+        if kind is None:
+            return
+        before, now = (f"{other.__module__}.{other.__qualname__}" for other in (DISPLAYS.get(kind, cls), cls))
+        if before != now:  # defined again, as in a notebook, a class may replace itself
+            raise TypeError(f"Two displays are of the kind {kind!r}: {before} and {now}; give yours another one.")
+        DISPLAYS[kind] = cls
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -81,7 +90,7 @@ class Picture(Display):
 
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the map over the picture; the options are those of :func:`cocoax.plots.overlay`."""
-        return draw_over(shown, self.picture, self.box, ax, **options)
+        return draw_over(shown, (self.picture, self.box), ax, **options)
 
     def draw_input(self, ax: Axes) -> None:
         """Draw the picture in its own colours."""
@@ -133,8 +142,12 @@ def save_display(display: Display) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return {f"display_{name}": tensor for name, tensor in tensors.items()}, {"kind": display.kind, **header}
 
 
-def load_display(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Display:
-    """Return the display that :func:`save_display` wrote."""
+def load_display(tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None) -> Display:
+    """Return the display that :func:`save_display` wrote; raise if a file has none."""
+    if header is None:
+        raise ValueError(
+            "The file was written by another version of Cocoax, which kept inputs in another way; make it again."
+        )
     kind = header.get("kind")
     if kind not in DISPLAYS:
         raise ValueError(

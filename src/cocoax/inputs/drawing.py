@@ -33,6 +33,10 @@ class Shown(Protocol):
         """One value per feature."""
 
     @property
+    def relative(self) -> Tensor:
+        """The values minus ``neutral``: what is drawn."""
+
+    @property
     def standard_error(self) -> Tensor | None:
         """Of each value, where it is known."""
 
@@ -52,11 +56,6 @@ class Shown(Protocol):
 def question(shown: Shown) -> str:
     """Return the question and the score, as a title."""
     return "\n".join([*textwrap.wrap(shown.name, 34), f"score {shown.score:+.3f}"])
-
-
-def relative(shown: Shown) -> np.ndarray:
-    """Return the values minus ``neutral``, the value of a feature that makes no difference: what is drawn."""
-    return shown.values.numpy() - shown.neutral
 
 
 def meaning(shown: Shown) -> str:
@@ -104,8 +103,7 @@ def check_limit(limit: float | None) -> None:
 
 def draw_over(
     shown: Shown,
-    picture: Tensor | None,
-    box: Box,
+    backdrop: tuple[Tensor | None, Box],
     ax: Axes | None = None,
     *,
     opacity: float = 0.65,
@@ -114,9 +112,10 @@ def draw_over(
     colour_bar: bool = True,
     **habits: Any,
 ) -> Axes:
-    """Draw a map ``[H, W]`` over a picture, of which it covers the box; see :func:`cocoax.plots.overlay`."""
+    """Draw a map ``[H, W]`` over a backdrop, a picture of which it covers a box; see :func:`cocoax.plots.overlay`."""
     import matplotlib.pyplot as plt
 
+    picture, box = backdrop
     colours, opacity, limit = as_written(habits, opacity, limit)
     if not 0 <= opacity <= 1:
         raise ValueError(f"The 'opacity' parameter must lie between 0 and 1. Got {opacity!r} instead.")
@@ -125,17 +124,15 @@ def draw_over(
         sides = seen.shape[1] / seen.shape[0]  # a tall picture gets a narrow figure
         ax = plt.subplots(figsize=(1.4 + 3.6 * min(max(sides, 0.5), 2.0), 4.4), layout="constrained")[1]
     check_limit(limit)
-    values = relative(shown)
+    values = shown.relative.numpy()
     cut = False
     if limit is None:
         limit, cut = colour_scale(values)
-    height, width = values.shape
-    if picture is not None:
-        pixels = picture.numpy()
-        height, width = pixels.shape[:2]
-        grey = pixels.astype(float).mean(2) / 255  # colours are the map's; the picture is there to find one's way
-        ax.imshow(np.stack([grey] * 3, axis=2))
+    height, width = values.shape if picture is None else picture.shape[:2]
     left, top, right, bottom = (part * side for part, side in zip(box, (width, height) * 2, strict=True))
+    if picture is not None:
+        grey = picture.numpy().astype(float).mean(2) / 255  # colours are the map's; the picture is there to find one's way
+        ax.imshow(np.stack([grey] * 3, axis=2))
     if box != WHOLE:  # what the encoder did not see is faded
         veil = np.zeros((height, width, 4))
         veil[..., :3], veil[..., 3] = 1, 0.75
@@ -186,7 +183,7 @@ def draw_bars(
     """
     import matplotlib.pyplot as plt
 
-    values = relative(shown)
+    values = shown.relative.numpy()
     drawn = np.sort(np.argsort(-np.abs(values), kind="stable")[:most])
     if ax is None:
         ax = plt.subplots(figsize=(5, 0.9 + 0.26 * len(drawn)), layout="constrained")[1]

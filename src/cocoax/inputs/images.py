@@ -49,6 +49,8 @@ def open_image(source: str | Path | Image.Image | np.ndarray) -> Image.Image:
     elif isinstance(source, Image.Image):
         image = source
     else:
+        if str(source).lower().startswith(("http:", "https:", "ftp:", "s3:", "gs:", "data:")):
+            raise ValueError(f"{source} is an address, and nothing is fetched here; download it and pass the file.")
         return read_file(Path(source), _to_rgb)
     if error := _size_error(image.size):
         raise ValueError(f"The image {error}")

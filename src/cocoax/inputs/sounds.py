@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -12,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.inputs.audio import one_channel, player, read_file, sound_files
+from cocoax.inputs.audio import FREQUENCIES, HOP, from_spectra, one_channel, player, read_file, sound_files, to_spectra
 from cocoax.inputs.display import Display
-from cocoax.inputs.drawing import BLUE, RED, Shown, as_written, check_limit, meaning, question, relative
+from cocoax.inputs.drawing import BLUE, RED, Shown, as_written, check_limit, meaning, question
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.kind import Inputs
 from cocoax.storage import digest, file_digest
@@ -22,8 +24,8 @@ from cocoax.storage import digest, file_digest
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FRAME, HOP = 512, 128  # of the spectra that cells are cut from, in samples
 Features = Literal["segments", "cells"]
+_DRAWN = 4000  # columns of a drawn waveform; no screen shows more, and a line through every sample takes long
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +33,7 @@ class Sound(Display):
     """A sound, with its segments or cells in colour.
 
     Attributes:
-        waveform: the samples ``[T]`` in [-1, 1] that the encoder was given.
+        waveform: the samples ``[T]`` that the encoder was given.
         rate: samples per second.
         segments: how many there are.
         bands: of frequency, from low to high; 1 where features are segments of time alone.
@@ -57,14 +59,15 @@ class Sound(Display):
     @property
     def names(self) -> tuple[str, ...]:
         """When each feature is, and at which frequencies: segment by segment, from low bands to high ones."""
-        times = [f"{begin:.2f}-{end:.2f} s" for begin, end in zip(self.seconds, self.seconds[1:], strict=False)]
+        digits = max(2, 1 - math.floor(math.log10(self.seconds[1])))  # so that neighbours have different names
+        times = [f"{begin:.{digits}f}-{end:.{digits}f} s" for begin, end in zip(self.seconds, self.seconds[1:], strict=False)]
         if self.bands == 1:
             return tuple(times)
         bands = [f"{low:.0f}-{high:.0f} Hz" for low, high in zip(self.hertz, self.hertz[1:], strict=False)]
         return tuple(f"{time}, {band}" for time in times for band in bands)
 
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the waveform (for cells the spectrogram) with the map under it.
+        """Draw the map behind the waveform, or for cells over the spectrogram.
 
         The options are those of :func:`cocoax.plots.overlay`: ``opacity``, ``limit``, ``title`` and ``colour_bar``.
         """
@@ -75,7 +78,7 @@ class Sound(Display):
         shown: Shown,
         ax: Axes | None,
         *,
-        opacity: float = 0.8,
+        opacity: float = 0.55,
         limit: float | None = None,
         title: str | None = None,
         colour_bar: bool = True,
@@ -84,62 +87,98 @@ class Sound(Display):
         import matplotlib.pyplot as plt
 
         colours, opacity, limit = as_written(habits, opacity, limit)
+        if not 0 <= opacity <= 1:
+            raise ValueError(f"The 'opacity' parameter must lie between 0 and 1. Got {opacity!r} instead.")
         check_limit(limit)
+        words = question(shown) if title is None else title
         if ax is None:
             ax = plt.subplots(figsize=(8, 2.8), layout="constrained")[1]
-        values = relative(shown).reshape(self.segments, self.bands).T
-        limit = float(np.abs(values).max()) or 1.0 if limit is None else limit
+            words = words.replace("\n", " ")  # there is room
+        values = shown.relative.numpy().reshape(self.segments, self.bands).T
+        end = limit or float(np.abs(values).max()) or 1.0
         if self.bands == 1:
-            high = float(self.waveform.abs().max()) or 1.0
-            drawn = ax.pcolormesh(
-                self.seconds, [-high, high], values, cmap=colours, vmin=-limit, vmax=limit, alpha=opacity, linewidth=0
-            )
-            times = np.arange(len(self.waveform)) / self.rate
-            ax.plot(times, self.waveform.numpy(), color="black", linewidth=0.3)
-            ax.set_yticks([])
+            heights = np.array([-1.0, 1.0]) * (float(self.waveform.abs().max()) or 1.0)
+            self._draw_waveform(ax)
         else:
-            power = _spectrum(self.waveform).square().sum(0).clamp(min=1e-10).log10().numpy()
-            extent = (0.0, float(self.seconds[-1]), 0.0, self.rate / 2)
-            ax.imshow(power, cmap="Greys", origin="lower", aspect="auto", extent=extent)
-            drawn = ax.pcolormesh(
-                self.seconds, self.hertz, values, cmap=colours, vmin=-limit, vmax=limit, alpha=0.7 * opacity, linewidth=0
-            )
-            ax.set_ylabel("Hz", fontsize=8)
-        ax.set_xlabel("seconds", fontsize=8)
-        ax.tick_params(labelsize=8)
+            heights = self.hertz
+            self._draw_spectrogram(ax)
+        # Behind the waveform, over the spectrogram; no lines between neighbours, which would show twice as dark.
+        drawn = ax.pcolormesh(
+            self.seconds,
+            heights,
+            values,
+            cmap=colours,
+            vmin=-end,
+            vmax=end,
+            alpha=opacity,
+            linewidth=0,
+            rasterized=True,
+            zorder=0 if self.bands == 1 else 1,
+        )
+        ax.set_xlim(0, float(self.seconds[-1]))
         # Dollars are dollars, not the beginning of a formula.
-        ax.set_title(question(shown).replace("\n", " · ") if title is None else title, fontsize=10, parse_math=False)
+        ax.set_title(words, fontsize=10, parse_math=False)
         if colour_bar and ax.figure is not None:
             bar = ax.figure.colorbar(drawn, ax=ax, fraction=0.046, pad=0.02)
             bar.ax.tick_params(labelsize=8)
             bar.set_label(meaning(shown), fontsize=8)
+            if bar.solids is not None:
+                bar.solids.set_alpha(1)
         return ax
 
-    def draw_input(self, ax: Axes) -> None:
-        """Draw the waveform alone."""
-        ax.plot(np.arange(len(self.waveform)) / self.rate, self.waveform.numpy(), color="black", linewidth=0.3)
-        ax.set_title("input", fontsize=10)
+    def _draw_waveform(self, ax: Axes) -> None:
+        """Draw what lies between the lowest and the highest of some neighbouring samples."""
+        step = -(-len(self.waveform) // _DRAWN)
+        starts = np.arange(0, len(self.waveform), step)
+        samples = self.waveform.numpy()
+        low, high = np.minimum.reduceat(samples, starts), np.maximum.reduceat(samples, starts)
+        if step == 1:
+            ax.plot(starts / self.rate, samples, color="black", linewidth=0.5)
+        else:
+            ax.fill_between((starts + step / 2) / self.rate, low, high, color="black", linewidth=0.3)
         ax.set_yticks([])
+        ax.set_xlabel("seconds", fontsize=8)
+        ax.tick_params(labelsize=8)
+
+    def _draw_spectrogram(self, ax: Axes) -> None:
+        """Draw decibels in grey, down to 80 below the loudest."""
+        power = to_spectra(self.waveform).square().sum(0)
+        decibels = 10 * (power / power.max().clamp(min=1e-20)).clamp(min=1e-8).log10()
+        extent = (0.0, float(self.seconds[-1]), 0.0, self.rate / 2)
+        ax.imshow(decibels.numpy(), cmap="Greys", origin="lower", aspect="auto", extent=extent)
+        ax.set_ylabel("Hz", fontsize=8)
+        ax.set_xlabel("seconds", fontsize=8)
+        ax.tick_params(labelsize=8)
+
+    def draw_input(self, ax: Axes) -> None:
+        """Draw the waveform, or for cells the spectrogram, alone."""
+        if self.bands == 1:
+            self._draw_waveform(ax)
+        else:
+            self._draw_spectrogram(ax)
+        ax.set_title("input", fontsize=10)
 
     def html(self, shown: Shown, limit: float | None = None) -> str:
         """Return a player with a strip of colours under it; pointing at a part shows its time and value."""
-        values = (shown.values - shown.neutral).tolist()
-        limit = max(map(abs, values)) if limit is None else limit
+        check_limit(limit)
+        values = shown.relative.tolist()
+        end = limit or max(map(abs, values)) or 1.0
         errors = None if shown.standard_error is None else shown.standard_error.tolist()
-        rows = []
-        for band in reversed(range(self.bands)):
-            cells = []
-            for index in range(band, len(values), self.bands):
-                error = "" if errors is None else f" ± {errors[index]:.3f}"
-                label = html.escape(f"{self.names[index]}: {values[index]:+.3f}{error}")
-                colour = ", ".join(map(str, RED if values[index] > 0 else BLUE))
-                strength = min(1.0, abs(values[index]) / limit) if limit else 0.0
-                style = f"flex: 1; background: rgba({colour}, {0.85 * strength:.2f})"
-                cells.append(f'<span style="{style}" title="{label}"></span>')
-            rows.append(f'<div style="display: flex; height: {max(8, 40 // self.bands)}px">{"".join(cells)}</div>')
-        end = f"{self.seconds[-1]:.2f} s"
-        scale = f'<div style="display: flex; justify-content: space-between"><small>0 s</small><small>{end}</small></div>'
-        return f'<div class="cocoax-sound">{player(self.waveform, self.rate)}{"".join(rows)}{scale}</div>'
+        parts = []
+        for index, (name, value) in enumerate(zip(self.names, values, strict=True)):
+            error = "" if errors is None else f" ± {errors[index]:.3f}"
+            colour = ", ".join(map(str, RED if value > 0 else BLUE))
+            style = f"flex: 1; background: rgba({colour}, {0.85 * min(1.0, abs(value) / end):.2f})"
+            parts.append(f'<span style="{style}" title="{html.escape(f"{name}: {value:+.3f}{error}")}"></span>')
+        height = max(8, 40 // self.bands)
+        rows = "".join(
+            f'<div style="display: flex; height: {height}px">{"".join(parts[band :: self.bands])}</div>'
+            for band in reversed(range(self.bands))
+        )
+        upwards = f"<small>0 to {self.hertz[-1]:.0f} Hz upwards</small>" if self.bands > 1 else ""
+        scale = f"<small>0 s</small>{upwards}<small>{self.seconds[-1]:.2f} s</small>"
+        scale = f'<div style="display: flex; justify-content: space-between">{scale}</div>'
+        return f'<div class="cocoax-sound">{player(self.waveform, self.rate)}{rows}{scale}</div>'
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return waveform and layout."""
@@ -154,7 +193,8 @@ class Sound(Display):
 class Sounds(Inputs):
     """Sounds: files and folders, samples with their rate (``(samples, rate)`` in either order), or samples at the own rate.
 
-    Two channels become one. A tensor or array without a rate is taken to be at the encoder's rate.
+    Samples are arrays or tensors ``[T]``, or with one or two channels, which become one. A float tensor ``[1, T]`` (for cells
+    spectra ``[2, F, frames]``) is taken for one that was prepared before.
 
     Args:
         rate: samples per second that the module takes; everything else is resampled.
@@ -171,7 +211,10 @@ class Sounds(Inputs):
     hint = "Check the rate and the length that it expects."
     removals: ClassVar[tuple[str, ...]] = ("Silence", "SpectralNoise", "Mean", "Constant", "Fixed")
     removal_names: ClassVar[tuple[str, ...]] = ("silence", "noise", "mean")
-    advice = "Sounds take baseline='silence', 'noise' (of the sound's own spectrum) or 'mean', or another sound."
+    advice = (
+        "Sounds take baseline='silence', 'noise' (of the sound's own spectrum) or 'mean', or another sound of the same "
+        "length: Path(...), or samples."
+    )
     any_shape = True
 
     def __init__(
@@ -187,13 +230,15 @@ class Sounds(Inputs):
         if features not in ("segments", "cells"):
             raise ValueError(f"The 'features' parameter must be 'segments' or 'cells'. Got {features!r} instead.")
         for name, value in (("rate", rate), ("segments", segments), ("bands", bands)):
-            if not isinstance(value, int) or value < 1:
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"The '{name}' parameter must be an integer of at least 1. Got {value!r} instead.")
-        self.rate = rate
+        if not isinstance(longest, int | float) or not longest > 0:
+            raise ValueError(f"The 'longest' parameter must be a number of seconds above 0. Got {longest!r} instead.")
+        self.rate = int(rate)
         self.preprocess = preprocess
         self.features = features
-        self.segments = segments
-        self.bands = bands
+        self.segments = int(segments)
+        self.bands = int(bands)
         self.longest = longest
 
     @property
@@ -206,84 +251,119 @@ class Sounds(Inputs):
         """The rate and the preprocessing; segments and cells share a space."""
         return self.rate, self.preprocess
 
+    # --- what users hold ------------------------------------------------------------------------------------------------
+
     def is_one(self, inputs: object) -> bool:
         """Whether this is one sound rather than many."""
-        if isinstance(inputs, tuple) and len(inputs) == 2:
-            return any(np.ndim(part) == 0 for part in inputs) and not all(np.ndim(part) == 0 for part in inputs)
         if isinstance(inputs, Tensor | np.ndarray):
-            return inputs.ndim == 1
+            if inputs.ndim == 2:  # [1, T] or [T, channels]; otherwise one sound a row
+                return inputs.shape[0] == 1 or inputs.shape[0] > inputs.shape[1]
+            return inputs.ndim < 2 or self._is_prepared(inputs)
+        if isinstance(inputs, tuple):
+            return _with_rate(inputs) is not None
         return isinstance(inputs, Explicand) or (isinstance(inputs, str | Path) and not Path(inputs).is_dir())
 
     def each(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
         """Return sounds one by one: a single one, those of a folder, what an iterable gives."""
         if isinstance(inputs, str | Path) and not self.is_one(inputs):
             inputs = sound_files(Path(inputs))
+        if isinstance(inputs, Tensor | np.ndarray) and not self.is_one(inputs):
+            self._check_many(inputs)
         return super().each(inputs)
+
+    def _check_many(self, inputs: Tensor | np.ndarray) -> None:
+        """Raise unless an array holds one sound a row."""
+        shape = list(inputs.shape)
+        if inputs.ndim == 2 and shape[0] == 2:
+            raise ValueError(
+                f"An array {shape} may be two sounds or two channels of one; write list(samples) for the first, and "
+                "(samples, rate) for the second."
+            )
+        if inputs.ndim > 2 and not (len(inputs) and self._is_prepared(inputs[0])):
+            raise ValueError(
+                f"Sounds must be arrays [T], or [n, T] for n of them. Got {inputs.dtype} {shape} instead, which looks like "
+                "pictures."
+            )
+
+    def _is_prepared(self, item: object) -> bool:
+        """Whether this is what :meth:`prepare` returns."""
+        if not isinstance(item, Tensor) or not item.is_floating_point():
+            return False
+        if self.features == "segments":
+            return item.ndim == 2 and item.shape[0] == 1
+        return item.ndim == 3 and tuple(item.shape[:2]) == (2, FREQUENCIES)
 
     def prepare(self, item: Any) -> Tensor:
         """Return one sound as samples ``[1, T]``, or as spectra ``[2, F, frames]``, real and imaginary."""
         if isinstance(item, Explicand):
             return item.tensor
-        if isinstance(item, Tensor) and item.ndim == (2 if self.features == "segments" else 3) and item.shape[0] < 3:
-            return item  # it was prepared before
-        return self._prepared(self.samples(item))
-
-    def _prepared(self, samples: Tensor) -> Tensor:
-        return samples[None] if self.features == "segments" else _spectrum(samples)
+        if isinstance(item, Tensor) and self._is_prepared(item):
+            return item
+        samples = self.samples(item)
+        return samples[None] if self.features == "segments" else to_spectra(samples)
 
     def samples(self, item: Any) -> Tensor:
         """Return one sound as samples ``[T]`` at the encoder's rate, preprocessed."""
         samples = self._read(item)
-        return samples if self.preprocess is None else self.preprocess(samples)
+        if self.preprocess is None:
+            return samples
+        samples = self.preprocess(samples)
+        if not isinstance(samples, Tensor) or samples.ndim != 1 or not samples.is_floating_point():
+            what = f"{samples.dtype} {list(samples.shape)}" if isinstance(samples, Tensor) else type(samples).__name__
+            raise TypeError(f"The encoder's preprocess must return samples [T], a float tensor. Got {what} instead.")
+        return samples
 
     def _read(self, item: Any) -> Tensor:
         if isinstance(item, str | Path):
             return one_channel(*read_file(Path(item), self.longest), self.rate, self.longest, str(item))
-        if isinstance(item, tuple) and len(item) == 2:
-            first, second = item
-            samples, rate = (second, first) if np.ndim(first) == 0 else (first, second)
-            return one_channel(samples, rate, self.rate, self.longest)
+        pair = _with_rate(item) if isinstance(item, tuple) else None
+        if pair is not None:
+            return one_channel(*pair, self.rate, self.longest)
         if isinstance(item, Tensor | np.ndarray):
             return one_channel(item, self.rate, self.rate, self.longest)
         raise TypeError(
-            f"A sound must be a file, (samples, rate), or samples at {self.rate} per second. "
-            f"Got {type(item).__name__} instead."
+            f"A sound must be a file, (samples, rate), or an array or tensor of samples at {self.rate} per second; a list "
+            f"holds many sounds. Got {type(item).__name__} instead."
         )
 
     def explicand(self, item: Any) -> Explicand:
         """Return one sound made ready to be explained."""
         if isinstance(item, Explicand):
             return item
-        samples = self.samples(item)
-        tensor = self._prepared(samples)
+        tensor = self.prepare(item).detach().to("cpu", torch.float32)
+        tensor = tensor.clone() if tensor.is_inference() else tensor  # so that gradients can be taken
         steps = tensor.shape[-1]
-        if steps < self.segments or len(samples) < 2:
+        if steps < self.segments:
+            what = "samples" if self.features == "segments" else f"spectra (one for each {HOP} samples)"
             raise ValueError(
-                f"The sound has {len(samples)} samples, too few for {self.segments} segments of {self.encoder!r}; pass a "
-                "longer one, or ask for fewer segments."
+                f"The sound has {steps} {what}, too few for {self.segments} segments of {self.encoder!r}; pass a longer one, "
+                "or ask for fewer with segments=."
             )
         members = torch.arange(steps) * self.segments // steps
-        if self.features == "segments":
-            return Explicand(tensor, Sound(samples, self.rate, self.segments), members)
-        frequencies = tensor.shape[1]
-        if self.bands > frequencies:
-            raise ValueError(f"There are {frequencies} frequencies, too few for {self.bands} bands; ask for fewer.")
-        band = torch.arange(frequencies) * self.bands // frequencies
-        cells = members * self.bands + band[:, None]
-        return Explicand(tensor, Sound(samples, self.rate, self.segments, self.bands), cells)
+        bands = 1
+        if self.features == "cells":
+            if self.bands > FREQUENCIES:
+                raise ValueError(f"There are {FREQUENCIES} frequencies, too few for {self.bands} bands; ask for fewer.")
+            bands = self.bands
+            members = members * bands + (torch.arange(FREQUENCIES) * bands // FREQUENCIES)[:, None]
+        display = Sound(self.to_module(tensor[None])[0, 0], self.rate, self.segments, bands)
+        # Gradients by samples swing to and fro; what a segment's volume does is their sum, each times its sample.
+        scale = tensor.square().mean((0, -1), keepdim=True)[0].sqrt()
+        return Explicand(tensor, display, members, scale)
+
+    # --- what the module takes ------------------------------------------------------------------------------------------
 
     def to_module(self, batch: Any) -> Any:
         """Return samples ``[n, 1, T]``; spectra are put together again."""
-        if self.features == "segments":
-            return batch
-        whole = torch.complex(batch[:, 0], batch[:, 1])
-        return torch.istft(whole, FRAME, HOP, window=torch.hann_window(FRAME, device=batch.device))[:, None]
+        return batch if self.features == "segments" else from_spectra(batch)[:, None]
+
+    # --- what it is -----------------------------------------------------------------------------------------------------
 
     def digest(self, item: Any) -> str:
-        """Return a digest of one sound: the content of its file, or the prepared tensor."""
+        """Return a digest of one sound: the content of its file, or its samples and their rate."""
         if isinstance(item, str | Path):
             return file_digest(Path(item)) if Path(item).is_file() else "missing"
-        return digest(item)
+        return digest(*item) if isinstance(item, tuple) else digest(item)
 
     def label(self, item: Any) -> str:
         """Return the name of a file without its ending."""
@@ -291,15 +371,16 @@ class Sounds(Inputs):
 
     def name_together(self, labels: Sequence[str], count: int) -> str:
         """Return the names of up to three files, or how many sounds there are."""
-        if count <= 3 and len(labels) == count and self.noun not in labels:
-            return ", ".join(labels)
+        together = ", ".join(labels)
+        if count <= 3 and len(labels) == count and self.noun not in labels and len(together) <= 40:
+            return together
         return super().name_together(labels, count)
 
 
-def _spectrum(samples: Tensor) -> Tensor:
-    """Return spectra ``[2, F, frames]`` of samples ``[T]``, filled up with silence to whole steps."""
-    samples = torch.nn.functional.pad(samples, (0, -len(samples) % HOP))
-    if len(samples) <= FRAME // 2:  # frames reach that far beyond both ends
-        samples = torch.nn.functional.pad(samples, (0, FRAME // 2 + HOP - len(samples)))
-    spectrum = torch.stft(samples, FRAME, HOP, window=torch.hann_window(FRAME), return_complex=True)
-    return torch.stack([spectrum.real, spectrum.imag])
+def _with_rate(parts: tuple[Any, ...]) -> tuple[Any, Any] | None:
+    """Return samples and their rate, whichever comes first; None if these are several sounds."""
+    arrays = [isinstance(part, list) or (isinstance(part, Tensor | np.ndarray) and part.ndim > 0) for part in parts]
+    if len(parts) != 2 or sum(arrays) != 1:
+        return None
+    samples, rate = parts if arrays[0] else reversed(parts)
+    return None if isinstance(rate, Path | tuple | Explicand) else (samples, rate)

@@ -69,7 +69,7 @@ class Text(Display):
 
     def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[tuple[str, float, str]]:
         """Go through the text piece by piece: the piece, its strength from -1 to 1, and its value in words if it has one."""
-        values = (shown.values - shown.neutral).tolist()
+        values = shown.relative.tolist()
         limit = max(map(abs, values)) if limit is None else limit
         errors = None if shown.standard_error is None else shown.standard_error.tolist()
         at = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from typing import Any
 
 from cocoax.inputs.words import Span
@@ -35,7 +36,7 @@ class Tokenizer:
                 f"{type(self.tokenizer).__name__} does not say where its tokens stand in a text, so texts can be references "
                 "but not explicands; load the fast tokenizer of the model."
             )
-        found = self.tokenizer(
+        encoded = self.tokenizer(
             self.prompt + text,
             truncation=False,
             verbose=False,
@@ -45,9 +46,9 @@ class Tokenizer:
         start = len(self.prompt)
         places: list[Span | None] = [
             None if special or end <= start else (max(begin - start, 0), end - start)
-            for (begin, end), special in zip(found["offset_mapping"], found["special_tokens_mask"], strict=True)
+            for (begin, end), special in zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True)
         ]
-        return found["input_ids"], places
+        return encoded["input_ids"], _with_marks(text, places)
 
     @property
     def pad(self) -> int:
@@ -77,3 +78,17 @@ def _content(tokenizer: Any) -> str:
     return digest(
         json.dumps({key: value for key, value in rules.items() if key not in ("truncation", "padding")}, sort_keys=True)
     )
+
+
+def _with_marks(text: str, places: list[Span | None]) -> list[Span | None]:
+    """Return the places with the marks on their last letter, which normalisation takes off; those of other tokens stay."""
+    taken = {index for span in places if span is not None for index in range(*span)}
+    spans: list[Span | None] = []
+    for span in places:
+        if span is not None:
+            begin, end = span
+            while begin < end < len(text) and end not in taken and unicodedata.category(text[end]) == "Mn":
+                end += 1
+            span = begin, end
+        spans.append(span)
+    return spans

@@ -8,7 +8,7 @@ Thai, Lao, Khmer and Burmese come as single characters: ``features="tokens"`` sa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -55,8 +55,9 @@ def _pieces(text: str, cuts: Sequence[int]) -> list[Span]:
 def group(text: str, tokens: Sequence[Span | None], features: Features) -> tuple[list[Span], list[int]]:
     """The features of a text, and for each token the one that it belongs to; None and -1 are special tokens.
 
-    A token belongs to the feature it shares most characters with; a token of nothing but space to the one before. What no
-    token belongs to, such as a character that the tokenizer drops, the encoder never sees, and it is no feature.
+    A token belongs to the feature it shares most characters with; a token of nothing but space to the one before. Words that
+    have no token but such a one (an unknown word of Thai is one token, and each of its characters a word) join that feature.
+    What is in no token, such as a character that the tokenizer drops, the encoder never sees, and it is no feature.
     """
     if features == "tokens":
         spans = [_trimmed(text, span) for span in tokens if span is not None]
@@ -67,6 +68,7 @@ def group(text: str, tokens: Sequence[Span | None], features: Features) -> tuple
     for number, (begin, end) in enumerate(spans):
         owner[begin:end] = [number] * (end - begin)
     members: list[int | None] = []
+    within: dict[int, set[int]] = {}  # for each feature, those that its tokens touch
     before = 0
     for span in tokens:
         if span is None:
@@ -75,9 +77,21 @@ def group(text: str, tokens: Sequence[Span | None], features: Features) -> tuple
         shared = Counter(number for number in owner[slice(*span)] if number >= 0)
         before = max(shared, key=lambda number: (shared[number], -number)) if shared else before
         members.append(before)
+        within.setdefault(before, {before}).update(shared)
     seen = sorted({number for number in members if number is not None})
     place = {number: index for index, number in enumerate(seen)}
-    return [spans[number] for number in seen], [-1 if number is None else place[number] for number in members]
+    joined = [_joined(spans, number, within[number] - set(seen)) for number in seen]
+    return joined, [-1 if number is None else place[number] for number in members]
+
+
+def _joined(spans: Sequence[Span], number: int, others: Collection[int]) -> Span:
+    """A span together with those of ``others`` that follow it, or come before it, without a gap in their numbers."""
+    first = last = number
+    while first - 1 in others:
+        first -= 1
+    while last + 1 in others:
+        last += 1
+    return spans[first][0], spans[last][1]
 
 
 def _trimmed(text: str, span: Span) -> Span:

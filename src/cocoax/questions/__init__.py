@@ -2,6 +2,7 @@
 
 from cocoax.questions.answers import Answer, Rival
 from cocoax.questions.asking import ask
+from cocoax.questions.hits import Hit, Hits, explain_hits
 from cocoax.questions.matching import ExplainedText, Match, explain_match, explain_text
 from cocoax.questions.question import Question
 from cocoax.questions.regions import Region, top_regions
@@ -21,4 +22,7 @@ __all__ = [
     "explain_text",
     "top_regions",
     "write_answers",
+    "Hit",
+    "Hits",
+    "explain_hits",
 ]

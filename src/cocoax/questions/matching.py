@@ -1,52 +1,81 @@
-"""Why two texts match: which words of either make them similar."""
+"""Why two inputs match: what in either of them makes them similar."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from cocoax.attribution import Attribution, Method, Rise
+from cocoax.attribution import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
+from cocoax.attribution.method import INPUT_TYPES, Input
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
+from cocoax.questions.showing import fragment_of, pairs_of, parts_of
+from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_of
 from cocoax.references import Reference
-from cocoax.similarity import Similarity, get_similarity
+from cocoax.report import Section, write_report
+from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
+from cocoax.storage import write_text
 from cocoax.targets import similarity_to
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SAMPLES = 500
 
 
 @dataclass(frozen=True, eq=False)
 class ExplainedText:
-    """One text explained: its attribution, and the two parts that it is the difference of.
+    """One side of a match explained, a text or a picture: its attribution, and the two parts that it is the difference of.
 
     Attributes:
         attribution: of the similarity to the corpus minus that to the foil.
         corpus: of the similarity to the corpus.
         foil: of the similarity to the foil, if there is one.
+        run: what all of them come from, where the method makes runs.
+        window: which part of a long text it is about.
 
     """
 
     attribution: Attribution
     corpus: Attribution
     foil: Attribution | None
+    run: Run | None = None
+    window: Window | None = None
 
     def __str__(self) -> str:
         score = f"score {self.attribution.score:+.3f}"
-        if self.foil is None:
-            return score
-        return f"{score}: corpus {self.corpus.score:+.3f}, foil {self.foil.score:+.3f}"
+        if self.foil is not None:
+            score += f": corpus {self.corpus.score:+.3f}, foil {self.foil.score:+.3f}"
+        return score if self.window is None else f"{score}; {self.window}"
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain values: the question, scores, and what counts (words, regions or features)."""
+        return {
+            "question": self.attribution.name,
+            "text": self.attribution.text,
+            "score": self.attribution.score,
+            "corpus": self.corpus.score,
+            "foil": None if self.foil is None else self.foil.score,
+            "window": None if self.window is None else vars(self.window),
+            "parts": parts_of(self.attribution),
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Why a document matches a query, seen from both sides.
+    """Why a document matches a query, seen from both sides. Either may be a text, a picture, or what else encoders take.
 
     Attributes:
-        query: which words of the query make it more similar to the document than to the others.
-        document: which words of the document make it more similar to the query than to the others.
-        query_side, document_side: the same with their corpus and foil parts.
+        query: what in the query makes it more similar to the document than to the others.
+        document: what in the document makes it more similar to the query than to the others.
+        query_side, document_side: the same with their corpus and foil parts, and the window of a long text that matched.
         similarity: of query and document.
         others: the similarity of the query to each of the other documents.
+        measure: the similarity s that was used.
 
     """
 
@@ -54,31 +83,91 @@ class Match:
     document_side: ExplainedText
     similarity: float
     others: tuple[float, ...]
+    measure: Similarity | None = None
 
     @property
     def query(self) -> Attribution:
-        """The attribution to the words of the query."""
+        """The attribution to the words or pixels of the query."""
         return self.query_side.attribution
 
     @property
     def document(self) -> Attribution:
-        """The attribution to the words of the document."""
+        """The attribution to the words or pixels of the document."""
         return self.document_side.attribution
 
+    @cached_property
+    def interactions(self) -> Interactions:
+        """How parts of the query and parts of the document meet; from the two runs, without the encoder."""
+        query, document = self.query_side.run, self.document_side.run
+        if query is None or document is None:
+            raise ValueError(
+                "Interactions come from two runs, which methods that remove features make; explain the match with "
+                "method=cocoax.Rise(), KernelShap() or Occlusion()."
+            )
+        return interactions(query, document, "cosine" if self.measure is None else self.measure)
+
     def __repr__(self) -> str:
-        top = [", ".join(word for word, _ in side.top(3)) for side in (self.query, self.document)]
+        top = [_shortly(side) for side in (self.query, self.document)]
         return f"Match(similarity {self.similarity:+.3f}, query: {top[0]}; document: {top[1]})"
 
     def html(self) -> str:
-        """Return both texts with their words in colour, as an HTML fragment."""
-        return self.query.html() + self.document.html()
+        """Return both sides as an HTML fragment: texts with their words in colour, pictures with their maps."""
+        return fragment_of(self.query) + fragment_of(self.document)
 
     _repr_html_ = html
+
+    def plot(self) -> Figure:
+        """Draw both sides beside each other: maps over pictures, bars for words."""
+        import matplotlib.pyplot as plt
+
+        lines = max(len(side.names or ()) for side in (self.query, self.document))
+        figure, axes = plt.subplots(1, 2, figsize=(11, max(4.4, 0.9 + 0.26 * min(lines, 40))), layout="constrained")
+        for heading, ax, side in zip(("query", "document"), axes, (self.query, self.document), strict=True):
+            side.plot(ax, title=f"{heading}: {side.name}\nscore {side.score:+.3f}")
+        return figure
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain values: similarities, both sides with what counts in them, and the strongest pairs."""
+        return {
+            "similarity": self.similarity,
+            "others": list(self.others),
+            "query": self.query_side.describe(),
+            "document": self.document_side.describe(),
+            "pairs": pairs_of(self.interactions) if self._has_interactions else None,
+        }
+
+    @property
+    def _has_interactions(self) -> bool:
+        runs = self.query_side.run is not None and self.document_side.run is not None
+        return runs and (self.measure is None or isinstance(self.measure, LinearSimilarity))
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write a page that loads nothing, its numbers as JSON and a drawing into a folder; return the files."""
+        import matplotlib.pyplot as plt
+
+        folder = Path(folder)
+        sections = [
+            Section(heading, f"{side.attribution.name}: {side}.", html=fragment_of(side.attribution))
+            for heading, side in (("The query", self.query_side), ("The document", self.document_side))
+        ]
+        if self._has_interactions:
+            sections.append(Section("How their parts meet", html=self.interactions.html()))
+        page = write_report(folder / "match.html", f"Why they match: similarity {self.similarity:+.3f}", sections)
+        numbers = write_text(folder / "match.json", json.dumps(self.describe(), indent=1, ensure_ascii=False))
+        figure = self.plot()
+        figure.savefig(folder / "match.png", dpi=150)
+        plt.close(figure)
+        return [page, numbers, folder / "match.png"]
+
+
+def _shortly(attribution: Attribution) -> str:
+    """Return the three words that count most, or the kind of input where it has no words."""
+    return "a picture" if attribution.names is None else ", ".join(word for word, _ in attribution.top(3))
 
 
 def explain_text(
     encoder: Encoder,
-    text: str,
+    text: Input,
     corpus: Reference,
     foil: Reference | None = None,
     *,
@@ -86,25 +175,31 @@ def explain_text(
     similarity: str | Similarity = "cosine",
     progress: bool | None = None,
 ) -> ExplainedText:
-    """Explain which words of a text make it similar to some things, rather than to others.
+    """Explain what in a text, or another input, makes it similar to some things, rather than to others.
 
     Without a ``method`` it is :class:`cocoax.Rise` with 500 samples; one run gives the attribution and both of its parts.
     """
     method = Rise(samples=SAMPLES) if method is None else method
     like = similarity_to(corpus, similarity)
-    if foil is None:
-        attribution = method.explain(encoder, text, like, progress=progress)
-        return ExplainedText(attribution, attribution, None)
-    unlike = similarity_to(foil, similarity)
-    return ExplainedText(*method.explain(encoder, text, [like - unlike, like, unlike], progress=progress))
+    targets = [like]
+    if foil is not None:
+        unlike = similarity_to(foil, similarity)
+        targets = [like - unlike, like, unlike]
+    run = None
+    if isinstance(method, RemovalMethod):
+        run = method.run(encoder, text, targets, progress=progress)
+        answers = run.explain(targets)
+    else:
+        answers = method.explain(encoder, text, targets, progress=progress)
+    return ExplainedText(answers[0], answers[0] if foil is None else answers[1], None if foil is None else answers[2], run)
 
 
 @looking_once()
 def explain_match(
     encoder: Encoder,
-    query: str,
-    document: str,
-    rather_than: str | Sequence[str] = (),
+    query: Input,
+    document: Input,
+    rather_than: Input | Sequence[Input] = (),
     *,
     method: Method | None = None,
     similarity: str | Similarity = "cosine",
@@ -113,9 +208,13 @@ def explain_match(
 ) -> Match:
     """Explain why a document matched a query, rather than some others.
 
+    Strings are texts; everything else (a :class:`pathlib.Path`, a PIL image, an array) is of the encoder's own kind, say
+    pictures. Texts with more tokens than the encoder takes are looked at in windows that overlap by half; the two windows
+    that are most similar are explained, and ``match.document_side.window`` says which.
+
     Args:
-        encoder: a text encoder, or one with a text tower.
-        query: what was searched for.
+        encoder: a text encoder, an image encoder, or one with both towers.
+        query: what was searched for: a text, a picture, a sound.
         document: what was found.
         rather_than: other documents, which should not have matched, or matched less. Without them the question is only
             what makes query and document similar.
@@ -125,28 +224,36 @@ def explain_match(
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    queries = encoder.text
-    documents = queries if documents is None else documents.text
-    rather_than = [rather_than] if isinstance(rather_than, str) else rather_than
-    keep = get_similarity(similarity).needs_samples
+    documents = encoder if documents is None else documents
+    measure = get_similarity(similarity)
+    searched_piece, matched_piece = closest(pieces_of(encoder, query), pieces_of(documents, document), measure)
 
-    def reference(tower: Encoder, text: str, name: str) -> Reference:
-        return tower.reference([text], name=name, keep_samples=keep, progress=False)
+    def reference(piece: Piece, name: str) -> Reference:
+        return piece.tower.reference([piece.content], name=name, keep_samples=measure.needs_samples, progress=False)
 
-    matched = reference(documents, document, "the document")
-    searched = reference(queries, query, "the query")
-    others = [reference(documents, other, "another") for other in rather_than]
+    matched, searched = reference(matched_piece, "the document"), reference(searched_piece, "the query")
+    own = searched.mean.float()[None]  # of one input, so its representation
+    pieces = [closest_to(pieces_of(documents, other), own[0], measure) for other in as_list(rather_than)]
+    others = [reference(piece, "another") for piece in pieces]
     plural = "s" if len(others) > 1 else ""
     foil = others[0].merge(*others[1:], name=f"the other document{plural}") if others else None
-    own = searched.mean.float()[None]  # of one text, so its representation
-    scores = [float(similarity_to(each, similarity).score(own)[0]) for each in (matched, *others)]
+    scores = [float(similarity_to(each, measure).score(own)[0]) for each in (matched, *others)]
 
-    def explained(tower: Encoder, text: str, corpus: Reference) -> ExplainedText:
-        return explain_text(tower, text, corpus, foil, method=method, similarity=similarity, progress=progress)
+    def explained(piece: Piece, corpus: Reference) -> ExplainedText:
+        side = explain_text(
+            piece.tower, piece.explicand(), corpus, foil, method=method, similarity=measure, progress=progress
+        )
+        return ExplainedText(side.attribution, side.corpus, side.foil, side.run, piece.window)
 
     return Match(
-        query_side=explained(queries, query, matched),
-        document_side=explained(documents, document, searched),
+        query_side=explained(searched_piece, matched),
+        document_side=explained(matched_piece, searched),
         similarity=scores[0],
         others=tuple(scores[1:]),
+        measure=measure,
     )
+
+
+def as_list(inputs: Input | Sequence[Input]) -> list[Input]:
+    """Return one input, or many, as a list."""
+    return [inputs] if isinstance(inputs, INPUT_TYPES) else list(inputs)  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ def top_regions(attribution: Attribution, count: int = 3, *, lowering: bool = Fa
         raise ValueError(f"The 'count' parameter must be at least 1. Got {count} instead.")
     if attribution.values.ndim != 2:
         raise ValueError(f"Regions are parts of a picture's map [H, W]. Got shape {list(attribution.values.shape)} instead.")
-    shown = attribution.values.double().numpy() - attribution.neutral
+    shown = attribution.relative.numpy()
     signed = ndimage.gaussian_filter(-shown if lowering else shown, [side / 32 for side in shown.shape])
     peak = float(signed.max())
     if not peak > 0:

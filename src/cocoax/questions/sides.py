@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from cocoax.attribution.method import Input
+from cocoax.attribution.method import INPUT_TYPES, Input
 from cocoax.encoders import Encoder
 from cocoax.inputs.images import image_files
 from cocoax.references import Reference
@@ -115,7 +115,7 @@ class Side:
 
 def _as_tuple(pictures: Input | Iterable[Input]) -> tuple[Input, ...]:
     """Return one or many pictures as a tuple; an array or a tensor is one picture."""
-    return (pictures,) if isinstance(pictures, Input) or not isinstance(pictures, Iterable) else tuple(pictures)
+    return (pictures,) if isinstance(pictures, INPUT_TYPES) or not isinstance(pictures, Iterable) else tuple(pictures)  # type: ignore[arg-type]
 
 
 def _path_of(picture: Input) -> Path | None:

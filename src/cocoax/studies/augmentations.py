@@ -162,7 +162,7 @@ def plot_augmentations(rows: Sequence[Sequence[Augmented]]) -> Figure:
     for number, row in enumerate(rows):
         # One scale for a picture and its augmentations, so that colours can be compared along the row.
         attributions = [variant.attribution for variant in row]
-        limit = max(float((each.values - each.neutral).abs().max()) for each in attributions) or 1.0
+        limit = max(float(attribution.relative.abs().max()) for attribution in attributions) or 1.0
         for column, (variant, attribution) in enumerate(zip(row, attributions, strict=True)):
             above, below = grid[2 * number, column], grid[2 * number + 1, column]
             if attribution.picture is not None:

@@ -254,3 +254,16 @@ def test_load__not_a_dual_encoder(tmp_path: Path) -> None:
         tiny.VISION["vit"](tmp_path / "vit")
     with pytest.raises(ValueError, match=r"of type 'vit', which has no image and text towers; .*load 'hf:.*vit'"):
         load(tmp_path / "vit")
+
+
+# SigLIP's own tokenizer does not say where its tokens stand.
+@pytest.mark.parametrize("family", [family for family in tiny.DUAL if family != "siglip"])
+def test_text__gradients_integrate_to_the_difference_in_score(family: str, folders: dict[str, Path]) -> None:
+    """The embeddings are those of the text tower, and where the tower fills texts up, the filling stays what it is."""
+    text = load(folders[family]).text
+    target = cocoax.similarity_to(text.reference(["a cat"]))
+    result = cocoax.IntegratedGradients(steps=200, baseline=cocoax.Constant(0.0)).explain(text, "the dog", target)
+    assert result.tokens == ("the", "dog")
+    assert result.score == pytest.approx(float(target.score(text.represent("the dog"))), abs=1e-5)
+    assert abs(result.score - result.baseline_score) > 1e-3
+    assert float(result.values.sum()) == pytest.approx(result.score - result.baseline_score, abs=5e-3)

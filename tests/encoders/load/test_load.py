@@ -88,3 +88,30 @@ def test_load__loads_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = cocoax.Encoder(torch.nn.Identity())
     monkeypatch.setitem(ENCODERS, "toy", lambda: encoder)
     assert cocoax.load("toy") is encoder
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("config.json", '{"model_type": "vit"}', "but there is a folder of that name; write 'hf:vit'[.]"),
+        ("config.json", '{"architecture": "vit_tiny"}', "but there is a folder of that name; write 'timm:vit'[.]"),
+        ("modules.json", "[]", "but there is a folder of that name; write 'st:vit'[.]"),
+        ("open_clip_config.json", "{}", "but there is a folder of that name; write 'open_clip:vit'[.]"),
+        ("photo.jpg", "", r"and the folder of that name holds no model that is known here \(modules.json"),
+    ],
+)
+def test_load__a_folder_of_that_name(
+    file: str, content: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vit").mkdir()
+    (tmp_path / "vit" / file).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=f"^No encoder is called 'vit', {said}"):
+        cocoax.load("vit")
+
+
+def test_load__a_file_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "weights.pth").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"there is a file of that name; say which kind .* 'resnet50:weights\.pth'"):
+        cocoax.load("weights.pth")

@@ -157,3 +157,8 @@ def test_load__weights_not_reachable(name: str, repository: str) -> None:
     with pytest.raises(OSError, match=rf"weights of '{name}' cannot be loaded") as caught:
         cocoax.load(f"timm:{name}")
     assert f"`hf download {repository} --local-dir FOLDER`" in str(caught.value)
+
+
+def test_load__unknown_model_that_is_like_none() -> None:
+    with pytest.raises(ValueError, match=r"has no model 'qqqq'; timm\.list_models\(\) gives the names of all"):
+        cocoax.load("timm:qqqq")

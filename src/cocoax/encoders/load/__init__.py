@@ -6,9 +6,12 @@ import difflib
 import importlib
 import importlib.util
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import torch
+
     from cocoax.encoders.encoder import Encoder
 
 
@@ -75,15 +78,42 @@ ENCODERS: dict[str, Known] = {
 }
 
 
-def load(name: str, **options: Any) -> Encoder:
+def load(
+    name: str,
+    *,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    **options: Any,
+) -> Encoder:
     """Load an encoder by name: one of ``ENCODERS``, or a family and what to load from it, as ``"family:NAME_OR_FOLDER"``.
 
-    ``"starter"``: image-and-text encoder from pip packages; ``"efficientnet-lite0"`` and ``"minilm"``: its two parts. Options
-    go to the loader. ``cocoax encoders`` lists them all.
+    ``"starter"``: image-and-text encoder from pip packages; ``"efficientnet-lite0"`` and ``"minilm"``: its two parts.
+    ``cocoax encoders`` lists them all.
+
+    Args:
+        name: of an encoder, or a family and what to load from it.
+        device: where it runs: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``, or ``"auto"`` for a GPU if there is one. If not
+            given, what the environment variable ``COCOAX_DEVICE`` says, and else the CPU.
+        dtype: the precision of its weights, float32 if not given; see :meth:`cocoax.Encoder.to`.
+        options: go to the loader.
+
     """
+    import torch
+
+    from cocoax.encoders.devices import device_asked_for, precision_named
+
+    place = device_asked_for(device)
+    precision = None if dtype is None else precision_named(dtype, place or torch.device("cpu"))
+    encoder = _load(name, options)
+    return encoder if place is None and precision is None else encoder.to(place, precision)
+
+
+def _load(name: str, options: dict[str, Any]) -> Encoder:
     family, colon, what = str(name).partition(":")
     key = family + colon
     if key not in ENCODERS:
+        if hint := _on_disk(str(name)):
+            raise ValueError(f"No encoder is called {name!r}, {hint}")
         close = difflib.get_close_matches(key.lower(), ENCODERS, n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"No encoder is called {name!r}; known are {', '.join(ENCODERS)}.{hint}")
@@ -92,3 +122,22 @@ def load(name: str, **options: Any) -> Encoder:
     if not what:
         raise ValueError(f"{name!r} does not say which encoder to load; write {name}{ENCODERS[key].takes}.")
     return ENCODERS[key](what, **options)
+
+
+# What lies in a folder, and the family that reads it; the first that fits.
+_FILES = {"modules.json": "st:", "open_clip_config.json": "open_clip:", "config.json": "hf:"}
+
+
+def _on_disk(name: str) -> str | None:
+    """How to load what is there under this name: the rest of a sentence, or None if there is nothing."""
+    path = Path(name).expanduser()
+    if path.is_file():
+        return f"but there is a file of that name; say which kind of network it holds, such as 'resnet50:{name}'."
+    if not name or not path.is_dir():
+        return None
+    family = next((family for file, family in _FILES.items() if (path / file).is_file()), None)
+    if family == "hf:" and '"architecture"' in (path / "config.json").read_text(encoding="utf-8", errors="replace"):
+        family = "timm:"
+    if family is None:
+        return f"and the folder of that name holds no model that is known here ({', '.join(_FILES)} would tell)."
+    return f"but there is a folder of that name; write {family + name!r}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch.nn.functional import pad
 
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.forward import Pooling
-from cocoax.encoders.load.hub import Repository, layer_of
+from cocoax.encoders.load.hub import Repository, layer_of, name_of
 from cocoax.encoders.load.processors import Preprocess, preprocess_of
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs import Pictures
@@ -29,36 +30,74 @@ def load_clip(
 ) -> Encoder:
     """Load an image encoder whose ``.text`` is the text tower, with the preprocessing and the tokenizer of their training.
 
-    Representations are what ``get_image_features`` and ``get_text_features`` of the model give, so that the cosine of a
-    picture and a caption is the model's own score, before temperature and bias.
-
     Args:
         name: on the Hugging Face hub, or a folder written by ``save_pretrained`` (model and processor).
-        pooling: with ``layer``, what makes one vector of its output.
-        layer: take the representation from this submodule instead; there is no text tower then, since texts live elsewhere.
+        pooling, layer: see :func:`dual_encoder`.
         preprocess: replaces the preprocessing that comes with the weights.
         revision: a branch, tag or commit of the repository on the hub.
 
     """
     repository = Repository("clip", name, revision)
-    config = repository.config
     if not is_dual(repository.model_class):
         raise ValueError(
-            f"{name!r} is a model of type {config.model_type!r}, which has no image and text towers; "
+            f"{name!r} is a model of type {repository.config.model_type!r}, which has no image and text towers; "
             f"for vision or text models alone, load 'hf:{name}'."
         )
+    _check_pooling(pooling, layer)
+    model, _ = repository.model(repository.transformers.AutoModel)
+    if preprocess is None:
+        preprocess = dual_preprocess(model, repository.image_processor())
+    tokenizer = None if layer is not None else repository.tokenizer()
+    return dual_encoder(model, preprocess, tokenizer, pooling=pooling, layer=layer, name=repository.title)
+
+
+def dual_encoder(
+    model: Any,
+    preprocess: Preprocess | None,
+    tokenizer: Any = None,
+    *,
+    pooling: Pooling | None = None,
+    layer: str | nn.Module | None = None,
+    name: str | None = None,
+) -> Encoder:
+    """Return the encoder around a model of transformers with an image tower and a text tower.
+
+    Representations are what ``get_image_features`` and ``get_text_features`` of the model give, so that the cosine of a
+    picture and a caption is the model's own score, before temperature and bias.
+
+    Args:
+        model: it is left as it is.
+        preprocess: from a picture to the tensor that it takes.
+        tokenizer: of its texts; without one there is no text tower.
+        pooling: with ``layer``, what makes one vector of its output.
+        layer: take the representation from this submodule, or the one of this name, instead; there is no text tower then,
+            since texts live elsewhere.
+        name: what pictures call it.
+
+    """
+    _check_pooling(pooling, layer)
+    name = name or name_of(model)
+    naflex = _is_naflex(model)
+    tower: ImageTower = PatchTower(model, model.config.vision_config.patch_size) if naflex else ImageTower(model)
+    text = None if layer is not None or tokenizer is None else _text_tower(model, tokenizer, name)
+    inputs = Pictures(preprocess, any_shape=naflex)
+    layer = layer_of("model", model, layer)
+    return Encoder(tower, None, layer, pooling=pooling or "mean", text=text, name=name, inputs=inputs)
+
+
+def dual_preprocess(model: Any, processor: Any) -> Preprocess:
+    """Return what the image processor of a model with two towers does."""
+    return PatchPreprocess(processor) if _is_naflex(model) else preprocess_of(processor)
+
+
+def _is_naflex(model: Any) -> bool:
+    """Whether a model takes pictures of any shape, as patches."""
+    return bool(model.config.model_type == "siglip2")
+
+
+def _check_pooling(pooling: Pooling | None, layer: str | nn.Module | None) -> None:
     if pooling is not None and layer is None:
         raise ValueError("The 'pooling' parameter says what becomes of a layer's output; pass layer= as well.")
-    model, _ = repository.model(repository.transformers.AutoModel)
-    naflex = config.model_type == "siglip2"
-    tower: ImageTower = PatchTower(model, config.vision_config.patch_size) if naflex else ImageTower(model)
-    if preprocess is None:
-        processor = repository.image_processor()
-        preprocess = PatchPreprocess(processor) if naflex else preprocess_of(processor)
-    layer = layer_of("model", model, layer)
-    text = None if layer is not None else _text_tower(repository, model)
-    inputs = Pictures(preprocess, any_shape=naflex)
-    return Encoder(tower.eval(), None, layer, pooling=pooling or "mean", text=text, name=repository.title, inputs=inputs)
 
 
 def is_dual(model_class: type | None) -> bool:
@@ -75,6 +114,7 @@ class ImageTower(nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
+        self.training = False  # of this wrapper alone: the model is left as it is
 
     def forward(self, images: Tensor) -> Tensor:
         """``[n, 3, H, W]`` to ``[n, d]``."""
@@ -138,13 +178,13 @@ def _features(output: Any) -> Tensor:
 # --- texts ----------------------------------------------------------------------------------------------------------------
 
 
-def _text_tower(repository: Repository, model: Any) -> TextEncoder:
+def _text_tower(model: Any, tokenizer: Any, name: str) -> TextEncoder:
     """The encoder of texts of a model with two towers."""
-    tokenizer = repository.tokenizer()
-    defaults = _text_defaults(repository)
+    kind: str = model.config.model_type
+    defaults = _text_defaults(kind)
     limit = min(tokenizer.model_max_length, _positions(model), defaults.get("max_length", tokenizer.model_max_length))
     # SigLIP was trained on texts that are padded to the full length, and its padding counts.
-    fill = repository.config.model_type.startswith("siglip") or defaults.get("padding") == "max_length"
+    fill = kind.startswith("siglip") or defaults.get("padding") == "max_length"
     padding = tokenizer.pad_token_id or 0
     tower = TextTower(
         model,
@@ -153,13 +193,14 @@ def _text_tower(repository: Repository, model: Any) -> TextEncoder:
         left=tokenizer.padding_side == "left",
         masked="attention_mask" in tokenizer.model_input_names,
     )
-    return TextEncoder(tower.eval(), Tokenizer(tokenizer), limit=limit, pad=padding, name=repository.title)
+    return TextEncoder(tower, Tokenizer(tokenizer), limit=limit, pad=padding, name=name)
 
 
-def _text_defaults(repository: Repository) -> dict[str, Any]:
-    """How the model's own processor treats texts unless told otherwise."""
-    mapping = getattr(repository.transformers.models.auto.processing_auto, "PROCESSOR_MAPPING_NAMES", {})
-    processor = getattr(repository.transformers, mapping.get(repository.config.model_type) or "", None)
+def _text_defaults(kind: str) -> dict[str, Any]:
+    """How the processor of this type of models treats texts unless told otherwise."""
+    transformers = import_module("transformers")
+    mapping = getattr(transformers.models.auto.processing_auto, "PROCESSOR_MAPPING_NAMES", {})
+    processor = getattr(transformers, mapping.get(kind) or "", None)
     defaults: dict[str, dict[str, Any]] = getattr(getattr(processor, "valid_processor_kwargs", None), "_defaults", {})
     return dict(defaults.get("text_kwargs", {}))
 
@@ -194,6 +235,7 @@ class TextTower(nn.Module):
         self.padding = padding
         self.left = left
         self.masked = masked
+        self.training = False  # of this wrapper alone
 
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:
         """Token ids and attention mask ``[n, tokens]`` to ``[n, d]``."""

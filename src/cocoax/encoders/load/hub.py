@@ -6,6 +6,7 @@ safetensors are taken where there are any, and pickles are read with ``weights_o
 
 from __future__ import annotations
 
+import copy
 import difflib
 import os
 import socket
@@ -158,10 +159,13 @@ def without_internet(family: str, repository: str) -> str:
     )
 
 
-def no_such_model(library: str, name: str, architecture: str, known: Collection[str]) -> ValueError:
+def no_such_model(library: Any, title: str, name: str, architecture: str) -> ValueError:
     """The error that a library has no model of this name; it lists known ones that are close to its architecture."""
-    close = difflib.get_close_matches(architecture, known, n=5, cutoff=0.4)
-    return ValueError(f"{library} has no model {name!r}; close ones are {', '.join(close) or 'none'}.")
+    close = difflib.get_close_matches(architecture, library.list_models(), n=5, cutoff=0.4)
+    hint = f"close ones are {', '.join(close)}" if close else f"{library.__name__}.list_models() gives the names of all"
+    return ValueError(
+        f"{title} {library.__version__} has no model {name!r}; {hint}. A folder of that name is not there either."
+    )
 
 
 @contextmanager
@@ -228,9 +232,22 @@ def title_of(name: str) -> str:
     return path.resolve().name if path.is_dir() else name
 
 
-def layer_of(attribute: str, model: nn.Module, layer: str | None) -> str | None:
-    """The name of a layer of the model, in a wrapper that has the model as this attribute."""
-    return f"{attribute}.{layer}" if layer is not None and layer in dict(model.named_modules()) else layer
+def name_of(model: Any) -> str:
+    """What pictures call a model of transformers that is in memory: where it was loaded from, or else its class."""
+    return title_of(getattr(getattr(model, "config", None), "_name_or_path", None) or type(model).__name__)
+
+
+def layer_of(attribute: str, model: nn.Module, layer: str | nn.Module | None) -> str | nn.Module | None:
+    """The name of a layer of the model, in a wrapper that has the model as this attribute; what is no layer stays."""
+    name = next((name for name, part in model.named_modules() if part is layer or name == layer), None)
+    return layer if name is None else f"{attribute}.{name}".rstrip(".")
+
+
+def with_part(model: nn.Module, name: str, part: nn.Module | None) -> Any:
+    """The same model with another part of this name; the model itself is left as it is, and all else is shared with it."""
+    other = copy.copy(model)
+    other._modules = {**model._modules, name: part}
+    return other
 
 
 def first_line(error: BaseException) -> str:

@@ -8,12 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cocoax.encoders.devices import HALF
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.forward import Pooling
+from cocoax.encoders.forward import Pooling, evaluating
 from cocoax.encoders.load import clip, sentence
-from cocoax.encoders.load.hub import Repository, layer_of
+from cocoax.encoders.load.hub import Repository, layer_of, name_of, with_part
 from cocoax.encoders.load.processors import Preprocess, noise, preprocess_of
 from cocoax.inputs.images import ImagePreprocess
+
+_CLASSIFIER = "ForImageClassification"
 
 
 def load_hf(name: str, **options: Any) -> Encoder:
@@ -43,17 +46,11 @@ def load_hf_vision(
     preprocess: Preprocess | None = None,
     revision: str | None = None,
 ) -> Encoder:
-    """Load a vision model with the preprocessing it was trained with.
-
-    The representation is what the architecture's own classifier reads: the class token of ViT and DeiT, the pooled output
-    of all others (the normalised class token of DINOv2, the mean over positions of ResNet, ConvNeXt, Swin and BEiT). A
-    classifier that comes with the weights becomes the encoder's ``head`` if it reads just that.
+    """Load a vision model with the preprocessing it was trained with, as :func:`vision_encoder` makes an encoder of it.
 
     Args:
         name: on the hub, or a folder.
-        pooling: make the representation from the last hidden state instead: ``"mean"`` over tokens or positions,
-            ``"first"`` token, or ``"flatten"``.
-        layer: take it from the output of this submodule instead, as in the model's ``named_modules()``.
+        pooling, layer: see :func:`vision_encoder`.
         preprocess: replaces the preprocessing that comes with the weights.
         revision: a branch, tag or commit of the repository on the hub.
 
@@ -61,41 +58,69 @@ def load_hf_vision(
     repository = Repository("hf", name, revision)
     transformers = repository.transformers
     architectures = repository.config.architectures or [""]
-    classifies = architectures[0].endswith("ForImageClassification")
+    classifies = architectures[0].endswith(_CLASSIFIER)
     loader = transformers.AutoModelForImageClassification if classifies else transformers.AutoModel
-    whole, missing = repository.model(loader, unused={"pooler"})
-    model = whole.base_model if classifies else whole
-    head = getattr(whole, "classifier", None) if classifies else None
-    pooler = getattr(model, "pooler", None)
-    dense = isinstance(pooler, nn.Module) and any(isinstance(part, nn.Linear) for part in pooler.modules())
-    if dense or missing:  # BERT's dense pooler: no classifier reads it, and most weights come without it
-        model.pooler = None
-    names = [key.rpartition(".")[2] for key, _ in model.named_parameters()]
-    first = "cls_token" in names or "class_embedding" in names
+    model, missing = repository.model(loader, unused={"pooler"})
+    if missing:  # the pooler, which would be random
+        model.base_model.pooler = None
     preprocess = preprocess_of(repository.image_processor()) if preprocess is None else preprocess
+    return vision_encoder(model, preprocess, pooling=pooling, layer=layer, name=repository.title)
+
+
+def vision_encoder(
+    model: Any,
+    preprocess: Preprocess | None,
+    *,
+    pooling: Pooling | None = None,
+    layer: str | nn.Module | None = None,
+    name: str | None = None,
+) -> Encoder:
+    """Return the encoder around a vision model of transformers.
+
+    The representation is what the architecture's own classifier reads: the class token of ViT and DeiT, the pooled output
+    of all others (the normalised class token of DINOv2, the mean over positions of ResNet, ConvNeXt, Swin and BEiT). A
+    classifier on top becomes the encoder's ``head`` if it reads just that.
+
+    Args:
+        model: it is left as it is.
+        preprocess: from a picture to the tensor that it takes.
+        pooling: make the representation from the last hidden state instead: ``"mean"`` over tokens or positions,
+            ``"first"`` token, or ``"flatten"``.
+        layer: take it from the output of this submodule instead, or of the one of this name in ``named_modules()``.
+        name: what pictures call it.
+
+    """
+    body = model.base_model
+    head = getattr(model, "classifier", None) if type(model).__name__.endswith(_CLASSIFIER) else None
+    pooler = getattr(body, "pooler", None)
+    if isinstance(pooler, nn.Module) and any(isinstance(part, nn.Linear) for part in pooler.modules()):
+        body = with_part(body, "pooler", None)  # BERT's dense one: no classifier reads it, and most weights come without it
+    names = [key.rpartition(".")[2] for key, _ in body.named_parameters()]
+    first = "cls_token" in names or "class_embedding" in names
     build = partial(
         Encoder,
-        VisionModel(model, pooled=pooling is None).eval(),
+        VisionModel(body, pooled=pooling is None),
         preprocess,
-        layer_of("model", model, layer),
+        layer_of("model", body, layer),
         pooling=pooling or ("first" if first and layer is None else "mean"),
-        name=repository.title,
+        name=name or name_of(model),
     )
     if head is None or layer is not None or pooling is not None or not isinstance(preprocess, ImagePreprocess):
         return build()
-    return build(head=head if _reads_representations(head, whole, build()) else None)
+    return build(head=head if _reads_representations(head, model, build()) else None)
 
 
 def _reads_representations(head: nn.Module, whole: nn.Module, encoder: Encoder) -> bool:
     """Whether the classifier of the whole model reads the encoder's representation and nothing else."""
-    image = encoder.prepare(noise(224, 224))[None]
-    with torch.no_grad():
-        expected: Tensor = whole(pixel_values=image).logits
+    images = encoder.collate([encoder.prepare(noise(224, 224))])
+    with torch.no_grad(), evaluating(whole):
+        expected: Tensor = whole(pixel_values=images).logits
         try:
-            logits: Tensor = head(encoder(image))
+            logits: Tensor = head(encoder(images).to(images.dtype))
         except RuntimeError:  # it reads a longer vector
             return False
-    return logits.shape == expected.shape and torch.allclose(logits, expected, rtol=1e-3, atol=1e-4)
+    loose = 20 if images.dtype in HALF else 1
+    return logits.shape == expected.shape and torch.allclose(logits, expected, rtol=loose * 1e-3, atol=loose * 1e-4)
 
 
 class VisionModel(nn.Module):
@@ -105,6 +130,7 @@ class VisionModel(nn.Module):
         super().__init__()
         self.model = model
         self.pooled = pooled
+        self.training = False  # of this wrapper alone: the model is left as it is
 
     def forward(self, images: Tensor) -> Tensor:
         """``[n, 3, H, W]`` to ``[n, d]``, or ``[n, tokens, d]`` where there is nothing pooled."""

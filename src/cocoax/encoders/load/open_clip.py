@@ -43,7 +43,7 @@ def load_open_clip(name: str, *, pretrained: str | None = None, preprocess: Prep
     elif slash or name.startswith("hf-hub:"):
         source, title = (name if name.startswith("hf-hub:") else f"hf-hub:{name}"), name
     else:
-        raise no_such_model(f"OpenCLIP {library.__version__}", name, architecture, library.list_models())
+        raise no_such_model(library, "OpenCLIP", name, architecture)
     advice = (
         "Get them where there is internet and load 'open_clip:FOLDER', a folder with open_clip_config.json and "
         "open_clip_model.safetensors, as `hf download OWNER/NAME --local-dir FOLDER` gives it, or pass pretrained=FILE."
@@ -51,12 +51,29 @@ def load_open_clip(name: str, *, pretrained: str | None = None, preprocess: Prep
     with fetching(f"The weights of {title!r} cannot be loaded", advice):
         model = library.create_model(source, require_pretrained=True, weights_only=True, **options).eval()
         tokenizer = library.get_tokenizer(source)
-    limit = int(getattr(model, "context_length", None) or tokenizer.context_length)
-    words = OpenClipTokenizer(tokenizer)
-    text = TextEncoder(OpenClipText(model, limit, words.padding).eval(), words, limit=limit, pad=words.padding, name=title)
-    if preprocess is None:
-        preprocess = _preprocess(library, library.get_model_preprocess_cfg(model))
-    return Encoder(OpenClipImages(model).eval(), preprocess, text=text, name=title)
+    return open_clip_encoder(model, preprocess, tokenizer, name=title)
+
+
+def open_clip_encoder(
+    model: Any, preprocess: Preprocess | None = None, tokenizer: Any = None, *, name: str | None = None
+) -> Encoder:
+    """Return the encoder around a model of OpenCLIP, which is left as it is.
+
+    Args:
+        model: its image tower; with a tokenizer, ``.text`` is its text tower.
+        preprocess: from a picture to the tensor that it takes; if not given, what its configuration says.
+        tokenizer: of its texts, as ``open_clip.get_tokenizer`` gives it.
+        name: what pictures call it.
+
+    """
+    name = name or type(model).__name__
+    text = None
+    if tokenizer is not None:
+        limit = int(getattr(model, "context_length", None) or tokenizer.context_length)
+        words = OpenClipTokenizer(tokenizer)
+        text = TextEncoder(OpenClipText(model, limit, words.padding), words, limit=limit, pad=words.padding, name=name)
+    preprocess = open_clip_preprocess(model) if preprocess is None else preprocess
+    return Encoder(OpenClipImages(model), preprocess, text=text, name=name)
 
 
 def _tag(library: Any, architecture: str, asked: str | None) -> str:
@@ -73,8 +90,10 @@ def _tag(library: Any, architecture: str, asked: str | None) -> str:
     return asked
 
 
-def _preprocess(library: Any, config: dict[str, Any]) -> Preprocess:
+def open_clip_preprocess(model: Any) -> Preprocess:
     """The preprocessing of a model: our own where it gives the same, and else OpenCLIP's."""
+    library = import_library("open_clip")
+    config = library.get_model_preprocess_cfg(model)
     size = config["size"]
     height, width = (size, size) if isinstance(size, int) else size
     squash = config["resize_mode"] == "squash"
@@ -92,6 +111,7 @@ class OpenClipImages(nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
+        self.training = False  # of this wrapper alone: the model is left as it is
 
     def forward(self, images: Tensor) -> Tensor:
         """``[n, 3, H, W]`` to ``[n, d]``."""
@@ -107,6 +127,7 @@ class OpenClipText(nn.Module):
         self.model = model
         self.length = length
         self.padding = padding
+        self.training = False  # of this wrapper alone
 
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:
         """Token ids ``[n, tokens]`` to ``[n, d]``."""

@@ -7,7 +7,17 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 import torch
 from torch import Tensor, nn
 
-from cocoax.encoders.load.hub import Repository, fetching, import_package, layer_of, quiet, title_of
+from cocoax.encoders.forward import layer_name
+from cocoax.encoders.load.hub import (
+    Repository,
+    fetching,
+    import_package,
+    layer_of,
+    name_of,
+    quiet,
+    title_of,
+    with_part,
+)
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs.texts import TooLong
 from cocoax.inputs.tokenizer import Tokenizer
@@ -53,64 +63,102 @@ def load_sentence_transformer(
     )
     with fetching(failure, advice), quiet(transformers, reports=True, bars=False):
         model = library.SentenceTransformer(name_or_folder, device="cpu", revision=revision).float().eval()
+    settings: TextOptions = {"name": _short(name_or_folder), **options}
+    return sentence_encoder(model, prompt=prompt, **settings)
+
+
+def sentence_encoder(model: Any, *, prompt: str | None = None, **options: Unpack[TextOptions]) -> TextEncoder:
+    """Return the encoder around a ``SentenceTransformer``, which is left as it is; ``prompt`` and options as above."""
+    name = options.get("name") or _short(name_of(getattr(model[0], "auto_model", model)))
     tokenizer = model.tokenizer
     if tokenizer is None or not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise TypeError(
-            f"{name_or_folder!r} does not tokenize with transformers, so its words cannot be told apart; use a model "
-            "based on a transformer."
+            f"{name!r} does not tokenize with transformers, so its words cannot be told apart; use a model based on a "
+            "transformer."
         )
     prompts = dict(model.prompts or {})
     if prompt is None:
         prompt = prompts.get(model.default_prompt_name, "")
     prompt = prompts.get(prompt, prompt)
     if prompt and any(getattr(part, "include_prompt", True) is False for part in model):
-        raise ValueError(f"{name_or_folder!r} leaves its prompt out of the mean, which is not supported; pass prompt=''.")
+        raise ValueError(f"{name!r} leaves its prompt out of the mean, which is not supported; pass prompt=''.")
     limit = model.max_seq_length or _limit(tokenizer, None)
-    settings: TextOptions = {"limit": limit, "name": _short(name_or_folder), **options}
+    settings: TextOptions = {"limit": limit, **options, "name": name}
     return TextEncoder(SentenceModel(model), Tokenizer(tokenizer, prompt or ""), **settings)
 
 
-def load_hf_text(
-    name_or_folder: str,
-    *,
-    pooling: TextPooling | None = None,
-    layer: str | None = None,
-    prompt: str = "",
-    normalize: bool = False,
-    revision: str | None = None,
-    **options: Unpack[TextOptions],
-) -> TextEncoder:
-    """Load a text model of transformers, its last hidden states made into one vector.
+class TextModelOptions(TextOptions, total=False):
+    """What :func:`text_model_encoder` takes beside the model and the tokenizer."""
+
+    pooling: TextPooling | None
+    layer: str | nn.Module | None
+    prompt: str
+    normalize: bool
+
+
+def load_hf_text(name_or_folder: str, *, revision: str | None = None, **options: Unpack[TextModelOptions]) -> TextEncoder:
+    """Load a text model of transformers, as :func:`text_model_encoder` makes an encoder of it.
 
     Args:
         name_or_folder: on the Hugging Face hub, or a folder.
-        pooling: the ``"mean"`` over tokens (the default), the ``"first"`` (BERT's [CLS]) or ``"last"`` one, or the ``"max"``
-            over tokens.
-        layer: take the hidden states from the output of this submodule instead, as in the model's ``named_modules()``.
-        prompt: what is put before each text; never part of an explanation.
-        normalize: make unit vectors.
         revision: a branch, tag or commit of the repository on the hub.
-        options: of :class:`cocoax.TextEncoder`: ``features``, ``too_long``, ``name``, ….
+        options: of :func:`text_model_encoder`: ``pooling``, ``layer``, ``prompt``, ….
 
     """
-    pooling = "mean" if pooling is None else pooling
-    if pooling not in get_args(TextPooling):
-        raise ValueError(f"The 'pooling' parameter must be 'mean', 'first', 'last' or 'max'. Got {pooling!r} instead.")
+    _check_pooling(options.get("pooling"))
     repository = Repository("hf", name_or_folder, revision)
     tokenizer = repository.tokenizer()
     unused = {"pooler", "decoder"} if repository.config.is_encoder_decoder else {"pooler"}
     model, missing = repository.model(repository.transformers.AutoModel, unused)
-    if model.config.is_encoder_decoder:
-        model = model.get_encoder()
-    if hasattr(model, "pooler") and (missing or layer is None):  # BERT's dense pooler, which is not read
+    if missing and hasattr(model, "pooler"):  # it would be random
         model.pooler = nn.Identity()
-    layer = layer_of("model", model, layer)
-    module = TextModel(model, pooling, layer, normalize)
-    settings: TextOptions = {"limit": _limit(tokenizer, model.config), "name": _short(name_or_folder), **options}
-    encoder = TextEncoder(module, Tokenizer(tokenizer, prompt), **settings)
-    if layer is not None:
-        encoder.layer_named(layer)  # raises if there is none of this name
+    settings: TextModelOptions = {"name": _short(name_or_folder), **options}
+    return text_model_encoder(model, tokenizer, **settings)
+
+
+def text_model_encoder(
+    model: Any,
+    tokenizer: Any,
+    *,
+    pooling: TextPooling | None = None,
+    layer: str | nn.Module | None = None,
+    prompt: str = "",
+    normalize: bool = False,
+    **options: Unpack[TextOptions],
+) -> TextEncoder:
+    """Return the encoder around a text model of transformers: its last hidden states, made into one vector.
+
+    Args:
+        model: it is left as it is; what a classifier or a language model has on top is not used.
+        tokenizer: the one that the model was trained with.
+        pooling: the ``"mean"`` over tokens (the default), the ``"first"`` (BERT's [CLS]) or ``"last"`` one, or the ``"max"``
+            over tokens.
+        layer: take the hidden states from the output of this submodule instead, or of the one of this name in
+            ``named_modules()``.
+        prompt: what is put before each text; never part of an explanation.
+        normalize: make unit vectors.
+        options: of :class:`cocoax.TextEncoder`: ``features``, ``too_long``, ``name``, ….
+
+    """
+    _check_pooling(pooling)
+    name = options.get("name") or _short(name_of(model))
+    body = model.base_model
+    if body.config.is_encoder_decoder:
+        body = body.get_encoder()
+    if layer is None and isinstance(getattr(body, "pooler", None), nn.Module):  # BERT's dense pooler, which is not read
+        body = with_part(body, "pooler", nn.Identity())
+    inside = layer_of("model", body, layer)
+    inside = inside if inside is None else layer_name(body, inside, name)
+    settings: TextOptions = {"limit": _limit(tokenizer, body.config), **options, "name": name}
+    encoder = TextEncoder(TextModel(body, pooling or "mean", inside, normalize), Tokenizer(tokenizer, prompt), **settings)
+    if inside is not None:
+        encoder.layer_named(inside)  # raises if there is none of this name
     return encoder
+
+
+def _check_pooling(pooling: str | None) -> None:
+    if pooling is not None and pooling not in get_args(TextPooling):
+        raise ValueError(f"The 'pooling' parameter must be 'mean', 'first', 'last' or 'max'. Got {pooling!r} instead.")
 
 
 class TextModel(nn.Module):
@@ -122,6 +170,7 @@ class TextModel(nn.Module):
         self.pooling = pooling
         self.layer = layer
         self.normalize = normalize
+        self.training = False  # of this wrapper alone: the model is left as it is
 
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:
         """Vectors ``[n, d]``."""
@@ -170,6 +219,7 @@ class SentenceModel(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+        self.training = False  # of this wrapper alone
 
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:
         """Vectors ``[n, d]``."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.folding import shallow_copy
 from cocoax.encoders.forward import Pooling
 from cocoax.encoders.load.hub import fetching, layer_of, no_such_model, title_of, without_internet
 from cocoax.encoders.load.processors import Preprocess
@@ -21,7 +24,7 @@ def load_timm(
     *,
     pretrained: bool = True,
     pooling: Pooling | None = None,
-    layer: str | None = None,
+    layer: str | nn.Module | None = None,
     preprocess: Preprocess | None = None,
 ) -> Encoder:
     """Load a model of timm without its classifier, with the preprocessing it was trained with.
@@ -45,22 +48,55 @@ def load_timm(
     elif timm.is_model(architecture):
         source = name
     else:
-        raise no_such_model(f"timm {timm.__version__}", name, architecture, timm.list_models())
+        raise no_such_model(timm, "timm", name, architecture)
     repository = source.removeprefix("hf-hub:") if "/" in name else f"timm/{name}"
     advice = f"Check the name and what follows its dot. {without_internet('timm', repository)}"
     with fetching(f"The weights of {name!r} cannot be loaded", advice):
         model = timm.create_model(source, pretrained=pretrained, num_classes=0).eval()
+    return timm_encoder(model, preprocess, pooling=pooling, layer=layer, name=title_of(name))
+
+
+def timm_encoder(
+    model: Any,
+    preprocess: Preprocess | None = None,
+    *,
+    pooling: Pooling | None = None,
+    layer: str | nn.Module | None = None,
+    name: str | None = None,
+) -> Encoder:
+    """Return the encoder around a model of timm, without its classifier; the model itself is left as it is.
+
+    ``preprocess`` is, if not given, what the model's ``pretrained_cfg`` says; the other options are those of loading.
+    """
+    body = without_classifier(model)
     return Encoder(
-        TimmModel(model, pooled=pooling is None).eval(),
-        _preprocess(timm, model) if preprocess is None else preprocess,
-        layer_of("model", model, layer),
+        TimmModel(body, pooled=pooling is None),
+        timm_preprocess(model) if preprocess is None else preprocess,
+        layer_of("model", body, layer),
         pooling=pooling or "mean",
-        name=title_of(name),
+        name=name or (getattr(model, "pretrained_cfg", None) or {}).get("architecture") or type(model).__name__,
     )
 
 
-def _preprocess(timm: Any, model: Any) -> Preprocess:
+def without_classifier(model: Any) -> Any:
+    """The same model, around the same weights, as ``num_classes=0`` makes it."""
+    if model.num_classes == 0:
+        return model
+    body = copy.copy(model)
+    body._modules = dict(model._modules)
+    classifiers = (getattr(model, "pretrained_cfg", None) or {}).get("classifier") or list(model._modules)
+    for path in [classifiers] if isinstance(classifiers, str) else classifiers:
+        name = path.partition(".")[0]  # what the classifier is a part of changes with it
+        if isinstance(model._modules.get(name), nn.Module):
+            body._modules[name] = shallow_copy(model._modules[name])
+    with torch.random.fork_rng():
+        body.reset_classifier(0)
+    return body
+
+
+def timm_preprocess(model: Any) -> Preprocess:
     """The preprocessing of a model: our own where it gives the same, and else timm's."""
+    timm = import_library("timm")
     config = timm.data.resolve_model_data_config(model)
     channels, height, width = config["input_size"]
     scaled = tuple(math.floor(side / config["crop_pct"]) for side in (height, width))
@@ -85,6 +121,7 @@ class TimmModel(nn.Module):
         super().__init__()
         self.model = model
         self.pooled = pooled
+        self.training = False  # of this wrapper alone: the model is left as it is
 
     def forward(self, images: Tensor) -> Tensor:
         """``[n, 3, H, W]`` to ``[n, d]``, or to features ``[n, tokens, d]`` or ``[n, d, h, w]``."""

@@ -1,0 +1,415 @@
+"""Figures about interactions (docs/pairs.md): what they cost, how exact they are, and whether they find what is known.
+
+    python benchmarks/pairs.py FOLDER maps|coverage|correlation|calls|time|words|collages ...
+
+FOLDER keeps what was encoded: all subsets of the texts below (MiniLM), and in ``FOLDER/runs`` those of collages, by
+``pairs_encode.py``. Figures are printed and written to ``FOLDER/NAME.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.resources import files
+from itertools import combinations, product
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import cocoax
+from cocoax.features import BitMasks
+
+# Constants of the error bars were chosen on other texts and tables than these.
+TEXTS = (
+    "fix a leaking kitchen tap without calling plumbers",
+    "the striker scored twice in the final",
+    "our train to Berlin was delayed again",
+    "bake the bread slowly until its crust turns golden",
+    "a storm damaged the roof of the village church",
+    "the new vaccine protects children against measles for many years",
+    "wolves returned to the forest after a century of absence",
+    "scientists measured how fast the glacier melts in summer",
+    "my laptop battery dies after only one hour of use today",
+    "parents complained that the playground was closed during the long holidays",
+    "old violins sound warmer than new ones according to some players",
+)
+SIZES = (100, 300, 500)
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Return unit vectors in double precision."""
+    return nn.functional.normalize(vectors.double(), dim=-1)
+
+
+def enumerated(folder: Path) -> list[cocoax.Run]:
+    """Return runs of all subsets of the texts, encoded once."""
+    runs, encoder = [], None
+    for number, text in enumerate(TEXTS):
+        path = folder / f"text-{number:02d}.safetensors"
+        if not path.exists():
+            encoder = encoder or cocoax.load("minilm")
+            cocoax.Rise(samples=2**13).run(encoder, text).save(path)
+        runs.append(cocoax.Run.load(path))
+    return runs
+
+
+def sampled(run: cocoax.Run, samples: int, seed: int) -> cocoax.Run:
+    """Return the run of so many samples, by looking its masks up among all subsets."""
+    masks = BitMasks.draw(run.explicand.shape[0], 0.5, samples, seed)
+    places = run.masks.places(masks)  # type: ignore[attr-defined]
+    return replace(
+        run, method=cocoax.Rise(samples=samples, seed=seed), masks=masks, representations=run.representations[places]
+    )
+
+
+def pairs_of(runs: list[cocoax.Run], least: int, count: int = 20) -> list[tuple[cocoax.Run, cocoax.Run]]:
+    """Return pairs of texts with at least so many words."""
+    return list(combinations([run for run in runs if run.explicand.shape[0] >= least], 2))[:count]
+
+
+# --- error bars -------------------------------------------------------------------------------------------------------
+
+
+def tables() -> Iterator[tuple[str, Tensor, Tensor, list[Tensor]]]:
+    """Yield tables of 8 to 13 columns: name, all subsets, representations of a row under them, three directions."""
+    from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+    from sklearn.preprocessing import StandardScaler
+
+    sources = [(load_wine, 13), (load_diabetes, 10), (load_breast_cancer, 8), (load_breast_cancer, 9), (load_diabetes, 8)]
+    for number, (source, columns) in enumerate([*sources, (load_breast_cancer, 13)]):
+        rows, labels = source(return_X_y=True)
+        x = torch.from_numpy(StandardScaler().fit_transform(rows)[:, -columns:]).float()
+        y = torch.from_numpy(labels if len(np.unique(labels)) < 5 else labels > np.median(labels)).long()
+        network = _trained(x, y, seed=100 + number)
+        bits = torch.tensor(list(product((0, 1), repeat=columns)), dtype=torch.uint8)
+        with torch.no_grad():
+            everything = unit(network(x))
+            for row in (3, 70):
+                own = unit(network(x[row]))
+                corpus = everything[y == 0].mean(0)
+                directions = [own, corpus, corpus - everything.mean(0)]
+                yield f"{source.__name__} {columns} row {row}", bits, unit(network(bits * x[row])), directions
+
+
+def _trained(x: Tensor, y: Tensor, seed: int) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        body = nn.Sequential(nn.Linear(x.shape[1], 32), nn.ReLU(), nn.Linear(32, 16), nn.Softplus())
+        head = nn.Linear(16, int(y.max()) + 1)
+        optimiser = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=5e-3)
+        for _ in range(200):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(head(body(x)), y).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+    return body
+
+
+def texts_as_games(runs: list[cocoax.Run]) -> Iterator[tuple[str, Tensor, Tensor, list[Tensor]]]:
+    """Yield texts as :func:`tables` are."""
+    own = [unit(run.ends[0]) for run in runs]
+    centre = torch.stack(own).mean(0)
+    for number, run in enumerate(runs):
+        other = own[(number + 1) % len(own)]
+        yield TEXTS[number], run.masks.tensors["bits"], unit(run.representations), [own[number], other, other - centre]
+
+
+def maps(folder: Path, seeds: int = 100) -> dict[str, Any]:
+    """Coverage of 95 % intervals of Rise maps against enumeration, where there are more subsets than samples."""
+    answer: dict[str, Any] = {}
+    for kind, games in (("texts", texts_as_games(enumerated(folder))), ("tables", tables())):
+        inside: dict[int, list[float]] = defaultdict(list)
+        for _, bits, vectors, directions in games:
+            every = BitMasks(bits, 0.5)
+            scores = vectors @ torch.stack(directions, 1)
+            truth = bits.double().T @ scores / (len(bits) / 2)
+            for samples in (40, 100, 300):
+                if samples >= len(bits):
+                    continue
+                method = cocoax.Rise(samples=samples)
+                shares = []
+                for seed in range(seeds):
+                    masks = BitMasks.draw(bits.shape[1], 0.5, samples, seed)
+                    estimate = method.estimate(masks, scores[every.places(masks)], torch.zeros(2, 3))
+                    assert estimate.standard_error is not None
+                    apart = (estimate.values[:, 0].T - truth).abs()
+                    shares.append(float((apart <= 1.96 * estimate.standard_error[:, 0].T).double().mean()))
+                inside[samples].append(mean(shares))
+        answer[kind] = {n: {"mean": mean(s), "least": min(s), "most": max(s), "inputs": len(s)} for n, s in inside.items()}
+    return answer
+
+
+def coverage(folder: Path, seeds: int = 20) -> dict[str, Any]:
+    """Coverage of 95 % intervals of interactions against enumeration, with masks of the two sides independent or the same."""
+    answer: dict[str, Any] = {}
+    pairs = pairs_of(enumerated(folder), 9)
+    truths = [cocoax.interactions(a, b).values for a, b in pairs]
+    for name, apart in (("independent", 10_000), ("same seed", 0)):
+        for samples in SIZES:
+            shares = []
+            for (a, b), truth in zip(pairs, truths, strict=True):
+                for seed in range(seeds):
+                    sides = sampled(a, samples, seed), sampled(b, samples, seed + apart)
+                    found = cocoax.interactions(*sides)
+                    assert found.standard_error is not None
+                    within = (found.values - truth).abs() <= 1.96 * found.standard_error
+                    shares.append(float(within.double().mean()))
+            answer[f"{name}, {samples} samples"] = mean(shares)
+            print(name, samples, answer[f"{name}, {samples} samples"], flush=True)
+    return answer
+
+
+def correlation(folder: Path, seeds: int = 5) -> dict[str, Any]:
+    """Correlation of sampled with enumerated interactions: median over 20 pairs, of the mean over seeds."""
+    pairs = pairs_of(enumerated(folder), 9)
+    answer = {}
+    for samples in (*SIZES,):
+        each = []
+        for a, b in pairs:
+            truth = cocoax.interactions(a, b).values.flatten()
+            found = [
+                cocoax.interactions(sampled(a, samples, seed), sampled(b, samples, seed)).values for seed in range(seeds)
+            ]
+            each.append(mean(float(torch.corrcoef(torch.stack([truth, values.flatten()]))[0, 1]) for values in found))
+        answer[f"{samples} + {samples}"] = {"median": median(each), "least": min(each)}
+    return answer
+
+
+# --- what they cost ---------------------------------------------------------------------------------------------------
+
+
+def calls(folder: Path, seeds: int = 5) -> dict[str, Any]:
+    """Encoder calls of other estimators for the error that fields have at 200 + 200 calls; texts of 9 to 11 words."""
+    pairs = pairs_of(enumerated(folder), 9, 6)
+    games = [_PairGame(a, b) for a, b in pairs]
+    ours = _rms([game.error(_fields, 200, seed) for game in games for seed in range(seeds)])
+    answer: dict[str, Any] = {"fields, 200 + 200": {"calls": 400, "error": ours}}
+    estimators = {"pairs, mean of products": _products, "pairs, least squares": _regression}
+    try:
+        import shapiq  # noqa: F401
+
+        estimators["shapiq RegressionFBII"] = _shapiq("RegressionFBII", "FBII")
+        estimators["shapiq SHAPIQ, Banzhaf"] = _shapiq("SHAPIQ", "BII")
+    except ImportError:
+        print("shapiq is not installed")
+    for name, estimator in estimators.items():
+        errors: dict[int, float] = {}
+        try:
+            for evaluations in (500, 1000, 2000, 4000, 8000, 16000):
+                errors[2 * evaluations] = _rms(
+                    [game.error(estimator, evaluations, seed) for game in games for seed in range(2)]
+                )
+                if errors[2 * evaluations] < ours:
+                    break
+        except Exception as error:  # another library's: what it cannot do is part of the table
+            print(name, type(error).__name__, error)
+        answer[name] = {"errors by calls": errors, "calls at equal error": _crossing(errors, ours)}
+        print(name, answer[name], flush=True)
+    return answer
+
+
+class _PairGame:
+    """The score of two texts under masks of both, by looking representations up."""
+
+    def __init__(self, a: cocoax.Run, b: cocoax.Run) -> None:
+        self.a, self.b = a, b
+        self.sizes = a.explicand.shape[0], b.explicand.shape[0]
+        self.vectors = unit(a.representations), unit(b.representations)
+        self.truth = cocoax.interactions(a, b).values.double()
+
+    def score(self, bits_a: Tensor, bits_b: Tensor) -> Tensor:
+        places = [
+            run.masks.places(BitMasks(bits, 0.5))  # type: ignore[attr-defined]
+            for run, bits in ((self.a, bits_a), (self.b, bits_b))
+        ]
+        return (self.vectors[0][places[0]] * self.vectors[1][places[1]]).sum(1)
+
+    def error(self, estimator: Callable[[_PairGame, int, int], Tensor], size: int, seed: int) -> float:
+        """Return the mean squared error, relative to that of saying nothing."""
+        apart = (estimator(self, size, seed) - self.truth).square().mean()
+        return float(apart / self.truth.square().mean())
+
+
+def _fields(game: _PairGame, size: int, seed: int) -> Tensor:
+    return cocoax.interactions(sampled(game.a, size, seed), sampled(game.b, size, seed + 10_000)).values.double()
+
+
+def _drawn(game: _PairGame, size: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    a, b = (BitMasks.draw(count, 0.5, size, seed + apart).bits for count, apart in zip(game.sizes, (0, 10_000), strict=True))
+    return a.double(), b.double(), game.score(a, b)
+
+
+def _products(game: _PairGame, size: int, seed: int) -> Tensor:
+    a, b, y = _drawn(game, size, seed)
+    return 16 * ((a - 0.5) * (y - y.mean())[:, None]).T @ (b - 0.5) / size
+
+
+def _regression(game: _PairGame, size: int, seed: int) -> Tensor:
+    a, b, y = _drawn(game, size, seed)
+    ones = torch.ones(size, 1, dtype=torch.float64)
+    sides = torch.cat([ones, a - 0.5], 1), torch.cat([ones, b - 0.5], 1)
+    design = torch.einsum("ni,nj->nij", *sides).flatten(1)
+    solved: Tensor = torch.linalg.lstsq(design, y[:, None], driver="gelsd").solution
+    return solved.view(len(sides[0].T), -1)[1:, 1:]
+
+
+def _shapiq(kind: str, index: str) -> Callable[[_PairGame, int, int], Tensor]:
+    def estimate(game: _PairGame, size: int, seed: int) -> Tensor:
+        import shapiq
+
+        first, second = game.sizes
+
+        def play(coalitions: np.ndarray) -> np.ndarray:
+            bits = torch.from_numpy(np.atleast_2d(coalitions).astype(np.uint8))
+            scores: np.ndarray = game.score(bits[:, :first], bits[:, first:]).numpy()
+            return scores
+
+        options = {} if index == "FBII" else {"index": index}
+        approximator = getattr(shapiq, kind)(n=first + second, max_order=2, random_state=seed, **options)
+        values = approximator.approximate(size, play)
+        return torch.tensor([[float(values[(i, first + j)]) for j in range(second)] for i in range(first)]).double()
+
+    return estimate
+
+
+def _rms(squares: list[float]) -> float:
+    return mean(squares) ** 0.5
+
+
+def _crossing(errors: dict[int, float], goal: float) -> float | None:
+    """Return where an error that falls as a power of the calls crosses a goal; extrapolated if it never does."""
+    points = sorted((np.log(count), np.log(error)) for count, error in errors.items())
+    if len(points) < 2:
+        return None
+    (x0, y0), (x1, y1) = points[-2:]
+    return float(np.exp(x1 + (np.log(goal) - y1) * (x1 - x0) / (y1 - y0))) if y1 < y0 else None
+
+
+def seconds(folder: Path) -> dict[str, Any]:
+    """Time of a 49 x 12 matrix with errors, regions of a photo and words of a caption; nothing is encoded."""
+    encoder = cocoax.load("starter")
+    assert encoder.text is not None
+    caption = "a photo of a cat and a motorbike near the old harbour"
+    saved = cocoax.Rise(samples=500).run(encoder.text, caption, progress=False).save(folder / "caption.safetensors")
+    as_starter(cocoax.Run.load(folder / "runs" / "collage-000.safetensors"), encoder).save(folder / "starter.safetensors")
+    seen: list[int] = []
+    for module in (encoder.owner, encoder.text.owner):
+        assert isinstance(module, nn.Module)
+        module.register_forward_hook(lambda *_: seen.append(1))
+    whole, matrix, busy = [], [], []
+    for _ in range(11):
+        start = time.perf_counter()
+        runs = cocoax.Run.load(folder / "starter.safetensors"), cocoax.Run.load(saved)
+        between = time.perf_counter()
+        before = time.process_time()
+        found = cocoax.interactions(*runs)
+        end = time.perf_counter()
+        busy.append(1000 * (time.process_time() - before))
+        whole.append(1000 * (end - start))
+        matrix.append(1000 * (end - between))
+    assert found.standard_error is not None
+    shape = [len(found.a.names), len(found.b.names)]
+    times = {"ms": median(matrix), "ms of the processor": median(busy), "ms with loading": median(whole)}
+    return {"shape": shape, **times, "encoder calls": len(seen)}
+
+
+# --- whether they find what is known ----------------------------------------------------------------------------------
+
+
+def words(folder: Path) -> dict[str, Any]:
+    """Known aligned words among the strongest three pairs of two sentences; all subsets are encoded."""
+    encoder = cocoax.load("minilm")
+    lines = files("cocoax.data").joinpath("aligned_words.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    each, both, missed = [], [], []
+    for line in lines:
+        one, other, *known = line.split("\t")
+        pairs = [(known[0], known[1]), (known[2], known[3])]
+        runs = [cocoax.Rise(samples=500).run(encoder, text, progress=False) for text in (one, other)]
+        best = [(first, second) for first, second, _, _ in cocoax.interactions(*runs).top(3)]
+        within = [pair in best for pair in pairs]
+        each += within
+        both.append(all(within))
+        if not all(within):
+            missed.append(
+                {"texts": [one, other], "missing": [p for p, w in zip(pairs, within, strict=True) if not w], "top": best}
+            )
+    return {"pairs": len(lines), "each": mean(each), "both": mean(both), "missed": missed}
+
+
+def as_starter(run: cocoax.Run, starter: cocoax.Encoder) -> cocoax.Run:
+    """Return a run of EfficientNet-Lite0 as one of the starter, which is a function of its features."""
+    module: Any = starter.owner
+    with torch.no_grad():
+        parts = [
+            (module.features.network._fc(part) / module.TEMPERATURE).softmax(1) @ module.names
+            for part in (run.representations, run.ends)
+        ]
+    return replace(run, representations=parts[0], ends=parts[1], encoder=starter.name, space=starter.space)
+
+
+def collages(folder: Path, photos: Path) -> dict[str, Any]:
+    """Nouns of a caption in their quadrant of a collage, and one photo alone against a collage that holds it."""
+    from cocoax.data.annotated import collage_examples
+
+    starter = cocoax.load("starter")
+    assert starter.text is not None
+    whole, last, linked = [], [], []
+    for number, example in enumerate(collage_examples(photos, 50)):
+        paths = [folder / "runs" / f"{name}-{number:03d}.safetensors" for name in ("collage", "photo")]
+        if not all(path.exists() for path in paths):
+            break
+        collage, photo = (cocoax.Run.load(path) for path in paths)
+        names = [name.lower() for name in example.classes]
+        caption = f"a {names[0]}, a {names[1]}, a {names[2]} and a {names[3]}"
+        text = cocoax.Rise(samples=500, seed=2).run(starter.text, caption, progress=False)
+        found = cocoax.interactions(as_starter(collage, starter), text, grid=8)
+        ends, begin = text.explicand.display.offsets, 0  # type: ignore[attr-defined]
+        for place, name in enumerate(names):
+            begin = caption.index(name, begin)
+            own = [index for index, (left, right) in enumerate(ends) if begin <= left and right <= begin + len(name)]
+            begin += len(name)
+            for hits, chosen in ((whole, own), (last, own[-1:])):
+                given = torch.stack([found.given(index).values for index in chosen]).sum(0)
+                quadrants = given.unflatten(0, (2, 4)).unflatten(2, (2, 4)).mean((1, 3)).flatten()
+                hits.append(int(quadrants.argmax()) == place)
+        best = int(cocoax.interactions(collage, photo, grid=8).values.flatten(2).amax(2).argmax())
+        linked.append((best // 8 // 4) * 2 + best % 8 // 4 == number % 4)
+    return {
+        "collages": len(linked),
+        "nouns, all words of a name": mean(whole),
+        "last word only": mean(last),
+        "linked": mean(linked),
+    }
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("what", nargs="+")
+    parser.add_argument("--photos", type=Path, help="of the collages")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    measures = {
+        "maps": maps,
+        "coverage": coverage,
+        "correlation": correlation,
+        "calls": calls,
+        "time": seconds,
+        "words": words,
+    }
+    for what in arguments.what:
+        found = collages(arguments.folder, arguments.photos) if what == "collages" else measures[what](arguments.folder)
+        (arguments.folder / f"{what}.json").write_text(json.dumps(found, indent=1, default=str))
+        print(what, json.dumps(found, indent=1, default=str), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Fields: what a run really measures. For every feature one vector in the representation space.
+
+Attribution is linear in the target, and for the cosine and the dot product a target is one vector w. So a run's maps are all
+A·w, with one field A of vectors: how much keeping a feature moves the representation. A field is small, and answers any
+target of its similarity; kernels have no such vector and keep the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+import torch
+from torch import Tensor
+
+from cocoax.attribution.method import check_targets
+from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.features.masks import averaging
+from cocoax.features.segments import check_grid
+from cocoax.inputs import Display, Explicand
+from cocoax.inputs.display import load_display, save_display
+from cocoax.seeding import stream
+from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
+from cocoax.storage import read_safetensors, write_safetensors
+from cocoax.targets import Target
+
+if TYPE_CHECKING:
+    from cocoax.attribution.run import Run
+
+GROUPS = 16  # random sums that errors are kept by: an error is then known to about 1 / sqrt(2 * 16), 18 %
+AT_ONCE = 32  # columns of a map of pixels that are in memory at a time
+_SAVED = ("values", "neutral", "ends", "own", "deviations")
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """One vector in the representation space for every feature of an input; made by ``run.field()``.
+
+    Attributes:
+        values: the vectors ``[*cells, d]``: words, columns and segments as they are, pixels pooled to a grid.
+        neutral: the vector of a feature that makes no difference, ``[d]``.
+        ends: feature vectors of the explicand and of its emptied version, ``[2, d]``.
+        own: the representation of the explicand, ``[d]``, for targets that compare with it.
+        similarity: the one whose targets it answers.
+        origin: method, encoder, space and number of samples.
+        display: how the input is shown.
+        deviations: random sums of the samples' contributions ``[groups, *cells, d]``, from which standard errors come; None
+            where nothing is known about them.
+
+    """
+
+    values: Tensor
+    neutral: Tensor
+    ends: Tensor
+    own: Tensor
+    similarity: LinearSimilarity
+    origin: Origin
+    display: Display
+    deviations: Tensor | None = None
+
+    def __repr__(self) -> str:
+        cells = " x ".join(map(str, self.values.shape[:-1]))
+        return (
+            f"Field({cells} vectors of {self.values.shape[-1]} dimensions, {self.similarity.name}, {self.origin.encoder!r})"
+        )
+
+    @property
+    def space(self) -> str:
+        """The representation space that its targets must live in."""
+        return self.origin.space
+
+    @overload
+    def explain(self, targets: Target) -> Attribution: ...
+
+    @overload
+    def explain(self, targets: Sequence[Target]) -> list[Attribution]: ...
+
+    def explain(self, targets: Target | Sequence[Target]) -> Attribution | list[Attribution]:
+        """Return the attribution of a target to the cells, or a list of them for a list."""
+        asked = check_targets(targets)
+        for target in asked:
+            target.check_space(self.space)
+            if target.similarity != self.similarity:
+                raise ValueError(
+                    f"The field answers targets of the {self.similarity.name} similarity, not of {target.similarity.name}: a "
+                    "field is made of feature vectors of one similarity, and kernels have none. Ask the run, or make a field "
+                    "with run.field(similarity=...)."
+                )
+        directions = torch.stack([target.direction(self.own) for target in asked]).double()  # [k, d]
+        error = None
+        if self.deviations is not None:
+            error = (self.deviations.double() @ directions.T).square().mean(0).sqrt().movedim(-1, 0)
+        maps = Estimate((self.values.double() @ directions.T).movedim(-1, 0), error, directions @ self.neutral.double())
+        shape = tuple(self.values.shape[:-1])
+        shown = Explicand(torch.zeros(1, *shape), self.display)
+        answers = attributions(self.origin, shown, asked, self.ends.double() @ directions.T, maps)
+        return answers[0] if isinstance(targets, Target) else answers
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as safetensors, vectors in half precision; returns the path."""
+        shown, display = save_display(self.display)
+        tensors = {name: tensor for name in _SAVED if (tensor := getattr(self, name)) is not None}
+        # Vectors are small differences of large ones where similarities are high: what half precision takes away is 0.05 %
+        # of a vector, whatever its size, since each is scaled to its own largest number.
+        scales = {}
+        for name in ("values", "deviations"):
+            if name in tensors:
+                whole = tensors[name] - self.neutral if name == "values" else tensors[name]
+                scale = whole.abs().amax(-1, keepdim=True).clamp(min=1e-30)
+                tensors[name], scales[f"{name}_scale"] = (whole / scale).half(), scale.float()
+        header = {"similarity": self.similarity.name, "display": display, "origin": vars(self.origin)}
+        return write_safetensors(path, {**tensors, **scales, **shown}, "field", header)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Field:
+        """Read a field written by :meth:`save`."""
+        tensors, header = read_safetensors(path, "field")
+        similarity = get_similarity(header["similarity"])
+        assert isinstance(similarity, LinearSimilarity)
+        for name in ("values", "deviations"):
+            if name in tensors:
+                tensors[name] = tensors[name].float() * tensors[f"{name}_scale"]
+        tensors["values"] = tensors["values"] + tensors["neutral"]
+        parts = {name: tensors[name] for name in _SAVED if name in tensors}
+        origin = Origin(**header["origin"])
+        return cls(**parts, similarity=similarity, origin=origin, display=load_display(tensors, header["display"]))
+
+
+def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int] | None, groups: int) -> Field:
+    """Return the field of a run; see :meth:`cocoax.Run.field`."""
+    linear = get_similarity(similarity)
+    if not isinstance(linear, LinearSimilarity):
+        raise ValueError(
+            f"A field needs a similarity that is a dot product of feature vectors, cosine or dot; {linear.name} compares "
+            "with every sample and has no such vectors. Keep the run, which answers it."
+        )
+    vectors, ends = feature_vectors(run, linear)
+    pictures = len(run.explicand.shape) == 2
+    grid = (default_grid(run, 2) if grid is None else grid) if pictures else None
+    masks = run.method.cells(run.masks, grid)
+    values, deviations = [], []
+
+    def signs(count: int) -> Tensor:
+        return torch.from_numpy(stream(0, 3).choice([-1.0, 1.0], (count, groups)))
+
+    step = vectors.shape[1] if masks is not run.masks or not pictures else AT_ONCE
+    neutral = torch.zeros(vectors.shape[1], dtype=torch.float64)
+    for start in range(0, vectors.shape[1], step):
+        columns = slice(start, start + step)
+        maps = run.method.estimate(masks, vectors[:, columns], ends[:, columns])
+        values.append(pooled(maps.values, run, grid))
+        if maps.neutral is not None:
+            neutral[columns] = maps.neutral
+        apart = run.method.deviations(masks, vectors[:, columns], ends[:, columns], signs) if groups else None
+        deviations += [] if apart is None else [pooled(apart, run, grid, 2)]
+    origin = Origin(run.method.describe(), run.encoder, run.space, len(run), run.stopped)
+    return Field(
+        torch.cat(values).movedim(0, -1).float(),
+        neutral.float(),
+        ends.float(),
+        run.ends[0].float(),
+        linear,
+        origin,
+        run.explicand.display,
+        torch.cat(deviations, dim=1).movedim(1, -1).float() if deviations else None,
+    )
+
+
+def feature_vectors(run: Run, similarity: LinearSimilarity) -> tuple[Tensor, Tensor]:
+    """Return feature vectors ``[n, d]`` of a run's masked inputs and ``[2, d]`` of its ends; means over several baselines."""
+    ends = similarity.features(run.ends.double())
+    vectors = similarity.features(run.representations.flatten(0, -2).double())
+    if run.representations.ndim == 3:
+        ends = torch.stack([ends[0], ends[1:].mean(0)])
+        vectors = vectors.view(len(run), -1, vectors.shape[-1]).mean(1)
+    return vectors, ends
+
+
+def default_grid(run: Run, times: int) -> tuple[int, int]:
+    """Return so many times the cells of the method's own grid, or of 7 x 7, but no more than there are pixels."""
+    grid = getattr(run.method, "grid", 7)
+    rows, columns = (grid, grid) if isinstance(grid, int) else grid
+    height, width = run.explicand.shape
+    return min(times * rows, height), min(times * columns, width)
+
+
+def pooled(maps: Tensor, run: Run, grid: int | tuple[int, int] | None, leading: int = 1) -> Tensor:
+    """Return maps as one value per feature of a list, or as means over the cells of a grid where they have pixels.
+
+    ``leading`` is the number of dimensions before those of the map.
+    """
+    if grid is None:
+        return maps.reshape(*maps.shape[:leading], *run.explicand.shape)
+    if tuple(maps.shape[leading:]) != tuple(run.explicand.shape):
+        return maps
+    height, width = run.explicand.shape
+    rows, columns = check_grid(height, width, grid)
+    return averaging(height, rows) @ maps.double() @ averaging(width, columns).T

@@ -1,0 +1,293 @@
+"""Both sides of a match: how features of one input and features of another make the two similar.
+
+For a similarity that is a dot product, s(a, b) = φ(a)·φ(b), the two sides are perturbed independently, so the interaction of
+feature i of a with feature j of b is the dot product of two field vectors, ⟨A_i, B_j⟩. Two runs, n + m encoder calls, answer
+the n x m game.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from cocoax.attribution import linked_page, linking
+from cocoax.attribution.field import AT_ONCE, default_grid, feature_vectors, pooled
+from cocoax.attribution.result import Attribution, Estimate
+from cocoax.attribution.run import Run
+from cocoax.features.segments import check_grid
+from cocoax.inputs import Display, Names
+from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
+from cocoax.storage import write_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Cell = int | tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """One input of a match: how it is shown, the shape of its features, and what they are called."""
+
+    display: Display
+    shape: tuple[int, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of features: words, columns, segments; rows and columns of a grid, counted from 1, for a picture."""
+        own = self.display.names
+        if own is not None:
+            return own
+        return tuple(f"row {row + 1}, column {column + 1}" for row, column in product(*map(range, self.shape)))
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """How features of one input and of another make the two similar; made by :func:`cocoax.interactions`.
+
+    ``values[i, j]`` is the change in score when both are kept, beyond what each does alone: the mean over everything else of
+    s(i and j) - s(i alone) - s(j alone) + s(neither). For KernelShap runs the changes are Shapley values of each side, and
+    all values together sum to s(a, b) - s(a, ∅) - s(∅, b) + s(∅, ∅).
+
+    Attributes:
+        values: ``[*features_a, *features_b]``.
+        standard_error: of each value, from the sampling of both sides.
+        a, b: the two inputs.
+        score: the similarity of the two.
+
+    """
+
+    values: Tensor
+    standard_error: Tensor | None
+    a: Matched
+    b: Matched
+    score: float
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.values.shape))
+        best = self.top(1)[0]
+        return f"Interactions({shape}, score {self.score:+.3f}, most: {best[0]} with {best[1]} {best[2]:+.3f})"
+
+    @property
+    def matrix(self) -> Tensor:
+        """The values with one row per feature of a and one column per feature of b."""
+        return self.values.reshape(prod(self.a.shape), -1)
+
+    def top(self, count: int = 5) -> list[tuple[str, str, float, float | None]]:
+        """Return the pairs that make the two most similar: both names, the value and its standard error, largest first."""
+        flat = self.matrix.flatten()
+        errors = None if self.standard_error is None else self.standard_error.flatten().tolist()
+        names = list(product(self.a.names, self.b.names))
+        order = torch.argsort(flat, descending=True, stable=True)[:count].tolist()
+        return [(*names[index], float(flat[index]), None if errors is None else errors[index]) for index in order]
+
+    def given(self, feature: Cell | str, side: str = "b") -> Attribution:
+        """Return the map on the other side for one feature, by its number (row and column for a picture) or its name.
+
+        ``side`` is the one that the feature belongs to: ``"b"`` gives a map on ``a``.
+        """
+        if side not in ("a", "b"):
+            raise ValueError(f"The 'side' parameter must be 'a' or 'b'. Got {side!r} instead.")
+        its, other = (self.b, self.a) if side == "b" else (self.a, self.b)
+        index = _index(feature, its)
+        values = self.matrix[:, index] if side == "b" else self.matrix[index]
+        error = self.standard_error
+        if error is not None:
+            error = error.reshape(self.matrix.shape)
+            error = error[:, index] if side == "b" else error[index]
+        return Attribution(
+            values=values.reshape(other.shape),
+            score=float(values.sum()),
+            baseline_score=0.0,
+            standard_error=None if error is None else error.reshape(other.shape),
+            metadata={"target": its.names[index], "method": "interactions"},
+            display=other.display,
+        )
+
+    def plot(self, kind: str | None = None, *, most: int | None = None) -> Figure:
+        """Draw it; returns the figure.
+
+        Args:
+            kind: ``"arcs"`` (two lines of text, words joined), ``"maps"`` (a picture, with the map of each of some words) or
+                ``"links"`` (two pictures, the strongest pairs numbered on both), whichever suits the two inputs; or
+                ``"matrix"``, for any.
+            most: how many pairs, words or rows and columns are drawn.
+
+        """
+        return linking.draw(self, kind, most)
+
+    def html(self) -> str:
+        """Return both inputs as an HTML fragment: pointing at a part of one shows what it meets in the other."""
+        return linked_page.fragment(self)
+
+    _repr_html_ = html
+
+    def save_html(self, path: str | Path, title: str = "How two inputs meet") -> Path:
+        """Write a page that loads nothing; returns its path."""
+        return write_text(path, linked_page.page(self, title))
+
+    def __sub__(self, other: Interactions) -> Interactions:
+        return self._beside(other, -1)
+
+    def __add__(self, other: Interactions) -> Interactions:
+        return self._beside(other, 1)
+
+    def _beside(self, other: Interactions, sign: int) -> Interactions:
+        """Return both, of one input with two others: the features of the other's b stand after those of this one's."""
+        if not isinstance(other, Interactions):
+            return NotImplemented
+        if self.a.names != other.a.names:
+            raise ValueError(
+                "Interactions can be contrasted where they are of the same input a; these have different features."
+            )
+        names = (*self.b.names, *(f"{name} (instead)" if sign < 0 else name for name in other.b.names))
+        errors = [part.standard_error for part in (self, other)]
+        error = None
+        if errors[0] is not None and errors[1] is not None:
+            error = torch.cat([errors[0].reshape(self.matrix.shape), errors[1].reshape(other.matrix.shape)], dim=1)
+        shape = (*self.a.shape, len(names))
+        return Interactions(
+            torch.cat([self.matrix, sign * other.matrix], dim=1).view(shape),
+            None if error is None else error.view(shape),
+            self.a,
+            Matched(Names(names), (len(names),)),
+            self.score + sign * other.score,
+        )
+
+
+def interactions(
+    run_a: Run, run_b: Run, similarity: str | Similarity = "cosine", grid: int | tuple[int, int] | None = None
+) -> Interactions:
+    """Return how features of two inputs interact in the similarity of their representations; no encoder is called.
+
+    Args:
+        run_a, run_b: runs of two inputs, of any kinds, of encoders that share a representation space.
+        similarity: cosine or dot.
+        grid: cells of a picture, a number or (rows, columns); by default those of the run's masks.
+
+    """
+    linear = get_similarity(similarity)
+    if not isinstance(linear, LinearSimilarity):
+        raise ValueError(f"Interactions need a similarity that is a dot product, cosine or dot. Got {linear.name} instead.")
+    if run_a.space != run_b.space:
+        raise ValueError(
+            f"The runs live in different representation spaces: one was made by {run_a.encoder!r}, the other by "
+            f"{run_b.encoder!r}; use one encoder, or two towers that share a space."
+        )
+    a, b = (_Effects.of(run, linear, grid) for run in (run_a, run_b))
+    vectors_a, vectors_b = a.vectors(), b.vectors()  # [d, features]
+    # The vectors of one side are directions for the other, whose estimates come with standard errors of their own.
+    on_a, on_b = a.along(vectors_b), b.along(vectors_a)
+    values = vectors_a.T @ vectors_b
+    variance = None
+    if on_a.standard_error is not None and on_b.standard_error is not None:
+        variance = on_a.standard_error.T.square() + on_b.standard_error.square()
+    common = _in_common(a, b)
+    if common is not None and variance is not None:
+        # Errors of the same masks go together: their product has a mean, and the two sides' errors a covariance.
+        (x_a, r_a), (x_b, r_b) = common
+        values = values - (x_a * (r_a * r_b).sum(1, keepdim=True)).T @ x_b
+        covariance = (x_a * (r_b @ vectors_a)).T @ (x_b * (r_a @ vectors_b))
+        variance = torch.maximum(variance + 2 * covariance, 0.1 * variance)  # the covariance is itself uncertain
+    shape = (*a.shape, *b.shape)
+    score = float(linear.pairwise(run_a.ends[:1].double(), run_b.ends[:1].double()))
+    return Interactions(
+        values.float().view(shape),
+        None if variance is None else variance.sqrt().float().view(shape),
+        Matched(run_a.explicand.display, a.shape),
+        Matched(run_b.explicand.display, b.shape),
+        score,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Effects:
+    """One side: what keeping each of its features does to scores of masked inputs."""
+
+    run: Run
+    masks: Any
+    grid: tuple[int, int] | None
+    features: Tensor
+    ends: Tensor
+
+    @classmethod
+    def of(cls, run: Run, similarity: LinearSimilarity, grid: int | tuple[int, int] | None) -> _Effects:
+        pictures = len(run.explicand.shape) == 2
+        cells = None
+        if pictures:
+            cells = default_grid(run, 1) if grid is None else check_grid(run.explicand.shape[0], run.explicand.shape[1], grid)
+        return cls(run, run.method.cells(run.masks, cells), cells, *feature_vectors(run, similarity))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its features."""
+        return self.run.explicand.shape if self.grid is None else self.grid
+
+    def vectors(self) -> Tensor:
+        """Return one vector for each feature, ``[d, features]``."""
+        step = self.features.shape[1] if self.masks is not self.run.masks or self.grid is None else AT_ONCE
+        identity = torch.eye(self.features.shape[1], dtype=torch.float64)
+        return torch.cat([self.along(part, errors=False).values for part in torch.split(identity, step, dim=1)])
+
+    def scatter(self) -> tuple[Tensor, Tensor] | None:
+        """Return factors of the sampling error, ``[n, features]`` and ``[n, d]``; None where there is none."""
+        factors = self.run.method.scatter(self.masks, self.features, self.ends)
+        if factors is None:
+            return None
+        x, r = factors
+        return pooled(x, self.run, self.grid).flatten(1), r
+
+    def along(self, directions: Tensor, errors: bool = True) -> Estimate:
+        """Return what keeping each feature does along directions ``[d, k]``, ``[k, features]``, with standard errors."""
+        effects = self.run.method.effects(self.masks, self.features @ directions, self.ends @ directions, errors)
+        error = effects.standard_error
+        return Estimate(
+            pooled(effects.values, self.run, self.grid).flatten(1),
+            None if error is None else pooled(error, self.run, self.grid).flatten(1),
+        )
+
+
+def _in_common(a: _Effects, b: _Effects) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
+    """Return factors of the errors of both sides for the samples that have the same masks; None where masks are independent.
+
+    Two runs of one method and seed, on two pictures or two texts of as many words, have the same masks.
+    """
+    count = min(len(a.run), len(b.run))
+    parts_a, parts_b = (side.run.masks.tensors for side in (a, b))
+    if parts_a.keys() != parts_b.keys() or a.run.explicand.shape != b.run.explicand.shape:
+        return None
+    if not all(torch.equal(parts_a[name][:count], parts_b[name][:count]) for name in ("bits", "shifts") if name in parts_a):
+        return None
+    factors = [side.scatter() for side in (a, b)]
+    if factors[0] is None or factors[1] is None:
+        return None
+    rows = min(len(factors[0][0]), len(factors[1][0]))
+    return (factors[0][0][:rows], factors[0][1][:rows]), (factors[1][0][:rows], factors[1][1][:rows])
+
+
+def _index(feature: Cell | str, side: Matched) -> int:
+    """Return the number of a feature among all of its side, from its number, its place or its name."""
+    if isinstance(feature, str):
+        numbers = [number for number, name in enumerate(side.names) if name == feature]
+        if not numbers:
+            close = difflib.get_close_matches(feature, side.names, n=3, cutoff=0.3) or list(side.names[:3])
+            raise ValueError(f"No feature is called {feature!r}; close are {', '.join(close)}.")
+        if len(numbers) > 1:
+            raise ValueError(f"{len(numbers)} features are called {feature!r}; give one's number: {numbers}.")
+        return numbers[0]
+    place: tuple[Any, ...] = tuple(feature) if isinstance(feature, tuple | list) else (feature,)
+    whole = all(isinstance(at, Integral) for at in place) and len(place) == len(side.shape)
+    if not whole or not all(-size <= at < size for at, size in zip(place, side.shape, strict=True)):
+        raise IndexError(f"A feature is a place in {list(side.shape)}. Got {feature!r} instead.")
+    number = 0
+    for at, size in zip(place, side.shape, strict=True):
+        number = number * size + int(at) % size
+    return number

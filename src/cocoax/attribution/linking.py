@@ -1,0 +1,189 @@
+"""Drawings of interactions: words joined by arcs, matrices, maps for words, linked regions of two pictures."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cocoax.inputs.drawing import BLUE, COLOURS, RED, WHOLE, colour_scale
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from cocoax.attribution.interactions import Interactions, Matched
+
+UNIT = "change in score when both are kept, beyond what each does alone"
+INCHES = 0.095  # of a character
+WIDEST = 130  # characters; of longer texts only the words of the pairs are drawn
+DISTINCT = ("#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#666666")
+
+
+def draw(interactions: Interactions, kind: str | None, most: int | None) -> Figure:
+    """Return a drawing of one kind, or of the one that suits the two inputs; see :meth:`cocoax.Interactions.plot`."""
+    grids = [len(side.shape) == 2 for side in (interactions.a, interactions.b)]
+    suits = ("arcs", "maps", "links")[sum(grids)]
+    if kind is None:
+        kind = suits
+    if kind not in ("matrix", suits):
+        raise ValueError(f"The 'kind' parameter must be {suits!r} or 'matrix' for these two inputs. Got {kind!r} instead.")
+    if most is not None and most < 1:
+        raise ValueError(f"The 'most' parameter must be at least 1. Got {most!r} instead.")
+    kinds = {"arcs": (draw_arcs, 12), "matrix": (draw_matrix, 30), "maps": (draw_maps, 5), "links": (draw_links, 5)}
+    function, default = kinds[kind]
+    return function(interactions, default if most is None else most)
+
+
+def strongest(interactions: Interactions, most: int) -> list[tuple[int, int, float]]:
+    """Return the pairs of the largest values, as numbers of features: i, j, value."""
+    matrix = interactions.matrix.double().numpy()
+    order = np.argsort(-matrix.flatten(), kind="stable")[:most]
+    return [(int(index) // matrix.shape[1], int(index) % matrix.shape[1], float(matrix.flat[index])) for index in order]
+
+
+def draw_arcs(interactions: Interactions, most: int) -> Figure:
+    """Draw two lines of text; the pairs of the largest sizes are joined, red where they raise the score."""
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    matrix = interactions.matrix.double().numpy()
+    order = np.argsort(-np.abs(matrix).flatten(), kind="stable")[:most]
+    pairs = [divmod(int(index), matrix.shape[1]) for index in order]
+    lines = [
+        _line(side.names, {pair[which] for pair in pairs}) for which, side in enumerate((interactions.a, interactions.b))
+    ]
+    length = max(sum(len(word) + 1 for _, word in line) for line in lines)
+    figure, ax = plt.subplots(figsize=(max(5.0, INCHES * (length + 4)), 3.0), layout="constrained")
+    places: list[dict[int, float]] = []
+    for line, height, anchor in zip(lines, (1.0, 0.0), ("bottom", "top"), strict=True):
+        at = (length - sum(len(word) + 1 for _, word in line)) / 2  # lines are centred
+        places.append({})
+        for number, word in line:
+            middle = at + len(word) / 2
+            ax.text(middle, height, word, ha="center", va=anchor, family="monospace", fontsize=11, parse_math=False)
+            places[-1][number] = middle
+            at += len(word) + 1
+    size = float(np.abs(matrix).max()) or 1.0
+    for i, j in reversed(pairs):  # the strongest lie on top
+        value = matrix[i, j]
+        start, end = places[0][i], places[1][j]
+        curve = Path(
+            [(start, 0.97), (start, 0.5), (end, 0.5), (end, 0.03)], [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
+        )
+        strength = abs(value) / size
+        colour = [part / 255 for part in (RED if value > 0 else BLUE)]
+        ax.add_patch(PathPatch(curve, fc="none", ec=colour, lw=0.5 + 4 * strength, alpha=0.25 + 0.7 * strength))
+    ax.set_xlim(-1, length + 1)
+    ax.set_ylim(-0.35, 1.35)
+    ax.set_axis_off()
+    drawn = f"{len(pairs)} largest of {matrix.size} pairs" if len(pairs) < matrix.size else "all pairs"
+    ax.set_title(f"similarity {interactions.score:+.3f}; {drawn}, the thickest {size:.3g}:\n{UNIT}", fontsize=9)
+    return figure
+
+
+def _line(names: tuple[str, ...], wanted: set[int]) -> list[tuple[int, str]]:
+    """Return the words of a line with their numbers; of a long one those that are wanted, with … for what is left out."""
+    words = [(number, " ".join(name.split())) for number, name in enumerate(names)]
+    if sum(len(word) + 1 for _, word in words) <= WIDEST:
+        return words
+    kept = sorted(wanted)
+    line = [(-1, "…")] if kept[0] > 0 else []
+    for number, following in pairwise([*kept, len(names)]):
+        line.append(words[number])
+        if following > number + 1:
+            line.append((-1, "…"))
+    return line
+
+
+def draw_matrix(interactions: Interactions, most: int) -> Figure:
+    """Draw a matrix in colour: one row per feature of a, one column per feature of b, at most ``most`` of each."""
+    import matplotlib.pyplot as plt
+
+    matrix = interactions.matrix.double().numpy()
+    rows, columns = (np.sort(np.argsort(-np.abs(matrix).max(axis), kind="stable")[:most]) for axis in (1, 0))
+    limit, _ = colour_scale(matrix)
+    size = (2.4 + 0.3 * len(columns), 1.8 + 0.3 * len(rows))
+    figure, ax = plt.subplots(figsize=size, layout="constrained")
+    image = ax.imshow(matrix[np.ix_(rows, columns)], cmap=COLOURS, vmin=-limit, vmax=limit, aspect="auto")
+    ax.set_xticks(
+        range(len(columns)),
+        [interactions.b.names[at] for at in columns],
+        rotation=60,
+        ha="right",
+        fontsize=8,
+        parse_math=False,
+    )
+    ax.set_yticks(range(len(rows)), [interactions.a.names[at] for at in rows], fontsize=8, parse_math=False)
+    bar = figure.colorbar(image, ax=ax, fraction=0.05)
+    bar.ax.tick_params(labelsize=8)
+    bar.set_label("\nbeyond ".join(UNIT.split(" beyond ")), fontsize=8)
+    left_out = matrix.size - len(rows) * len(columns)
+    also = f"; {left_out} pairs of weaker ones are not shown" if left_out else ""
+    ax.set_title(f"similarity {interactions.score:+.3f}{also}", fontsize=9)
+    return figure
+
+
+def draw_maps(interactions: Interactions, most: int) -> Figure:
+    """Draw the picture with the map of each of the words that have the strongest regions, on one scale."""
+    import matplotlib.pyplot as plt
+
+    side = "b" if len(interactions.a.shape) == 2 else "a"
+    listed = interactions.b if side == "b" else interactions.a
+    peaks = interactions.matrix.double().numpy().max(0 if side == "b" else 1)
+    words = np.sort(np.argsort(-peaks, kind="stable")[:most]).tolist()
+    maps = [interactions.given(word, side) for word in words]
+    limit = max(float(each.values.abs().max()) for each in maps) or 1.0
+    figure, axes = plt.subplots(1, len(maps), figsize=(3.1 * len(maps) + 0.6, 3.4), layout="constrained", squeeze=False)
+    for ax, word, each in zip(axes[0], words, maps, strict=True):
+        each.plot(ax, title=listed.names[word], limit=limit, colour_bar=word == words[-1])
+    figure.suptitle(f"similarity {interactions.score:+.3f}; {UNIT}", fontsize=9)
+    return figure
+
+
+def draw_links(interactions: Interactions, most: int) -> Figure:
+    """Draw two pictures beside each other, the strongest pairs of regions numbered on both and joined by lines."""
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import ConnectionPatch, Rectangle
+
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.8), layout="constrained")
+    sides = (interactions.a, interactions.b)
+    sizes = [_picture(ax, side) for ax, side in zip(axes, sides, strict=True)]
+    taken: dict[tuple[int, int], int] = {}  # numbers that stand in one cell already
+    for number, (i, j, _) in enumerate(strongest(interactions, most)):
+        colour = DISTINCT[number % len(DISTINCT)]
+        ends = []
+        for which, (ax, side, size, cell) in enumerate(zip(axes, sides, sizes, (i, j), strict=True)):
+            left, top, width, height = cell_box(side, cell, size)
+            ax.add_patch(Rectangle((left, top), width, height, fill=False, ec=colour, lw=2.5))
+            place = taken.get((which, cell), 0)
+            taken[which, cell] = place + 1
+            at = (left + width * (0.2 + 0.3 * (place % 3)), top + height * (0.22 + 0.3 * (place // 3)))
+            label = {"boxstyle": "circle,pad=.15", "fc": colour, "ec": "white", "lw": 0.6}
+            ax.text(*at, str(number + 1), color="white", fontsize=8, ha="center", va="center", bbox=label)
+            ends.append((left + width / 2, top + height / 2))
+        line = ConnectionPatch(
+            ends[0], ends[1], "data", "data", axesA=axes[0], axesB=axes[1], color=colour, lw=1.2, alpha=0.8
+        )
+        figure.add_artist(line)
+    figure.suptitle(f"similarity {interactions.score:+.3f}; the {most} strongest pairs of regions", fontsize=9)
+    return figure
+
+
+def _picture(ax: Axes, side: Matched) -> tuple[float, float]:
+    """Draw the picture of a side, or nothing where there is none; return its width and height."""
+    picture = getattr(side.display, "picture", None)
+    pixels: Any = np.full((*side.shape, 3), 230, np.uint8) if picture is None else picture.numpy()
+    ax.imshow(pixels)
+    ax.set_axis_off()
+    return pixels.shape[1], pixels.shape[0]
+
+
+def cell_box(side: Matched, cell: int, size: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float, float, float]:
+    """Return left, top, width and height of a cell of a picture's grid, in units in which the picture has this size."""
+    left, top, right, bottom = getattr(side.display, "box", WHOLE)
+    row, column = divmod(cell, side.shape[1])
+    width, height = (right - left) / side.shape[1], (bottom - top) / side.shape[0]
+    return (left + column * width) * size[0], (top + row * height) * size[1], width * size[0], height * size[1]

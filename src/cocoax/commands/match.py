@@ -1,0 +1,68 @@
+"""``cocoax match``: why two inputs match, texts or pictures or one of each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.padding import Padding
+
+import cocoax
+from cocoax.commands.arguments import load_for, read_input
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, Seed, console, draw_into_files, print_plain, print_written
+
+EXAMPLES = (
+    'cocoax match "repair a flat tyre" "Patch the tube of your bike."',
+    'cocoax match photo.jpg "a cat on a motorbike" --out match',
+    "cocoax match query.txt answer.txt --rather-than other.txt --json",
+)
+
+
+def explain_pair(
+    first: Annotated[str, typer.Argument(help="A text, or the file of a picture or a sound; - reads a text.")],
+    second: Annotated[str, typer.Argument(help="What it matches: a text or a file.")],
+    rather_than: Annotated[
+        list[str] | None,
+        typer.Option(help="What it should match less: a text or a file; may be repeated.", rich_help_panel=ASKED),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.", rich_help_panel=HOW),
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Masked copies of either input to encode.", min=10, rich_help_panel=HOW)] = 500,
+    seed: Seed = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as JSON, and nothing else.", rich_help_panel=OUTPUT)
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for a page, a picture and JSON.", rich_help_panel=OUTPUT)] = None,
+) -> None:
+    """Why do two inputs match, rather than others? Any two of text, picture and sound that an encoder takes."""
+    from cocoax.questions.showing import rich_of
+
+    draw_into_files()
+    inputs = [read_input(typed) for typed in (first, second, *(rather_than or []))]
+    loaded = load_for(inputs, encoder)
+    match = cocoax.explain_match(
+        loaded,
+        inputs[0],
+        inputs[1],
+        inputs[2:],
+        method=cocoax.Rise(samples=samples, seed=seed),
+        progress=not as_json and None,
+    )
+    if as_json:
+        print_plain(json.dumps(match.describe(), indent=1, ensure_ascii=False))
+    else:
+        print_plain(f"similarity {match.similarity:+.3f}" + "".join(f", other {score:+.3f}" for score in match.others))
+        for heading, side in (("The first", match.query_side), ("The second", match.document_side)):
+            console.print(f"\n[bold]{heading}[/]: {side}", highlight=False)
+            console.print(Padding(rich_of(side.attribution), (0, 3)), highlight=False)
+        print_plain("\nThe strongest pairs:")
+        for one, other, value, error in match.interactions.top(5):
+            print_plain(f"   {one} – {other} {value:+.3g}" + ("" if error is None else f" ± {error:.2g}"))
+    if out is not None:
+        files = match.save(out)
+        if not as_json:
+            print_written(files)

@@ -1,0 +1,158 @@
+"""``cocoax why``: search a small index, and explain why its hits came up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import cocoax
+from cocoax.commands.arguments import load_for, read_input
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, Seed, console, draw_into_files, print_plain, print_written
+
+TEXT_FILES = (".txt", ".md", ".rst")
+EXAMPLES = (
+    'cocoax why "find groups without labels" --index notes/ --top 5',
+    'cocoax why "a red car" --index photos/ --out why',
+    'cocoax why "refund" --index tickets.parquet --json',
+)
+
+
+def explain_search(
+    query: Annotated[str, typer.Argument(help="What to search for: a text, or the file of a picture; - reads a text.")],
+    index: Annotated[
+        Path,
+        typer.Option(
+            help="Where to search: a folder of texts or pictures, a file with one text per line, a Parquet or Arrow file, or "
+            "vectors in a .npy file (with --texts).",
+            rich_help_panel=ASKED,
+        ),
+    ],
+    top: Annotated[int, typer.Option(help="How many hits to explain.", min=1, rich_help_panel=ASKED)] = 10,
+    rather_than: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What each hit is compared with, instead of the next hits; may be repeated.", rich_help_panel=ASKED
+        ),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.", rich_help_panel=HOW),
+    ] = None,
+    texts: Annotated[
+        Path | None, typer.Option(help="The texts of a .npy file's vectors, one per line.", rich_help_panel=ASKED)
+    ] = None,
+    text_column: Annotated[str, typer.Option(help="Of a Parquet or Arrow file.", rich_help_panel=ASKED)] = "text",
+    vector_column: Annotated[
+        str | None, typer.Option(help="Of a Parquet or Arrow file; without it the texts are encoded.", rich_help_panel=ASKED)
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)] = 500,
+    seed: Seed = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as JSON, and nothing else.", rich_help_panel=OUTPUT)
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for a page and JSON.", rich_help_panel=OUTPUT)] = None,
+) -> None:
+    """Why did these come up? Searches by cosine, and explains each hit rather than the next ones."""
+    draw_into_files()
+    asked = read_input(query)
+    others = None if not rather_than else [read_input(typed) for typed in rather_than]
+    documents = read_index(index, texts, text_column, vector_column)
+    loaded = load_for([asked, *documents.contents[:1]], encoder)
+    found = documents.search(loaded, asked, top)
+    method = cocoax.Rise(samples=samples, seed=seed)
+    hits = cocoax.explain_hits(loaded, asked, found, others, method=method, progress=not as_json and None)
+    if as_json:
+        print_plain(hits.to_json())
+    else:
+        console.print(hits, highlight=False)
+    if out is not None:
+        files = hits.save(out)
+        if not as_json:
+            print_written(files)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """What is searched: texts or files of pictures, and a store of their vectors if there is one."""
+
+    contents: Sequence[str | Path]
+    store: Any = None
+    column: str | None = None
+
+    def search(self, encoder: cocoax.Encoder, query: str | Path, count: int) -> list[str | Path]:
+        """Return the ``count`` documents whose cosine to the query is largest, best first."""
+        import torch
+
+        from cocoax.questions.windows import tower_of
+        from cocoax.vectors import Selection, read_vectors
+
+        own = tower_of(encoder, query).represent([query], progress=False)[0].double()
+        if self.store is None:
+            tower = tower_of(encoder, self.contents[0])
+            parts = [tower.represent(list(self.contents)).double()]
+        else:
+            parts = [vectors for _, vectors, _ in read_vectors(self.store, Selection(self.column))]
+        scores = []
+        for vectors in parts:
+            if vectors.shape[1] != len(own):
+                raise ValueError(
+                    f"The index has vectors of {vectors.shape[1]} dimensions, but {encoder.name!r} gives {len(own)}; name "
+                    "the encoder that made the index by --encoder."
+                )
+            scores.append(torch.nn.functional.normalize(vectors, dim=1) @ torch.nn.functional.normalize(own, dim=0))
+        every = torch.cat(scores)
+        if len(every) != len(self.contents):
+            raise ValueError(f"The index has {len(every)} vectors but {len(self.contents)} texts; give one for each.")
+        return [self.contents[row] for row in every.argsort(descending=True, stable=True)[:count].tolist()]
+
+
+def read_index(index: Path, texts: Path | None, text_column: str, vector_column: str | None) -> Documents:
+    """Return the documents of a folder or a file; raise if there are none, or if it is not clear what they are."""
+    if not index.exists():
+        raise FileNotFoundError(f"No file or folder at {index}; check the path.")
+    if index.is_dir():
+        return Documents(_folder(index))
+    if index.suffix == ".npy":
+        if texts is None:
+            raise ValueError("A .npy file holds vectors alone; give the file of their texts, one per line, by --texts.")
+        return Documents(_lines(texts), index)
+    if index.suffix in (".parquet", ".arrow", ".feather"):
+        contents = _column(index, text_column)
+        return Documents(contents, None if vector_column is None else index, vector_column)
+    return Documents(_lines(index))
+
+
+def _folder(folder: Path) -> Sequence[str | Path]:
+    """Return the texts of a folder's text files, or else its pictures."""
+    from cocoax.inputs.images import image_files
+
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in TEXT_FILES and path.is_file())
+    texts = [text for path in files if (text := path.read_text(encoding="utf-8").strip())]
+    return texts or image_files(folder)
+
+
+def _lines(file: Path) -> list[str]:
+    if not file.is_file():
+        raise FileNotFoundError(f"No file at {file}; check the path.")
+    lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not lines:
+        raise ValueError(f"{file} holds no texts; write one per line.")
+    return lines
+
+
+def _column(file: Path, name: str) -> list[str]:
+    """Return the texts of a column of a Parquet or Arrow file."""
+    from cocoax.vectors import arrow_dataset
+
+    dataset = arrow_dataset(file)
+    if name not in dataset.schema.names:
+        names = ", ".join(dataset.schema.names)
+        raise ValueError(f"There is no column {name!r}; the columns are {names}. Say which holds texts by --text-column.")
+    texts = [str(value) for value in dataset.to_table(columns=[name]).column(0).to_pylist()]
+    if not texts:
+        raise ValueError(f"{file} has no rows; there is nothing to search.")
+    return texts

@@ -1,0 +1,378 @@
+"""Why a search hit came up: what in the query and what in each hit made it, rather than the next ones, the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any, overload
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+from torch import Tensor
+
+from cocoax.attribution import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
+from cocoax.attribution.method import Input
+from cocoax.encoders import Encoder
+from cocoax.encoders.identity import looking_once
+from cocoax.inputs import Explicand
+from cocoax.questions.matching import SAMPLES, as_list
+from cocoax.questions.showing import ScoredSpan, fragment_of, label_of, pairs_of, parts_of, rich_of, spans_of
+from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_of
+from cocoax.references import Reference
+from cocoax.report import Section, write_report
+from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
+from cocoax.storage import digest, write_text
+from cocoax.targets import Target, similarity_to
+
+HOW_TO_READ = (
+    "Red parts of the query raise the margin of this hit over the others, and red parts of the hit its similarity to the "
+    "query; blue ones lower it. Point at a word to see its value."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Hit:
+    """Why one hit came up.
+
+    The score is the margin: the similarity of query and hit, minus the mean similarity of the query to what the hit is
+    compared with. Of the hit's own parts, the margin depends on nothing but the similarity to the query.
+
+    Attributes:
+        rank: its place among the hits, from 1.
+        content: the hit.
+        query: what in the query raises the margin.
+        document: what in the hit raises its similarity to the query, and so the margin.
+        similarity: of query and hit.
+        others: of the query and each input that the hit is compared with.
+        rather_than: what those are called; empty where the hit is compared with nothing.
+        runs: of the query and of the hit.
+        measure: the similarity s that was used.
+        query_window, window: the parts of a long query and of a long hit that matched.
+        is_query: whether the hit is the query itself.
+
+    """
+
+    rank: int
+    content: Input
+    query: Attribution
+    document: Attribution
+    similarity: float
+    others: tuple[float, ...]
+    rather_than: str
+    runs: tuple[Run, Run]
+    measure: Similarity
+    query_window: Window | None = None
+    window: Window | None = None
+    is_query: bool = False
+
+    @property
+    def margin(self) -> float:
+        """The similarity of query and hit, minus the mean similarity of the query to the others."""
+        return self.similarity - (sum(self.others) / len(self.others) if self.others else 0.0)
+
+    @property
+    def spans(self) -> list[ScoredSpan]:
+        """The words of the hit: start, end, score and standard error of each."""
+        return spans_of(self.document)
+
+    @property
+    def query_spans(self) -> list[ScoredSpan]:
+        """The words of the query: start, end, score and standard error of each."""
+        return spans_of(self.query)
+
+    @cached_property
+    def interactions(self) -> Interactions:
+        """How parts of the query and parts of the hit meet; from the two runs, without the encoder."""
+        return interactions(*self.runs, similarity=self.measure)
+
+    def __repr__(self) -> str:
+        return f"Hit({self.rank}, {label_of(self.content, 40)!r}, {self.summary})"
+
+    @property
+    def summary(self) -> str:
+        """The scores in words."""
+        parts = [f"similarity {self.similarity:+.3f}"]
+        if self.rather_than:
+            parts.append(f"margin {self.margin:+.3f} over {self.rather_than}")
+        parts += [f"{name}: {window}" for name, window in (("query", self.query_window), ("hit", self.window)) if window]
+        return ", ".join([*parts, "the query itself"] if self.is_query else parts)
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain values; words have start, end, score and standard error."""
+        linear = isinstance(self.measure, LinearSimilarity)
+        return {
+            "rank": self.rank,
+            "content": self.document.text if self.document.text is not None else label_of(self.content),
+            "similarity": self.similarity,
+            "margin": self.margin,
+            "rather_than": self.rather_than,
+            "others": list(self.others),
+            "is_query": self.is_query,
+            "window": None if self.window is None else vars(self.window),
+            "query_window": None if self.query_window is None else vars(self.query_window),
+            "query": parts_of(self.query),
+            "document": parts_of(self.document),
+            "pairs": pairs_of(self.interactions) if linear else None,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Hits(Sequence[Hit]):
+    """Why the hits of a search came up, in the order of the hits; made by :func:`cocoax.explain_hits`.
+
+    ``print`` it with a console of Rich to see texts in colour.
+    """
+
+    query: Input
+    hits: tuple[Hit, ...]
+    encoder: str
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __repr__(self) -> str:
+        lines = "".join(f"\n  {hit!r}" for hit in self.hits)
+        return f"Hits of {label_of(self.query)!r}:{lines}"
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        first = self.hits[0]
+        query = first.query.text if first.query.text is not None else label_of(self.query)
+        hits = [hit.describe() for hit in self.hits]
+        return {"query": query, "encoder": self.encoder, "similarity": str(first.measure), "hits": hits}
+
+    def to_json(self, indent: int | None = 1) -> str:
+        """Return everything as JSON."""
+        return json.dumps(self.describe(), indent=indent, ensure_ascii=False)
+
+    def html(self) -> str:
+        """Return query and hit in colour for each hit, as an HTML fragment."""
+        parts = []
+        for hit in self.hits:
+            heading = escape(f"{hit.rank}. {hit.summary}")
+            parts.append(f"<h3>{heading}</h3>{fragment_of(hit.query)}{fragment_of(hit.document)}")
+        return "\n".join(parts)
+
+    _repr_html_ = html
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write ``hits.html``, a page that loads nothing, and ``hits.json`` into a folder; return the files."""
+        sections = [self._section(hit) for hit in self.hits]
+        sections[0] = Section(sections[0].heading, f"{HOW_TO_READ} {sections[0].text}", html=sections[0].html)
+        page = write_report(Path(folder) / "hits.html", f"Why did these come up? {label_of(self.query)}", sections)
+        return [page, write_text(Path(folder) / "hits.json", self.to_json())]
+
+    def _section(self, hit: Hit) -> Section:
+        parts = f"<p>The query</p>{fragment_of(hit.query)}<p>The hit</p>{fragment_of(hit.document)}"
+        return Section(f"{hit.rank}. {label_of(hit.content)}", f"{hit.summary}.{_pairs_in_words(hit)}", html=parts)
+
+    def __rich__(self) -> Group:
+        parts: list[Any] = [Text.assemble(("Query: ", "bold"), label_of(self.query, 200))]
+        for hit in self.hits:
+            parts.append(Text.assemble((f"\n{hit.rank}. ", "bold"), hit.summary))
+            parts += [Padding(rich_of(side), (0, 3)) for side in (hit.query, hit.document)]
+            if words := _pairs_in_words(hit):
+                parts.append(Padding(Text(words.strip()), (0, 3)))
+        return Group(*parts)
+
+
+def _pairs_in_words(hit: Hit, most: int = 3) -> str:
+    """Return the strongest pairs in a sentence; nothing for kernels, which have none."""
+    if not isinstance(hit.measure, LinearSimilarity):
+        return ""
+    pairs = [f"{first} – {second} {value:+.3f}" for first, second, value, _ in hit.interactions.top(most)]
+    return f" Strongest pairs: {', '.join(pairs)}."
+
+
+@looking_once()
+def explain_hits(
+    encoder: Encoder,
+    query: Input,
+    hits: Sequence[Input],
+    rather_than: Input | Sequence[Input] | None = None,
+    *,
+    method: Method | None = None,
+    similarity: str | Similarity = "cosine",
+    documents: Encoder | None = None,
+    progress: bool | None = None,
+) -> Hits:
+    """Explain why the hits of a search came up: what in the query and what in each hit, rather than the next hits.
+
+    Every input gets one run, from which all questions are answered; the same input twice gets one. Strings are texts,
+    everything else is of the encoder's own kind. Of texts that are longer than the encoder takes, the window that is most
+    similar is explained.
+
+    Args:
+        encoder: that of the search.
+        query: what was searched for.
+        hits: what was found, best first.
+        rather_than: what each hit is compared with. By default the hits after it; the last has none, and is compared with
+            nothing. Other inputs: those, for every hit. An empty list: nothing. A hit is never compared with itself.
+        method: Rise, KernelShap or Occlusion; :class:`cocoax.Rise` with 500 samples if not given.
+        similarity: that of the search.
+        documents: the encoder of documents, where queries have another prompt: ``encoder.by(prompt="passage: ")``.
+        progress: show a progress bar (``None``: when it takes long).
+
+    """
+    method = Rise(samples=SAMPLES) if method is None else method
+    if not isinstance(method, RemovalMethod):
+        raise TypeError(
+            f"Hits are explained from runs, which methods that remove features make: Rise, KernelShap or Occlusion. "
+            f"Got {type(method).__name__} instead."
+        )
+    listed = as_list(hits)
+    if not listed:
+        raise ValueError("There are 0 hits to explain; pass what the search found, best first.")
+    documents = encoder if documents is None else documents
+    search = _Search(method, get_similarity(similarity), progress)
+    # The first hit decides which window of a long query is looked at.
+    asked, _ = closest(pieces_of(encoder, query), pieces_of(documents, listed[0]), search.measure)
+    query_run = search.run(asked)
+    own = query_run.ends[0]
+    pieces = [closest_to(pieces_of(documents, hit), own, search.measure) for hit in listed]
+    toward = similarity_to(_reference(own, query_run.space, "the query"), search.measure)
+    runs = [search.run(piece, toward) for piece in pieces]
+    if rather_than is None:
+        foils = _next_hits(runs)
+    else:
+        others = [closest_to(pieces_of(documents, other), own, search.measure) for other in as_list(rather_than)]
+        foils = _given_foils(search, runs, others)
+    windows = [(asked.window, piece.window) for piece in pieces]
+    return Hits(query, tuple(search.hits(listed, windows, query_run, runs, foils)), encoder.name)
+
+
+@dataclass(frozen=True, eq=False)
+class _Foil:
+    """What a hit is compared with: each input by itself, and what all of them are called."""
+
+    parts: list[Reference]
+    name: str
+
+    @property
+    def together(self) -> Reference:
+        return self.parts[0].merge(*self.parts[1:], name=self.name)
+
+
+class _Search:
+    """The runs of a search, one for each distinct input, and the answers from them."""
+
+    def __init__(self, method: RemovalMethod, measure: Similarity, progress: bool | None) -> None:
+        self.method, self.measure, self.progress = method, measure, progress
+        self._runs: dict[object, Run] = {}
+
+    def run(self, piece: Piece, *targets: Target) -> Run:
+        """Return the run of an input; if the same went through the same encoder before, that one."""
+        explicand = piece.explicand()
+        key = _key(piece, explicand)
+        if key not in self._runs:
+            self._runs[key] = self.method.run(piece.tower, explicand, targets, progress=self.progress)
+        return self._runs[key]
+
+    def representation(self, piece: Piece) -> tuple[object, Tensor]:
+        """Return what tells an input from others, and its representation; it needs no run."""
+        explicand = piece.explicand()
+        key = _key(piece, explicand)
+        own = self._runs[key].ends[0] if key in self._runs else piece.tower.represent([explicand], progress=False)[0]
+        return key, own
+
+    def key_of(self, run: Run) -> object:
+        """Return what tells the input of a run of this search from others."""
+        return next(key for key, known in self._runs.items() if known is run)
+
+    def hits(
+        self,
+        contents: Sequence[Input],
+        windows: Sequence[tuple[Window | None, Window | None]],
+        query_run: Run,
+        runs: Sequence[Run],
+        foils: Sequence[_Foil | None],
+    ) -> Iterator[Hit]:
+        """Return the answers about all hits; no encoder is called."""
+        own = query_run.ends[0]
+        references = [_reference(run.ends[0], run.space, f"hit {rank}") for rank, run in enumerate(runs, 1)]
+        targets = [similarity_to(reference, self.measure) for reference in references]
+        margins = [
+            target if foil is None else target - similarity_to(foil.together, self.measure)
+            for target, foil in zip(targets, foils, strict=True)
+        ]
+        toward = similarity_to(_reference(own, query_run.space, "the query"), self.measure)
+        for index, attribution in enumerate(query_run.explain(margins)):
+            foil, run = foils[index], runs[index]
+            others = [] if foil is None else [similarity_to(part, self.measure) for part in foil.parts]
+            scores = [float(target.score(own[None])[0]) for target in (targets[index], *others)]
+            yield Hit(
+                rank=index + 1,
+                content=contents[index],
+                query=attribution,
+                document=run.explain(toward),
+                similarity=scores[0],
+                others=tuple(scores[1:]),
+                rather_than="" if foil is None else foil.name,
+                runs=(query_run, run),
+                measure=self.measure,
+                query_window=windows[index][0],
+                window=windows[index][1],
+                is_query=run is query_run,
+            )
+
+
+def _key(piece: Piece, explicand: Explicand) -> object:
+    """Return what two equal inputs of one encoder share."""
+    return id(piece.tower.module), digest(explicand.tensor)
+
+
+def _next_hits(runs: Sequence[Run]) -> list[_Foil | None]:
+    """Return what each hit is compared with by default: those after it that are not the same input once more."""
+    foils: list[_Foil | None] = []
+    for index, run in enumerate(runs):
+        later = [rank for rank in range(index + 2, len(runs) + 1) if runs[rank - 1] is not run]
+        parts = [_reference(runs[rank - 1].ends[0], run.space, f"hit {rank}") for rank in later]
+        foils.append(_Foil(parts, f"hit{'s' if len(parts) > 1 else ''} {_range(later)}") if parts else None)
+    return foils
+
+
+def _given_foils(search: _Search, runs: Sequence[Run], pieces: Sequence[Piece]) -> list[_Foil | None]:
+    """Return what each hit is compared with, of inputs that were given: all of them but the hit itself."""
+    others: dict[object, Reference] = {}
+    for piece in pieces:
+        key, own = search.representation(piece)
+        others[key] = _reference(own, runs[0].space, label_of(piece.whole, 40))
+    foils: list[_Foil | None] = []
+    for rank, run in enumerate(runs, 1):
+        parts = [part for key, part in others.items() if key != search.key_of(run)]
+        if others and not parts:
+            raise ValueError(
+                f"Hit {rank} is to be explained rather than itself: 'rather_than' holds nothing but that hit. Give another "
+                "input, or leave the hit out."
+            )
+        name = parts[0].name if len(parts) == 1 else f"{len(parts)} others"
+        foils.append(_Foil(parts, name) if parts else None)
+    return foils
+
+
+def _range(ranks: Sequence[int]) -> str:
+    """Return ranks in words: ``3``, ``2 to 10``, ``2, 4``."""
+    if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
+        return f"{ranks[0]} to {ranks[-1]}"
+    return " and ".join(map(str, ranks)) if len(ranks) < 3 else ", ".join(map(str, ranks))
+
+
+def _reference(representation: Tensor, space: str, name: str) -> Reference:
+    return Reference.from_representations(representation[None], name=name, space=space)

@@ -1,0 +1,134 @@
+"""Windows: texts that are longer than an encoder takes, looked at in pieces that overlap by half."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cocoax.encoders import Encoder
+from cocoax.inputs import Explicand
+from cocoax.inputs.words import words
+from cocoax.similarity import Similarity
+
+
+@dataclass(frozen=True)
+class Window:
+    """A piece of a long text: number ``number`` of ``count``, from 1, the characters from ``begin`` to ``end``."""
+
+    number: int
+    count: int
+    begin: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"window {self.number} of {self.count}, characters {self.begin} to {self.end}"
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """What is explained of an input: all of it, or one window of a text.
+
+    Attributes:
+        tower: the encoder that takes it.
+        whole: the input.
+        content: what the encoder is given: the input, or the text of the window.
+        window: which window it is, if the input is too long to be taken as a whole.
+
+    """
+
+    tower: Encoder
+    whole: Any
+    content: Any
+    window: Window | None = None
+
+    def explicand(self) -> Explicand:
+        """Return it made ready to be explained; a window is shown within its whole text."""
+        explicand = self.tower.explicand(self.content)
+        if self.window is None:
+            return explicand
+        shown: Any = explicand.display
+        offsets = tuple((begin + self.window.begin, end + self.window.begin) for begin, end in shown.offsets)
+        return replace(explicand, display=replace(shown, text=self.whole, offsets=offsets))
+
+
+def tower_of(encoder: Encoder, item: object) -> Encoder:
+    """Return the tower that takes an input: the text tower for strings, the encoder itself for everything else."""
+    text = isinstance(item, str) or (isinstance(item, Explicand) and item.text is not None)
+    return encoder.text if text else encoder
+
+
+def pieces_of(encoder: Encoder, item: Any) -> list[Piece]:
+    """Return an input as one piece, or as windows where it is a text with more tokens than the encoder takes.
+
+    An encoder that was told to cut long texts off (``too_long="cut"``) gets them whole, and cuts them off.
+    """
+    tower = tower_of(encoder, item)
+    windows = windows_of(tower, item) if isinstance(item, str) else []
+    if len(windows) < 2:
+        return [Piece(tower, item, item)]
+    return [Piece(tower, item, item[window.begin : window.end], window) for window in windows]
+
+
+def windows_of(tower: Encoder, text: str) -> list[Window]:
+    """Return windows of whole words that overlap by half and together cover a text; none where all of it fits."""
+    inputs: Any = tower.inputs
+    limit = getattr(inputs, "limit", None)
+    if limit is None or inputs.too_long == "cut" or not text.strip() or len(list(inputs.tokenize(text))) <= limit:
+        return []
+    spans = words(text)
+    _, places = inputs.places(text)
+    special = sum(place is None for place in places)
+    tokens = [0] * len(spans)  # of each word
+    number = 0
+    for place in (place for place in places if place is not None):
+        while number + 1 < len(spans) and place[0] >= spans[number + 1][0]:
+            number += 1
+        tokens[number] += 1
+    room = max(limit - special, 1)
+    pieces: list[tuple[int, int]] = []
+    first = 0
+    while True:
+        last = _fitting(tokens, first, room)
+        # Tokens at the edges may come out otherwise when the rest of the text is missing.
+        while last > first + 1 and len(list(inputs.tokenize(text[spans[first][0] : spans[last - 1][1]]))) > limit:
+            last -= 1
+        if not pieces or spans[last - 1][1] > pieces[-1][1]:  # after a very long word it may hold nothing new
+            pieces.append((spans[first][0], spans[last - 1][1]))
+        if last == len(spans):
+            break
+        first = max(min(_fitting(tokens, first, room // 2), last), first + 1)
+    return [Window(index + 1, len(pieces), begin, end) for index, (begin, end) in enumerate(pieces)]
+
+
+def _fitting(tokens: Sequence[int], first: int, room: int) -> int:
+    """Return where words from ``first`` on end that have no more tokens than there is room for; at least one word."""
+    total, last = 0, first
+    while last < len(tokens) and (total + tokens[last] <= room or last == first):
+        total += tokens[last]
+        last += 1
+    return last
+
+
+def closest(pieces: Sequence[Piece], others: Sequence[Piece], similarity: Similarity) -> tuple[Piece, Piece]:
+    """Return the most similar pair of pieces of two inputs; nothing is encoded where there is one of each."""
+    if len(pieces) == len(others) == 1:
+        return pieces[0], others[0]
+    scores = similarity.pairwise(represent(pieces).double(), represent(others).double())
+    best = int(scores.argmax())
+    return pieces[best // len(others)], others[best % len(others)]
+
+
+def closest_to(pieces: Sequence[Piece], own: Tensor, similarity: Similarity) -> Piece:
+    """Return the piece that is most similar to a representation ``[d]``."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return pieces[int(similarity.pairwise(own[None].double(), represent(pieces).double()).argmax())]
+
+
+def represent(pieces: Sequence[Piece]) -> Tensor:
+    """Return the representations of pieces of one input, ``[n, d]``."""
+    return torch.as_tensor(pieces[0].tower.represent([piece.content for piece in pieces], progress=False))

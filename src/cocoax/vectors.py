@@ -1,0 +1,314 @@
+"""Stores of vectors, read batch by batch: arrays, Parquet and Arrow files, FAISS, LanceDB, Qdrant.
+
+Nothing here searches. A store gives its vectors, and columns beside them if it has any, a few megabytes at a time, so that a
+reference can be made of ten million of them in the memory of one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+AT_ONCE = 1_000_000  # numbers in a batch; some copies of it are in memory at a time
+ROWS = 8192  # of a batch, where a store does not say how long its vectors are before they are read
+COLUMN = "vector"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is read of a store.
+
+    Attributes:
+        column: of the vectors; ``"vector"`` if not given, or the only one there is.
+        where: which rows: ``{column: value}`` or ``{column: [values]}``; a boolean for each row, or row numbers; or the
+            store's own kind of filter (a pyarrow expression, SQL for LanceDB, a Filter of Qdrant).
+        weights: of the rows: a column, or a number for each row of the store.
+
+    """
+
+    column: str | None = None
+    where: Any = None
+    weights: Any = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are needed beside the vectors."""
+        filters = list(self.where) if isinstance(self.where, Mapping) else []
+        return list(dict.fromkeys([*filters, *([self.weights] if isinstance(self.weights, str) else [])]))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a store: their numbers, vectors ``[n, d]``, and columns by name."""
+
+    rows: np.ndarray
+    vectors: np.ndarray
+    columns: Mapping[str, np.ndarray]
+
+
+def read_vectors(source: Any, selection: Selection) -> Iterator[tuple[np.ndarray, Tensor, Tensor | None]]:
+    """Go through the selected vectors: row numbers, vectors ``[n, d]`` as float64, and their weights.
+
+    Raises for vectors that are not finite or zero, of different lengths, and for weights that cannot be.
+    """
+    by_store = selection.where is not None and not isinstance(selection.where, Mapping) and not _is_list(selection.where)
+    if by_store and selection.weights is not None and not isinstance(selection.weights, str):
+        raise ValueError(
+            "A filter of the store's own leaves row numbers unknown; name a column of weights, or give booleans in where=."
+        )
+    dimension = None
+    for batch in _reader(source)(source, selection):
+        keep = _kept(batch, selection.where)
+        rows, vectors = batch.rows[keep], torch.from_numpy(np.array(batch.vectors[keep], dtype=np.float64))
+        if not len(rows):
+            continue
+        if vectors.ndim != 2 or vectors.shape[1] == 0:
+            raise ValueError(f"Vectors must have shape [n, d] with d >= 1. Got {list(vectors.shape)} instead.")
+        if dimension is not None and vectors.shape[1] != dimension:
+            raise ValueError(
+                f"Row {rows[0]} has a vector of {vectors.shape[1]} dimensions, but those before have {dimension}; "
+                "all must come from one encoder."
+            )
+        dimension = vectors.shape[1]
+        _check_rows(rows, vectors)
+        yield rows, vectors, _weights(batch, keep, selection.weights)
+
+
+def _is_list(where: Any) -> bool:
+    return isinstance(where, np.ndarray | list | tuple | range | Tensor)
+
+
+def _check_rows(rows: np.ndarray, vectors: Tensor) -> None:
+    bad = (~torch.isfinite(vectors).all(1)).nonzero()[:, 0].tolist()
+    if bad:
+        raise ValueError(f"The vector of row {rows[bad[0]]} is not finite (NaN or infinite); leave that row out by where=.")
+    zero = (vectors == 0).all(1).nonzero()[:, 0].tolist()
+    if zero:
+        raise ValueError(f"The vector of row {rows[zero[0]]} is zero, so it has no direction; leave that row out by where=.")
+
+
+def _kept(batch: Batch, where: Any) -> np.ndarray:
+    """Return which rows of a batch are selected."""
+    keep = np.ones(len(batch.rows), dtype=bool)
+    if isinstance(where, Mapping):
+        for name, allowed in where.items():
+            values = allowed if isinstance(allowed, Collection) and not isinstance(allowed, str | bytes) else [allowed]
+            keep &= np.isin(batch.columns[name], list(values))
+        return keep
+    if where is None or not _is_list(where):
+        return keep  # the store has filtered by itself
+    chosen = np.asarray(where)
+    if chosen.dtype == bool:
+        if batch.rows[-1] >= len(chosen):
+            raise ValueError(f"'where' has {len(chosen)} entries but the store has more rows; give one for each row.")
+        keep &= chosen[batch.rows]
+        return keep
+    return np.isin(batch.rows, chosen)
+
+
+def _weights(batch: Batch, keep: np.ndarray, weights: Any) -> Tensor | None:
+    """Return the weights of the kept rows of a batch."""
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        values = np.asarray(batch.columns[weights], dtype=np.float64)[keep]
+    else:
+        every = np.asarray(weights, dtype=np.float64)
+        if every.ndim != 1 or batch.rows[-1] >= len(every):
+            raise ValueError(f"'weights' has shape {list(every.shape)}; give one number for each row of the store.")
+        values = every[batch.rows[keep]]
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(wrong):
+        row = batch.rows[keep][wrong[0]]
+        raise ValueError(f"The weight of row {row} is {values[wrong[0]]}; weights must be finite and not negative.")
+    return torch.from_numpy(values)
+
+
+# --- one reader for each kind of store ------------------------------------------------------------------------------------
+
+Reader = Callable[[Any, Selection], Iterator[Batch]]
+
+
+def _reader(source: Any) -> Reader:
+    """Return the function that reads a store; raise if it is of no kind that is known."""
+    for recognised, reader in READERS:
+        if recognised(source):
+            return reader
+    path = isinstance(source, str | Path)
+    if path and not Path(source).exists():
+        raise FileNotFoundError(f"No file at {source}; check the path.")
+    got = Path(source).suffix or "a file without an ending" if path else type(source).__name__
+    raise TypeError(
+        "Vectors come from an array, a .npy file, a Parquet or Arrow file (.parquet, .arrow, .feather), a pyarrow table, a "
+        f"FAISS index, a LanceDB table, or (client, collection) of Qdrant. Got {got} instead."
+    )
+
+
+def _is_file(*endings: str) -> Callable[[Any], bool]:
+    return lambda source: isinstance(source, str | Path) and Path(source).suffix in endings and Path(source).exists()
+
+
+def _from(module: str, *names: str) -> Callable[[Any], bool]:
+    """Return whether a thing's class, or one it inherits from, is of a package and has one of the names, if any are given."""
+    return lambda source: any(
+        kind.__module__.split(".")[0] == module and (not names or kind.__name__ in names) for kind in type(source).__mro__
+    )
+
+
+def read_array(source: Any, selection: Selection) -> Iterator[Batch]:
+    """Read an array or memory map ``[n, d]``, a tensor, or a .npy file, which is mapped and never read as a whole."""
+    array = np.load(source, mmap_mode="r") if isinstance(source, str | Path) else source
+    if isinstance(array, Tensor):
+        array = array.detach().cpu().numpy()
+    if array.ndim != 2:
+        raise ValueError(f"An array of vectors must have shape [n, d]. Got {list(array.shape)} instead.")
+    _without_columns(selection, "An array")
+    step = max(1, AT_ONCE // max(array.shape[1], 1))
+    for start in range(0, len(array), step):
+        part = array[start : start + step]
+        yield Batch(np.arange(start, start + len(part)), part, {})
+
+
+def read_faiss(source: Any, selection: Selection) -> Iterator[Batch]:
+    """Read a FAISS index; one that compresses gives vectors as it remembers them."""
+    _without_columns(selection, "A FAISS index")
+    if hasattr(source, "make_direct_map"):  # inverted lists look vectors up by it
+        source.make_direct_map()
+    step = max(1, AT_ONCE // source.d)
+    for start in range(0, source.ntotal, step):
+        number = min(step, source.ntotal - start)
+        try:
+            vectors = source.reconstruct_n(start, number)
+        except RuntimeError as error:
+            raise ValueError(f"The FAISS index {type(source).__name__} does not give its vectors back: {error}.") from error
+        yield Batch(np.arange(start, start + number), vectors, {})
+
+
+def read_arrow(source: Any, selection: Selection) -> Iterator[Batch]:
+    """Read a Parquet or Arrow file, a folder of them, or a pyarrow table or data set."""
+    dataset = arrow_dataset(source)
+    column = _vector_column(dataset.schema.names, selection)
+    native = None if selection.where is None or isinstance(selection.where, Mapping) else selection.where
+    filtered = native is not None and _from("pyarrow")(native)
+    scanner = dataset.scanner(
+        columns=[column, *selection.columns], batch_size=ROWS, filter=native if filtered else None, use_threads=False
+    )
+    start = 0
+    for part in scanner.to_batches():
+        columns = {name: np.asarray(part.column(name).to_pylist(), dtype=object) for name in selection.columns}
+        yield Batch(np.arange(start, start + len(part)), _stacked(part.column(column), start), columns)
+        start += len(part)
+
+
+def arrow_dataset(source: Any) -> Any:
+    """Return a file, a table or a data set as a data set of pyarrow."""
+    dataset = _needed("pyarrow.dataset", "pyarrow")
+    if isinstance(source, str | Path):
+        return dataset.dataset(source, format="parquet" if Path(source).suffix == ".parquet" else "ipc")
+    return source if isinstance(source, dataset.Dataset) else dataset.dataset(source)
+
+
+def _stacked(column: Any, start: int) -> np.ndarray:
+    """Return a column of lists as an array ``[n, d]``."""
+    if column.null_count:
+        row = next(index for index, value in enumerate(column) if not value.is_valid)
+        raise ValueError(f"Row {start + row} has no vector; leave that row out by where=.")
+    if not hasattr(column, "flatten"):
+        raise ValueError(f"The column of vectors holds {column.type}; it must hold lists of numbers.")
+    if not len(column):
+        return np.empty((0, 0))
+    lengths = _needed("pyarrow.compute", "pyarrow").list_value_length(column).to_numpy(zero_copy_only=False)
+    other = np.flatnonzero(lengths != lengths[0])
+    if len(other):
+        raise ValueError(
+            f"Row {start + other[0]} has a vector of {lengths[other[0]]} dimensions, but those before have {lengths[0]}; all "
+            "must come from one encoder."
+        )
+    flat: np.ndarray = column.flatten().to_numpy(zero_copy_only=False)
+    return flat.reshape(len(column), -1)
+
+
+def read_lancedb(source: Any, selection: Selection) -> Iterator[Batch]:
+    """Read a LanceDB table."""
+    column = _vector_column(source.schema.names, selection)
+    query = source.search().select([column, *selection.columns])
+    if isinstance(selection.where, str):
+        query = query.where(selection.where)
+    start = 0
+    for part in query.limit(max(source.count_rows(), 1)).to_batches(ROWS):
+        columns = {name: np.asarray(part.column(name).to_pylist(), dtype=object) for name in selection.columns}
+        yield Batch(np.arange(start, start + len(part)), _stacked(part.column(column), start), columns)
+        start += len(part)
+
+
+def read_qdrant(source: Any, selection: Selection) -> Iterator[Batch]:
+    """Read a collection of Qdrant, given as (client, name); rows are counted in the order of its identifiers."""
+    client, name = source
+    native = selection.where if _from("qdrant_client")(selection.where) else None
+    start, offset = 0, None
+    while True:
+        points, offset = client.scroll(
+            name, scroll_filter=native, limit=ROWS, offset=offset, with_payload=selection.columns, with_vectors=True
+        )
+        if points:
+            vectors = np.asarray([_named_vector(point, selection) for point in points])
+            columns = {key: np.asarray([_payload(point, key) for point in points], dtype=object) for key in selection.columns}
+            yield Batch(np.arange(start, start + len(points)), vectors, columns)
+            start += len(points)
+        if offset is None:
+            return
+
+
+def _named_vector(point: Any, selection: Selection) -> Any:
+    """Return the vector of a point, by name where a point has several."""
+    vector = point.vector
+    return vector[_vector_column(list(vector), selection)] if isinstance(vector, Mapping) else vector
+
+
+def _payload(point: Any, key: str) -> Any:
+    if key not in (point.payload or {}):
+        raise ValueError(f"The point {point.id} has no {key!r} in its payload.")
+    return point.payload[key]
+
+
+def _vector_column(names: Collection[str], selection: Selection) -> str:
+    """Return the name of the column of vectors; an error lists the columns that there are."""
+    column = COLUMN if selection.column is None else selection.column
+    for wanted in (column, *selection.columns):
+        if wanted not in names:
+            hint = "; say which holds the vectors by column=" if selection.column is None and wanted == column else ""
+            raise ValueError(f"There is no column {wanted!r}; the columns are {', '.join(names)}{hint}.")
+    return column
+
+
+def _without_columns(selection: Selection, store: str) -> None:
+    if selection.column is not None or selection.columns:
+        raise ValueError(
+            f"{store} has no columns: select rows by booleans or row numbers in where=, and give weights as numbers."
+        )
+
+
+def _needed(module: str, package: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"Reading this needs {package}: pip install 'cocoax[vectors]'.") from error
+
+
+READERS: list[tuple[Callable[[Any], bool], Reader]] = [
+    (lambda source: isinstance(source, np.ndarray | Tensor), read_array),
+    (_is_file(".npy"), read_array),
+    (_is_file(".parquet", ".arrow", ".feather", ".ipc"), read_arrow),
+    (_from("pyarrow"), read_arrow),
+    (lambda source: hasattr(source, "reconstruct_n"), read_faiss),
+    (_from("lancedb"), read_lancedb),
+    (lambda source: isinstance(source, tuple) and len(source) == 2 and _from("qdrant_client")(source[0]), read_qdrant),
+]

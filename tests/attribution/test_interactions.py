@@ -1,0 +1,312 @@
+"""Interactions: against the whole game of pairs, for every kind of pair; errors, names, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import cocoax
+from cocoax import TextEncoder
+from cocoax.encoders.load.sentence import load_hf_text
+from tests.conftest import SmallNet, images
+from tests.tiny import save_bert
+from tests.towers import picture
+
+A = "The violinist parked her big red car behind"
+B = "a cat behind the big red house dog"
+ALL = cocoax.Rise(samples=256)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> TextEncoder:
+    return load_hf_text(str(save_bert(tmp_path_factory.mktemp("tiny"))))
+
+
+@pytest.fixture(scope="module")
+def runs(text: TextEncoder) -> tuple[cocoax.Run, cocoax.Run]:
+    """Runs of all subsets of eight words each."""
+    first, second = ALL.run(text, [A, B])
+    assert len(first) == len(second) == 256
+    return first, second
+
+
+def features(run: cocoax.Run, similarity: str) -> Tensor:
+    representations = run.representations.double()
+    return torch.nn.functional.normalize(representations, dim=1) if similarity == "cosine" else representations
+
+
+def subset(run: cocoax.Run, samples: int, seed: int, keep: float = 0.5) -> cocoax.Run:
+    """Return what a run of so many samples would be, from the run of all subsets."""
+    masks = cocoax.features.BitMasks.draw(8, keep, samples, seed)
+    method = replace(run.method, samples=samples, seed=seed, keep=keep)  # type: ignore[call-arg]
+    places = run.masks.places(masks)  # type: ignore[attr-defined]
+    return replace(run, method=method, masks=masks, representations=run.representations[places])
+
+
+# --- what they mean ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_values__coefficients_of_the_whole_game(similarity: str, runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+    """All 2^16 pairs of texts: least squares on s_i, t_j and s_i t_j."""
+    first, second = runs
+    s, t = (run.masks.full(slice(None)).double() for run in runs)
+    scores = features(first, similarity) @ features(second, similarity).T  # [256, 256]
+    ones = torch.ones(256, 1, dtype=torch.float64)
+    design_a, design_b = torch.cat([ones, s], 1), torch.cat([ones, t], 1)
+    design = torch.einsum("ai,bj->abij", design_a, design_b).reshape(2**16, 81)
+    coefficients = torch.linalg.solve(design.T @ design, design.T @ scores.flatten()).view(9, 9)
+
+    answer = cocoax.interactions(first, second, similarity)
+
+    torch.testing.assert_close(answer.values.double(), coefficients[1:, 1:], rtol=0, atol=1e-6 * float(scores.abs().max()))
+    assert answer.standard_error is not None
+    assert not bool(answer.standard_error.any())
+    assert answer.values.shape == (8, 8)
+
+
+def test_values__mean_of_the_mixed_difference(runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+    """By the definition: s(both) - s(i alone) - s(j alone) + s(neither), the mean over everything else."""
+    first, second = runs
+    places = [{tuple(row): number for number, row in enumerate(run.masks.tensors["bits"].tolist())} for run in runs]
+    scores = features(first, "cosine") @ features(second, "cosine").T
+    i, j = 2, 5
+    total = []
+    for a, b in product(product((0, 1), repeat=7), product((0, 1), repeat=7)):
+        with_i, without_i = (places[0][(*a[:i], bit, *a[i:])] for bit in (1, 0))
+        with_j, without_j = (places[1][(*b[:j], bit, *b[j:])] for bit in (1, 0))
+        mixed = scores[with_i, with_j] - scores[with_i, without_j] - scores[without_i, with_j] + scores[without_i, without_j]
+        total.append(float(mixed))
+    assert float(cocoax.interactions(first, second).values[i, j]) == pytest.approx(np.mean(total), abs=1e-6)
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.7])
+def test_values__other_chances_of_keeping(keep: float, runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+    """E over subsets that keep each word with chance p, of each side's own p: against weighted enumeration."""
+    fields = []
+    for run, p in zip(runs, (keep, 0.6), strict=True):
+        bits = run.masks.full(slice(None)).double()
+        chances = (p**bits * (1 - p) ** (1 - bits)).prod(1, keepdim=True)
+        vectors = features(run, "cosine")
+        kept, removed = ((chances * which).T @ vectors / share for which, share in ((bits, p), (1 - bits, 1 - p)))
+        fields.append(kept - removed)
+    expected = fields[0] @ fields[1].T
+    answers = [
+        cocoax.interactions(subset(runs[0], 400, seed, keep), subset(runs[1], 400, 1000 + seed, 0.6)) for seed in range(20)
+    ]
+    values = torch.stack([answer.values.double() for answer in answers])
+    errors = torch.stack([answer.standard_error for answer in answers])  # type: ignore[misc]
+    z = (values.mean(0) - expected) / (errors.double().square().mean(0) / 20).sqrt()
+    assert float(z.abs().max()) < 4.5
+    assert 0.9 < float(((values - expected).abs() < 1.96 * errors).double().mean()) < 0.99
+
+
+def test_values__kernel_shap_products_of_shapley_values(text: TextEncoder) -> None:
+    first, second = (cocoax.KernelShap(samples=254).run(text, words) for words in (A, B))
+    answer = cocoax.interactions(first, second)
+    corners = features(replace(first, representations=first.ends), "cosine") @ (
+        features(replace(second, representations=second.ends), "cosine").T
+    )
+    contrast = corners[0, 0] - corners[0, 1] - corners[1, 0] + corners[1, 1]
+    assert float(answer.values.sum()) == pytest.approx(float(contrast), abs=1e-5)
+    assert answer.score == pytest.approx(float(corners[0, 0]), abs=1e-6)
+    fields = [run.field().values.double() for run in (first, second)]  # Shapley values of every dimension
+    torch.testing.assert_close(answer.values.double(), fields[0] @ fields[1].T, rtol=0, atol=1e-6)
+    assert answer.standard_error is not None
+    assert not bool(answer.standard_error.any())
+
+
+def test_values__occlusion_is_the_mixed_difference_at_the_whole(
+    text: TextEncoder, runs: tuple[cocoax.Run, cocoax.Run]
+) -> None:
+    answer = cocoax.interactions(*(cocoax.Occlusion().run(text, words) for words in (A, B)))
+    whole = torch.ones(8, dtype=torch.uint8)
+    vectors = []
+    for run in runs:
+        bits = torch.stack([whole, *(whole - row for row in torch.eye(8, dtype=torch.uint8))])
+        places = run.masks.places(cocoax.features.BitMasks(bits, 0.5))  # type: ignore[attr-defined]
+        chosen = features(run, "cosine")[places]
+        vectors.append(chosen[:1] - chosen[1:])
+    torch.testing.assert_close(answer.values.double(), vectors[0] @ vectors[1].T, rtol=0, atol=1e-5)
+    assert answer.standard_error is None
+    assert answer.top(1)[0][3] is None
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("apart", [0, 1000], ids=["same masks", "independent masks"])
+def test_standard_error__covers(apart: int, runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+    """Also where both sides have the same masks, whose errors go together."""
+    truth = cocoax.interactions(*runs).values.double()
+    seeds = 150
+    answers = [cocoax.interactions(subset(runs[0], 100, seed), subset(runs[1], 100, seed + apart)) for seed in range(seeds)]
+    values = torch.stack([answer.values.double() for answer in answers])
+    errors = torch.stack([answer.standard_error for answer in answers]).double()  # type: ignore[misc]
+    assert 0.93 < float(((values - truth).abs() < 1.96 * errors).double().mean()) < 0.975
+    z = (values.mean(0) - truth) / (values.std(0) / seeds**0.5)
+    assert float(z.abs().max()) < 4.5
+    assert 0.9 < float((errors.square().mean() / (values - truth).square().mean()).sqrt()) < 1.2
+
+
+def test_standard_error__kernel_shap_covers(text: TextEncoder) -> None:
+    truth = cocoax.interactions(*(cocoax.KernelShap(samples=254).run(text, words) for words in (A, B))).values
+    inside = []
+    for seed in range(40):
+        pair = [cocoax.KernelShap(samples=90, seed=seed + apart).run(text, words) for apart, words in ((0, A), (0, B))]
+        answer = cocoax.interactions(*pair)
+        assert answer.standard_error is not None
+        inside.append(((answer.values - truth).abs() < 1.96 * answer.standard_error).double().mean())
+    assert 0.88 < float(torch.stack(inside).mean()) < 0.995
+
+
+# --- kinds of pairs ---------------------------------------------------------------------------------------------------
+
+
+def test_interactions__regions_and_words(text: TextEncoder) -> None:
+    towers = cocoax.Encoder(SmallNet(dimension=16).eval(), cocoax.ImagePreprocess(resize=18, crop=16), text=text)
+    photo = cocoax.Rise(samples=60, grid=4).run(towers, picture())
+    words = cocoax.Rise(samples=60).run(towers.text, "the cat behind a dog")
+    answer = cocoax.interactions(photo, words)
+    assert answer.values.shape == (4, 4, 5)
+    # Along the field vectors of the words, the map of the photo is the interaction; it is the run's own, pooled and scaled.
+    on_photo = answer.given("cat")
+    assert on_photo.values.shape == (4, 4)
+    assert on_photo.picture is not None
+    on_words = answer.given((1, 2), side="a")
+    assert on_words.names == ("the", "cat", "behind", "a", "dog")
+    torch.testing.assert_close(on_words.values, answer.values[1, 2])
+    torch.testing.assert_close(on_photo.values, answer.values[..., 1])
+    assert cocoax.interactions(photo, words, grid=(2, 3)).values.shape == (2, 3, 5)
+    turned = cocoax.interactions(words, photo)
+    torch.testing.assert_close(turned.values, answer.values.permute(2, 0, 1))
+    assert turned.a.names[1] == "cat"
+    assert turned.b.names[5] == "row 2, column 2"
+
+
+@pytest.mark.parametrize("method", [cocoax.Rise(samples=60, grid=4), cocoax.KernelShap(samples=60, grid=3)], ids=["r", "k"])
+def test_interactions__regions_and_regions(method: Any, encoder: cocoax.Encoder) -> None:
+    first, second = method.run(encoder, list(images(2)))
+    answer = cocoax.interactions(first, second)
+    side = 4 if isinstance(method, cocoax.Rise) else 3
+    assert answer.values.shape == (side,) * 4
+    assert answer.standard_error is not None
+    assert answer.standard_error.shape == (side,) * 4
+    if isinstance(method, cocoax.KernelShap):
+        ends = [torch.nn.functional.normalize(run.ends.double(), dim=1) for run in (first, second)]
+        contrast = (ends[0][0] - ends[0][1]) @ (ends[1][0] - ends[1][1])
+        other = replace(method, seed=1).run(encoder, images(2)[1])  # other coalitions, so that nothing is corrected
+        assert float(cocoax.interactions(first, other).values.sum()) == pytest.approx(float(contrast), abs=1e-5)
+
+
+def test_values__rise_on_pictures_along_the_other_sides_field(encoder: cocoax.Encoder) -> None:
+    """An interaction with a cell is the map, relative to neutral and over 1 - p, of that cell's vector as a target."""
+    first = cocoax.Rise(samples=80, grid=4, keep=0.4).run(encoder, images(1)[0])
+    second = cocoax.Rise(samples=70, grid=4, seed=1).run(encoder, images(2)[1])
+    answer = cocoax.interactions(first, second, "dot")
+    own, other = (run.field("dot", grid=4) for run in (first, second))
+    vectors = [(field.values - field.neutral) / (1 - p) for field, p in ((own, 0.4), (other, 0.5))]
+    # `neutral` is the mean of the folds' intercepts and no part of the effect, which the folds' own are taken out of.
+    expected = torch.einsum("ijd,kld->ijkl", *vectors)
+    assert torch.corrcoef(torch.stack([answer.values.flatten(), expected.flatten()]))[0, 1] > 0.95
+
+
+# --- reading them -----------------------------------------------------------------------------------------------------
+
+
+def test_top__largest_first(runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+    answer = cocoax.interactions(subset(runs[0], 100, 0), subset(runs[1], 100, 1))
+    best = answer.top(3)
+    assert len(best) == 3
+    assert [value for _, _, value, _ in best] == sorted(answer.values.flatten().tolist(), reverse=True)[:3]
+    first, second, value, error = best[0]
+    place = answer.a.names.index(first), answer.b.names.index(second)
+    assert float(answer.values[place]) == value
+    assert answer.standard_error is not None
+    assert float(answer.standard_error[place]) == error
+    assert len(answer.top(1000)) == 64
+    assert repr(answer).startswith("Interactions(8 x 8, score ")
+    assert len(repr(answer)) < 100
+
+
+def test_given__by_number_name_and_side(runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+    answer = cocoax.interactions(*runs)
+    by_name, by_number, from_the_end = answer.given("house"), answer.given(6), answer.given(-2)
+    for given in (by_name, by_number, from_the_end, answer.given(np.int64(6)), answer.given((6,))):  # type: ignore[arg-type]
+        torch.testing.assert_close(given.values, answer.values[:, 6])
+    assert by_name.names == tuple(A.split())
+    assert by_name.metadata["target"] == "house"
+    assert by_name.score == pytest.approx(float(answer.values[:, 6].sum()), abs=1e-6)
+    torch.testing.assert_close(answer.given("violinist", side="a").values, answer.values[1])
+    assert answer.given("violinist", side="a").names == tuple(B.split())
+
+
+def test_given__mistakes(runs: tuple[cocoax.Run, cocoax.Run], text: TextEncoder) -> None:
+    answer = cocoax.interactions(*runs)
+    with pytest.raises(ValueError, match=r"No feature is called 'hause'; close are house"):
+        answer.given("hause")
+    with pytest.raises(ValueError, match=r"The 'side' parameter must be 'a' or 'b'\. Got 'c' instead"):
+        answer.given(0, side="c")
+    for wrong in (8, -9, (0, 0), 1.5, None):
+        with pytest.raises(IndexError, match=r"A feature is a place in \[8\]\. Got"):
+            answer.given(wrong)  # type: ignore[arg-type]
+    twice = cocoax.interactions(runs[0], ALL.run(text, "the cat the dog"))
+    with pytest.raises(ValueError, match=r"2 features are called 'the'; give one's number: \[0, 2\]"):
+        twice.given("the")
+
+
+def test_add_and_subtract__put_the_others_beside(runs: tuple[cocoax.Run, cocoax.Run], text: TextEncoder) -> None:
+    other = ALL.run(text, "a dog")
+    first, second = cocoax.interactions(*runs), cocoax.interactions(runs[0], other)
+    rather = first - second
+    assert rather.values.shape == (8, 10)
+    torch.testing.assert_close(rather.values, torch.cat([first.values, -second.values], 1))
+    assert rather.b.names[-2:] == ("a (instead)", "dog (instead)")
+    assert rather.score == pytest.approx(first.score - second.score)
+    # What each word of a counts for, rather than the other, is the sum over both.
+    torch.testing.assert_close(rather.values.sum(1), first.values.sum(1) - second.values.sum(1))
+    both = first + second
+    torch.testing.assert_close(both.values[:, 8:], second.values)
+    assert both.b.names[-1] == "dog"
+    assert both.standard_error is not None
+    with pytest.raises(ValueError, match=r"of the same input a"):
+        first - cocoax.interactions(other, runs[1])
+    with pytest.raises(TypeError):
+        first - 1  # type: ignore[operator]
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_interactions__different_spaces(encoder: cocoax.Encoder, runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+    other = cocoax.Rise(samples=20, grid=4).run(cocoax.Encoder(SmallNet(seed=3).eval(), name="other"), images(1)[0])
+    mine = cocoax.Rise(samples=20, grid=4).run(encoder, images(1)[0])
+    with pytest.raises(ValueError, match=r"different representation spaces: one was made by .*, the other by 'other'"):
+        cocoax.interactions(mine, other)
+
+
+def test_interactions__kernels_have_none(runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+    with pytest.raises(ValueError, match=r"a dot product, cosine or dot\. Got rbf instead"):
+        cocoax.interactions(*runs, similarity="rbf")
+
+
+def test_interactions__run_too_short(runs: tuple[cocoax.Run, cocoax.Run], text: TextEncoder) -> None:
+    with pytest.raises(ValueError, match=r"The run has 7 samples, too few .* extend it to at least 10"):
+        cocoax.interactions(subset(runs[0], 20, 0).first(7), runs[1])
+    short = cocoax.KernelShap(samples=40).run(text, A).first(10)
+    with pytest.raises(ValueError, match=r"The run has 10 coalitions, too few"):
+        cocoax.interactions(short, runs[1])
+
+
+def test_interactions__one_word(runs: tuple[cocoax.Run, cocoax.Run], text: TextEncoder) -> None:
+    """One word is what the text is without nothing: the whole difference between the text and an empty one."""
+    answer = cocoax.interactions(ALL.run(text, "dog"), runs[1])
+    assert answer.values.shape == (1, 8)
+    shapley = cocoax.interactions(cocoax.KernelShap().run(text, "dog"), runs[1])
+    torch.testing.assert_close(answer.values, shapley.values, rtol=0, atol=1e-6)

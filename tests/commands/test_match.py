@@ -1,0 +1,59 @@
+"""cocoax match: texts and pictures, in the terminal, as JSON and in files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import cocoax
+from cocoax.encoders import ENCODERS
+from cocoax.encoders.load.sentence import load_hf_text
+from tests.commands.support import invoke, picture
+from tests.tiny import save_bert
+
+
+@pytest.fixture(autouse=True)
+def tiny(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_bert(tmp_path_factory.mktemp("tiny"))
+    monkeypatch.setitem(ENCODERS, "minilm", lambda: load_hf_text(str(folder)))  # type: ignore[arg-type]
+
+
+def match(*arguments: str) -> str:
+    result = invoke("match", *arguments, "--samples", "30", catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_match__texts() -> None:
+    output = match("a red car", "the big car", "--rather-than", "a dog", "--rather-than", "the cat")
+    assert "the document rather than" not in output
+    for words in ("similarity", "a red car", "the big car", "The strongest pairs:", "corpus", "car – car"):
+        assert words in output
+
+
+def test_match__json_and_files(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    numbers = json.loads(match("a red car", "the big car", "--json", "--out", str(out)))
+    assert [part["text"] for part in numbers["query"]["parts"]] == ["a", "red", "car"]
+    assert json.loads((out / "match.json").read_text()) == numbers
+    assert sorted(file.name for file in out.iterdir()) == ["match.html", "match.json", "match.png"]
+
+
+def test_match__two_pictures(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    picture(1).save(tmp_path / "other.png")
+    output = match(image, str(tmp_path / "other.png"))
+    assert "of the picture: +" in output
+    assert ", column" in output
+
+
+def test_match__mistakes(complaint: Callable[..., str]) -> None:
+    assert complaint("match", "a car", "nothing.png") == "No file at nothing.png; check the path."
+    assert complaint("match", " ", "a car") == "The text is empty; write at least one word."
+    assert "at least one word" in complaint("match", "a", "b", "--rather-than", "")
+
+
+def test_match__a_sentence_that_ends_like_a_file_is_a_text() -> None:
+    assert "what is car.png" in match("what is car.png", "a car")

@@ -1,0 +1,107 @@
+"""cocoax why: every kind of index, what it prints and writes, and errors in sentences."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cocoax
+from cocoax.encoders import ENCODERS
+from cocoax.encoders.load.sentence import load_hf_text
+from tests.commands.support import invoke, picture
+from tests.tiny import save_bert
+
+TEXTS = ["the violinist parked her car", "a big red dog", "the cat behind the house", "a car"]
+
+
+@pytest.fixture(autouse=True)
+def tiny(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> cocoax.Encoder:
+    encoder = load_hf_text(str(save_bert(tmp_path_factory.mktemp("tiny"))))
+    monkeypatch.setitem(ENCODERS, "minilm", lambda: encoder)  # type: ignore[arg-type]
+    return encoder
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    return tmp_path / "texts.txt"
+
+
+def why(*arguments: str) -> str:
+    result = invoke("why", *arguments, "--samples", "30", catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def best(encoder: cocoax.Encoder, query: str) -> list[str]:
+    own = encoder.represent([query, *TEXTS]).double().numpy()
+    own /= np.linalg.norm(own, axis=1, keepdims=True)
+    return [TEXTS[index] for index in np.argsort(-(own[1:] @ own[0]))]
+
+
+def contents(output: str) -> list[str]:
+    return [hit["content"] for hit in json.loads(output)["hits"]]
+
+
+def test_why__prints_hits_best_first_and_writes_them(lines: Path, tiny: cocoax.Encoder, tmp_path: Path) -> None:
+    output = why("a red car", "--index", str(lines), "--top", "3", "--out", str(tmp_path / "out"))
+    first, second, third = (output.index(text) for text in best(tiny, "a red car")[:3])
+    assert first < second < third
+    assert "over hits 2 and 3" in output
+    assert (tmp_path / "out" / "hits.html").is_file()
+
+
+def test_why__every_kind_of_index_finds_the_same(lines: Path, tiny: cocoax.Encoder, tmp_path: Path) -> None:
+    expected = best(tiny, "a red car")[:2]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for number, text in enumerate(TEXTS):
+        (folder / f"{number}.txt").write_text(text)
+    vectors = tiny.represent(TEXTS).numpy()
+    np.save(tmp_path / "vectors.npy", vectors)
+    indexes = [[str(lines)], [str(folder)], [str(tmp_path / "vectors.npy"), "--texts", str(lines)]]
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"text": TEXTS, "embedding": list(vectors)}), tmp_path / "vectors.parquet")
+    indexes += [[str(tmp_path / "vectors.parquet"), *more] for more in ([], ["--vector-column", "embedding"])]
+    for index in indexes:
+        assert contents(why("a red car", "--top", "2", "--json", "--index", *index)) == expected
+
+
+def test_why__pictures_and_a_caption(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    for seed in range(3):
+        picture(seed).save(tmp_path / f"{seed}.png")
+    numbers = json.loads(why(str(tmp_path / "1.png"), "--index", str(tmp_path), "--json", "--top", "2"))
+    assert numbers["hits"][0]["content"] == "1.png"
+    assert numbers["hits"][0]["is_query"]
+    assert numbers["hits"][0]["document"][0]["place"]
+
+
+def test_why__rather_than(lines: Path) -> None:
+    output = why("a red car", "--index", str(lines), "--rather-than", "a big dog", "--top", "1")
+    assert "over a big dog" in output
+
+
+def test_why__mistakes(lines: Path, tmp_path: Path, complaint: Callable[..., str]) -> None:
+    assert "No file or folder at" in complaint("why", "a car", "--index", str(tmp_path / "nothing"))
+    np.save(tmp_path / "vectors.npy", np.ones((4, 5)))
+    assert "by --texts" in complaint("why", "a car", "--index", str(tmp_path / "vectors.npy"))
+    told = complaint("why", "a car", "--index", str(tmp_path / "vectors.npy"), "--texts", str(lines))
+    assert "The index has vectors of 5 dimensions, but" in told
+    np.save(tmp_path / "vectors.npy", np.ones((3, 16)))
+    told = complaint("why", "a car", "--index", str(tmp_path / "vectors.npy"), "--texts", str(lines))
+    assert told == "The index has 3 vectors but 4 texts; give one for each."
+    (tmp_path / "empty.txt").write_text("\n")
+    assert "holds no texts" in complaint("why", "a car", "--index", str(tmp_path / "empty.txt"))
+
+
+def test_why__a_table_without_the_column(tmp_path: Path, complaint: Callable[..., str]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"title": TEXTS}), tmp_path / "vectors.parquet")
+    told = complaint("why", "a car", "--index", str(tmp_path / "vectors.parquet"))
+    assert told == "There is no column 'text'; the columns are title. Say which holds texts by --text-column."

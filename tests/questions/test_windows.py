@@ -1,0 +1,78 @@
+"""Windows: they fit, cover a text and overlap by half; matches say which one they are about."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+import cocoax
+from cocoax import TextEncoder
+from cocoax.encoders.load.sentence import load_hf_text
+from cocoax.questions.windows import windows_of
+from tests.tiny import save_bert
+
+LONG = " ".join(["the violinist parked her car."] * 12)
+METHOD = cocoax.Rise(samples=40)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> TextEncoder:
+    return load_hf_text(str(save_bert(tmp_path_factory.mktemp("tiny"))))
+
+
+@pytest.mark.parametrize("text", [LONG, "violinist " * 40, "word " * 9 + "abcdefghijklmnopqrstuvwxyz " * 4])
+def test_windows_of__fit_cover_and_overlap(text: str, encoder: TextEncoder) -> None:
+    windows = windows_of(encoder, text)
+    assert len(windows) > 1
+    assert [(window.number, window.count) for window in windows] == [(n + 1, len(windows)) for n in range(len(windows))]
+    for window in windows:
+        assert len(encoder.inputs.tokenize(text[window.begin : window.end])) <= encoder.limit
+    assert windows[0].begin == 0
+    assert windows[-1].end == len(text.rstrip())
+    for first, second in pairwise(windows):
+        assert first.begin < second.begin <= first.end + 1  # nothing but a space lies between
+        assert first.end < second.end
+    half = (windows[0].end - windows[0].begin) / 2
+    if text == LONG:
+        assert abs(windows[1].begin - half) < 0.2 * half
+
+
+def test_windows_of__none_where_it_fits_or_is_cut(encoder: TextEncoder) -> None:
+    assert windows_of(encoder, "a cat") == []
+    cutting = encoder.by("words")
+    cutting.inputs.too_long = "cut"
+    assert windows_of(cutting, LONG) == []
+
+
+def test_explain_match__long_texts_on_both_sides(encoder: TextEncoder) -> None:
+    words = ["the", "violinist", "parked", "her", "car", "behind", "house", "a", "cat", "dog", "red", "big", "."]
+    random = np.random.default_rng(0)
+    query, document = (" ".join(random.choice(words, 60)) for _ in range(2))
+    match = cocoax.explain_match(encoder, query, document, LONG, method=METHOD)
+    own, its = (
+        encoder.represent([text[window.begin : window.end] for window in windows_of(encoder, text)])
+        for text in (query, document)
+    )
+    scores = torch.nn.functional.cosine_similarity(own[:, None], its[None], dim=2)
+    best = divmod(int(scores.argmax()), len(its))
+    sides = match.query_side, match.document_side
+    for side, text, number in zip(sides, (query, document), best, strict=True):
+        assert side.window is not None
+        assert side.window.number == number + 1
+        assert side.attribution.text == text
+        assert str(side.window) in str(side)
+        for (begin, end), name in zip(side.attribution.offsets or (), side.attribution.names or (), strict=True):
+            assert text[begin:end] == name
+            assert side.window.begin <= begin < end <= side.window.end
+    assert match.similarity == pytest.approx(float(scores.max()), abs=1e-5)
+    assert match.html().count("<p") == 2
+    assert match.describe()["document"]["window"]["number"] == best[1] + 1
+
+
+def test_explain_match__a_text_that_fits_has_no_window(encoder: TextEncoder) -> None:
+    match = cocoax.explain_match(encoder, "a cat", "a dog", method=METHOD)
+    assert match.query_side.window is None
+    assert match.describe()["query"]["window"] is None

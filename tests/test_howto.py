@@ -1,0 +1,123 @@
+"""The how-to pages: their code runs as it stands, block after block, and the tests that they end with pass.
+
+A block whose first line is a comment with the name of a file goes into that file, and is imported from there; the names
+in it are then known to the blocks that follow. Other blocks run in the same namespace.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from cocoax.attribution.run import IN_FILES
+from cocoax.encoders import ENCODERS
+from cocoax.features import REMOVALS, Removal
+from cocoax.inputs.display import DISPLAYS
+from cocoax.similarity import SIMILARITIES
+from cocoax.studies import NAMES, STUDIES
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = sorted(DOCS.glob("adding-*.md"))
+REGISTRIES: list[dict[str, Any]] = [DISPLAYS, ENCODERS, IN_FILES, NAMES, REMOVALS, SIMILARITIES, STUDIES]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to work and import from; what pages add to registries and modules is taken out again."""
+    folder = tmp_path / "page"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    matplotlib.use("Agg")
+    before, removals = [dict(registry) for registry in REGISTRIES], list(Removal.defined)
+    with torch.random.fork_rng():  # modules of a page initialise themselves from the global random state
+        yield folder
+    plt.close("all")
+    for registry, entries in zip(REGISTRIES, before, strict=True):
+        registry.clear()
+        registry.update(entries)
+    Removal.defined[:] = removals
+    for name in [name for name, module in sys.modules.items() if _is_inside(module, folder)]:
+        del sys.modules[name]
+
+
+def _is_inside(module: object, folder: Path) -> bool:
+    return str(getattr(module, "__file__", None) or "").startswith(str(folder))
+
+
+def blocks_of(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def run_block(block: str, names: dict[str, Any], folder: Path) -> int:
+    """Run a block, and the tests in it; return how many those are."""
+    file = re.match(r"# (\w+)\.py\n", block)
+    if file is None:
+        exec(compile(block, "block", "exec"), names)
+        return 0
+    (folder / f"{file[1]}.py").write_text(block, encoding="utf-8")
+    importlib.invalidate_caches()
+    own = vars(importlib.import_module(file[1]))
+    names.update({name: value for name, value in own.items() if not name.startswith("__")})
+    tests = [value for name, value in own.items() if name.startswith("test_") and inspect.isfunction(value)]
+    for number, test in enumerate(tests):
+        given = {"tmp_path": folder / f"{file[1]}-{number}"} if "tmp_path" in inspect.signature(test).parameters else {}
+        for path in given.values():
+            path.mkdir()
+        test(**given)
+    return len(tests)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page__code_runs_and_its_tests_pass(page: Path, here: Path) -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    assert sum(run_block(block, names, here) for block in blocks_of(page)) >= 2
+
+
+def test_pages__one_for_each_thing_that_can_be_added() -> None:
+    added = {page.stem.removeprefix("adding-") for page in PAGES}
+    assert added >= {"a-kind-of-input", "a-method", "a-removal", "a-similarity", "a-study", "an-encoder-family"}
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_pages__links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing
+
+
+def _importable(name: str) -> bool:
+    """Whether a dotted name can be imported: a module, or something in one."""
+    parts = name.split(".")
+    for number in range(len(parts), 0, -1):
+        try:
+            value: Any = importlib.import_module(".".join(parts[:number]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[number:]:
+            if not hasattr(value, part):
+                return False
+            value = getattr(value, part)
+        return True
+    return False
+
+
+def test_moved__everything_is_where_the_page_says() -> None:
+    rows = re.findall(r"^\| (.+) \|$", (DOCS / "moved.md").read_text(encoding="utf-8"), re.MULTILINE)
+    new = [name for row in rows for name in re.findall(r"`(cocoax\.[\w.]+)", row.split(" | ")[-1])]
+    for row in rows:
+        if row.count(" | ") == 2 and "everything" not in row:
+            _, which, module = row.split(" | ")
+            new += [f"{module.strip('`')}.{name}" for name in re.findall(r"`(\w+)`", which)]
+    assert len(new) > 200
+    assert not [name for name in new if not _importable(name)]

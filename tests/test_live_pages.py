@@ -1,0 +1,73 @@
+"""The examples of docs/live-models.md and docs/gpus.md run as they stand, with small models in place of those on the hub."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import cocoax
+from cocoax.encoders.load.torchvision import import_library
+from tests.encoders.load import tiny
+from tests.tiny import save_bert
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> dict[str, str]:
+    """What stands in the examples, and what is run instead."""
+    with tiny.making():
+        tiny.VISION["dinov2"](tmp_path / "dinov2")
+    tiny.sentences(tmp_path / "sentences", save_bert(tmp_path / "bert"))
+    return {
+        '"all-MiniLM-L6-v2"': f"{str(tmp_path / 'sentences')!r}, device='cpu'",
+        'AutoImageProcessor.from_pretrained("facebook/dinov2-small")': (
+            f"AutoImageProcessor.from_pretrained({str(tmp_path / 'dinov2')!r}, backend='pil')"
+        ),
+        '"facebook/dinov2-small"': repr(str(tmp_path / "dinov2")),
+        "layer[5]": "layer[1]",
+        '"convnext_tiny.fb_in22k", pretrained=True': '"test_convnext"',
+        "samples=1000": "samples=20",
+        "samples=300": "samples=30",
+        "steps=50": "steps=5",
+    }
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_live_models__example(number: int, small: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    code = blocks("live-models.md")[number]
+    if "import timm" in code:
+        if find_spec("timm") is None:
+            pytest.skip("timm is not installed")
+        import_library("timm")
+    for there, here in small.items():
+        code = code.replace(there, here)
+    given: dict[str, Any] = {}
+    with tiny.making():
+        exec(compile(code, f"live-models.md: {number}", "exec"), given)
+    assert torch.isfinite(given["result"].values).all()
+    assert float(given["result"].values.std()) > 0
+
+
+def test_live_models__every_example_is_run() -> None:
+    assert len(blocks("live-models.md")) == 4
+
+
+def test_gpus__examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    load = cocoax.load
+    monkeypatch.setattr(cocoax, "load", lambda _name, **options: load("simclr-cifar10-small", **options))
+    given: dict[str, Any] = {}
+    for code in blocks("gpus.md"):
+        exec(compile(code, "gpus.md", "exec"), given)
+    assert given["encoder"].represent(torch.ones(1, 3, 32, 32)).dtype == torch.float32

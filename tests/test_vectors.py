@@ -1,0 +1,170 @@
+"""Stores of vectors: every kind gives the reference of its vectors, and bad rows are told by their number."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cocoax
+from cocoax import Reference, vectors
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "vector_stores.py"
+STORES = {
+    "array": "numpy",
+    "parquet": "pyarrow",
+    "arrow": "pyarrow",
+    "faiss": "faiss",
+    "lancedb": "lancedb",
+    "qdrant": "qdrant_client",
+}
+LABELS = ["cat" if row % 3 else "dog" for row in range(50)]
+
+
+def some(count: int = 50, dimension: int = 6, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((count, dimension)).astype("float32")
+
+
+def same(first: Reference, second: Reference) -> None:
+    assert first.count == second.count
+    torch.testing.assert_close(first.mean, second.mean, rtol=0, atol=1e-6)
+    torch.testing.assert_close(first.mean_unit, second.mean_unit, rtol=0, atol=1e-6)
+
+
+def parquet(folder: Path, **columns: Any) -> Path:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table(columns), folder / "vectors.parquet")
+    return folder / "vectors.parquet"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("store", STORES)
+def test_from_vectors__the_example_of_each_store(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_spec(STORES[store]) is None:
+        pytest.skip(f"{STORES[store]} is not installed")
+    monkeypatch.setattr(vectors, "ROWS", 7)
+    monkeypatch.setattr(vectors, "AT_ONCE", 40)
+    make: Callable[..., Reference] = runpy.run_path(str(EXAMPLE))["STORES"][store][0]
+    values = some()
+    wanted = torch.from_numpy(values[np.array(LABELS) == "cat"])
+    same(make(values, LABELS, "cat", tmp_path), Reference.from_representations(wanted))
+
+
+@pytest.mark.parametrize("where", [None, [3, 1, 8], np.arange(50) % 2 == 0, range(10)])
+def test_from_vectors__rows_of_an_array(where: Any) -> None:
+    values = some()
+    chosen = values if where is None else values[np.sort(where) if not isinstance(where, np.ndarray) else where]
+    for source in (values, torch.from_numpy(values)):
+        reference = Reference.from_vectors(source, where=where, name="mine", keep_samples=True)
+        same(reference, Reference.from_representations(torch.from_numpy(chosen)))
+        assert reference.name == "mine"
+        torch.testing.assert_close(reference.samples, torch.from_numpy(chosen))
+
+
+def test_from_vectors__weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "AT_ONCE", 40)
+    values, weights = some(), np.random.default_rng(1).random(50)
+    reference = Reference.from_vectors(values, weights=weights)
+    np.testing.assert_allclose(reference.mean, np.average(values, axis=0, weights=weights), atol=1e-6)
+    units = values / np.linalg.norm(values, axis=1, keepdims=True)
+    np.testing.assert_allclose(reference.mean_unit, np.average(units, axis=0, weights=weights), atol=1e-6)
+    file = parquet(tmp_path, vector=list(values), weight=weights, label=LABELS)
+    chosen = np.array(LABELS) == "dog"
+    named = Reference.from_vectors(file, weights="weight", where={"label": ["dog", "fox"]})
+    same(named, Reference.from_vectors(values, weights=weights, where=chosen))
+
+
+def test_from_vectors__reads_a_memory_map_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "AT_ONCE", 60)
+    values = some()
+    np.save(tmp_path / "vectors.npy", values)
+    sizes = [len(rows) for rows, *_ in vectors.read_vectors(tmp_path / "vectors.npy", vectors.Selection())]
+    assert sizes == [10] * 5
+    same(Reference.from_vectors(str(tmp_path / "vectors.npy")), Reference.from_representations(torch.from_numpy(values)))
+
+
+def test_from_vectors__a_target_of_the_encoder(encoder: cocoax.Encoder) -> None:
+    pictures = torch.randn(6, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    reference = Reference.from_vectors(encoder.represent(pictures), space=encoder.space)
+    same(reference, encoder.reference(pictures))
+    other = Reference.from_vectors(some(10, 5))
+    with pytest.raises(ValueError, match=r"5 dimensions"):
+        cocoax.Occlusion().explain(encoder, pictures[0], cocoax.similarity_to(other))
+
+
+def broken(row: int, value: float) -> np.ndarray:
+    values = some()
+    values[row] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        (broken(17, np.nan), {}, r"row 17 is not finite"),
+        (broken(33, 0.0), {}, r"row 33 is zero, so it has no direction"),
+        (some()[0], {}, r"shape \[n, d\]. Got \[6\]"),
+        (some(), {"where": []}, r"There are 0 vectors where \[\]"),
+        (some(), {"where": np.zeros(50, bool)}, r"There are 0 vectors"),
+        (some(), {"where": np.ones(5, bool)}, r"'where' has 5 entries but the store has more"),
+        (some(), {"where": {"label": "cat"}}, r"An array has no columns"),
+        (some(), {"column": "vector"}, r"An array has no columns"),
+        (some(), {"weights": np.ones(3)}, r"'weights' has shape \[3\]"),
+        (some(), {"weights": -np.ones(50)}, r"The weight of row 0 is -1.0"),
+        (some(), {"weights": np.zeros(50)}, r"All weights are 0"),
+        (some(), {"weights": np.ones(50), "keep_samples": True}, r"Samples have no weights"),
+        (some(0), {}, r"There are 0 vectors; select"),
+    ],
+)
+def test_from_vectors__mistakes(source: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Reference.from_vectors(source, **options)
+
+
+def test_from_vectors__a_bad_row_can_be_left_out() -> None:
+    kept = np.arange(50) != 17
+    assert Reference.from_vectors(broken(17, np.nan), where=kept).count == 49
+
+
+def test_from_vectors__mistakes_with_files(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"No file at"):
+        Reference.from_vectors(tmp_path / "nothing.npy")
+    (tmp_path / "vectors.csv").write_text("1,2")
+    with pytest.raises(TypeError, match=r"FAISS index.*Got .csv instead"):
+        Reference.from_vectors(tmp_path / "vectors.csv")
+    with pytest.raises(TypeError, match=r"Got dict instead"):
+        Reference.from_vectors({})
+
+
+def test_from_vectors__mistakes_with_columns(tmp_path: Path) -> None:
+    file = parquet(tmp_path, embedding=list(some()), label=LABELS)
+    with pytest.raises(ValueError, match=r"no column 'vector'; the columns are embedding, label; say which"):
+        Reference.from_vectors(file)
+    with pytest.raises(ValueError, match=r"no column 'year'; the columns are embedding, label"):
+        Reference.from_vectors(file, column="embedding", where={"year": 1})
+    with pytest.raises(ValueError, match=r"holds string; it must hold lists"):
+        Reference.from_vectors(file, column="label")
+    with pytest.raises(ValueError, match=r"There are 0 vectors where \{'label': 'fox'\}"):
+        Reference.from_vectors(file, column="embedding", where={"label": "fox"})
+    rows: list[Any] = [[1.0, 2.0], [3.0], None]
+    with pytest.raises(ValueError, match=r"Row 2 has no vector"):
+        Reference.from_vectors(parquet(tmp_path, vector=rows))
+    with pytest.raises(ValueError, match=r"Row 1 has a vector of 1 dimensions, but those before have 2"):
+        Reference.from_vectors(parquet(tmp_path, vector=rows[:2]))
+    pc = pytest.importorskip("pyarrow.compute")
+    with pytest.raises(ValueError, match=r"leaves row numbers unknown"):
+        Reference.from_vectors(file, column="embedding", where=pc.field("label") == "cat", weights=np.ones(50))
+
+
+def test_from_vectors__pyarrow_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "vectors.parquet").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+    with pytest.raises(ImportError, match=r"pip install 'cocoax\[vectors\]'"):
+        Reference.from_vectors(tmp_path / "vectors.parquet")
