@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
@@ -33,6 +34,7 @@ errors = Console(stderr=True, emoji=False)
 
 Cell = str | Text
 _SHORT = 20
+_WIDE = 2000
 
 
 class Kept(KeyboardInterrupt):
@@ -76,6 +78,17 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], title: st
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     aligned = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     to.print("\n".join([*([title] if title else []), *aligned]), highlight=False, soft_wrap=True, markup=False)
+
+
+def print_shown(renderable: RenderableType) -> None:
+    """Print what Rich can show; where the output is no terminal, without breaking lines or filling them up with spaces."""
+    if console.is_terminal:
+        console.print(renderable, highlight=False)
+        return
+    wide = Console(file=io.StringIO(), width=_WIDE, emoji=False)
+    with wide.capture() as capture:
+        wide.print(renderable, highlight=False)
+    print_plain("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
 def print_json(value: Any) -> None:
