@@ -184,7 +184,8 @@ class Reference:
 
     def __repr__(self) -> str:
         kept = ", samples kept" if self.samples is not None else ""
-        return f"Reference({self.name!r}, {self.count} inputs, {self.dimension} dimensions{kept})"
+        inputs = "1 input" if self.count == 1 else f"{self.count} inputs"
+        return f"Reference({self.name!r}, {inputs}, {self.dimension} dimensions{kept})"
 
     @property
     def dimension(self) -> int:

@@ -217,13 +217,17 @@ def test_main__interrupted_by_a_real_signal(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # it is ignored where the tests run in background
     )
     begun = time.monotonic()
     while not list((tmp_path / "cache").glob("references/*.safetensors")) and time.monotonic() - begun < 100:
         time.sleep(0.05)
     time.sleep(2)  # so that it is in the middle of the run
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=100)
+    try:
+        out, err = process.communicate(timeout=100)
+    finally:
+        process.kill()
     assert (process.returncode, out) == (130, "")
     assert re.fullmatch(r"interrupted: (kept \d+ of 1000000 samples; the same|nothing was kept but) .*\n", err)
 

@@ -10,8 +10,8 @@ import pytest
 
 import cocoax
 from cocoax.encoders import ENCODERS
-from cocoax.encoders.load.sentence import load_hf_text
-from tests.commands.support import invoke, picture
+from cocoax.encoders.load.sentence import TextModel, load_hf_text
+from tests.commands.support import interrupt_after, invoke, picture
 from tests.tiny import save_bert
 
 
@@ -57,3 +57,10 @@ def test_match__mistakes(complaint: Callable[..., str]) -> None:
 
 def test_match__a_sentence_that_ends_like_a_file_is_a_text() -> None:
     assert "what is car.png" in match("what is car.png", "a car")
+
+
+def test_match__interrupted(monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
+    interrupt_after(monkeypatch, TextModel, "forward", 3)
+    assert (
+        interruption("match", "a red car", "the big car") == "interrupted: nothing was kept; fewer --samples take less time"
+    )

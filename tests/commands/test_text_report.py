@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import cocoax
-from cocoax.commands import terminal, text_report
+from cocoax.commands import terminal
 from cocoax.commands.text_report import print_side, write_sides
 from cocoax.encoders.load.sentence import load_hf_text
 from cocoax.questions.matching import ExplainedText, explain_text
@@ -29,7 +29,7 @@ def test_print_side__the_words_that_count_most_come_first(side: ExplainedText, c
     print_side("The text", side, most=2)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "The text: a cat rather than a dog"
-    header, *rows = rows_of("\n".join(lines[3:-1]))
+    header, *rows = rows_of("\n".join(lines[5:-1]))
     assert header == ["word", "value", "corpus", "foil"]
     tokens = ["The", "violinist", "parked", "her", "car", "."]
     words = sorted(zip(side.attribution.values.tolist(), tokens, strict=True), key=lambda pair: -abs(pair[0]))
@@ -50,8 +50,7 @@ def test_write_sides__all_words_and_all_parts(side: ExplainedText, tmp_path: Pat
 def test_print_side__on_a_terminal_the_words_are_coloured(side: ExplainedText, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR")
     console = Console(file=StringIO(), width=80, force_terminal=True, color_system="truecolor")
-    for module in (terminal, text_report):
-        monkeypatch.setattr(module, "console", console)
+    monkeypatch.setattr(terminal, "console", console)
     print_side("The text", side)
     output = console.file.getvalue()  # type: ignore[attr-defined]
     assert "\x1b[" in output

@@ -11,8 +11,8 @@ import pytest
 
 import cocoax
 from cocoax.encoders import ENCODERS
-from cocoax.encoders.load.sentence import load_hf_text
-from tests.commands.support import invoke, picture
+from cocoax.encoders.load.sentence import TextModel, load_hf_text
+from tests.commands.support import interrupt_after, invoke, picture
 from tests.tiny import save_bert
 
 TEXTS = ["the violinist parked her car", "a big red dog", "the cat behind the house", "a car"]
@@ -105,3 +105,16 @@ def test_why__a_table_without_the_column(tmp_path: Path, complaint: Callable[...
     pq.write_table(pa.table({"title": TEXTS}), tmp_path / "vectors.parquet")
     told = complaint("why", "a car", "--index", str(tmp_path / "vectors.parquet"))
     assert told == "There is no column 'text'; the columns are title. Say which holds texts by --text-column."
+
+
+def test_why__interrupted(lines: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
+    interrupt_after(monkeypatch, TextModel, "forward", 6)
+    said = interruption("why", "a red car", "--index", str(lines))
+    assert said == "interrupted: nothing was kept; fewer --samples or hits take less time"
+
+
+def test_why__piped_lines_are_not_broken(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(["the cat and the dog " * 8, "a car"]))
+    output = why("a red car", "--index", str(tmp_path / "texts.txt"))
+    assert any(("the cat and the dog " * 5).strip() in line for line in output.splitlines())
+    assert all(line == line.rstrip() for line in output.splitlines())

@@ -117,7 +117,7 @@ def test_represent__text_without_any_token(words: Words) -> None:
 
 def test_represent__advice_of_a_failing_module_is_about_texts(words: Words) -> None:
     encoder = TextEncoder(words, lambda text: [1, 999], limit=8, name="mismatched")
-    with pytest.raises(RuntimeError, match=r"'mismatched' failed on a batch of 1 inputs: .*tokenize"):
+    with pytest.raises(RuntimeError, match=r"'mismatched' failed on a batch of 1 input: .*tokenize"):
         encoder.represent("a cat")
 
 

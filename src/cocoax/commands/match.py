@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.padding import Padding
 
 import cocoax
 from cocoax.commands.arguments import load_for, read_input
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, Seed, console, draw_into_files, print_plain, print_written
+from cocoax.commands.terminal import (
+    ASKED,
+    HOW,
+    OUTPUT,
+    AsJson,
+    Kept,
+    Seed,
+    draw_into_files,
+    print_json,
+    print_line,
+    print_plain,
+    print_shown,
+    print_written,
+)
 
 EXAMPLES = (
     'cocoax match "repair a flat tyre" "Patch the tube of your bike."',
@@ -33,9 +46,7 @@ def explain_pair(
     ] = None,
     samples: Annotated[int, typer.Option(help="Masked copies of either input to encode.", min=10, rich_help_panel=HOW)] = 500,
     seed: Seed = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON, and nothing else.", rich_help_panel=OUTPUT)
-    ] = False,
+    as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Folder for a page, a picture and JSON.", rich_help_panel=OUTPUT)] = None,
 ) -> None:
     """Why do two inputs match, rather than others? Any two of text, picture and sound that an encoder takes."""
@@ -44,21 +55,18 @@ def explain_pair(
     draw_into_files()
     inputs = [read_input(typed) for typed in (first, second, *(rather_than or []))]
     loaded = load_for(inputs, encoder)
-    match = cocoax.explain_match(
-        loaded,
-        inputs[0],
-        inputs[1],
-        inputs[2:],
-        method=cocoax.Rise(samples=samples, seed=seed),
-        progress=not as_json and None,
-    )
+    method = cocoax.Rise(samples=samples, seed=seed)
+    try:
+        match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=method)
+    except KeyboardInterrupt as stop:
+        raise Kept("nothing was kept; fewer --samples take less time") from stop
     if as_json:
-        print_plain(json.dumps(match.describe(), indent=1, ensure_ascii=False))
+        print_json(match.describe())
     else:
         print_plain(f"similarity {match.similarity:+.3f}" + "".join(f", other {score:+.3f}" for score in match.others))
         for heading, side in (("The first", match.query_side), ("The second", match.document_side)):
-            console.print(f"\n[bold]{heading}[/]: {side}", highlight=False)
-            console.print(Padding(rich_of(side.attribution), (0, 3)), highlight=False)
+            print_line(f"\n[bold]{heading}[/]: {escape(str(side))}")
+            print_shown(Padding(rich_of(side.attribution), (0, 3)))
         print_plain("\nThe strongest pairs:")
         for one, other, value, error in match.interactions.top(5):
             print_plain(f"   {one} – {other} {value:+.3g}" + ("" if error is None else f" ± {error:.2g}"))

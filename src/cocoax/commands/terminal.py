@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
@@ -32,6 +33,8 @@ errors = Console(stderr=True, emoji=False)
 
 
 Cell = str | Text
+_SHORT = 20
+_WIDE = 2000
 
 
 class Kept(KeyboardInterrupt):
@@ -64,7 +67,9 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], title: st
     """Print a table; where the output is no terminal, as aligned columns without frames, one line for each row."""
     to = console if to is None else to
     if to.is_terminal:
-        table = Table(*(Column(name, overflow="fold") for name in header), title=title or None)
+        short = all(len(str(row[0])) <= _SHORT for row in rows)  # what rows are about is not broken, unless it is a long path
+        columns = (Column(name, overflow="fold", no_wrap=short and name == header[0]) for name in header)
+        table = Table(*columns, title=title or None)
         for row in rows:
             table.add_row(*(cell if isinstance(cell, Text) else escape(cell) for cell in row))
         to.print(table)
@@ -73,6 +78,17 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], title: st
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     aligned = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     to.print("\n".join([*([title] if title else []), *aligned]), highlight=False, soft_wrap=True, markup=False)
+
+
+def print_shown(renderable: RenderableType) -> None:
+    """Print what Rich can show; where the output is no terminal, without breaking lines or filling them up with spaces."""
+    if console.is_terminal:
+        console.print(renderable, highlight=False)
+        return
+    wide = Console(file=io.StringIO(), width=_WIDE, emoji=False)
+    with wide.capture() as capture:
+        wide.print(renderable, highlight=False)
+    print_plain("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
 def print_json(value: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.markup import escape
 from rich.padding import Padding
 
-from cocoax.commands.terminal import console, print_line, print_plain, print_table
+from cocoax.commands.terminal import print_line, print_plain, print_shown, print_table
 from cocoax.highlight import to_rich
 from cocoax.questions.matching import ExplainedText
 from cocoax.questions.report import free_ending
@@ -25,10 +25,7 @@ HOW_TO_READ = (
 def print_side(heading: str, side: ExplainedText, most: int = 8) -> None:
     """Print a text in colour, its score in parts, and the ``most`` words that count most for and against."""
     print_line(f"[bold]{escape(heading)}[/]: {escape(side.attribution.name)}")
-    if console.is_terminal:
-        console.print(Padding(to_rich(side.attribution), (1, 2)), highlight=False)
-    else:
-        print_line(to_rich(side.attribution))
+    print_shown(Padding(to_rich(side.attribution), (1, 2)))
     print_plain(str(side))
     header, rows = _word_table(side, most)
     print_table(header, rows)

@@ -11,7 +11,18 @@ import typer
 
 import cocoax
 from cocoax.commands.arguments import load_for, read_input
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, Seed, console, draw_into_files, print_plain, print_written
+from cocoax.commands.terminal import (
+    ASKED,
+    HOW,
+    OUTPUT,
+    AsJson,
+    Kept,
+    Seed,
+    draw_into_files,
+    print_json,
+    print_shown,
+    print_written,
+)
 
 TEXT_FILES = (".txt", ".md", ".rst")
 EXAMPLES = (
@@ -51,9 +62,7 @@ def explain_search(
     ] = None,
     samples: Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)] = 500,
     seed: Seed = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON, and nothing else.", rich_help_panel=OUTPUT)
-    ] = False,
+    as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Folder for a page and JSON.", rich_help_panel=OUTPUT)] = None,
 ) -> None:
     """Why did these come up? Searches by cosine, and explains each hit rather than the next ones."""
@@ -64,11 +73,14 @@ def explain_search(
     loaded = load_for([asked, *documents.contents[:1]], encoder)
     found = documents.search(loaded, asked, top)
     method = cocoax.Rise(samples=samples, seed=seed)
-    hits = cocoax.explain_hits(loaded, asked, found, others, method=method, progress=not as_json and None)
+    try:
+        hits = cocoax.explain_hits(loaded, asked, found, others, method=method)
+    except KeyboardInterrupt as stop:
+        raise Kept("nothing was kept; fewer --samples or hits take less time") from stop
     if as_json:
-        print_plain(hits.to_json())
+        print_json(hits.describe())
     else:
-        console.print(hits, highlight=False)
+        print_shown(hits)
     if out is not None:
         files = hits.save(out)
         if not as_json:

@@ -300,7 +300,7 @@ class Encoder:
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
             if isinstance(error, ForwardError) or is_out_of_memory(error):
                 raise
-            shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} inputs"
+            shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} input{'s' * (size != 1)}"
             own = self._first_parameter().dtype
             hint = self.inputs.hint if own == torch.float32 else f"It may not run in {own}: encoder.to(dtype='float32')."
             raise ForwardError(f"The encoder {self.name!r} failed on a batch {shape}: {error}. {hint}") from error

