@@ -28,6 +28,7 @@ from cocoax.studies import NAMES, STUDIES
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(DOCS.glob("adding-*.md"))
+WRITTEN = [*sorted(DOCS.glob("*.md")), *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 REGISTRIES: list[dict[str, Any]] = [DISPLAYS, ENCODERS, IN_FILES, NAMES, REMOVALS, SIMILARITIES, STUDIES]
 
 
@@ -89,11 +90,19 @@ def test_pages__one_for_each_thing_that_can_be_added() -> None:
     assert added >= {"a-kind-of-input", "a-method", "a-removal", "a-similarity", "a-study", "an-encoder-family"}
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def links_of(page: Path) -> list[str]:
+    return re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
 def test_pages__links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
-    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    missing = [link for link in links_of(page) if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+
+
+def test_pages__each_can_be_found_from_another() -> None:
+    linked = {(page.parent / link).resolve() for page in WRITTEN for link in links_of(page) if "://" not in link}
+    assert not [page.name for page in DOCS.glob("*.md") if page.resolve() not in linked]
 
 
 def _importable(name: str) -> bool:
