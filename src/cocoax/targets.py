@@ -12,8 +12,10 @@ RELAX), is known only when an explicand is explained; until then it stands as a 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -62,6 +64,10 @@ class Target:
         name: str | None = None,
     ) -> None:
         self.similarity = get_similarity(similarity)
+        for reference, weight in weights.items():
+            if reference is not None:
+                _check_reference(reference)
+            _check_weight(reference, weight)
         # What cancels is left out: it would cost a comparison and say nothing.
         kept = {reference: float(weight) for reference, weight in weights.items() if weight != 0}
         self.weights: Mapping[Reference | None, float] = MappingProxyType(kept or dict(weights))
@@ -87,14 +93,14 @@ class Target:
         return Target(weights, self.similarity)
 
     def __mul__(self, factor: float) -> Target:
-        if not isinstance(factor, int | float):
+        if not isinstance(factor, Real):
             return NotImplemented
         return Target({reference: factor * weight for reference, weight in self.weights.items()}, self.similarity)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float) -> Target:
-        if not isinstance(divisor, int | float):
+        if not isinstance(divisor, Real):
             return NotImplemented
         if divisor == 0:
             raise ZeroDivisionError("A target cannot be divided by zero.")
@@ -176,6 +182,13 @@ class Target:
     def weighted(self, explicand: Tensor | None = None) -> list[tuple[float, Compared]]:
         """Return its weights, and what they belong to; ``explicand`` takes the place of the placeholder."""
         return [(weight, self._own(explicand) if key is None else key) for key, weight in self.weights.items()]
+
+    def size(self, explicand: Tensor) -> float:
+        """Return how large the terms are whose sum is the score of an explicand's representation ``[d]``.
+
+        Their rounding is that of the score, which may be much smaller.
+        """
+        return self.similarity.size(explicand[None], self.weighted(explicand))
 
     def _own(self, explicand: Tensor | None) -> _Itself:
         if explicand is None:
@@ -288,6 +301,20 @@ def class_score(encoder: Classifies, label: int | str) -> Target:
     return FunctionTarget(score, name)
 
 
+def _check_reference(reference: object) -> None:
+    if not isinstance(reference, Reference):
+        raise TypeError(
+            "A target compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...). "
+            f"Got {type(reference).__name__} instead."
+        )
+
+
+def _check_weight(reference: Reference | None, weight: object) -> None:
+    if isinstance(weight, bool) or not isinstance(weight, Real) or not math.isfinite(weight):
+        name = "the explicand" if reference is None else repr(reference.name)
+        raise ValueError(f"The weight of {name} in a target must be a finite number. Got {weight!r} instead.")
+
+
 @dataclass(frozen=True, eq=False)
 class _Itself:
     """The explicand's own representation ``[1, d]``, to be compared with."""
@@ -349,11 +376,7 @@ def score_all(targets: Sequence[Target], representations: Tensor, explicand: Ten
 
 def similarity_to(reference: Reference, similarity: str | Similarity = "cosine") -> Target:
     """Return the mean similarity to a reference; the piece that all other targets are made of."""
-    if not isinstance(reference, Reference):
-        raise TypeError(
-            f"A target compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...). "
-            f"Got {type(reference).__name__} instead."
-        )
+    _check_reference(reference)
     return Target({reference: 1.0}, similarity)
 
 

@@ -194,7 +194,7 @@ def test_hooks_and_settings_that_come_later_count(inputs: Tensor) -> None:
             self.layers, self.settings = plain(), [1.0]
 
         def features(self, images: Tensor) -> Tensor:  # where the fingerprint does not look
-            return self.layers(images) ** self.settings[0]
+            return self.layers(images) ** getattr(self, "sett" + "ings")[0]
 
         def forward(self, images: Tensor) -> Tensor:
             return self.features(images)

@@ -95,7 +95,7 @@ class Field:
         maps = Estimate((self.values.double() @ directions.T).movedim(-1, 0), error, directions @ self.neutral.double())
         shape = tuple(self.values.shape[:-1])
         shown = Explicand(torch.zeros(1, *shape), self.display)
-        answers = attributions(self.origin, shown, asked, self.ends.double() @ directions.T, maps)
+        answers = attributions(self.origin, shown, asked, self.ends.double() @ directions.T, maps, self.own)
         return answers[0] if isinstance(targets, Target) else answers
 
     def save(self, path: str | Path) -> Path:
@@ -108,7 +108,7 @@ class Field:
         for name in ("values", "deviations"):
             if name in tensors:
                 whole = tensors[name] - self.neutral if name == "values" else tensors[name]
-                scale = whole.abs().amax(-1, keepdim=True).clamp(min=1e-30)
+                scale = whole.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
                 tensors[name], scales[f"{name}_scale"] = (whole / scale).half(), scale.float()
         header = {"similarity": self.similarity.name, "display": display, "origin": vars(self.origin)}
         return write_safetensors(path, {**tensors, **scales, **shown}, "field", header)
@@ -155,14 +155,13 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
             neutral[columns] = maps.neutral
         apart = run.method.deviations(masks, vectors[:, columns], ends[:, columns], signs) if groups else None
         deviations += [] if apart is None else [pooled(apart, run, grid, 2)]
-    origin = Origin(run.method.describe(), run.encoder, run.space, len(run), run.stopped)
     return Field(
         torch.cat(values).movedim(0, -1).float(),
         neutral.float(),
         ends.float(),
         run.ends[0].float(),
         linear,
-        origin,
+        run.origin,
         run.explicand.display,
         torch.cat(deviations, dim=1).movedim(1, -1).float() if deviations else None,
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, overload
 
 import numpy as np
@@ -163,22 +165,37 @@ def as_asked(targets: object, answers: list[Attribution]) -> Any:
     return answers if isinstance(targets, Iterable) and not isinstance(targets, str) else answers[0]
 
 
+MOST = 10_000_000  # of samples and steps: on the fastest of encoders a day's work
+
+
+def check_number(name: str, value: float) -> None:
+    """Raise unless it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise TypeError(f"The '{name}' parameter must be a finite number. Got {shorten(repr(value), 80)} instead.")
+
+
 def check_at_least(name: str, value: float, least: float) -> None:
     """Raise unless ``value >= least``."""
-    if not value >= least:
+    check_number(name, value)
+    if value < least:
         raise ValueError(f"The '{name}' parameter must be at least {least}. Got {value!r} instead.")
 
 
-def check_count(name: str, value: int, least: int) -> None:
-    """Raise unless it is an integer, ``>= least``."""
-    if not isinstance(value, Integral):
-        raise TypeError(f"The '{name}' parameter must be an integer of at least {least}. Got {value!r} instead.")
-    check_at_least(name, value, least)
+def check_count(name: str, value: int, least: int, most: int = MOST) -> None:
+    """Raise unless it is an integer from ``least`` to ``most``."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(
+            f"The '{name}' parameter must be an integer of at least {least}. Got {shorten(repr(value), 80)} instead."
+        )
+    check_at_least(name, value, least)  # type: ignore[arg-type]  # an Integral is a number
+    if value > most:
+        raise ValueError(f"The '{name}' parameter must be at most {most}. Got {value} instead.")
 
 
 def check_positive(name: str, value: float) -> None:
     """Raise unless ``value > 0``."""
-    if not value > 0:
+    check_number(name, value)
+    if value <= 0:
         raise ValueError(f"The '{name}' parameter must be above 0. Got {value!r} instead.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TENSORS = ("values", "raw", "standard_error", "features")
+_SINGLE = torch.finfo(torch.float32)
+NOTHING = "No part of the input makes a difference: all there is to see is rounding."
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,7 @@ class Attribution:
         metadata: method and options, target, encoder, versions.
         display: how the input is shown. What it knows can be read here too: ``picture``, ``box``, ``names`` (also as
             ``tokens``), ``text``, ``offsets``.
+        floor: how far rounding alone may move a value: what lies within it of ``neutral`` is nothing.
 
     """
 
@@ -53,10 +56,12 @@ class Attribution:
     neutral: float = 0.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
     display: Display = Picture()  # noqa: RUF009 (it is immutable)
+    floor: float = 0.0
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))
-        return f"Attribution({self.name!r}, {shape}, score {self.score:+.3f}, by {self.metadata.get('method', 'unknown')})"
+        how = f"by {self.metadata.get('method', 'unknown')}{', nothing but rounding' * self.is_nothing}"
+        return f"Attribution({self.name!r}, {shape}, score {self.score:+.3f}, {how})"
 
     @property
     def name(self) -> str:
@@ -65,8 +70,17 @@ class Attribution:
 
     @property
     def relative(self) -> Tensor:
-        """The values minus ``neutral``, in double precision: above 0 what raises the target, below 0 what lowers it."""
-        return self.values.double() - self.neutral
+        """The values minus ``neutral``, in double precision: above 0 what raises the target, below 0 what lowers it.
+
+        What is below the ``floor`` may be rounding alone, and is 0; ``values`` are as they were estimated.
+        """
+        relative = self.values.double() - self.neutral
+        return torch.where(relative.abs() > self.floor, relative, 0.0)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no part of the input makes a difference that is more than rounding."""
+        return not bool(self.relative.any())
 
     @property
     def picture(self) -> Tensor | None:
@@ -126,6 +140,7 @@ class Attribution:
             "score": self.score,
             "baseline_score": self.baseline_score,
             "neutral": self.neutral,
+            "floor": self.floor,
             "metadata": dict(self.metadata),
             "display": display,
         }
@@ -155,31 +170,50 @@ class Attribution:
 
     def _repr_html_(self) -> str:
         how = " ".join(str(self.metadata[key]) for key in ("method", "encoder") if key in self.metadata)
-        legend = "Red raises the score, blue lowers it; white makes no difference."
+        legend = NOTHING if self.is_nothing else "Red raises the score, blue lowers it; white makes no difference."
         heading = f"<b>{html.escape(self.name)}</b>: score {self.score:+.3f}{f', by {html.escape(how)}' if how else ''}"
         return f"<div><p>{heading}<br><small>{legend}</small></p>{self.html()}</div>"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Maps of k targets: ``values [k, *shape]``, and ``raw [k, *tensor.shape]`` where a method has values of all elements."""
+    """Maps of k targets: ``values [k, *shape]``, and ``raw [k, *tensor.shape]`` where a method has values of all elements.
+
+    ``shares`` is among how many features a score is divided, where a value is no whole score but a share of one.
+    """
 
     values: Tensor
     standard_error: Tensor | None = None
     neutral: Tensor | None = None
     features: Tensor | None = None
     raw: Tensor | None = None
+    shares: int = 1
+
+    def times(self, factors: Tensor) -> Estimate:
+        """Return the maps of scores that are ``factors [k]`` times as large."""
+
+        def scaled(maps: Tensor | None) -> Tensor | None:
+            return None if maps is None else maps * factors.to(maps).view(-1, *[1] * (maps.ndim - 1))
+
+        values = scaled(self.values)
+        assert values is not None
+        others = {name: scaled(getattr(self, name)) for name in ("standard_error", "neutral", "features", "raw")}
+        return replace(self, values=values, **others)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an attribution comes from: the method as plain values, the encoder, its space, and how long it sampled."""
+    """Where an attribution comes from: the method as plain values, the encoder, its space, and how long it sampled.
+
+    ``rounding`` is how far rounding moves a score, relative to the terms that it is the sum of; 0 where nothing is known.
+    """
 
     method: Mapping[str, Any]
     encoder: str
     space: str
     samples: int | None = None
     stopped: str = ""
+    rounding: float = 0.0
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -194,26 +228,60 @@ class Origin:
             "versions": versions(),
         }
 
+    def floor(self, target: Target, own: Tensor, ends: Tensor, shares: int) -> float:
+        """Return how far rounding alone may move a value of a target's map.
+
+        Every score is rounded, relative to the terms whose sum it is, which may be much larger than the sum. Rounding goes
+        with what is masked, so that more samples do not average it out. ``own [d]`` is the explicand's representation and
+        ``ends [2]`` are the scores of explicand and baseline.
+        """
+        if not self.rounding:
+            return 0.0
+        return self.rounding * max(target.size(own), float(ends.abs().nan_to_num(0).max())) / shares
+
 
 def attributions(
-    origin: Origin, explicand: Explicand, targets: Sequence[Target], ends: Tensor, maps: Estimate
+    origin: Origin, explicand: Explicand, targets: Sequence[Target], ends: Tensor, maps: Estimate, own: Tensor
 ) -> list[Attribution]:
-    """Return one attribution per target, from their maps and the scores ``ends [2, targets]`` of the two ends."""
+    """Return one attribution per target, from their maps and the scores ``ends [2, targets]`` of the two ends.
+
+    ``own [d]`` is the explicand's representation.
+    """
     raw, error, features = maps.raw, maps.standard_error, maps.features
     shape = (len(targets), *explicand.shape)
     values = maps.values.reshape(shape)
     metadata = {**origin.metadata, **explicand.display.notes}
-    return [
-        Attribution(
-            values=values[index].float(),
-            score=float(ends[0, index]),
-            baseline_score=float(ends[1, index]),
-            standard_error=None if error is None else error.reshape(shape)[index].float(),
-            raw=None if raw is None else raw[index].float(),
-            features=None if features is None else features[index].float(),
-            neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),
-            metadata={**metadata, "target": target.name, "similarity": str(target.similarity)},
-            display=explicand.display,
+    answers = []
+    for index, target in enumerate(targets):
+        _check_range(target, values[index], ends[:, index])
+        floor = origin.floor(target, own, ends[:, index], maps.shares)
+        answers.append(
+            Attribution(
+                values=values[index].float(),
+                score=float(ends[0, index]),
+                baseline_score=float(ends[1, index]),
+                standard_error=None if error is None else _at_least_rounding(error.reshape(shape)[index], floor),
+                raw=None if raw is None else raw[index].float(),
+                features=None if features is None else features[index].float(),
+                neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),
+                metadata={**metadata, "target": target.name, "similarity": str(target.similarity)},
+                display=explicand.display,
+                floor=floor,
+            )
         )
-        for index, target in enumerate(targets)
-    ]
+    return answers
+
+
+def _at_least_rounding(error: Tensor, floor: float) -> Tensor:
+    """Return standard errors, two of which are at least the floor; those that are 0 are of values that nothing is left to."""
+    return torch.where(error > 0, error.clamp(min=floor / 2), error).float()
+
+
+def _check_range(target: Target, values: Tensor, ends: Tensor) -> None:
+    """Raise if scores or values cannot be held in single precision; a baseline that there is not has no score."""
+    largest = max(float(values.abs().max()), float(ends.abs().nan_to_num(0, torch.inf).max()))
+    if not (largest == 0 or _SINGLE.tiny <= largest <= _SINGLE.max):
+        raise ValueError(
+            f"The scores or values of the target {target.name!r} reach {largest:.2g}, which single precision does not hold; "
+            "scale the encoder's representations to about 1, or use similarity='cosine', which does not depend on scale."
+        )

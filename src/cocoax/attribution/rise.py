@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_count, check_positive
+from cocoax.attribution.method import check_count, check_number, check_positive
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Attribution, Estimate
 from cocoax.attribution.run import Run
@@ -80,10 +80,12 @@ class Rise(RemovalMethod):
         check_count("samples", self.samples, 2 * FOLDS if self.estimator == "efficient" else 2)
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)
+            check_count("max_samples", self.max_samples, 1)
             if self.max_samples < self.samples:
                 raise ValueError(
                     f"The 'max_samples' parameter must be at least 'samples', {self.samples}. Got {self.max_samples} instead."
                 )
+        check_number("keep", self.keep)
         if not 0 < self.keep < 1:
             raise ValueError(f"The 'keep' parameter must lie between 0 and 1. Got {self.keep!r} instead.")
 
@@ -324,8 +326,8 @@ def relative_error(attribution: Attribution) -> float:
         raise ValueError("The attribution has no standard error.")
     error = float(attribution.standard_error.double().square().mean()) ** 0.5
     size = float(attribution.relative.square().mean()) ** 0.5
-    rounding = 1e-6 * max(abs(attribution.score), abs(attribution.neutral))  # more samples do not help below this
-    return 0.0 if error <= rounding else error / size if size > 0 else math.inf
+    # More samples do not help below the rounding of the scores.
+    return 0.0 if error <= attribution.floor else error / size if size > 0 else math.inf
 
 
 def _standard_error(squared_deviations: Tensor, n: int) -> Tensor:

@@ -20,6 +20,7 @@ from cocoax.attribution.method import Askable, as_asked, check_targets
 from cocoax.attribution.plain import from_plain, to_plain, type_name
 from cocoax.attribution.result import Attribution, Origin, attributions
 from cocoax.encoders import Encoder
+from cocoax.encoders.forward import ROUNDING, rounding_of
 from cocoax.features import Game, Masks, Removal
 from cocoax.features.game import score_ends, score_masked
 from cocoax.inputs import Explicand
@@ -64,6 +65,7 @@ class Run:
         encoder: name of the encoder.
         space: the space its targets must live in.
         stopped: why sampling ended, where the method decides that by itself.
+        rounding: how far rounding moves scores, relative to the terms that they are sums of.
 
     """
 
@@ -76,6 +78,7 @@ class Run:
     encoder: str
     space: str
     stopped: str = ""
+    rounding: float = ROUNDING
 
     @classmethod
     def start(
@@ -92,7 +95,8 @@ class Run:
         game = Game(encoder, explicand, method.baseline, space=space)
         method = replace(method, baseline=game.removal)
         nothing = game.ends.new_empty(0, game.ends.shape[1])
-        run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space)
+        rounding = rounding_of(encoder)
+        run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, rounding=rounding)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
             run._encode(game, masks, shown)
             try:
@@ -173,10 +177,16 @@ class Run:
         asked = check_targets(targets)
         for target in asked:
             target.check_space(self.space)
-        ends = score_ends(asked, self.ends)
-        estimate = self.method.estimate(self.masks, score_masked(asked, self.representations, self.ends), ends)
-        origin = Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped)
-        return as_asked(targets, attributions(origin, self.explicand, asked, ends, estimate))
+        ends, scores = score_ends(asked, self.ends), score_masked(asked, self.representations, self.ends)
+        # Maps are linear in scores, so these may be about 1 on the way, where their squares neither overflow nor vanish.
+        sizes = _powers_of_two(torch.cat([ends, scores]))
+        estimate = self.method.estimate(self.masks, scores.double() / sizes, ends.double() / sizes).times(sizes)
+        return as_asked(targets, attributions(self.origin, self.explicand, asked, ends, estimate, self.ends[0]))
+
+    @property
+    def origin(self) -> Origin:
+        """Where its answers come from."""
+        return Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped, self.rounding)
 
     def field(
         self, similarity: str | Similarity = "cosine", *, grid: int | tuple[int, int] | None = None, groups: int = GROUPS
@@ -204,6 +214,7 @@ class Run:
             "encoder": self.encoder,
             "space": self.space,
             "stopped": self.stopped,
+            "rounding": self.rounding,
         }
         tensors = {
             **options,
@@ -241,4 +252,11 @@ class Run:
             encoder=str(header["encoder"]),
             space=str(header["space"]),
             stopped=str(header["stopped"]),
+            rounding=float(header.get("rounding", ROUNDING)),
         )
+
+
+def _powers_of_two(scores: Tensor) -> Tensor:
+    """Return the size of each column of scores ``[n, k]``, as a power of two, by which nothing is rounded: ``[k]``."""
+    exponents = torch.frexp(scores.abs().amax(0).double()).exponent
+    return torch.ldexp(torch.ones(len(exponents), dtype=torch.float64), exponents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from torch import nn
@@ -28,6 +28,11 @@ def check_module(module: object) -> None:
             f"{type(module).__name__} takes texts as token ids; use cocoax.wrap(model, processor) with {what} that it was "
             "trained with, or cocoax.TextEncoder around a module from tokens to representations."
         )
+
+
+def name_of(module: Callable[..., Any], name: str | None) -> str:
+    """Return the name of an encoder: the one it was given, or that of its module."""
+    return name or getattr(module, "__name__", None) or type(module).__name__
 
 
 def is_sentence_transformer(model: object) -> bool:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder
 
 Pooling = Literal["mean", "flatten", "first"]
+# How far rounding moves what is computed from representations in single precision: every layer adds its own.
+ROUNDING = 8 * torch.finfo(torch.float32).eps
 
 # A forward pass sets the mode of the module and hooks into its layers, so that one module serves one thread at a time.
 _LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
@@ -123,13 +125,17 @@ def by_shape(prepared: Sequence[Tensor], encode: Callable[[Sequence[Tensor]], Te
     return outputs[torch.tensor([index for group in groups for index in group]).argsort()]
 
 
+def rounding_of(encoder: Encoder) -> float:
+    """Return how far rounding moves scores of an encoder's representations, relative to the terms that they are sums of."""
+    return max(ROUNDING, 8 * torch.finfo(encoder.computes_in).eps)  # representations are in single precision at most
+
+
 def check_deterministic(encoder: Encoder, prepared: Tensor, before: Tensor) -> None:
     """Raise if an input, encoded again and alone, has another representation: attribution is meaningless then."""
     with torch.no_grad():
         again = encoder(encoder.collate([prepared])).to("cpu")[0]
-    low_precision = encoder.precision in (torch.float16, torch.bfloat16) or encoder.autocasts
-    allowed = (5e-2 if low_precision else 1e-3) * float(before.norm())
-    if float((again - before).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
+    allowed = (5e-2 if torch.finfo(encoder.computes_in).bits < 32 else 1e-3) * float(before.double().norm())
+    if float((again.double() - before.double()).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
         raise ValueError(
             f"The encoder {encoder.name!r} gave two representations of the same input: it is random even in eval mode "
             "(dropout or noise that ignores it), or its output depends on the rest of the batch. Switch that off."

@@ -1,7 +1,11 @@
 """Insertion and deletion curves (Petsiuk et al. 2018).
 
 Pixels (or words, or columns) are inserted into the baseline, or deleted from the explicand, in the order of their
-attribution. A good attribution makes the measure rise early when inserting and fall early when deleting.
+attribution; those of equal attribution in raster order, row by row. A good attribution makes the measure rise early when
+inserting and fall early when deleting.
+
+A step moves N // steps of the N features, and the first N % steps of the steps move one more: 1024 pixels in 50 steps are 24
+steps of 21 and 26 of 20. The curve is drawn, and its area taken, over the fraction of features moved so far.
 """
 
 from __future__ import annotations
@@ -104,7 +108,7 @@ def insertion(
         attribution: an :class:`Attribution`, or a map ``[H, W]`` of the explicand's size (``[m]`` for words and columns).
         measures: a target, a callable from representations ``[n, d]`` to ``[n]``, or a list of those, which gives a list of
             curves from one encoding.
-        steps: equal steps from none to all of the features, at least one a step.
+        steps: from none to all of the features, as equal as their number allows; at most one for each feature.
         baseline: what is left without features. By default what suits the kind of input: the explicand's blur; words are
             removed by ``"mask"``, columns by the encoder's background.
         batch_size: inputs encoded at a time; automatic if not given.
@@ -218,7 +222,7 @@ def curves(
     features = math.prod(prepared.shape)
     steps = min(steps, features)
     ranks = torch.stack([_ranks(attribution, prepared.shape) for attribution in attributions])
-    sizes = [round(step * features / steps) for step in range(steps + 1)]
+    sizes = moved(features, steps)
     masks = _RankMasks(ranks, sizes[1:-1], list(kinds))
     space = encoder.space
     for measure in asked:
@@ -227,7 +231,7 @@ def curves(
     with bar(len(masks) + 2, f"curves on {encoder.name}", progress) as shown:
         game = Game(encoder, prepared, baseline, space=space)
         scores = _scores(game, list(game.encode(masks, 0, batch_size, shown)), asked)
-    x = torch.arange(steps + 1) / steps
+    x = torch.tensor(sizes, dtype=torch.float64) / features
     answers = []
     for number in range(len(attributions)):
         answer: dict[str, list[Curve]] = {}
@@ -237,6 +241,12 @@ def curves(
             answer[kind] = [Curve(x, score[rows], _name(measure)) for measure, score in zip(asked, scores, strict=True)]
         answers.append(answer)
     return [{kind: each[0] for kind, each in answer.items()} for answer in answers] if alone else answers
+
+
+def moved(features: int, steps: int) -> list[int]:
+    """Return how many features are inserted or deleted after each step, from 0 to all; earlier steps move the remainder."""
+    size, remainder = divmod(features, steps)
+    return [step * size + min(step, remainder) for step in range(steps + 1)]
 
 
 def _scores(game: Game, masked: Sequence[Tensor], measures: Sequence[Measure]) -> Tensor:

@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 from cocoax.encoders import Encoder
+from cocoax.encoders.folding import agree
 from cocoax.features.registry import resolve
 from cocoax.features.removals import Removal
 from cocoax.inputs import Explicand
 from cocoax.progress import Bar
+from cocoax.storage import digest
 from cocoax.targets import Target, score_all
 
 _LISTS_AT_ONCE = 1024  # masks over few features, of which each distinct one is encoded once, in order of length
@@ -135,8 +137,29 @@ class Game:
     def _encode_masked(self, inputs: Sequence[Tensor] | Tensor, batch_size: int | None) -> Tensor:
         """Return representations of one or more masked inputs; those of one mask may be more than a batch holds."""
         size = self.encoder.batch_size(self.explicand.tensor, batch_size)
-        parts = [self.encoder.encode(inputs[start : start + size]) for start in range(0, len(inputs), size)]
+        parts = [self.encode_batch(inputs[start : start + size]) for start in range(0, len(inputs), size)]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def encode_batch(self, inputs: Sequence[Tensor] | Tensor) -> Tensor:
+        """Return representations of a batch of inputs between the ends.
+
+        The first of them are encoded by the module as it is, too: where a folded copy gives something else, it is given up.
+        """
+        output = self.encoder.encode(inputs)
+        agreed = self.encoder.agreed
+        if agreed is None or self._digest in agreed:
+            return output
+        plain = self._unfolded.encode(inputs)
+        if agree(output, plain):
+            agreed.add(self._digest)
+            return output
+        self._unfolded.unfold()
+        self.encoder = self._unfolded
+        return plain
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest(self.explicand.tensor)
 
     def _check_finite(self, output: Tensor, start: int) -> None:
         bad = (~torch.isfinite(output).flatten(1).all(1)).nonzero()[:, 0].tolist()

@@ -32,7 +32,7 @@ def spans_of(attribution: Attribution) -> list[ScoredSpan]:
     """Return the words of a text in its order, with their values relative to ``neutral``; raise for other inputs."""
     if attribution.offsets is None or attribution.text is None:
         raise ValueError("Spans are parts of a text; a picture has regions, see cocoax.questions.regions.top_regions.")
-    values = (attribution.values.double() - attribution.neutral).tolist()
+    values = attribution.relative.tolist()
     errors = _errors(attribution)
     return [
         ScoredSpan(begin, end, attribution.text[begin:end], values[index], errors[index])
@@ -50,7 +50,7 @@ def parts_of(attribution: Attribution) -> list[dict[str, Any]]:
             {"place": region.place, "box": region.box, "score": region.value, "standard_error": region.standard_error}
             for region in (*regions[0], *regions[1])
         ]
-    values = (attribution.values.double() - attribution.neutral).tolist()
+    values = attribution.relative.tolist()
     return [
         {"feature": index, "name": name, "score": values[index], "standard_error": error}
         for index, (name, error) in enumerate(zip(attribution.names, _errors(attribution), strict=True))
