@@ -376,3 +376,12 @@ def test_linear__similarity_of_your_own_needs_samples_at_once() -> None:
     z = draw(1, 5, 3)
     expected = (torch.tanh(3 * z) @ torch.tanh(3 * draw(0, 4, 3)).T).mean(1)
     torch.testing.assert_close(cocoax.similarity_to(kept, Signs()).score(z), expected)
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), -float("inf"), "2", None])
+def test_target__weights_are_finite_numbers(weight: Any) -> None:
+    reference = Reference.from_representations(torch.eye(3), name="axes")
+    with pytest.raises(ValueError, match="The weight of 'axes' in a target must be a finite number"):
+        Target({reference: weight})
+    with pytest.raises((ValueError, TypeError)):
+        weight * similarity_to(reference)

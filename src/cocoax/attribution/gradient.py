@@ -88,8 +88,8 @@ class GradientMethod(Method):
         parts, mixture = shared_parts(targets)
         sums = [_Sums(mixture, explicand, self.sampled) for explicand in explicands]
         size = encoder.batch_size(explicands[0].tensor, self.batch_size)
-        first = self.points(explicands[0], games[0].emptied, slice(0, min(size, len(weights))))
-        games[0].encode_batch(first.at)  # where a folded copy shows whether it is to be trusted
+        if not games[0].trusts_fold:
+            games[0].encode_batch(self.points(explicands[0], games[0].emptied, slice(0, min(size, len(weights)))).at)
         encoder = games[0].encoder
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):

@@ -169,15 +169,15 @@ MOST = 10_000_000  # of samples and steps: on the fastest of encoders a day's wo
 
 
 def check_number(name: str, value: float) -> None:
-    """Raise unless it is a finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise TypeError(f"The '{name}' parameter must be a finite number. Got {shorten(repr(value), 80)} instead.")
+    """Raise unless it is a number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"The '{name}' parameter must be a number. Got {shorten(repr(value), 80)} instead.")
 
 
 def check_at_least(name: str, value: float, least: float) -> None:
-    """Raise unless ``value >= least``."""
+    """Raise unless ``value >= least``, and finite."""
     check_number(name, value)
-    if value < least:
+    if not least <= value < math.inf:
         raise ValueError(f"The '{name}' parameter must be at least {least}. Got {value!r} instead.")
 
 
@@ -193,9 +193,9 @@ def check_count(name: str, value: int, least: int, most: int = MOST) -> None:
 
 
 def check_positive(name: str, value: float) -> None:
-    """Raise unless ``value > 0``."""
+    """Raise unless ``value > 0``, and finite."""
     check_number(name, value)
-    if value <= 0:
+    if not 0 < value < math.inf:
         raise ValueError(f"The '{name}' parameter must be above 0. Got {value!r} instead.")
 
 

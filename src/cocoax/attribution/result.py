@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.features.game import check_range
 from cocoax.inputs import Display, Explicand, Picture
 from cocoax.inputs.display import load_display, save_display
 from cocoax.inputs.drawing import WHOLE, Box
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TENSORS = ("values", "raw", "standard_error", "features")
-_SINGLE = torch.finfo(torch.float32)
 NOTHING = "No part of the input makes a difference: all there is to see is rounding."
 
 
@@ -253,7 +253,7 @@ def attributions(
     metadata = {**origin.metadata, **explicand.display.notes}
     answers = []
     for index, target in enumerate(targets):
-        _check_range(target, values[index], ends[:, index])
+        check_range(target, values[index])
         floor = origin.floor(target, own, ends[:, index], maps.shares)
         answers.append(
             Attribution(
@@ -275,13 +275,3 @@ def attributions(
 def _at_least_rounding(error: Tensor, floor: float) -> Tensor:
     """Return standard errors, two of which are at least the floor; those that are 0 are of values that nothing is left to."""
     return torch.where(error > 0, error.clamp(min=floor / 2), error).float()
-
-
-def _check_range(target: Target, values: Tensor, ends: Tensor) -> None:
-    """Raise if scores or values cannot be held in single precision; a baseline that there is not has no score."""
-    largest = max(float(values.abs().max()), float(ends.abs().nan_to_num(0, torch.inf).max()))
-    if not (largest == 0 or _SINGLE.tiny <= largest <= _SINGLE.max):
-        raise ValueError(
-            f"The scores or values of the target {target.name!r} reach {largest:.2g}, which single precision does not hold; "
-            "scale the encoder's representations to about 1, or use similarity='cosine', which does not depend on scale."
-        )

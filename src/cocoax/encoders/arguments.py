@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
+import torch
 from torch import nn
 
 from cocoax.encoders.forward import Pooling
@@ -21,6 +22,8 @@ def check_module(module: object) -> None:
         return
     if is_sentence_transformer(module):
         raise TypeError(f"{type(module).__name__} encodes texts and brings its own tokenizer; use cocoax.wrap(model).")
+    if isinstance(module, torch.jit.ScriptModule):  # it does not tell its parameters
+        return
     first = next(iter(inspect.signature(module.forward).parameters), None)
     if first == "input_ids":
         what = "the processor" if hasattr(module, "get_image_features") else "the tokenizer"

@@ -64,8 +64,8 @@ def _gives(encoder: Encoder, batch: Any, expected: Tensor) -> bool:
 def agree(output: Tensor, expected: Tensor) -> bool:
     """Whether representations ``[n, d]`` are the expected ones but for rounding.
 
-    Each entry is held against the size it has itself, so that one that is huge does not hide what happens in the others; those
-    that are smaller than most against the size of most.
+    Each entry is held against the size it has itself, so that one that is huge does not hide what happens in the others;
+    those that are smaller than most against the size of most.
     """
     if output.shape != expected.shape:
         return False

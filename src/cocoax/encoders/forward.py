@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Pooling = Literal["mean", "flatten", "first"]
 # How far rounding moves what is computed from representations in single precision: every layer adds its own.
-ROUNDING = 8 * torch.finfo(torch.float32).eps
+ROUNDING = 16 * torch.finfo(torch.float32).eps
 
 # A forward pass sets the mode of the module and hooks into its layers, so that one module serves one thread at a time.
 _LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
@@ -101,6 +101,7 @@ def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tens
             f"The encoder {name!r} returned {what}; it must return one tensor [n, d]. Take a layer= whose output "
             f"is a tensor, or wrap it: Encoder({do}, name=...)."
         )
+    _check_plain(output, name)
     if output.ndim < 2 or len(output) != size:
         raise ValueError(
             f"The encoder {name!r} returned shape {list(output.shape)} for a batch of {size}; expected [{size}, d]. "
@@ -117,6 +118,22 @@ def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tens
     return representations
 
 
+def _check_plain(output: Tensor, name: str) -> None:
+    """Raise unless it is a tensor of real numbers, all of them there."""
+    if output.is_complex():
+        kind, way = "complex", "torch.view_as_real(model(x)).flatten(1)"
+    elif output.is_quantized:
+        kind, way = "quantised", "model(x).dequantize()"
+    elif output.layout != torch.strided:
+        kind, way = "sparse", "model(x).to_dense()"
+    else:
+        return
+    raise TypeError(
+        f"The encoder {name!r} returned a {kind} tensor; it must return plain real numbers. Wrap it: "
+        f"Encoder(lambda x: {way}, name=...)."
+    )
+
+
 def by_shape(prepared: Sequence[Tensor], encode: Callable[[Sequence[Tensor]], Tensor]) -> Tensor:
     """Return representations of inputs of several shapes, in their order; those of one shape form a batch."""
     shapes = [tensor.shape for tensor in prepared]
@@ -127,7 +144,7 @@ def by_shape(prepared: Sequence[Tensor], encode: Callable[[Sequence[Tensor]], Te
 
 def rounding_of(encoder: Encoder) -> float:
     """Return how far rounding moves scores of an encoder's representations, relative to the terms that they are sums of."""
-    return max(ROUNDING, 8 * torch.finfo(encoder.computes_in).eps)  # representations are in single precision at most
+    return max(ROUNDING, 16 * torch.finfo(encoder.computes_in).eps)  # representations are in single precision at most
 
 
 def check_deterministic(encoder: Encoder, prepared: Tensor, before: Tensor) -> None:
@@ -157,7 +174,9 @@ def locked(module: nn.Module | None) -> Iterator[None]:
 @contextmanager
 def evaluating(module: nn.Module | None) -> Iterator[None]:
     """Put a module into eval mode for a while; every submodule gets its own mode back."""
-    training = [] if module is None else [part for part in module.modules() if part.training]
+    training = (
+        [] if module is None else [part for part in module.modules() if getattr(part, "training", False)]
+    )  # frozen scripts have no mode
     for part in training:
         part.training = False
     try:

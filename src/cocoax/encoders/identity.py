@@ -166,8 +166,9 @@ def _script(module: torch.jit.ScriptModule) -> str:
     if graph is None:
         return ""
     constants = [
-        node.t("value") if node.kindOf("value") == "t" else node.output().toIValue()
-        for node in graph.findAllNodes("prim::Constant")
+        getattr(node, node.kindOf("value"))("value")
+        for kind in ("prim::Constant", "prim::ConstantMKLDNNTensor")
+        for node in graph.findAllNodes(kind)
         if node.hasAttribute("value")
     ]
     return describe((_without_addresses(getattr(module, "code", "")), constants))
@@ -177,8 +178,8 @@ def _plain_tensors(tensor: Tensor, name: str) -> list[Tensor]:
     """Return the plain tensors that a parameter or buffer consists of; raise if it has no values."""
     if tensor.device.type == "meta":
         raise ValueError(
-            f"{name or 'A tensor'!r} is on the meta device: it has a shape but no values, so there is nothing to encode with. "
-            "Load the weights first (module.to_empty(device='cpu'), then load_state_dict), or load the model without "
+            f"{name or 'A tensor'!r} is on the meta device: it has a shape but no values, so there is nothing to encode "
+            "with. Load the weights first (module.to_empty(device='cpu'), then load_state_dict), or load the model without "
             "offloading."
         )
     tensor = tensor.detach()
@@ -232,7 +233,9 @@ def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
         return f"method {describe((value.__func__, value.__self__), within)}"
     if isinstance(value, FunctionType):
         held = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
-        return f"function {describe((value.__code__, value.__defaults__, value.__kwdefaults__, held, _globals(value)), within)}"
+        return (
+            f"function {describe((value.__code__, value.__defaults__, value.__kwdefaults__, held, _globals(value)), within)}"
+        )
     text = repr(value)
     if " object at 0x" in text and hasattr(value, "__dict__"):  # a repr that only says where the object lies
         return f"{type(value).__module__}.{type(value).__qualname__} {describe(vars(value), within)}"
@@ -249,7 +252,7 @@ def _as_run(value: Any, inside: tuple[int, ...] = ()) -> str:
     if id(value) in inside:
         return "again"
     if isinstance(value, partial):
-        held = {index: item for index, item in enumerate(value.args)} | value.keywords
+        held = dict(enumerate(value.args)) | value.keywords
         return f"partial {_as_run(value.func, within)} {_constants(held, within)}"
     if isinstance(value, FunctionType):
         cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
@@ -257,10 +260,8 @@ def _as_run(value: Any, inside: tuple[int, ...] = ()) -> str:
         held = {name: cell.cell_contents for name, cell in cells.items() if _is_filled(cell) and name not in assigned}
         held |= dict(enumerate(value.__defaults__ or ())) | (value.__kwdefaults__ or {}) | _globals(value)
         return f"function {_code(value.__code__)} {_constants(held, within)}"
-    method = value if isinstance(value, MethodType) else getattr(type(value), "__call__", None)
     owner = getattr(value, "__self__", value)
-    if isinstance(method, MethodType):
-        method = method.__func__
+    method = value.__func__ if isinstance(value, MethodType) else own_attributes(type(value)).get("__call__")
     if not isinstance(method, FunctionType):
         return f"{type(value).__module__}.{type(value).__qualname__}"
     names = names_in(method.__code__)

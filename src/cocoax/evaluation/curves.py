@@ -304,18 +304,21 @@ def _ranks(attribution: Attribution | Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _measured(measure: Measure, representations: Tensor, own: Tensor) -> Tensor:
-    if isinstance(measure, Target):
-        return measure.score(representations, own)
-    if not callable(measure):
+    if not isinstance(measure, Target) and not callable(measure):
         raise TypeError(f"A measure must be a Target or a callable on representations. Got {type(measure).__name__} instead.")
     with torch.no_grad():
-        values = torch.as_tensor(measure(representations))
+        values = measure.score(representations, own) if isinstance(measure, Target) else measure(representations)
+    values = torch.as_tensor(values).detach().to("cpu", torch.float32)
     if np.shape(values) != (len(representations),):
         raise ValueError(
             f"A measure must give one value for each of the {len(representations)} representations. "
             f"Got shape {list(values.shape)} instead."
         )
-    return values.detach().to("cpu", torch.float32)
+    if not bool(torch.isfinite(values).all()):
+        raise ValueError(
+            f"The measure {_name(measure)!r} is not finite, or too large for single precision, for some of the inputs."
+        )
+    return values
 
 
 def _name(measure: Measure) -> str:

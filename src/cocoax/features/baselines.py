@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import ClassVar, Self
 
 import numpy as np
@@ -15,6 +17,9 @@ from cocoax.encoders.embedding import Embeddings
 from cocoax.features.removals import Removal
 from cocoax.inputs import Explicand, Inputs
 from cocoax.seeding import stream
+
+_ROUNDING = 8 * torch.finfo(torch.float32).eps
+_WIDEST = 10_001  # of a blur's kernel, in pixels
 
 
 class Baseline(Removal):
@@ -36,6 +41,8 @@ class Baseline(Removal):
                 f"{type(self).__name__} gave a baseline of shape {list(baseline.shape)} for an explicand of shape "
                 f"{list(tensor.shape)}; it must have that shape, or be several of it."
             )
+        # A blur of one colour is that colour but for rounding, and what differs by rounding is no feature to remove.
+        baseline = torch.where((baseline - tensor).abs() <= _ROUNDING * tensor.abs(), tensor, baseline)
         return baseline if explicand.members is None else torch.where(explicand.members >= 0, baseline, tensor)
 
     @property
@@ -84,10 +91,15 @@ class Blur(Baseline):
     sigma: float = 5.0
 
     def __post_init__(self) -> None:
-        if self.kernel_size < 1 or self.kernel_size % 2 == 0:
-            raise ValueError(f"The 'kernel_size' parameter must be odd and positive. Got {self.kernel_size} instead.")
-        if not self.sigma > 0:
-            raise ValueError(f"The 'sigma' parameter must be above 0. Got {self.sigma} instead.")
+        if not isinstance(self.kernel_size, Integral) or self.kernel_size < 1 or self.kernel_size % 2 == 0:
+            raise ValueError(f"The 'kernel_size' parameter must be odd and positive. Got {self.kernel_size!r} instead.")
+        if self.kernel_size > _WIDEST:
+            raise ValueError(
+                f"The 'kernel_size' parameter must be at most {_WIDEST}. Got {self.kernel_size} instead; the blur of "
+                "everything is cocoax.Mean()."
+            )
+        if not (isinstance(self.sigma, Real) and 0 < self.sigma < math.inf):
+            raise ValueError(f"The 'sigma' parameter must be above 0. Got {self.sigma!r} instead.")
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the blurred explicand."""
@@ -207,8 +219,8 @@ class Background(Baseline):
         object.__setattr__(self, "rows", rows.to("cpu", torch.float32))
         if not bool(torch.isfinite(self.rows).all()):
             raise ValueError("The background has values that are not finite; leave those rows out or fill them in.")
-        if self.draws is not None and self.draws < 1:
-            raise ValueError(f"The 'draws' parameter must be at least 1. Got {self.draws} instead.")
+        if self.draws is not None and not (isinstance(self.draws, Integral) and self.draws >= 1):
+            raise ValueError(f"The 'draws' parameter must be at least 1. Got {self.draws!r} instead.")
 
     @classmethod
     def default(cls, inputs: Inputs) -> Self:

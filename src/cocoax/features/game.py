@@ -145,17 +145,21 @@ class Game:
 
         The first of them are encoded by the module as it is, too: where a folded copy gives something else, it is given up.
         """
-        output = self.encoder.encode(inputs)
-        agreed = self.encoder.agreed
-        if agreed is None or self._digest in agreed:
-            return output
-        plain = self._unfolded.encode(inputs)
-        if agree(output, plain):
-            agreed.add(self._digest)
-            return output
+        if self.trusts_fold:
+            return self.encoder.encode(inputs)
+        folded, plain = self.encoder.encode(inputs), self._unfolded.encode(inputs)
+        if agree(folded, plain):
+            assert self.encoder.agreed is not None
+            self.encoder.agreed.add(self._digest)
+            return folded
         self._unfolded.unfold()
         self.encoder = self._unfolded
         return plain
+
+    @property
+    def trusts_fold(self) -> bool:
+        """Whether the encoder is the module itself, or a folded copy that was seen to agree with it on this explicand."""
+        return self.encoder.agreed is None or self._digest in self.encoder.agreed
 
     @cached_property
     def _digest(self) -> str:
@@ -180,7 +184,19 @@ def score_ends(targets: Sequence[Target], ends: Tensor) -> Tensor:
                     "or similarity='dot'."
                 )
     scores = score_all(targets, ends, ends[0])
+    for target, column in zip(targets, scores.T, strict=True):
+        check_range(target, column)
     return scores if len(scores) == 2 else torch.stack([scores[0], scores[1:].mean(0)])
+
+
+def check_range(target: Target, values: Tensor) -> None:
+    """Raise if scores of a target, or values of its map, cannot be held in single precision."""
+    largest, limits = float(values.abs().max()), torch.finfo(torch.float32)
+    if not (largest == 0 or limits.tiny <= largest <= limits.max):
+        raise ValueError(
+            f"The scores or values of the target {target.name!r} reach {largest:.2g}, which single precision does not hold; "
+            "scale the encoder's representations to about 1, or use similarity='cosine', which does not depend on scale."
+        )
 
 
 def score_masked(targets: Sequence[Target], representations: Tensor, ends: Tensor) -> Tensor:
