@@ -173,9 +173,17 @@ class Dot(LinearSimilarity):
         return representations
 
     def project(self, representations: Tensor, directions: Tensor) -> Tensor:
-        """Return z·v, in double precision where products of such numbers might overflow or vanish otherwise."""
+        """Return z·v, in double precision where products of such numbers might overflow or vanish otherwise.
+
+        Raise where they are so small that an attribution, which is in single precision, cannot hold them.
+        """
         limits = torch.finfo(representations.dtype)
         largest = float(_largest(representations)) * float(_largest(directions))
+        if 0 < largest < torch.finfo(torch.float32).tiny:
+            raise ValueError(
+                f"Dot products of about {largest:.0e} are too small for single precision; scale the encoder's "
+                "representations to about 1, or use similarity='cosine', which does not depend on scale."
+            )
         if largest != 0 and not limits.tiny**0.8 < largest < limits.max**0.8:
             representations, directions = representations.double(), directions.double()
         return representations @ directions

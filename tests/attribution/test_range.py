@@ -56,10 +56,18 @@ def test_dot__values_and_errors_scale(method: Method, factor: float) -> None:
         torch.testing.assert_close(errors, expected.standard_error.double(), rtol=0.01, atol=1e-6 * size)
 
 
-@pytest.mark.parametrize(("factor", "size"), [(1e30, r"e\+59"), (1e20, r"e\+39"), (1e-21, "e-43"), (1e-30, "e-61")])
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [
+        (1e30, r"'5 images' reach \d\.?\d*e\+59, which single precision does not hold"),
+        (1e20, r"'5 images' reach \d\.?\d*e\+39, which single precision does not hold"),
+        (1e-21, "Dot products of about [0-9]e-4[23] are too small"),
+        (1e-30, "Dot products of about [0-9]e-6[01] are too small"),
+    ],
+)
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{type(method).__name__}-{vars(method).get('estimator')}")
-def test_dot__what_single_precision_cannot_hold_is_an_error(method: Method, factor: float, size: str) -> None:
-    with pytest.raises(ValueError, match=rf"'5 images' reach \d\.?\d*{size}, which single precision does not hold"):
+def test_dot__what_single_precision_cannot_hold_is_an_error(method: Method, factor: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         answer(method, factor, "dot")
 
 

@@ -109,9 +109,14 @@ def figure(visitor: Visitor, panel: int, message: str = "") -> str:
     return (
         f'{notice(message)}<div class="cx-answer"><div class="cx-left-side"><div class="cx-map">'
         f'<img alt="{escape(answer.name)}" src="{picture}">{pin}</div>{scale_bar(view, limit, cut)}'
-        f'<p class="cx-reading" aria-live="polite">{reading}</p></div>'
+        f'<p class="cx-reading" aria-live="polite">{reading}</p>{remarks(answer)}</div>'
         f'<div class="cx-right-side">{score(answer)}{regions(answer)}{comparison(answer)}</div></div>'
     )
+
+
+def remarks(answer: Answer) -> str:
+    """Return what a reader should know before believing an answer, if there is anything."""
+    return "".join(f'<p class="cx-hint">{escape(remark)}</p>' for remark in answer.attribution.remarks)
 
 
 def scale_of(visitor: Visitor, panel: int) -> tuple[float, bool]:

@@ -83,6 +83,11 @@ class Attribution:
         return not bool(self.relative.any())
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know before believing it, in sentences; mostly there is nothing to say."""
+        return ((NOTHING,) if self.is_nothing else ()) + self.display.remarks
+
+    @property
     def picture(self) -> Tensor | None:
         """Of an image, the original as uint8 ``[h, w, 3]``."""
         return getattr(self.display, "picture", None)
@@ -170,7 +175,8 @@ class Attribution:
 
     def _repr_html_(self) -> str:
         how = " ".join(str(self.metadata[key]) for key in ("method", "encoder") if key in self.metadata)
-        legend = NOTHING if self.is_nothing else "Red raises the score, blue lowers it; white makes no difference."
+        legend = "Red raises the score, blue lowers it; white makes no difference."
+        legend = html.escape(" ".join((legend, *self.remarks)))
         heading = f"<b>{html.escape(self.name)}</b>: score {self.score:+.3f}{f', by {html.escape(how)}' if how else ''}"
         return f"<div><p>{heading}<br><small>{legend}</small></p>{self.html()}</div>"
 

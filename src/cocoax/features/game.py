@@ -191,8 +191,8 @@ def score_ends(targets: Sequence[Target], ends: Tensor) -> Tensor:
 
 def check_range(target: Target, values: Tensor) -> None:
     """Raise if scores of a target, or values of its map, cannot be held in single precision."""
-    largest, limits = float(values.abs().max()), torch.finfo(torch.float32)
-    if not (largest == 0 or limits.tiny <= largest <= limits.max):
+    largest = float(values.abs().max())
+    if not largest <= torch.finfo(torch.float32).max:
         raise ValueError(
             f"The scores or values of the target {target.name!r} reach {largest:.2g}, which single precision does not hold; "
             "scale the encoder's representations to about 1, or use similarity='cosine', which does not depend on scale."

@@ -60,6 +60,8 @@ def question(shown: Shown) -> str:
 
 def meaning(shown: Shown) -> str:
     """Say what the drawn numbers are."""
+    if not bool(shown.relative.any()):
+        return "nothing: no part makes a difference"
     return f"change in score if kept (mean {shown.neutral:.3g})" if shown.neutral else "attribution"
 
 

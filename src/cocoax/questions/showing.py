@@ -87,8 +87,9 @@ def rich_of(attribution: Attribution) -> Text:
 def words_of(attribution: Attribution, most: int = MOST_REGIONS) -> list[str]:
     """Return what raises the score most, one line each."""
     if attribution.names is None:
-        return [str(region) for region in top_regions(attribution, most)] or ["no part of it raises the score"]
-    return [f"{name} {value:+.3f}" for name, value in attribution.top(most)]
+        regions = [str(region) for region in top_regions(attribution, most)]
+        return [*(regions or ["no part of it raises the score"]), *attribution.remarks]
+    return [*(f"{name} {value:+.3f}" for name, value in attribution.top(most)), *attribution.remarks]
 
 
 def label_of(item: object, most: int = 60) -> str:
