@@ -7,13 +7,17 @@ The other kernels (RBF, Laplacian, polynomial) have no finite feature map and co
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor
+
+from cocoax.checks import shown
 
 _ROWS_AT_ONCE = 4096  # kernel matrices are built for this many representations at a time
 
@@ -236,10 +240,11 @@ class Polynomial(Similarity):
 
     def __post_init__(self) -> None:
         _check_gamma(self.gamma)
-        if self.degree < 1 or self.degree != int(self.degree) or not self.constant >= 0:
+        numbers = isinstance(self.degree, Real) and isinstance(self.constant, Real)
+        if not (numbers and 1 <= self.degree < math.inf and self.degree % 1 == 0 and 0 <= self.constant < math.inf):
             raise ValueError(
-                "Polynomial needs degree >= 1 and constant >= 0 to be a kernel. "
-                f"Got degree={self.degree}, constant={self.constant} instead."
+                "Polynomial needs an integer degree >= 1 and a constant >= 0 to be a kernel. "
+                f"Got degree={shown(self.degree)}, constant={shown(self.constant)} instead."
             )
 
     def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
@@ -259,16 +264,16 @@ def get_similarity(similarity: str | Similarity) -> Similarity:
         return similarity
     try:
         return SIMILARITIES[similarity.lower()]()
-    except (KeyError, AttributeError):
+    except (KeyError, AttributeError, TypeError):
         raise ValueError(
             f"The 'similarity' parameter must be one of {', '.join(SIMILARITIES)}, or a Similarity. "
-            f"Got {similarity!r} instead."
+            f"Got {shown(similarity)} instead."
         ) from None
 
 
 def _check_gamma(gamma: float | None) -> None:
-    if gamma is not None and not gamma > 0:
-        raise ValueError(f"The 'gamma' parameter must be a number above 0, or None for 1/d. Got {gamma!r} instead.")
+    if gamma is not None and not (isinstance(gamma, Real) and 0 < gamma < math.inf):
+        raise ValueError(f"The 'gamma' parameter must be a number above 0, or None for 1/d. Got {shown(gamma)} instead.")
 
 
 def _gamma(gamma: float | None, references: Tensor) -> float:

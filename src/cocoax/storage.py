@@ -22,13 +22,21 @@ if TYPE_CHECKING:  # at run time they are imported where they are needed: to loo
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
+def as_path(path: str | Path) -> Path:
+    """Return a path; raise for what is none."""
+    if not isinstance(path, str | os.PathLike) or not str(path).strip() or "\0" in str(path):
+        what = repr(path) if isinstance(path, str) else type(path).__name__
+        raise TypeError(f"A path must be a string or a pathlib.Path that names a file. Got {what} instead.")
+    return Path(path)
+
+
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
     """Give a temporary file to write; it takes the place of ``path`` at the end of the block, and is deleted after an error.
 
     So ``path`` is always either the old file or the whole new one. Its folder is made if there is none.
     """
-    path = Path(path)
+    path = as_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # two processes may write the same file
     try:
@@ -92,8 +100,8 @@ def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[
     """Return tensors and JSON header of a file written by :func:`write_safetensors`; errors say what is wrong with it."""
     from safetensors import SafetensorError, safe_open
 
-    path = Path(path)
-    if not path.exists():
+    path = as_path(path)
+    if not path.is_file():
         raise FileNotFoundError(f"No file at {path}; check the path.")
     try:
         with safe_open(path, framework="pt") as file:
@@ -169,6 +177,8 @@ def cache_info(*, kind: str | None = None, encoder: str | None = None, older_tha
     """
     if kind is not None and kind not in CACHE_KINDS:
         raise ValueError(f"The 'kind' parameter must be one of {', '.join(CACHE_KINDS)}. Got {kind!r} instead.")
+    if older_than is not None and not isinstance(older_than, timedelta):
+        raise TypeError(f"The 'older_than' parameter must be a datetime.timedelta. Got {type(older_than).__name__} instead.")
     latest = math.inf if older_than is None else time.time() - older_than.total_seconds()
     files = tuple(
         file

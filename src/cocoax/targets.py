@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from cocoax.checks import check_kind, shown
 from cocoax.references import Reference, check_same_space
 from cocoax.similarity import Compared, LinearSimilarity, Similarity, WeightedSum, get_similarity
 
@@ -205,6 +206,8 @@ class Target:
         ``column`` the module gives ``[batch, 1]``, a classifier of one class, which is what Quantus, SHAP and others ask for,
         and is a copy that shares the weights: what such libraries leave in it, they do not leave in the encoder's.
         """
+        if not hasattr(encoder, "copied"):
+            raise TypeError(f"A target becomes a module with a cocoax.Encoder. Got {shown(encoder)} instead.")
         self.check_space(encoder.space)
         own = None
         if self.needs_explicand and explicand is not None:
@@ -277,6 +280,8 @@ class Classifies(Protocol):
 
 def class_score(encoder: Classifies, label: int | str) -> Target:
     """Return the score (the logit) that the encoder's head gives to one class, by number or name, as a target."""
+    if not hasattr(encoder, "head"):
+        raise TypeError(f"A class is one of a cocoax.Encoder with a head. Got {shown(encoder)} instead.")
     head, names = encoder.head, encoder.classes
     if head is None:
         raise ValueError(f"The encoder {encoder.name!r} has no head; give it one: cocoax.Encoder(module, head=...).")
@@ -302,17 +307,14 @@ def class_score(encoder: Classifies, label: int | str) -> Target:
 
 
 def _check_reference(reference: object) -> None:
-    if not isinstance(reference, Reference):
-        raise TypeError(
-            "A target compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...). "
-            f"Got {type(reference).__name__} instead."
-        )
+    advice = "compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...)"
+    check_kind("A target", reference, Reference, advice)
 
 
 def _check_weight(reference: Reference | None, weight: object) -> None:
     if isinstance(weight, bool) or not isinstance(weight, Real) or not math.isfinite(weight):
         name = "the explicand" if reference is None else repr(reference.name)
-        raise ValueError(f"The weight of {name} in a target must be a finite number. Got {weight!r} instead.")
+        raise ValueError(f"The weight of {name} in a target must be a finite number. Got {shown(weight)} instead.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,7 +357,7 @@ class TargetModule(nn.Module):
 
 def score_all(targets: Sequence[Target], representations: Tensor, explicand: Tensor | None = None) -> Tensor:
     """Return scores of many targets, ``[n, targets]``: by one matrix product for all that share a linear similarity."""
-    if representations.ndim != 2:
+    if not isinstance(representations, Tensor) or representations.ndim != 2:
         raise ValueError(f"'representations' must have shape [n, d]. Got {list(representations.shape)} instead.")
     if explicand is not None and explicand.numel() != representations.shape[1]:
         raise ValueError(

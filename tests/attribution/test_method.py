@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 
 import cocoax
-from cocoax.attribution.method import check_at_least, check_positive, check_targets
+from cocoax.attribution.method import check_targets
+from cocoax.checks import check_at_least, check_positive
 from cocoax.version import versions
 from tests.conftest import SmallNet, images
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from cocoax.attribution.method import check_targets
 from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.checks import check_count
 from cocoax.features.masks import averaging
 from cocoax.features.segments import check_grid
 from cocoax.inputs import Display, Explicand
@@ -136,6 +137,7 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
             f"A field needs a similarity that is a dot product of feature vectors, cosine or dot; {linear.name} compares "
             "with every sample and has no such vectors. Keep the run, which answers it."
         )
+    check_count("groups", groups, 0, 10_000)
     vectors, ends = feature_vectors(run, linear)
     pictures = len(run.explicand.shape) == 2
     grid = (default_grid(run, 2) if grid is None else grid) if pictures else None

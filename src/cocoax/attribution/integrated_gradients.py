@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution.gradient import GradientMethod, Points, along, noisy_gradients
-from cocoax.attribution.method import check_count
+from cocoax.checks import check_count
 from cocoax.inputs import Explicand
 
 MOST_STEPS = 1000  # finding the points takes the cube of their number, and a hundred are enough for anything smooth

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_count
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Estimate
+from cocoax.checks import check_count
 from cocoax.features import grid_segments
 from cocoax.features.segments import check_segments
 from cocoax.seeding import stream

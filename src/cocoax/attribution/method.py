@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral, Real
 from pathlib import Path
-from textwrap import shorten
 from typing import Any, overload
 
 import numpy as np
@@ -17,6 +14,7 @@ from torch import Tensor
 
 from cocoax.attribution.plain import to_plain
 from cocoax.attribution.result import Attribution
+from cocoax.checks import as_items
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
@@ -137,8 +135,8 @@ def check_targets(
     """
     if isinstance(targets, Mapping):
         return [_target(target, encoder).named(str(name)) for name, target in targets.items()] or _none()
-    several = isinstance(targets, Iterable) and not isinstance(targets, str)
-    return [_target(target, encoder) for target in (targets if several else [targets])] or _none()  # type: ignore[union-attr]
+    several = isinstance(targets, Iterable) and not isinstance(targets, str | bytes)
+    return [_target(target, encoder) for target in (as_items("Targets", targets) if several else [targets])] or _none()
 
 
 def _target(asked: object, encoder: Encoder | None) -> Target:
@@ -163,40 +161,6 @@ def as_asked(targets: object, answers: list[Attribution]) -> Any:
     if isinstance(targets, Mapping):
         return dict(zip(targets, answers, strict=True))
     return answers if isinstance(targets, Iterable) and not isinstance(targets, str) else answers[0]
-
-
-MOST = 10_000_000  # of samples and steps: on the fastest of encoders a day's work
-
-
-def check_number(name: str, value: float) -> None:
-    """Raise unless it is a number."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"The '{name}' parameter must be a number. Got {shorten(repr(value), 80)} instead.")
-
-
-def check_at_least(name: str, value: float, least: float) -> None:
-    """Raise unless ``value >= least``, and finite."""
-    check_number(name, value)
-    if not least <= value < math.inf:
-        raise ValueError(f"The '{name}' parameter must be at least {least}. Got {value!r} instead.")
-
-
-def check_count(name: str, value: int, least: int, most: int = MOST) -> None:
-    """Raise unless it is an integer from ``least`` to ``most``."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(
-            f"The '{name}' parameter must be an integer of at least {least}. Got {shorten(repr(value), 80)} instead."
-        )
-    check_at_least(name, value, least)  # type: ignore[arg-type]  # an Integral is a number
-    if value > most:
-        raise ValueError(f"The '{name}' parameter must be at most {most}. Got {value} instead.")
-
-
-def check_positive(name: str, value: float) -> None:
-    """Raise unless ``value > 0``, and finite."""
-    check_number(name, value)
-    if not 0 < value < math.inf:
-        raise ValueError(f"The '{name}' parameter must be above 0. Got {value!r} instead.")
 
 
 def normal(seed: int, row: int, shape: tuple[int, ...]) -> Tensor:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.checks import check_count
 from cocoax.features.game import check_range
 from cocoax.inputs import Display, Explicand, Picture
 from cocoax.inputs.display import load_display, save_display
@@ -162,6 +163,7 @@ class Attribution:
         """Return the features that count most for the target, with values relative to ``neutral``, largest first."""
         if self.names is None:
             raise ValueError("The attribution is of an image, whose pixels have no names; look at 'values'.")
+        check_count("count", count, 0)
         order = torch.argsort(self.values, descending=True, stable=True)[:count].tolist()
         return [(self.names[index], float(self.relative[index])) for index in order]
 

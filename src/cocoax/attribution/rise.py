@@ -10,10 +10,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_count, check_number, check_positive
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Attribution, Estimate
 from cocoax.attribution.run import Run
+from cocoax.checks import check_count, check_number, check_positive
 from cocoax.features import BitMasks, GridMasks
 from cocoax.features.controls import FOLDS, Fit
 from cocoax.features.masks import MaskGeometry

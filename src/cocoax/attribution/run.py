@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution.field import GROUPS, Field, field_of
-from cocoax.attribution.method import Askable, as_asked, check_targets
+from cocoax.attribution.method import Askable, as_asked, check_encoder, check_targets
 from cocoax.attribution.plain import from_plain, to_plain, type_name
 from cocoax.attribution.result import Attribution, Origin, attributions
+from cocoax.checks import check_count
 from cocoax.encoders import Encoder
 from cocoax.encoders.forward import ROUNDING, rounding_of
 from cocoax.features import Game, Masks, Removal
@@ -123,8 +124,8 @@ class Run:
 
         A Rise run is then what a longer one would have been; a KernelShap run keeps enumerating as much as it did.
         """
-        if samples < 1:
-            raise ValueError(f"The 'samples' parameter must be at least 1. Got {samples} instead.")
+        check_encoder(encoder)
+        check_count("samples", samples, 1)
         if encoder.space != self.space:
             raise ValueError(
                 f"The run was made by the encoder {self.encoder!r} as it was then; {encoder.name!r} is another one, or its "

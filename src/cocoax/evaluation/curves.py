@@ -19,8 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import Input, check_count
+from cocoax.attribution.method import Input, check_encoder
 from cocoax.attribution.result import Attribution
+from cocoax.checks import as_items, as_numbers, check_count
 from cocoax.encoders import Encoder
 from cocoax.features import Game
 from cocoax.progress import bar
@@ -210,14 +211,17 @@ def curves(
     All curves share the explicand and the baseline as their ends. Returns, for each attribution, a dict from kind to a
     curve, or to a list of curves if ``measures`` is a list.
     """
+    check_encoder(encoder)
     check_count("steps", steps, 1)
-    wrong = [kind for kind in kinds if kind not in KINDS]
-    if wrong or not kinds:
-        raise ValueError(f"The 'kinds' parameter must name 'insertion', 'deletion' or both. Got {list(kinds)} instead.")
+    kinds, attributions = as_items("The 'kinds' parameter", kinds), as_items("Attributions", attributions)
+    if not kinds or any(kind not in KINDS for kind in kinds):
+        raise ValueError(f"The 'kinds' parameter must name 'insertion', 'deletion' or both. Got {kinds} instead.")
     if not attributions:
         raise ValueError("There are 0 attributions to evaluate; pass at least one.")
     alone = callable(measures) or not isinstance(measures, Iterable)  # networks may be both, and are one measure
-    asked: list[Measure] = [measures] if alone else list(measures)  # type: ignore[arg-type, list-item]
+    asked: list[Measure] = [measures] if alone else as_items("Measures", measures)  # type: ignore[list-item]
+    if not asked:
+        raise ValueError("There are 0 measures; pass at least one.")
     prepared = encoder.explicand(explicand)
     features = math.prod(prepared.shape)
     steps = min(steps, features)
@@ -288,7 +292,7 @@ class _RankMasks:
 
 def _ranks(attribution: Attribution | Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return the place of each feature in the order of descending attribution; equal ones keep their order."""
-    values = torch.as_tensor(attribution.values if isinstance(attribution, Attribution) else attribution)
+    values = as_numbers("An attribution", attribution.values if isinstance(attribution, Attribution) else attribution)
     if tuple(values.shape) != shape:
         features = f"{shape[0]} x {shape[1]} pixels" if len(shape) == 2 else f"{shape[0]} words or columns"
         raise ValueError(
@@ -308,7 +312,7 @@ def _measured(measure: Measure, representations: Tensor, own: Tensor) -> Tensor:
         raise TypeError(f"A measure must be a Target or a callable on representations. Got {type(measure).__name__} instead.")
     with torch.no_grad():
         values = measure.score(representations, own) if isinstance(measure, Target) else measure(representations)
-    values = torch.as_tensor(values).detach().to("cpu", torch.float32)
+    values = as_numbers("What a measure gives", values).to(torch.float32)
     if np.shape(values) != (len(representations),):
         raise ValueError(
             f"A measure must give one value for each of the {len(representations)} representations. "

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.checks import as_numbers
+
 
 def grid_segments(height: int, width: int, grid: int | tuple[int, int]) -> Tensor:
     """Return a ``grid`` of rectangles, as equal as the size allows: ``[height, width]``, numbered row by row."""
@@ -34,7 +36,7 @@ def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[in
 
 def check_segments(segments: Tensor | np.ndarray, *shape: int) -> Tensor:
     """Return a user's label map (or list of labels), checked and renumbered 0 to n-1."""
-    segments = torch.as_tensor(segments)
+    segments = as_numbers("Segments", segments)
     if tuple(segments.shape) != shape or segments.is_floating_point():
         raise ValueError(
             f"The 'segments' parameter must be an integer label map of shape {list(shape)}. "

@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from cocoax.attribution.method import INPUT_TYPES, Input
+from cocoax.checks import as_items
 from cocoax.encoders import Encoder
 from cocoax.inputs.images import image_files
 from cocoax.references import Reference
@@ -43,7 +44,7 @@ class Side:
     name: str
 
     def __init__(self, captions: str | Iterable[str] = (), images: Input | Iterable[Input] = (), name: str = "") -> None:
-        texts = [captions] if isinstance(captions, str) else list(captions)
+        texts = [captions] if isinstance(captions, str) else as_items("Captions", captions)
         for caption in texts:
             if not isinstance(caption, str):
                 raise TypeError(
