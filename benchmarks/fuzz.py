@@ -3,9 +3,9 @@
     python benchmarks/fuzz.py --calls 10000          # all of it, about half an hour
     python benchmarks/fuzz.py --calls 500 --seed 7   # a slice
 
-Every call is a right one with one or two of its arguments exchanged for something from a cabinet of wrong things: other types,
-shapes and precisions, NaN, lists that hold themselves, huge and empty ones. Hypothesis chooses. What is printed is a table by
-outcome and, for each cause of a call that lacked a sentence, one such call.
+Every call is a right one with one or two of its arguments exchanged for something from a cabinet of wrong things: other
+types, shapes and precisions, NaN, lists that hold themselves, huge and empty ones. Hypothesis chooses. What is printed is a
+table by outcome and, for each cause of a call that lacked a sentence, one such call.
 """
 
 from __future__ import annotations
@@ -220,7 +220,8 @@ def _plain_calls() -> Iterator[Call]:
     yield call("Reference.load", cocoax.Reference.load, path="x")
     yield call("Run.load", cocoax.Run.load, path="x")
     yield call("Attribution.load", cocoax.Attribution.load, path="x")
-    yield call("Target", _target, reference="corpus", weight=1.0, similarity="cosine")
+    yield call("Target", _target, weight=1.0, similarity="cosine")
+    yield call("Target of weights", cocoax.Target, weights={}, similarity="cosine", name="x")
     yield call("similarity_to", cocoax.similarity_to, reference="corpus", similarity="cosine")
     yield call("contrast", cocoax.contrastive_corpus_similarity, corpus="corpus", foil="foil", similarity="cosine")
     yield call("score", lambda z, own: things()["target"].score(z, own), z=rows, own=rows[0])
@@ -304,8 +305,8 @@ def _reference(**options: Any) -> Any:
     return things()["encoder"].reference(**options, cache=False, progress=False)
 
 
-def _target(reference: Any, weight: Any, similarity: Any) -> Any:
-    return things()["run"].explain(cocoax.Target({reference: weight}, similarity))
+def _target(weight: Any, similarity: Any) -> Any:
+    return things()["run"].explain(cocoax.Target({things()["corpus"]: weight}, similarity))
 
 
 def _kernel(similarity: cocoax.Similarity) -> Any:
@@ -421,7 +422,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "a picture of one pixel": lambda: Image.new("L", (1, 1)),
     "a picture with a palette": lambda: Image.new("P", (12, 12)),
     "a path": lambda: Path("/nonexistent/file"),
-    "a folder": lambda: Path("/tmp"),
+    "a folder": lambda: things()["folder"],
     "a module": lambda: nn.Linear(3, 3),
     "a module that is no encoder": Net,
     "a module of the meta device": lambda: nn.Linear(3, 3, device="meta"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from numbers import Integral, Real
 from textwrap import shorten
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # at run time torch is imported where it is needed: to look at the cache it is not
     from torch import Tensor
 
+LARGEST = 1e300  # of numbers: larger ones are no numbers to torch
 MOST = 10_000_000  # of samples and steps: on the fastest of encoders a day's work
 
 
@@ -33,10 +33,16 @@ def check_number(name: str, value: float) -> None:
         raise TypeError(f"The '{name}' parameter must be a number. Got {shown(value)} instead.")
 
 
+def check_finite(what: str, value: object) -> None:
+    """Raise unless it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not abs(value) < LARGEST:
+        raise ValueError(f"{what} must be a finite number. Got {shown(value)} instead.")
+
+
 def check_at_least(name: str, value: float, least: float) -> None:
     """Raise unless ``value >= least``, and finite."""
     check_number(name, value)
-    if not least <= value < math.inf:
+    if not least <= value < LARGEST:
         raise ValueError(f"The '{name}' parameter must be at least {least}. Got {shown(value)} instead.")
 
 
@@ -53,8 +59,23 @@ def check_count(name: str, value: int, least: int, most: int = MOST) -> None:
 def check_positive(name: str, value: float) -> None:
     """Raise unless ``value > 0``, and finite."""
     check_number(name, value)
-    if not 0 < value < math.inf:
+    if not 0 < value < LARGEST:
         raise ValueError(f"The '{name}' parameter must be above 0. Got {shown(value)} instead.")
+
+
+def check_plain(tensor: Tensor) -> None:
+    """Raise unless a tensor holds real numbers, all of them there."""
+    import torch
+
+    kinds = {
+        "sparse": tensor.layout != torch.strided,
+        "quantised": tensor.is_quantized,
+        "complex": tensor.is_complex(),
+        "on the meta device, without values": tensor.device.type == "meta",
+    }
+    for kind, applies in kinds.items():
+        if applies:
+            raise TypeError(f"A tensor must be plain real numbers. Got one that is {kind}.")
 
 
 def as_numbers(what: str, values: Any) -> Tensor:
@@ -63,8 +84,9 @@ def as_numbers(what: str, values: Any) -> Tensor:
 
     try:
         tensor = torch.as_tensor(values).detach()
-        if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex() or tensor.device.type == "meta":
-            raise TypeError("it is sparse, quantised, complex or has no values")
+        check_plain(tensor)
+        if tensor.numel() > 40 * MOST:
+            raise ValueError(f"there are {tensor.numel()} of them, and the most is {40 * MOST}")
         return tensor.cpu()
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         why = shorten(str(error), 80, placeholder="…")

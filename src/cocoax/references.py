@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import as_numbers, check_kind, check_positive, shown
+from cocoax.checks import as_numbers, check_kind, check_number, check_positive, shown
 from cocoax.similarity import Cosine, LinearSimilarity
 from cocoax.storage import cache_folder, read_safetensors, write_safetensors
 from cocoax.vectors import Selection, read_vectors
@@ -79,6 +79,7 @@ class Reference:
         if rows.ndim != 2 or len(rows) == 0:
             raise ValueError(f"'representations' must have shape [n, d] with n >= 1. Got {list(rows.shape)} instead.")
         counts = check_weights(weights, len(rows))
+        check_kind("The 'keep_samples' parameter", keep_samples, (bool, type(None)), "must be True, False or None")
         keep = len(rows) <= KEPT if keep_samples is None else keep_samples
         mean, mean_unit = (torch.zeros(rows.shape[1], dtype=torch.float64) for _ in range(2))
         kept: list[Tensor] = []
@@ -337,8 +338,8 @@ def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:
     (1060, 4239)
     """
     check_positive("epsilon", epsilon)
-    check_positive("delta", delta)
-    if delta >= 1:
+    check_number("delta", delta)
+    if not 0 < delta < 1:
         raise ValueError(f"The 'delta' parameter must lie between 0 and 1. Got {delta!r} instead.")
     factor = 0.5 if nonnegative else 2.0
     return math.ceil(factor * math.log(2 / delta) / epsilon**2)

@@ -7,7 +7,6 @@ The other kernels (RBF, Laplacian, polynomial) have no finite feature map and co
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import ClassVar, Literal, Protocol
 import torch
 from torch import Tensor
 
-from cocoax.checks import shown
+from cocoax.checks import LARGEST, shown
 
 _ROWS_AT_ONCE = 4096  # kernel matrices are built for this many representations at a time
 
@@ -241,9 +240,9 @@ class Polynomial(Similarity):
     def __post_init__(self) -> None:
         _check_gamma(self.gamma)
         numbers = isinstance(self.degree, Real) and isinstance(self.constant, Real)
-        if not (numbers and 1 <= self.degree < math.inf and self.degree % 1 == 0 and 0 <= self.constant < math.inf):
+        if not (numbers and 1 <= self.degree <= 100 and self.degree % 1 == 0 and 0 <= self.constant < LARGEST):
             raise ValueError(
-                "Polynomial needs an integer degree >= 1 and a constant >= 0 to be a kernel. "
+                "Polynomial needs an integer degree >= 1 and constant >= 0 to be a kernel, and degree <= 100 to be a number. "
                 f"Got degree={shown(self.degree)}, constant={shown(self.constant)} instead."
             )
 
@@ -272,7 +271,7 @@ def get_similarity(similarity: str | Similarity) -> Similarity:
 
 
 def _check_gamma(gamma: float | None) -> None:
-    if gamma is not None and not (isinstance(gamma, Real) and 0 < gamma < math.inf):
+    if gamma is not None and not (isinstance(gamma, Real) and 0 < gamma < LARGEST):
         raise ValueError(f"The 'gamma' parameter must be a number above 0, or None for 1/d. Got {shown(gamma)} instead.")
 
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:  # at run time they are imported where they are needed: to loo
 
 def as_path(path: str | Path) -> Path:
     """Return a path; raise for what is none."""
-    if not isinstance(path, str | os.PathLike) or not str(path).strip() or "\0" in str(path):
-        what = repr(path) if isinstance(path, str) else type(path).__name__
+    text = str(path) if isinstance(path, str | os.PathLike) else ""
+    if not text.strip() or "\0" in text or max(map(len, Path(text).parts)) > 255:
+        what = repr(text[:60]) if text else type(path).__name__
         raise TypeError(f"A path must be a string or a pathlib.Path that names a file. Got {what} instead.")
     return Path(path)
 
@@ -37,6 +38,8 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     So ``path`` is always either the old file or the whole new one. Its folder is made if there is none.
     """
     path = as_path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it.")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # two processes may write the same file
     try:
@@ -175,15 +178,17 @@ def cache_info(*, kind: str | None = None, encoder: str | None = None, older_tha
         older_than: only what was written longer ago.
 
     """
-    if kind is not None and kind not in CACHE_KINDS:
+    if kind is not None and (not isinstance(kind, str) or kind not in CACHE_KINDS):
         raise ValueError(f"The 'kind' parameter must be one of {', '.join(CACHE_KINDS)}. Got {kind!r} instead.")
+    if encoder is not None and not isinstance(encoder, str):
+        raise TypeError(f"The 'encoder' parameter must be the name of an encoder. Got {type(encoder).__name__} instead.")
     if older_than is not None and not isinstance(older_than, timedelta):
         raise TypeError(f"The 'older_than' parameter must be a datetime.timedelta. Got {type(older_than).__name__} instead.")
     latest = math.inf if older_than is None else time.time() - older_than.total_seconds()
     files = tuple(
         file
         for file in _cached_files()
-        if kind in (None, file.kind) and encoder in (None, file.encoder) and file.written < latest
+        if kind in (None, file.kind) and (encoder is None or encoder == file.encoder) and file.written < latest
     )
     number = Counter(file.kind for file in files)
     size = sum(file.bytes for file in files)
@@ -233,11 +238,12 @@ def digest(*parts: object) -> str:
     for part in parts:
         if isinstance(part, torch.Tensor):
             part = part.detach().cpu()
+            part = part if part.layout == torch.strided else part.to_dense()
             sha.update(f"tensor {part.dtype} {tuple(part.shape)} ".encode())
             sha.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
         elif isinstance(part, np.ndarray):
             sha.update(f"array {part.dtype} {part.shape} ".encode())
-            sha.update(np.ascontiguousarray(part).data)
+            sha.update(np.ascontiguousarray(part).data if part.dtype.kind in "biufc" else repr(part.tolist()).encode())
         elif isinstance(part, bytes):
             sha.update(b"bytes " + part)
         else:

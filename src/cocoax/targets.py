@@ -12,7 +12,6 @@ RELAX), is known only when an explicand is explained; until then it stands as a 
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -22,9 +21,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from cocoax.checks import check_kind, shown
+from cocoax.checks import as_items, check_finite, check_kind, shown
 from cocoax.references import Reference, check_same_space
 from cocoax.similarity import Compared, LinearSimilarity, Similarity, WeightedSum, get_similarity
+
+_COMPARES = "compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...)"
 
 
 class Encodes(Protocol):
@@ -65,10 +66,12 @@ class Target:
         name: str | None = None,
     ) -> None:
         self.similarity = get_similarity(similarity)
+        check_kind("The weights of a target", weights, Mapping, "must be a dict from references to numbers")
         for reference, weight in weights.items():
             if reference is not None:
-                _check_reference(reference)
-            _check_weight(reference, weight)
+                check_kind("A target", reference, Reference, _COMPARES)
+            name = "the explicand" if reference is None else repr(reference.name)
+            check_finite(f"The weight of {name} in a target", weight)
         # What cancels is left out: it would cost a comparison and say nothing.
         kept = {reference: float(weight) for reference, weight in weights.items() if weight != 0}
         self.weights: Mapping[Reference | None, float] = MappingProxyType(kept or dict(weights))
@@ -256,7 +259,12 @@ class _Function(Similarity):
 
     def scores(self, representations: Tensor, sums: Sequence[WeightedSum]) -> Tensor:
         """Return the function of representations ``[n, d]``, ``[n, sums]``."""
-        values = self.function(representations)
+        try:
+            values = self.function(representations)
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
+            raise ValueError(
+                f"The function that is explained failed on representations {list(representations.shape)}: {error}"
+            ) from error
         if not isinstance(values, Tensor) or tuple(values.shape) != (len(representations),):
             got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise ValueError(
@@ -285,6 +293,7 @@ def class_score(encoder: Classifies, label: int | str) -> Target:
     head, names = encoder.head, encoder.classes
     if head is None:
         raise ValueError(f"The encoder {encoder.name!r} has no head; give it one: cocoax.Encoder(module, head=...).")
+    check_kind("A class", label, (int, str), "is asked for by its number or its name")
     if isinstance(label, str):
         if names is None or label not in names:
             close = difflib.get_close_matches(label, names or [], n=3, cutoff=0.3)
@@ -304,17 +313,6 @@ def class_score(encoder: Classifies, label: int | str) -> Target:
         return logits[:, number]
 
     return FunctionTarget(score, name)
-
-
-def _check_reference(reference: object) -> None:
-    advice = "compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...)"
-    check_kind("A target", reference, Reference, advice)
-
-
-def _check_weight(reference: Reference | None, weight: object) -> None:
-    if isinstance(weight, bool) or not isinstance(weight, Real) or not math.isfinite(weight):
-        name = "the explicand" if reference is None else repr(reference.name)
-        raise ValueError(f"The weight of {name} in a target must be a finite number. Got {shown(weight)} instead.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,7 +348,7 @@ class TargetModule(nn.Module):
         if isinstance(inputs, Tensor):
             representations = self.encoder(self.encoder.collate(inputs))
         else:  # texts, rows, pictures, as SHAP's explainers of those hand them over
-            representations = self.encoder.represent(list(inputs))
+            representations = self.encoder.represent(as_items("Inputs", inputs))
         scores = self.target.score(representations, self.explicand)
         return scores[:, None] if self.column else scores
 
@@ -359,10 +357,10 @@ def score_all(targets: Sequence[Target], representations: Tensor, explicand: Ten
     """Return scores of many targets, ``[n, targets]``: by one matrix product for all that share a linear similarity."""
     if not isinstance(representations, Tensor) or representations.ndim != 2:
         raise ValueError(f"'representations' must have shape [n, d]. Got {list(representations.shape)} instead.")
-    if explicand is not None and explicand.numel() != representations.shape[1]:
-        raise ValueError(
-            f"The explicand has {explicand.numel()} dimensions but the representations {representations.shape[1]}."
-        )
+    if explicand is not None:
+        check_kind("The explicand's representation", explicand, Tensor, "must be a tensor [d]")
+        if (own := explicand.numel()) != representations.shape[1]:
+            raise ValueError(f"The explicand has {own} dimensions but the representations {representations.shape[1]}.")
     columns: dict[int, Tensor] = {}
     similarities: list[Similarity] = []  # not a dict: a similarity of a user's own may have no hash
     for target in targets:
@@ -378,7 +376,7 @@ def score_all(targets: Sequence[Target], representations: Tensor, explicand: Ten
 
 def similarity_to(reference: Reference, similarity: str | Similarity = "cosine") -> Target:
     """Return the mean similarity to a reference; the piece that all other targets are made of."""
-    _check_reference(reference)
+    check_kind("A target", reference, Reference, _COMPARES)
     return Target({reference: 1.0}, similarity)
 
 

@@ -82,7 +82,7 @@ class Field:
         """Return the attribution of a target to the cells, or a list of them for a list."""
         asked = check_targets(targets)
         for target in asked:
-            target.check_space(self.space)
+            target.check_space(self.space, len(self.own))
             if target.similarity != self.similarity:
                 raise ValueError(
                     f"The field answers targets of the {self.similarity.name} similarity, not of {target.similarity.name}: a "

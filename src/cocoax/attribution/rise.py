@@ -13,7 +13,7 @@ from torch import Tensor
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Attribution, Estimate
 from cocoax.attribution.run import Run
-from cocoax.checks import check_count, check_number, check_positive
+from cocoax.checks import check_count, check_number, check_positive, shown
 from cocoax.features import BitMasks, GridMasks
 from cocoax.features.controls import FOLDS, Fit
 from cocoax.features.masks import MaskGeometry
@@ -75,8 +75,10 @@ class Rise(RemovalMethod):
     max_samples: int = 20_000
 
     def __post_init__(self) -> None:
-        if self.estimator not in ("efficient", "paper"):
-            raise ValueError(f"The 'estimator' parameter must be 'efficient' or 'paper'. Got {self.estimator!r} instead.")
+        if not isinstance(self.estimator, str) or self.estimator not in ("efficient", "paper"):
+            raise ValueError(
+                f"The 'estimator' parameter must be 'efficient' or 'paper'. Got {shown(self.estimator)} instead."
+            )
         check_count("samples", self.samples, 2 * FOLDS if self.estimator == "efficient" else 2)
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)

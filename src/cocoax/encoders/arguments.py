@@ -9,6 +9,7 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
+from cocoax.checks import check_kind
 from cocoax.encoders.forward import Pooling
 from cocoax.inputs import Inputs, Pictures, Rows
 
@@ -35,6 +36,8 @@ def check_module(module: object) -> None:
 
 def name_of(module: Callable[..., Any], name: str | None) -> str:
     """Return the name of an encoder: the one it was given, or that of its module."""
+    if name is not None:
+        check_kind("The 'name' parameter", name, str, "must be a string")
     return name or getattr(module, "__name__", None) or type(module).__name__
 
 
@@ -48,7 +51,7 @@ def is_sentence_transformer(model: object) -> bool:
 
 def check_pooling(pooling: str) -> None:
     """Raise unless it is one of the ways to make one vector of many."""
-    if pooling not in get_args(Pooling):
+    if not isinstance(pooling, str) or pooling not in get_args(Pooling):
         raise ValueError(f"The 'pooling' parameter must be 'mean', 'flatten' or 'first'. Got {pooling!r} instead.")
 
 
@@ -62,6 +65,7 @@ def check_classes(classes: Sequence[str] | None, head: nn.Module | None) -> None
 
 def inputs_for(features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str) -> Inputs:
     """Return the kind of inputs that the options of :class:`cocoax.Encoder` describe."""
+    check_kind("The 'features' parameter", features, str, "must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder")
     if features == "columns":
         if columns is None:
             raise TypeError("An encoder of columns needs columns=, the name of each column.")

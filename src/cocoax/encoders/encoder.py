@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal, Self
 
@@ -21,11 +21,13 @@ from cocoax.encoders.forward import (
     check_deterministic,
     first_parameter,
     is_out_of_memory,
+    is_prepared,
     layer_name,
     layer_named,
     one_vector_each,
     owner_of,
     run_module,
+    size_of,
 )
 from cocoax.encoders.identity import Identity, describe, look
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
@@ -135,8 +137,7 @@ class Encoder:
     def freeze(self) -> Self:
         """Take the weights as final, so that fingerprints need not look at them again; return itself.
 
-        For programs that ask many small questions: looking takes longer than encoding a few words does. Changing the
-        weights afterwards goes unnoticed, so do not.
+        For many small questions, where looking takes longest. Changing the weights afterwards goes unnoticed, so do not.
         """
         self._weights.freeze()
         if self._text is not None:
@@ -146,8 +147,8 @@ class Encoder:
     def changed(self, note: str | None = None) -> Self:
         """Say that it is another encoder from now on, where its fingerprint cannot see that; return itself.
 
-        It sees weights, code, settings and hooks of modules, but not what hooks and unnamed functions keep in lists and other
-        objects, nor what compiled code reads. ``note``, any text, makes the new one known after a restart too.
+        It sees weights, code, settings and hooks, but not what hooks and unnamed functions keep in lists and objects, nor
+        what compiled code reads. ``note``, any text, makes the new one known after a restart too.
         """
         self._weights.changed(note)
         self._folded, self._checked = None, 0
@@ -174,11 +175,6 @@ class Encoder:
     def precision(self) -> torch.dtype:
         """The precision of the module's parameters."""
         return self._first_parameter().dtype
-
-    @property
-    def computes_in(self) -> torch.dtype:
-        """The precision of its computation: that of the parameters, or the lower one of :meth:`autocast`."""
-        return self.precision if self._autocast is None else self._autocast
 
     def _first_parameter(self) -> Tensor:
         return first_parameter(self.owner)
@@ -305,8 +301,10 @@ class Encoder:
     # --- representations ----------------------------------------------------------------------------------------------
 
     def __call__(self, batch: Any) -> Tensor:
-        """Return representations ``[n, d]`` of a collated batch, differentiable; :meth:`represent` is for everything else."""
-        size = len(batch) if isinstance(batch, Tensor) else len(next(iter(batch.values())))
+        """Return representations ``[n, d]`` of a collated batch, differentiable; for the rest it is :meth:`represent`."""
+        if not isinstance(batch, Tensor | Mapping):
+            return self.represent(batch)
+        size = size_of(batch)
         try:
             with torch.autocast(self.device.type, self._autocast) if self._autocast is not None else nullcontext():
                 output = run_module(self.module, self.inputs.to_module(batch), self._submodule)
@@ -326,7 +324,7 @@ class Encoder:
 
         Memory running out halves the batch, now and from now on. What is not prepared yet goes to :meth:`represent`.
         """
-        if isinstance(prepared, str) or not all(isinstance(tensor, Tensor) for tensor in prepared):
+        if not is_prepared(prepared):
             return self.represent(prepared)
         if self.inputs.any_shape and not isinstance(prepared, Tensor) and len({tensor.shape for tensor in prepared}) > 1:
             return by_shape(prepared, self.encode)
@@ -394,7 +392,7 @@ class Encoder:
             key: the entry to take where inputs come as dicts.
 
         """
-        if on_error not in ("raise", "skip"):
+        if not isinstance(on_error, str) or on_error not in ("raise", "skip"):
             raise ValueError(f"The 'on_error' parameter must be 'raise' or 'skip'. Got {on_error!r} instead.")
         how = Streaming(keep_samples, batch_size, on_error == "skip", cache, progress, key)
         return stream_reference(self, inputs, name, how)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
@@ -118,6 +118,21 @@ def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tens
     return representations
 
 
+def size_of(batch: Tensor | Mapping[str, Tensor]) -> int:
+    """Return how many inputs a batch holds; raise if it is none."""
+    parts = [batch] if isinstance(batch, Tensor) else list(batch.values())
+    if not parts or not all(isinstance(part, Tensor) and part.ndim > 0 for part in parts):
+        raise TypeError("A batch must be a tensor with one row per input, or a dict of such tensors.")
+    return len(parts[0])
+
+
+def is_prepared(inputs: object) -> bool:
+    """Whether inputs are tensors already, one for each: a batch, or a list of them."""
+    if isinstance(inputs, list | tuple):
+        return len(inputs) > 0 and all(isinstance(tensor, Tensor) for tensor in inputs)
+    return isinstance(inputs, Tensor)
+
+
 def _check_plain(output: Tensor, name: str) -> None:
     """Raise unless it is a tensor of real numbers, all of them there."""
     if output.is_complex():
@@ -144,14 +159,18 @@ def by_shape(prepared: Sequence[Tensor], encode: Callable[[Sequence[Tensor]], Te
 
 def rounding_of(encoder: Encoder) -> float:
     """Return how far rounding moves scores of an encoder's representations, relative to the terms that they are sums of."""
-    return max(ROUNDING, 16 * torch.finfo(encoder.computes_in).eps)  # representations are in single precision at most
+    return max(ROUNDING, 16 * torch.finfo(_computes_in(encoder)).eps)  # representations are in single precision at most
+
+
+def _computes_in(encoder: Encoder) -> torch.dtype:
+    return encoder.precision if encoder._autocast is None else encoder._autocast
 
 
 def check_deterministic(encoder: Encoder, prepared: Tensor, before: Tensor) -> None:
     """Raise if an input, encoded again and alone, has another representation: attribution is meaningless then."""
     with torch.no_grad():
         again = encoder(encoder.collate([prepared])).to("cpu")[0]
-    allowed = (5e-2 if torch.finfo(encoder.computes_in).bits < 32 else 1e-3) * float(before.double().norm())
+    allowed = (5e-2 if torch.finfo(_computes_in(encoder)).bits < 32 else 1e-3) * float(before.double().norm())
     if float((again.double() - before.double()).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
         raise ValueError(
             f"The encoder {encoder.name!r} gave two representations of the same input: it is random even in eval mode "

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.checks import as_numbers, check_at_least, shown
 from cocoax.encoders.embedding import Embeddings
 from cocoax.features.removals import Removal
 from cocoax.inputs import Explicand, Inputs
@@ -124,6 +125,10 @@ class Constant(Baseline):
 
     value: float | tuple[float, ...] = 0.0
 
+    def __post_init__(self) -> None:
+        if not bool(torch.isfinite(as_numbers("The 'value' parameter", self.value)).all()):
+            raise ValueError(f"The 'value' parameter must be finite. Got {shown(self.value)} instead.")
+
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the constant image."""
         values = torch.as_tensor(self.value).reshape(-1, *[1] * (explicand.ndim - 1))
@@ -153,6 +158,10 @@ class Noise(Baseline):
     std: float | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.std is not None:
+            check_at_least("std", self.std, 0)
+
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the noise image; the same for the same seed."""
         noise = stream(self.seed).standard_normal(tuple(explicand.shape), dtype=np.float32)
@@ -166,6 +175,9 @@ class Fixed(Baseline):
 
     subject: ClassVar[str] = "The baseline image has"  # of the sentence about a wrong shape
     image: Tensor
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "image", as_numbers("A baseline", self.image))
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the image; raise if it does not have the explicand's shape."""
@@ -213,7 +225,7 @@ class Background(Baseline):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        rows = torch.as_tensor(self.rows)
+        rows = as_numbers("The background", self.rows)
         if rows.ndim != 2 or len(rows) == 0:
             raise ValueError(f"The background must have shape [n, m] with n >= 1. Got {list(rows.shape)} instead.")
         object.__setattr__(self, "rows", rows.to("cpu", torch.float32))

@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from cocoax.checks import check_plain
 from cocoax.inputs.explicand import Explicand
 from cocoax.storage import digest
 
 # Elements of a batch on a CPU: measured, larger ones leave the caches and take up to twice as long per image.
 CPU_BATCH = 640_000
+_MOST_ELEMENTS = 1_000_000_000  # of any batch
 
 Fitted = TypeVar("Fitted", covariant=True)
 
@@ -67,6 +69,8 @@ class Inputs(ABC):
             inputs = [inputs]
         elif not isinstance(inputs, Iterable):
             raise TypeError(f"Inputs must be one {self.noun} or an iterable of them. Got {type(inputs).__name__} instead.")
+        if getattr(inputs, "ndim", None) == 0:
+            raise TypeError(f"Inputs must be one {self.noun} or an iterable of them. Got a single number instead.")
         return iter(inputs), len(inputs) if hasattr(inputs, "__len__") else None
 
     @abstractmethod
@@ -82,6 +86,9 @@ class Inputs(ABC):
     def collate(self, prepared: Sequence[Tensor] | Tensor, like: Tensor) -> Any:
         """Return prepared inputs as one batch, on the device and in the precision of ``like``: a tensor or a dict of them."""
         batch = prepared if isinstance(prepared, Tensor) else torch.stack([tensor.detach() for tensor in prepared])
+        check_plain(batch)
+        if batch.numel() > _MOST_ELEMENTS:
+            raise ValueError(f"A batch {list(batch.shape)} has too many elements; the most is {_MOST_ELEMENTS}.")
         return batch.to(like.device, like.dtype)
 
     def to_module(self, batch: Any) -> Any:

@@ -11,10 +11,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from cocoax.checks import as_numbers, check_plain
 from cocoax.inputs.display import Picture
 from cocoax.inputs.drawing import WHOLE
 from cocoax.inputs.explicand import Explicand
-from cocoax.inputs.images import image_files, open_image, picture_of, picture_of_tensor, to_tensor
+from cocoax.inputs.images import MAX_PIXELS, image_files, open_image, picture_of, picture_of_tensor, to_tensor
 from cocoax.inputs.kind import Inputs
 from cocoax.storage import digest, file_digest
 
@@ -51,7 +52,7 @@ class Pictures(Inputs):
             return inputs.ndim <= 3
         if isinstance(inputs, Tensor | np.ndarray):
             return inputs.ndim in (1, 3)
-        return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not Path(inputs).is_dir())
+        return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not _is_folder(inputs))
 
     def each(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
         """Return pictures one by one: a single one, those of a folder, what an iterable gives."""
@@ -126,9 +127,19 @@ class Pictures(Inputs):
         return super().name_together(labels, count)
 
 
+def _is_folder(path: str | Path) -> bool:
+    try:
+        return str(path) != "" and Path(path).is_dir()
+    except OSError:  # too long for a name
+        return False
+
+
 def _check_tensor(item: Tensor | np.ndarray) -> Tensor:
     # Arrays are copied: torch cannot take those that run backwards or cannot be written.
-    tensor = torch.from_numpy(np.array(item)) if isinstance(item, np.ndarray) else item
+    tensor = as_numbers("A picture", np.array(item)) if isinstance(item, np.ndarray) else item
+    check_plain(tensor)
+    if tensor.numel() > 4 * MAX_PIXELS:
+        raise ValueError(f"The input has {tensor.numel()} elements, more than the {4 * MAX_PIXELS} of the largest picture.")
     if not tensor.is_floating_point():
         raise TypeError(
             f"A tensor must be a preprocessed float input [C, H, W]. Got {tensor.dtype} instead; "

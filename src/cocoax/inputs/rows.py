@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import as_items
+from cocoax.checks import as_items, as_numbers
 from cocoax.inputs.display import Names
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.kind import Inputs
@@ -97,7 +97,7 @@ class Rows(Inputs):
             self._check_names(item.index)
             item = item.to_numpy()
         try:
-            array = item.detach().cpu().numpy() if isinstance(item, Tensor) else np.asarray(item)
+            array = as_numbers("A row", item).numpy() if isinstance(item, Tensor) else np.asarray(item)
             row = torch.from_numpy(array.astype(np.float32))
         except (ValueError, TypeError) as error:
             raise TypeError(f"A row must hold numbers only ({error}); turn categories into numbers first.") from error

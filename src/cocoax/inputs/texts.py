@@ -186,10 +186,11 @@ class Texts(Inputs):
 
     def prepare(self, item: Any) -> Tensor:
         """Return the token ids of a text."""
-        if isinstance(item, Tensor):
-            return item
         if isinstance(item, Explicand):
-            return item.tensor
+            item = item.tensor
+        if isinstance(item, Tensor):
+            _check_ids(item)
+            return item
         ids = list(self.tokenize(_check_text(item)))
         self._check_tokens(item, ids)
         if len(ids) > self.limit:
@@ -278,6 +279,22 @@ class Texts(Inputs):
     def name_together(self, labels: Sequence[str], count: int) -> str:
         """Return up to three texts, or the first and how many more."""
         return " / ".join(labels) if count <= 3 and len(labels) == count else f"{labels[0]} and {count - 1} more"
+
+
+def _check_ids(ids: Tensor) -> None:
+    """Raise unless a tensor is token ids, or ids over an attention mask."""
+    kinds = (torch.int64, torch.int32)
+    if (
+        ids.layout != torch.strided
+        or ids.dtype not in kinds
+        or ids.ndim not in (1, 2)
+        or 0 in ids.shape
+        or ids.shape[:-1] > (2,)
+    ):
+        raise TypeError(
+            "A text that is a tensor must be token ids [L], or ids over an attention mask [2, L], as integers. "
+            f"Got {ids.dtype} {list(ids.shape)} instead."
+        )
 
 
 def _check_text(text: Any) -> str:
