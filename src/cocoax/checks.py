@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from numbers import Integral, Real
 from textwrap import shorten
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # at run time torch is imported where it is needed: to look at the cache it is not
     from torch import Tensor
 
-LARGEST = 1e300  # of numbers: larger ones are no numbers to torch
 MOST = 10_000_000  # of samples and steps: on the fastest of encoders a day's work
 
 
@@ -33,16 +33,24 @@ def check_number(name: str, value: float) -> None:
         raise TypeError(f"The '{name}' parameter must be a number. Got {shown(value)} instead.")
 
 
+def as_float(value: Real) -> float:
+    """Return a number as Python's own float; infinity if it is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 def check_finite(what: str, value: object) -> None:
     """Raise unless it is a finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not abs(value) < LARGEST:
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(as_float(value)):
         raise ValueError(f"{what} must be a finite number. Got {shown(value)} instead.")
 
 
 def check_at_least(name: str, value: float, least: float) -> None:
     """Raise unless ``value >= least``, and finite."""
     check_number(name, value)
-    if not least <= value < LARGEST:
+    if not least <= as_float(value) < math.inf:
         raise ValueError(f"The '{name}' parameter must be at least {least}. Got {shown(value)} instead.")
 
 
@@ -59,7 +67,7 @@ def check_count(name: str, value: int, least: int, most: int = MOST) -> None:
 def check_positive(name: str, value: float) -> None:
     """Raise unless ``value > 0``, and finite."""
     check_number(name, value)
-    if not 0 < value < LARGEST:
+    if not 0 < as_float(value) < math.inf:
         raise ValueError(f"The '{name}' parameter must be above 0. Got {shown(value)} instead.")
 
 

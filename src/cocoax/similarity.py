@@ -7,6 +7,7 @@ The other kernels (RBF, Laplacian, polynomial) have no finite feature map and co
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import ClassVar, Literal, Protocol
 import torch
 from torch import Tensor
 
-from cocoax.checks import LARGEST, shown
+from cocoax.checks import as_float, shown
 
 _ROWS_AT_ONCE = 4096  # kernel matrices are built for this many representations at a time
 
@@ -240,7 +241,7 @@ class Polynomial(Similarity):
     def __post_init__(self) -> None:
         _check_gamma(self.gamma)
         numbers = isinstance(self.degree, Real) and isinstance(self.constant, Real)
-        if not (numbers and 1 <= self.degree <= 100 and self.degree % 1 == 0 and 0 <= self.constant < LARGEST):
+        if not (numbers and 1 <= self.degree <= 100 and self.degree % 1 == 0 and 0 <= as_float(self.constant) < math.inf):
             raise ValueError(
                 "Polynomial needs an integer degree >= 1 and constant >= 0 to be a kernel, and degree <= 100 to be a number. "
                 f"Got degree={shown(self.degree)}, constant={shown(self.constant)} instead."
@@ -271,7 +272,7 @@ def get_similarity(similarity: str | Similarity) -> Similarity:
 
 
 def _check_gamma(gamma: float | None) -> None:
-    if gamma is not None and not (isinstance(gamma, Real) and 0 < gamma < LARGEST):
+    if gamma is not None and not (isinstance(gamma, Real) and 0 < as_float(gamma) < math.inf):
         raise ValueError(f"The 'gamma' parameter must be a number above 0, or None for 1/d. Got {shown(gamma)} instead.")
 
 

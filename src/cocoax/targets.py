@@ -70,8 +70,8 @@ class Target:
         for reference, weight in weights.items():
             if reference is not None:
                 check_kind("A target", reference, Reference, _COMPARES)
-            name = "the explicand" if reference is None else repr(reference.name)
-            check_finite(f"The weight of {name} in a target", weight)
+            whose = "the explicand" if reference is None else repr(reference.name)
+            check_finite(f"The weight of {whose} in a target", weight)
         # What cancels is left out: it would cost a comparison and say nothing.
         kept = {reference: float(weight) for reference, weight in weights.items() if weight != 0}
         self.weights: Mapping[Reference | None, float] = MappingProxyType(kept or dict(weights))

@@ -214,7 +214,7 @@ def curves(
     check_encoder(encoder)
     check_count("steps", steps, 1)
     kinds, attributions = as_items("The 'kinds' parameter", kinds), as_items("Attributions", attributions)
-    if not kinds or any(kind not in KINDS for kind in kinds):
+    if not kinds or not all(isinstance(kind, str) and kind in KINDS for kind in kinds):
         raise ValueError(f"The 'kinds' parameter must name 'insertion', 'deletion' or both. Got {kinds} instead.")
     if not attributions:
         raise ValueError("There are 0 attributions to evaluate; pass at least one.")
@@ -310,8 +310,13 @@ def _ranks(attribution: Attribution | Tensor, shape: tuple[int, ...]) -> Tensor:
 def _measured(measure: Measure, representations: Tensor, own: Tensor) -> Tensor:
     if not isinstance(measure, Target) and not callable(measure):
         raise TypeError(f"A measure must be a Target or a callable on representations. Got {type(measure).__name__} instead.")
-    with torch.no_grad():
-        values = measure.score(representations, own) if isinstance(measure, Target) else measure(representations)
+    try:
+        with torch.no_grad():
+            values = measure.score(representations, own) if isinstance(measure, Target) else measure(representations)
+    except (RuntimeError, TypeError, IndexError, AttributeError, KeyError) as error:
+        raise ValueError(
+            f"The measure {_name(measure)!r} failed on representations {list(representations.shape)}: {error}"
+        ) from error
     values = as_numbers("What a measure gives", values).to(torch.float32)
     if np.shape(values) != (len(representations),):
         raise ValueError(
