@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from numbers import Integral, Real
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 if TYPE_CHECKING:  # at run time torch is imported where it is needed: to look at the cache it is not
     from torch import Tensor
@@ -33,7 +33,7 @@ def check_number(name: str, value: float) -> None:
         raise TypeError(f"The '{name}' parameter must be a number. Got {shown(value)} instead.")
 
 
-def as_float(value: Real) -> float:
+def as_float(value: SupportsFloat) -> float:
     """Return a number as Python's own float; infinity if it is too large for one."""
     try:
         return float(value)

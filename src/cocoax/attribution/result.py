@@ -200,13 +200,11 @@ class Estimate:
     def times(self, factors: Tensor) -> Estimate:
         """Return the maps of scores that are ``factors [k]`` times as large."""
 
-        def scaled(maps: Tensor | None) -> Tensor | None:
-            return None if maps is None else maps * factors.to(maps).view(-1, *[1] * (maps.ndim - 1))
+        def scaled(maps: Tensor) -> Tensor:
+            return maps * factors.to(maps).view(-1, *[1] * (maps.ndim - 1))
 
-        values = scaled(self.values)
-        assert values is not None
-        others = {name: scaled(getattr(self, name)) for name in ("standard_error", "neutral", "features", "raw")}
-        return replace(self, values=values, **others)
+        given = {name: scaled(maps) for name, maps in vars(self).items() if isinstance(maps, Tensor)}
+        return replace(self, **given)  # type: ignore[arg-type]  # the only number among its fields is no tensor
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from cocoax.storage import digest
 
 # What has been looked at inside of `looking_once`, by what computes the digest.
 _LOOKED_AT: ContextVar[dict[Callable[[], str], str] | None] = ContextVar("looked_at", default=None)
-_CONSTANTS = bool | int | float | str | bytes | tuple | frozenset | Tensor | np.ndarray | nn.Module | FunctionType | partial
+# What a function may hold and cannot have changed by itself.
+_CONSTANTS = (bool, int, float, str, bytes, tuple, frozenset, Tensor, np.ndarray, nn.Module, FunctionType, partial)
 
 
 @contextmanager
@@ -151,7 +152,7 @@ def _structure(name: str, module: nn.Module, method: str, inside: tuple[int, ...
             parts.append(f"hook {_as_run(hook, within)}")
     if type(module)._save_to_state_dict is not nn.Module._save_to_state_dict:  # quantised modules pack their weights
         packed: dict[str, Any] = {}
-        module._save_to_state_dict(packed, "", keep_vars=False)  # type: ignore[no-untyped-call]
+        module._save_to_state_dict(packed, "", keep_vars=False)
         parts.append(f"packed {describe(packed, within)}")
     return " ".join(parts)
 
@@ -197,7 +198,7 @@ def _plain_tensors(tensor: Tensor, name: str) -> list[Tensor]:
 def _probe(tensor: Tensor) -> object:
     """Return cheap evidence of a change, of writes that bypass the version counter too."""
     raw = tensor.reshape(-1).cpu().view(torch.uint8).numpy()
-    return zlib.crc32(raw)
+    return zlib.crc32(raw.data)
 
 
 def _without_addresses(text: str) -> str:
@@ -251,14 +252,17 @@ def _as_run(value: Any, inside: tuple[int, ...] = ()) -> str:
     within = (*inside, id(value))
     if id(value) in inside:
         return "again"
+    held: dict[Any, Any]
     if isinstance(value, partial):
-        held = dict(enumerate(value.args)) | value.keywords
+        held = {**dict(enumerate(value.args)), **value.keywords}
         return f"partial {_as_run(value.func, within)} {_constants(held, within)}"
     if isinstance(value, FunctionType):
         cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
         assigned = names_in(value.__code__).assigned
         held = {name: cell.cell_contents for name, cell in cells.items() if _is_filled(cell) and name not in assigned}
-        held |= dict(enumerate(value.__defaults__ or ())) | (value.__kwdefaults__ or {}) | _globals(value)
+        held.update(enumerate(value.__defaults__ or ()))
+        held.update(value.__kwdefaults__ or {})
+        held.update(_globals(value))
         return f"function {_code(value.__code__)} {_constants(held, within)}"
     owner = getattr(value, "__self__", value)
     method = value.__func__ if isinstance(value, MethodType) else own_attributes(type(value)).get("__call__")

@@ -257,4 +257,4 @@ def explain_match(
 
 def as_list(inputs: Input | Sequence[Input]) -> list[Input]:
     """Return one input, or many, as a list."""
-    return [inputs] if isinstance(inputs, INPUT_TYPES) else as_items("Inputs", inputs)  # type: ignore[list-item]
+    return [inputs] if isinstance(inputs, INPUT_TYPES) else as_items("Inputs", inputs)
