@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from benchmarks.fuzz import SECONDS, WRONG, Call, Report, attempt, calls, fuzz, judged
+from benchmarks.fuzz import SECONDS, WRONG, Call, Report, attempt, calls, fuzz
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about some of the wrong things
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +50,6 @@ def test_judged__errors_that_are_no_answers() -> None:
     for number, run in enumerate((torch_fails, own)):
         attempt(Call(str(number), run, {}), {}, report)
     assert report.outcomes["no sentence"] == 2
-    assert judged(AssertionError()) == "AssertionError at outside"
 
 
 @pytest.mark.parametrize("name", ["a list in itself", "a sparse tensor", "the run", "NaN"])

@@ -122,6 +122,7 @@ def test_fingerprint__order_and_sign_of_weights_count(net: SmallNet, change: Cal
     assert encoder.fingerprint == cocoax.Encoder(net).fingerprint
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize")
 def test_fingerprint__packed_weights_of_quantised_modules() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch announces another home for this

@@ -431,6 +431,7 @@ def test_layer_named__of_nothing() -> None:
         layer_named(None, "a", "x")
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize")  # torch calls them deprecated
 @pytest.mark.parametrize(
     ("change", "kind"),
     [

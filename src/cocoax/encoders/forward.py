@@ -169,7 +169,7 @@ def _computes_in(encoder: Encoder) -> torch.dtype:
 def check_deterministic(encoder: Encoder, prepared: Tensor, before: Tensor) -> None:
     """Raise if an input, encoded again and alone, has another representation: attribution is meaningless then."""
     with torch.no_grad():
-        again = encoder(encoder.collate([prepared])).to("cpu")[0]
+        again = encoder(encoder.collate([prepared])).detach().to("cpu")[0]
     allowed = (5e-2 if torch.finfo(_computes_in(encoder)).bits < 32 else 1e-3) * float(before.double().norm())
     if float((again.double() - before.double()).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
         raise ValueError(
