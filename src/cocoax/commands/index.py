@@ -1,0 +1,82 @@
+"""``cocoax index``: a whole data set, explained once, so that any question can be asked of all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import cocoax
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, EncoderName, Kept, Seed, counted, print_json, print_plain
+
+EXAMPLES = (
+    "cocoax index photos/ --out photos-index",
+    "cocoax index texts.parquet --column body --encoder minilm --out texts-index",
+    "cocoax index cifar-10/ --encoder simclr-cifar10-small --samples 64 --workers 2",
+)
+WHERE = "Where it runs"
+
+
+def build_index(
+    data: Annotated[
+        Path, typer.Argument(help="A folder of pictures, texts or sounds, a data set, or a table with --column.")
+    ],
+    encoder: EncoderName = "starter",
+    column: Annotated[
+        str | None, typer.Option(help="Of a table: the one that holds texts, or the paths of files.", rich_help_panel=ASKED)
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Of a table: what tells rows apart; else they are numbered.", rich_help_panel=ASKED)
+    ] = None,
+    split: Annotated[str, typer.Option(help="train or test, of data that has both.", rich_help_panel=ASKED)] = "train",
+    samples: Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)] = 200,
+    grid: Annotated[
+        int | None, typer.Option(help="Cells of a picture in each direction.", min=1, rich_help_panel=HOW)
+    ] = None,
+    seed: Seed = 0,
+    workers: Annotated[
+        int, typer.Option(help="Processes of a local Ray; 0 works in this one.", min=0, rich_help_panel=WHERE)
+    ] = 0,
+    ray: Annotated[
+        str | None, typer.Option(help="Address of a running Ray, or auto; --workers of it.", rich_help_panel=WHERE)
+    ] = None,
+    shard: Annotated[int, typer.Option(help="Inputs in a file.", min=1, rich_help_panel=OUTPUT)] = 256,
+    out: Annotated[Path, typer.Option(help="Folder of the index; run again to go on.", rich_help_panel=OUTPUT)] = Path(
+        "index"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Explain every input of a data set once; then 'cocoax ask INDEX' asks all of them.
+
+    A build that was stopped goes on where it was; inputs that are new or have changed are added.
+    """
+    from cocoax.datasets import build
+    from cocoax.datasets.shards import shard_files
+
+    if split not in ("train", "test"):
+        raise ValueError(f"--split is train or test. Got {split!r} instead.")
+    method = cocoax.Rise(samples=samples, seed=seed, **({} if grid is None else {"grid": grid}))
+    try:
+        index = build(
+            encoder,
+            data,
+            out,
+            method,
+            column=column,
+            id_column=id_column,
+            split=split,  # type: ignore[typeddict-item]
+            workers=workers,
+            ray=ray,
+            shard=shard,
+        )
+    except KeyboardInterrupt as stop:
+        kept = counted(len(shard_files(out)), "file")
+        raise Kept(f"kept {kept} of up to {shard} inputs each in {out}; the same command goes on from there") from stop
+    if as_json:
+        print_json({"index": out, "inputs": len(index), "failed": index.failed, "columns": list(index.columns)})
+        return
+    print_plain(f"{counted(len(index), index.manifest.noun)} in {out}; {counted(len(index.failed), 'input')} failed")
+    for name, why in list(index.failed.items())[:5]:
+        print_plain(f"   {name}: {why}")
+    print_plain(f'ask it: cocoax ask {out} --like "…" --out answer.html')
