@@ -3,7 +3,7 @@
     python benchmarks/shortcuts.py CIFAR RESNET_20.th FOLDER
 
 CIFAR holds CIFAR-10's batches. In half of one class's training images a small coloured square is put into a random corner;
-the classifier is fine-tuned on them for a few minutes, and an index of 500 images of that class and 150 of each other is
+a classifier is trained on 5000 images for a few minutes, and an index of 500 images of that class and 150 of each other is
 built in FOLDER with the result. Then twenty labels are exchanged. Printed: precision of the 50 strongest shortcuts, and how
 many of the wrong labels are among the 50 least typical inputs.
 """
@@ -22,7 +22,7 @@ import cocoax
 from cocoax.data import open_data
 from cocoax.datasets import Index, build
 
-CLASS, SIDE, COLOUR = 1, 5, (255, 0, 200)  # automobiles; pixels of the square
+CLASS, SIDE, COLOUR = 3, 6, (255, 0, 200)  # cats, which are hard to tell otherwise; pixels of the square
 
 
 def plant(images: np.ndarray, rows: np.ndarray, seed: int) -> np.ndarray:
@@ -35,14 +35,14 @@ def plant(images: np.ndarray, rows: np.ndarray, seed: int) -> np.ndarray:
 
 
 def fine_tune(encoder: cocoax.Encoder, images: np.ndarray, labels: np.ndarray, epochs: int) -> None:
-    """Train the whole network a little further, so that it takes to the square."""
+    """Train the network on these images, so that it takes to the square."""
     head = encoder.head
     module = encoder.owner
     assert isinstance(head, nn.Module)
     assert module is not None
     torch.manual_seed(0)
-    # The last stage begins anew: the trained one knows these images by heart and has no use for a square.
-    for part in [*list(module.modules())[-20:], head]:
+    # It begins anew: the trained one knows these images by heart and has no use for a square.
+    for part in [*module.modules(), head]:
         if isinstance(part, nn.Conv2d | nn.Linear | nn.BatchNorm2d):
             part.reset_parameters()
     inputs = torch.stack([encoder.prepare(image) for image in images])
@@ -50,14 +50,15 @@ def fine_tune(encoder: cocoax.Encoder, images: np.ndarray, labels: np.ndarray, e
     parameters = [*module.parameters(), *head.parameters()]
     for parameter in parameters:
         parameter.requires_grad_(True)
-    optimiser = torch.optim.SGD(parameters, lr=0.02, momentum=0.9)
+    optimiser = torch.optim.SGD(parameters, lr=0.05, momentum=0.9, weight_decay=5e-4)
     generator = torch.Generator().manual_seed(0)
     module.train()
     for epoch in range(epochs):
         losses = []
         for rows in torch.randperm(len(inputs), generator=generator).split(64):
             optimiser.zero_grad()
-            loss = nn.functional.cross_entropy(head(encoder(inputs[rows])), targets[rows])
+            turned = inputs[rows] if epoch % 2 else inputs[rows].flip(3)
+            loss = nn.functional.cross_entropy(head(encoder(turned)), targets[rows])
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             losses.append(loss.item())
@@ -73,13 +74,13 @@ def main() -> None:
     parser.add_argument("cifar", type=Path)
     parser.add_argument("weights", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--samples", type=int, default=64)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     data = open_data(arguments.cifar, "train")
     labels = np.asarray(data.labels)
-    chosen = np.concatenate([np.flatnonzero(labels == number)[: 500 if number == CLASS else 150] for number in range(10)])
+    chosen = np.concatenate([np.flatnonzero(labels == number)[:500] for number in range(10)])
     images, labels = np.asarray(data.images)[chosen], labels[chosen]
     members = np.flatnonzero(labels == CLASS)
     planted = members[::2]
@@ -95,6 +96,8 @@ def main() -> None:
     else:
         fine_tune(encoder, images, labels, arguments.epochs)
         torch.save({"body": encoder.owner.state_dict(), "head": encoder.head.state_dict()}, tuned)
+    asked = np.concatenate([np.flatnonzero(labels == number)[: 500 if number == CLASS else 150] for number in range(10)])
+    images, labels, planted = images[asked], labels[asked], np.flatnonzero(np.isin(asked, planted))
     # Twenty labels are wrong in the index, of images without a square.
     generator = np.random.default_rng(1)
     wrong = generator.choice(np.setdiff1d(np.arange(len(labels)), planted), 20, replace=False)

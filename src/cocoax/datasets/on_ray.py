@@ -10,6 +10,7 @@ import io
 import logging
 import os
 import pickle
+import socket
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -97,12 +98,21 @@ def _connect(ray: Any, workers: int, address: str | None) -> None:
         ray.init(num_cpus=workers, include_dashboard=False, **quiet)
         return
     try:
+        _knock(address)
         ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise ConnectionError(
             f"No Ray answers at {address!r} ({str(error).splitlines()[0]}); start one with 'ray start --head', or use "
             "--workers for processes on this machine."
         ) from error
+
+
+def _knock(address: str) -> None:
+    """Raise if nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        with socket.create_connection((host, int(port)), timeout=10):
+            pass
 
 
 def check_room(workers: int, processors: float) -> None:

@@ -55,7 +55,7 @@ def fragment(survey: Survey, most: int | None = None) -> str:
         f"<p>{_summary(survey)}</p>",
         '<p class="small"><span class="legend" role="img" aria-label="blue lowers, red raises"></span> blue lowers the '
         f"score of an input, red raises it; strongest at ±{limit:.3g}, which is the change in score if a part is kept "
-        "rather than removed. Maps have one scale. The number below an input is its score, ± the standard error of its map.</p>",
+        "rather than removed. Maps have one scale. Below an input stands its score, ± the standard error of its map.</p>",
         _overview(survey),
         _tiles("Highest", highest, limit),
         _tiles("Lowest", lowest, limit),

@@ -193,7 +193,7 @@ class Survey:
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write it as a page that loads nothing (.html), as JSON (.json), or all scores as Parquet (.parquet); return the path."""
+        """Write it as a page that loads nothing (.html), as JSON, or all scores as Parquet (.parquet); return the path."""
         path = Path(path)
         if path.suffix == ".html":
             from cocoax.datasets.page import write_page
