@@ -193,3 +193,16 @@ def test_exports__for_the_tools_people_have(index: Index, tmp_path: Path) -> Non
     assert labels["dawn/3"]["label"] == "dawn"
     assert labels["dawn/3"]["attributes"]["score"] == pytest.approx(float(survey.scores[3]))
     assert len(index.to_dataframe()) == 24
+
+
+def test_mean__of_many_rows_comes_from_what_files_say_about_themselves(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = index.ask(target(index)).mean
+    monkeypatch.setattr("cocoax.datasets.survey.MANY", 10)
+    monkeypatch.setattr("cocoax.datasets.survey.SOME", 24)
+    found = index.ask(target(index)).mean
+    assert expected is not None
+    assert found is not None
+    assert torch.allclose(found.values, expected.values, atol=1e-5)
+    assert found.standard_error is not None
+    assert expected.standard_error is not None
+    assert torch.allclose(found.standard_error, expected.standard_error, atol=1e-6)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 import cocoax
 from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, EncoderName, Kept, Seed, counted, print_json, print_plain
+
+if TYPE_CHECKING:
+    from cocoax.data.labelled import Split
 
 EXAMPLES = (
     "cocoax index photos/ --out photos-index",
@@ -19,44 +23,31 @@ WHERE = "Where it runs"
 
 
 def build_index(
-    data: Annotated[
-        Path, typer.Argument(help="A folder of pictures, texts or sounds, a data set, or a table with --column.")
-    ],
+    data: DataOption,
     encoder: EncoderName = "starter",
-    column: Annotated[
-        str | None, typer.Option(help="Of a table: the one that holds texts, or the paths of files.", rich_help_panel=ASKED)
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option(help="Of a table: what tells rows apart; else they are numbered.", rich_help_panel=ASKED)
-    ] = None,
-    split: Annotated[str, typer.Option(help="train or test, of data that has both.", rich_help_panel=ASKED)] = "train",
-    samples: Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)] = 200,
-    grid: Annotated[
-        int | None, typer.Option(help="Cells of a picture in each direction.", min=1, rich_help_panel=HOW)
-    ] = None,
+    column: ColumnOption = None,
+    id_column: IdOption = None,
+    split: SplitOption = "train",
+    samples: SamplesOption = 200,
+    grid: GridOption = None,
     seed: Seed = 0,
-    workers: Annotated[
-        int, typer.Option(help="Processes of a local Ray; 0 works in this one.", min=0, rich_help_panel=WHERE)
-    ] = 0,
-    ray: Annotated[
-        str | None, typer.Option(help="Address of a running Ray, or auto; --workers of it.", rich_help_panel=WHERE)
-    ] = None,
-    shard: Annotated[int, typer.Option(help="Inputs in a file.", min=1, rich_help_panel=OUTPUT)] = 256,
-    out: Annotated[Path, typer.Option(help="Folder of the index; run again to go on.", rich_help_panel=OUTPUT)] = Path(
-        "index"
-    ),
+    workers: WorkersOption = 0,
+    ray: RayOption = None,
+    shard: ShardOption = 256,
+    out: OutOption = Path("index"),
     as_json: AsJson = False,
 ) -> None:
     """Explain every input of a data set once; then 'cocoax ask INDEX' asks all of them.
 
     A build that was stopped goes on where it was; inputs that are new or have changed are added.
     """
+    from cocoax.data.labelled import check_split
     from cocoax.datasets import build
     from cocoax.datasets.shards import shard_files
 
-    if split not in ("train", "test"):
-        raise ValueError(f"--split is train or test. Got {split!r} instead.")
-    method = cocoax.Rise(samples=samples, seed=seed, **({} if grid is None else {"grid": grid}))
+    check_split(split)
+    method = cocoax.Rise(samples=samples, seed=seed)
+    method = method if grid is None else replace(method, grid=grid)
     try:
         index = build(
             encoder,
@@ -65,7 +56,7 @@ def build_index(
             method,
             column=column,
             id_column=id_column,
-            split=split,  # type: ignore[typeddict-item]
+            split=cast("Split", split),
             workers=workers,
             ray=ray,
             shard=shard,
@@ -80,3 +71,27 @@ def build_index(
     for name, why in list(index.failed.items())[:5]:
         print_plain(f"   {name}: {why}")
     print_plain(f'ask it: cocoax ask {out} --like "…" --out answer.html')
+
+
+DataOption = Annotated[
+    Path, typer.Argument(help="A folder of pictures, texts or sounds, a data set, or a table with --column.")
+]
+ColumnOption = Annotated[
+    str | None, typer.Option(help="Of a table: the one that holds texts, or the paths of files.", rich_help_panel=ASKED)
+]
+IdOption = Annotated[
+    str | None, typer.Option(help="Of a table: what tells rows apart; else they are numbered.", rich_help_panel=ASKED)
+]
+SplitOption = Annotated[str, typer.Option(help="train or test, of data that has both.", rich_help_panel=ASKED)]
+SamplesOption = Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)]
+GridOption = Annotated[
+    int | None, typer.Option(help="Cells of a picture in each direction.", min=1, rich_help_panel=HOW)
+]
+WorkersOption = Annotated[
+    int, typer.Option(help="Processes of a local Ray; 0 works in this one.", min=0, rich_help_panel=WHERE)
+]
+RayOption = Annotated[
+    str | None, typer.Option(help="Address of a running Ray, or auto; --workers of it.", rich_help_panel=WHERE)
+]
+ShardOption = Annotated[int, typer.Option(help="Inputs in a file.", min=1, rich_help_panel=OUTPUT)]
+OutOption = Annotated[Path, typer.Option(help="Folder of the index; run again to go on.", rich_help_panel=OUTPUT)]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+if find_spec("pyarrow") is None:
+    raise ImportError("Indexes of data sets are Parquet files: pip install 'cocoax[datasets]'.")
+
 from cocoax.datasets.building import build
 from cocoax.datasets.comparing import Comparison, compare
 from cocoax.datasets.index import Index

@@ -198,7 +198,7 @@ def entries_of(maker: Maker, items: Sequence[Item]) -> Iterator[Entry]:
     with ThreadPoolExecutor(1) as pool:
         ahead: deque[Future[list[Ready]]] = deque()
         for group in groups:
-            ahead.append(pool.submit(lambda group=group: [maker.read(item) for item in group]))
+            ahead.append(pool.submit(maker.read_all, group))
             if len(ahead) > 1:
                 yield from maker.make(ahead.popleft().result())
         while ahead:

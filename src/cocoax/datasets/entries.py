@@ -120,6 +120,10 @@ class Maker:
         except FAILURES as error:
             return Ready(item, content, error)
 
+    def read_all(self, items: Sequence[Item]) -> list[Ready]:
+        """Return inputs made ready to be explained."""
+        return [self.read(item) for item in items]
+
     def make(self, group: Sequence[Ready]) -> Iterator[Entry]:
         """Yield the entries of some inputs, whose ends are encoded together; what goes wrong with one is its entry."""
         emptied = [self._trying(self._empty, ready.explicand) for ready in group]
@@ -198,7 +202,7 @@ def _noise(factors: tuple[Tensor, Tensor] | None, run: Run, grid: int | tuple[in
     signs = stream(1, 3)
     over_cells = torch.from_numpy(signs.choice([-1.0, 1.0], (x.shape[1], NOISE)))
     over_samples = torch.from_numpy(signs.choice([-1.0, 1.0], (len(x), NOISE)))
-    sums = ((x @ over_cells) * over_samples).T @ rest / x.shape[1] ** 0.5
+    sums: Tensor = ((x @ over_cells) * over_samples).T @ rest / x.shape[1] ** 0.5
     return sums.float()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +18,7 @@ from torch import Tensor
 from cocoax.attribution.field import Field
 from cocoax.attribution.result import Attribution, Origin
 from cocoax.datasets.items import natural
-from cocoax.datasets.shards import OWN, Manifest, field_values, read_shard, shard_files, unpack_display
+from cocoax.datasets.shards import OWN, Manifest, field_values, mean_field, read_shard, shard_files, unpack_display
 from cocoax.encoders import Encoder, load
 from cocoax.inputs import Display
 from cocoax.questions import Question
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from cocoax.datasets.survey import Survey
 
 Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
-SMALL = ("id", "error", "representation", "emptied", "noise", "shape", "scale")
+SMALL = ("id", "error", "representation", "shape", "scale")
+BLOCK = 2048  # vectors that are multiplied at a time
 
 
 class Index:
@@ -141,36 +144,44 @@ class Index:
             name = _words(where) if isinstance(where, Mapping) else f"{len(rows)} rows"
         return Reference.from_representations(self.representations[rows], name=name, space=self.manifest.space)
 
-    def display(self, row: int) -> Display | None:
-        """Return how a row is shown, small."""
-        shard, place = self._rows.places[row]
-        packed = read_shard(self._files[shard], ["shown"])["shown"][int(place)].as_py()
-        return None if packed is None else unpack_display(packed)
+    def read(self, rows: Sequence[int] | np.ndarray, columns: Sequence[str]) -> Iterator[tuple[np.ndarray, Any]]:
+        """Yield columns of some rows, shard by shard: places among ``rows``, and an Arrow table of those."""
+        places = self._rows.places[np.asarray(rows, int)]
+        shards = np.unique(places[:, 0])
+
+        def read_one(shard: int) -> tuple[np.ndarray, Any]:
+            own = np.flatnonzero(places[:, 0] == shard)
+            own = own[np.argsort(places[own, 1], kind="stable")]
+            return own, read_shard(self._files[shard], columns, places[own, 1])
+
+        with ThreadPoolExecutor(2) as pool:  # the next file is read while this one is worked on
+            waiting: deque[Future[tuple[np.ndarray, Any]]] = deque()
+            for shard in shards.tolist():
+                waiting.append(pool.submit(read_one, shard))
+                if len(waiting) > 2:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
     def displays(self, rows: Sequence[int]) -> list[Display | None]:
-        """Return how rows are shown; every shard is read once."""
-        places = self._rows.places[list(rows)]
-        shown: dict[tuple[int, int], Display | None] = {}
-        for shard in np.unique(places[:, 0]):
-            column = read_shard(self._files[shard], ["shown"])["shown"]
-            for place in places[places[:, 0] == shard, 1]:
-                packed = column[int(place)].as_py()
-                shown[int(shard), int(place)] = None if packed is None else unpack_display(packed)
-        return [shown[int(shard), int(place)] for shard, place in places]
+        """Return how rows are shown, small."""
+        shown: list[Display | None] = [None] * len(rows)
+        for places, table in self.read(rows, ["shown"]):
+            for place, packed in zip(places, table["shown"].to_pylist(), strict=True):
+                shown[place] = None if packed is None else unpack_display(packed)
+        return shown
 
     def field(self, row: int) -> Field:
         """Return the field of one row, which answers targets as those of runs do; without standard errors."""
-        shard, place = self._rows.places[row]
-        column = read_shard(self._files[shard], ["field"])["field"].slice(int(place), 1)
+        ((_, table),) = self.read([row], ["field", "emptied"])
         dimension = self.representations.shape[1]
-        values = field_values(column).float().view(*self._rows.shapes[row], dimension) * float(self._rows.scales[row])
-        ends = self.similarity.features(torch.stack([self.representations[row], self._rows.emptied[row]]).double())
+        values = field_values(table["field"]).float().view(*self._rows.shapes[row], dimension) * float(self._rows.scales[row])
+        emptied = torch.tensor(table["emptied"][0].as_py())
+        ends = self.similarity.features(torch.stack([self.representations[row], emptied]).double())
         origin = Origin(self.manifest.making["method"], self.manifest.encoder, self.manifest.space, 0, "")
-        display = self.display(row)
-        assert display is not None
-        return Field(
-            values, torch.zeros(dimension), ends.float(), self.representations[row], self.similarity, origin, display
-        )
+        (display,) = self.displays([row])
+        shown = _nothing(values[..., 0]) if display is None else display
+        return Field(values, torch.zeros(dimension), ends.float(), self.representations[row], self.similarity, origin, shown)
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -228,14 +239,30 @@ class Index:
     # --- maps ---------------------------------------------------------------------------------------------------------
 
     def maps(self, target: Target, rows: np.ndarray) -> list[Tensor]:
-        """Return the map of a target on each of some rows, ``[*cells]``, relative to a cell that makes no difference."""
+        """Return the map of a target on each of some rows, ``[*cells]``."""
         directions = self.directions(target, rows)
-        maps: list[Tensor] = [torch.empty(0)] * len(rows)
-        for numbers, flat in self._fields(rows):
-            own = directions if len(directions) == 1 else directions[numbers]
-            for number, values in zip(numbers, self._products(flat, rows[numbers], own), strict=True):
-                maps[number] = values
-        return maps
+        sizes = np.array([math.prod(self._rows.shapes[row]) for row in rows])
+        products = torch.empty(int(sizes.sum()))
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        for places, table in self.read(rows, ["field"]):
+            own = directions if len(directions) == 1 else directions[places]
+            parts = _products(field_values(table["field"]), torch.from_numpy(sizes[places]), own)
+            parts *= torch.from_numpy(np.repeat(self._rows.scales[rows[places]], sizes[places]))
+            if (np.diff(places) == 1).all():
+                products[ends[places[0]] : ends[places[-1] + 1]] = parts
+            else:
+                for place, part in zip(places, torch.split(parts, sizes[places].tolist()), strict=True):
+                    products[ends[place] : ends[place + 1]] = part
+        if self.cells is not None:
+            return list(products.view(len(rows), *self.cells))
+        parts_of = torch.split(products, sizes.tolist())
+        return [part.view(self._rows.shapes[row]) for part, row in zip(parts_of, rows, strict=True)]
+
+    def mean_map(self, target: Target) -> Tensor | None:
+        """Return the mean map over all rows, from what the files say about themselves; None where only the maps tell."""
+        if self.cells is None or target.needs_explicand:
+            return None
+        return mean_field(self._files, self.cells) @ self.directions(target, np.array([0]))[0]
 
     def directions(self, target: Target, rows: np.ndarray) -> Tensor:
         """Return the direction of a target for each row, ``[n, d]``; one for all where it does not depend on the row."""
@@ -247,59 +274,61 @@ class Index:
         if not target.needs_explicand:
             return target.direction()[None].float()
         weight = target.weights[None]
-        rest = {reference: weight for reference, weight in target.weights.items() if reference is not None}
+        rest: dict[Reference | None, float] = {
+            reference: weight for reference, weight in target.weights.items() if reference is not None
+        }
         own = weight * self.similarity.features(self.representations[rows].double())
         return (own + Target(rest, self.similarity).direction() if rest else own).float()
 
-    def _fields(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, list[Tensor] | Tensor]]:
-        """Yield places among ``rows`` of one shard each, and their fields: one after another, or a list of each."""
-        places = self._rows.places[rows]
-        wanted = [shard for shard in range(len(self._files)) if (places[:, 0] == shard).any()]
-        with ThreadPoolExecutor(2) as pool:  # the next file is read while this one is multiplied
-            ahead = pool.map(lambda shard: read_shard(self._files[shard], ["field"])["field"], wanted)
-            for shard, column in zip(wanted, ahead, strict=True):
-                numbers = np.flatnonzero(places[:, 0] == shard)
-                inside = places[numbers, 1]
-                order = np.argsort(inside)
-                numbers, inside = numbers[order], inside[order]
-                whole = len(inside) == len(column) or bool((np.diff(inside) == 1).all())
-                part = column.slice(int(inside[0]), len(inside)) if whole else column.take(inside)
-                yield numbers, field_values(part)
+    def attributions(self, rows: Sequence[int], target: Target) -> list[Attribution]:
+        """Return the maps of some rows as attributions, each with the standard error of the map as a whole."""
+        chosen = np.asarray(rows, int)
+        maps, displays = self.maps(target, chosen), self.displays(rows)
+        directions = self.directions(target, chosen).expand(len(rows), -1)
+        made: list[Attribution | None] = [None] * len(rows)
+        for places, table in self.read(chosen, ["emptied", "noise"]):
+            for place, emptied, noise in zip(
+                places, *(table[name].to_pylist() for name in ("emptied", "noise")), strict=True
+            ):
+                direction = directions[place]
+                ends = torch.stack([self.representations[chosen[place]], torch.tensor(emptied)]).double()
+                score, baseline = (self.similarity.features(ends) @ direction.double()).tolist()
+                sums = torch.tensor(noise).view(-1, len(direction)) @ direction
+                error = torch.full_like(maps[place], float(sums.square().mean().sqrt())) if len(sums) else None
+                shown = displays[place]
+                made[place] = Attribution(
+                    values=maps[place],
+                    score=score,
+                    baseline_score=baseline,
+                    standard_error=error,
+                    metadata={
+                        "target": target.name,
+                        "method": self.manifest.making["method"]["type"],
+                        "encoder": self.manifest.encoder,
+                        "id": self.ids[chosen[place]],
+                    },
+                    display=_nothing(maps[place]) if shown is None else shown,
+                )
+        return [attribution for attribution in made if attribution is not None]
 
-    def _products(self, flat: Any, rows: np.ndarray, directions: Tensor) -> list[Tensor]:
-        """Return the maps of some rows, whose fields stand one after another."""
-        dimension = directions.shape[1]
-        vectors = flat.view(-1, dimension).float()
-        sizes = [int(np.prod(self._rows.shapes[row])) for row in rows]
-        if len(directions) == 1:
-            products = vectors @ directions[0]
+
+def _products(flat: Tensor, sizes: Tensor, directions: Tensor) -> Tensor:
+    """Return fields times directions, one number per cell; fields are in half precision and stand one after another.
+
+    A block at a time, in single precision: it stays in the processor's cache.
+    """
+    vectors = flat.view(-1, directions.shape[1])
+    products = torch.empty(len(vectors))
+    block = torch.empty(min(BLOCK, len(vectors)), vectors.shape[1])
+    rows = None if len(directions) == 1 else torch.repeat_interleave(torch.arange(len(directions)), sizes)
+    for start in range(0, len(vectors), BLOCK):
+        part = block[: len(vectors) - start].copy_(vectors[start : start + BLOCK])
+        own = products[start : start + BLOCK]
+        if rows is None:
+            torch.mv(part, directions[0], out=own)
         else:
-            products = (vectors * directions.repeat_interleave(torch.tensor(sizes), 0)).sum(1)
-        parts = torch.split(products, sizes)
-        return [
-            part.view(self._rows.shapes[row]) * float(self._rows.scales[row]) for part, row in zip(parts, rows, strict=True)
-        ]
-
-    def attribution(self, row: int, target: Target, values: Tensor, display: Display | None) -> Attribution:
-        """Return the map of one row as an attribution, with the standard error of the map as a whole."""
-        direction = self.directions(target, np.array([row]))[0]
-        noise = self._rows.noise[row]
-        error = None
-        if len(noise):
-            error = torch.full_like(values, float((noise @ direction).square().mean().sqrt()))
-        elif noise.ndim == 2:
-            error = torch.zeros_like(values)
-        ends = torch.stack([self.representations[row], self._rows.emptied[row]]).double()
-        score, emptied = (self.similarity.features(ends) @ direction.double()).tolist()
-        method = self.manifest.making["method"]
-        return Attribution(
-            values=values,
-            score=score,
-            baseline_score=emptied,
-            standard_error=error,
-            metadata={"target": target.name, "method": method["type"], "encoder": self.manifest.encoder, "id": self.ids[row]},
-            display=display if display is not None else _nothing(values),
-        )
+            torch.sum(part.mul_(directions[rows[start : start + BLOCK]]), 1, out=own)
+    return products
 
 
 def _words(where: Mapping[str, Any]) -> str:
@@ -319,14 +348,12 @@ def _nothing(values: Tensor) -> Display:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """All of an index but its fields, in the order of the ids."""
+    """What is kept in memory of an index, in the order of the ids."""
 
     ids: list[str]
     failed: dict[str, str]
     columns: dict[str, np.ndarray]
     representations: Tensor
-    emptied: Tensor
-    noise: list[Tensor]
     shapes: list[tuple[int, ...]]
     scales: np.ndarray
     places: np.ndarray  # shard and row of it, [n, 2]
@@ -336,43 +363,28 @@ class _Rows:
         import pyarrow as pa
 
         names = {name: f"column_{name}" if name in OWN else name for name in columns}
-        tables, places = [], []
-        for shard, path in enumerate(files):
-            table = read_shard(path, [*SMALL, *names.values()])
-            tables.append(table)
-            places.append(np.stack([np.full(len(table), shard), np.arange(len(table))], 1))
+        with ThreadPoolExecutor(2) as pool:
+            tables = list(pool.map(lambda path: read_shard(path, [*SMALL, *names.values()]), files))
         if not tables:
-            return cls([], {}, {}, torch.empty(0, 0), torch.empty(0, 0), [], [], np.empty(0), np.empty((0, 2), int))
+            return cls([], {}, {}, torch.empty(0, 0), [], np.empty(0), np.empty((0, 2), int))
+        places = [np.stack([np.full(len(table), shard), np.arange(len(table))], 1) for shard, table in enumerate(tables)]
         table = pa.concat_tables(tables)
-        errors = table["error"].to_pylist()
-        everything = table["id"].to_pylist()
-        fine = np.array([row for row, error in enumerate(errors) if error is None], int)
-        fine = np.array(sorted(fine, key=lambda row: natural(everything[row])), int)
+        everything, errors = table["id"].to_pylist(), table["error"].to_pylist()
+        done = [row for row, error in enumerate(errors) if error is None]
+        fine = np.array(sorted(done, key=lambda row: natural(everything[row])), int)
         failed = {everything[row]: error for row, error in enumerate(errors) if error is not None}
-        kept = table.take(fine).combine_chunks()
+        kept = table.select(["shape", "scale", *names.values()]).take(fine)
+        # Not by take: lists of numbers would be taken one by one.
+        numbers = np.concatenate([part.flatten().to_numpy() for part in table["representation"].drop_null().chunks])
+        order = np.empty(len(errors), int)
+        order[done] = np.arange(len(done))
+        vectors = torch.from_numpy(numbers.astype(np.float32, copy=False)).view(len(fine), len(numbers) // max(len(fine), 1))
         return cls(
             [everything[row] for row in fine],
             failed,
-            {name: kept[stored].to_numpy(zero_copy_only=False) for name, stored in names.items()},
-            _numbers(kept["representation"], len(fine)),
-            _numbers(kept["emptied"], len(fine)),
-            _noise(kept),
+            {name: kept[stored].to_numpy() for name, stored in names.items()},
+            vectors[torch.from_numpy(order[fine])],
             [tuple(shape) for shape in kept["shape"].to_pylist()],
-            kept["scale"].to_numpy(zero_copy_only=False),
+            kept["scale"].to_numpy().astype(np.float32),
             np.concatenate(places)[fine],
         )
-
-
-def _numbers(column: Any, rows: int) -> Tensor:
-    """Return a column of lists of one length as a tensor ``[rows, d]``."""
-    flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    return torch.from_numpy(np.array(flat, np.float32)).view(rows, len(flat) // max(rows, 1))
-
-
-def _noise(table: Any) -> list[Tensor]:
-    """Return the random sums of each row, ``[4, d]`` or ``[0, d]``."""
-    dimension = len(table["representation"][0]) if len(table) else 1
-    lists = table["noise"].combine_chunks()
-    flat = torch.from_numpy(np.array(lists.flatten().to_numpy(zero_copy_only=False), np.float32))
-    sizes = lists.value_lengths().to_pylist()
-    return [part.view(-1, dimension) for part in torch.split(flat, sizes)]

@@ -20,6 +20,8 @@ from cocoax.storage import digest, to_json, whole_file, write_text
 from cocoax.version import __version__
 
 MANIFEST = "manifest.json"
+ROWS = 32  # in a group of rows of a shard, which is read as a whole
+MEAN = b"cocoax_mean_field"
 FORMAT = 1
 OWN = ("id", "digest", "error", "representation", "emptied", "noise", "shape", "scale", "field", "shown")
 
@@ -155,8 +157,13 @@ def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
 
 
 def write_shard(path: Path, table: Any) -> Path:
-    """Write a shard, whole or not at all; every page of it has a checksum."""
+    """Write a shard, whole or not at all; every page of it has a checksum.
+
+    Rows are in groups of a few, so that single ones can be read; the mean of all fields is in the file's head.
+    """
     import pyarrow.parquet as pq
+
+    table = table.replace_schema_metadata({MEAN: _mean_field(table)})
 
     kinds = {name: "zstd" if name in ("shown", "id", "digest", "error") else "none" for name in table.column_names}
     with whole_file(path) as part:
@@ -166,20 +173,53 @@ def write_shard(path: Path, table: Any) -> Path:
             compression=kinds,
             use_dictionary=False,
             write_statistics=False,
-            row_group_size=max(1, len(table)),
+            row_group_size=ROWS,
             data_page_size=2**26,
             write_page_checksum=True,
         )
     return path
 
 
-def read_shard(path: Path, columns: Sequence[str] | None = None) -> Any:
-    """Return columns of a shard as an Arrow table; raise if the file is damaged."""
+def _mean_field(table: Any) -> bytes:
+    """Return the sum of all fields of a table and their number, as float32; nothing where their shapes differ."""
+    shapes = {tuple(shape) for shape in table["shape"].to_pylist() if shape is not None}
+    if len(shapes) != 1:
+        return b""
+    scales = torch.tensor([scale for scale in table["scale"].to_pylist() if scale is not None])
+    fields = field_values(table["field"].drop_null()).view(len(scales), -1)
+    total = torch.zeros(fields.shape[1], dtype=torch.float64)
+    for part, scale in zip(torch.split(fields, ROWS), torch.split(scales, ROWS), strict=True):
+        total += (part.double() * scale[:, None]).sum(0)
+    return np.array([len(scales), *total.tolist()], np.float32).tobytes()
+
+
+def mean_field(paths: Sequence[Path], cells: tuple[int, ...]) -> Tensor:
+    """Return the mean of all fields of some shards, ``[*cells, d]``, from their heads alone."""
+    import pyarrow.parquet as pq
+
+    heads = []
+    for path in paths:
+        metadata = pq.read_schema(path, memory_map=True).metadata or {}
+        heads.append(torch.from_numpy(np.frombuffer(metadata.get(MEAN, b""), np.float32).copy()).double())
+    together = torch.stack([head for head in heads if len(head)]).sum(0)
+    return (together[1:] / together[0]).float().view(*cells, -1)
+
+
+def read_shard(path: Path, columns: Sequence[str] | None = None, rows: np.ndarray | None = None) -> Any:
+    """Return columns of a shard as an Arrow table, or of some rows (in order) of it; raise if the file is damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path, memory_map=True, page_checksum_verification=True).read(columns=columns)
+        file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+        if rows is None:
+            return file.read(columns=columns)
+        groups = np.unique(rows // ROWS)
+        table = file.read_row_groups(groups.tolist(), columns=columns)
+        if len(rows) == len(table):
+            return table
+        starts = np.searchsorted(groups, rows // ROWS) * ROWS
+        return table.take(starts + rows % ROWS)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise ValueError(
             f"The shard {path} is damaged or no shard ({str(error).splitlines()[0]}); delete it and build the index again, "

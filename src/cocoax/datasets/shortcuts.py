@@ -60,15 +60,10 @@ class Shortcuts:
 
     def attributions(self, count: int = 20) -> list[Attribution]:
         """Return the maps of the most unusual inputs: what makes each similar to its class, rather than to the others."""
-        chosen = self.suspects[:count]
-        displays = self.index.displays([suspect.row for suspect in chosen])
-        drawn = []
-        for suspect, display in zip(chosen, displays, strict=True):
-            target = class_target(self.index, self.label, suspect.label)
-            rows = np.array([suspect.row])
-            (values,) = self.index.maps(target, rows)
-            drawn.append(self.index.attribution(suspect.row, target, values, display))
-        return drawn
+        return [
+            self.index.attributions([suspect.row], class_target(self.index, self.label, suspect.label))[0]
+            for suspect in self.suspects[:count]
+        ]
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return one row for each input, most unusual first."""
@@ -102,7 +97,7 @@ def shortcuts(index: Index, label: str) -> Shortcuts:
     usual: dict[str, Tensor] = {}
     for name in names:
         rows = np.flatnonzero(values == name)
-        drawn = torch.stack(index.maps(class_target(index, label, str(name)), rows)).flatten(1).double().numpy()
+        drawn = torch.stack(list(index.maps(class_target(index, label, str(name)), rows))).flatten(1).double().numpy()
         middle = np.median(drawn, 0)
         spread = 1.4826 * np.median(np.abs(drawn - middle), 0)
         maps[rows], usual[str(name)] = drawn, torch.from_numpy(middle).view(index.cells)

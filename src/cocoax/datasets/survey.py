@@ -18,6 +18,7 @@ from cocoax.datasets.items import Scalar, plain
 from cocoax.inputs import Names, Picture
 from cocoax.questions import Question
 from cocoax.references import Reference
+from cocoax.seeding import stream
 from cocoax.storage import to_json, write_text
 from cocoax.targets import Target, similarity_to
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cocoax.datasets.index import Index
+
+
+MANY = 5000  # maps that are all read to see where the heat lies on average
+SOME = 256  # of more, so many tell how much they differ
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +80,6 @@ class Survey:
         rows: which rows of the index.
         scores: of each, ``[n]``.
         parts: of the scores: similarity to what they should be like, and to what not, ``[n]`` each; by name.
-        maps: one for each, relative to a cell that makes no difference.
         top: how many of the highest and the lowest are shown.
 
     """
@@ -86,7 +90,6 @@ class Survey:
     rows: np.ndarray
     scores: np.ndarray
     parts: Mapping[str, np.ndarray]
-    maps: Sequence[Tensor]
     top: int
 
     def __repr__(self) -> str:
@@ -110,29 +113,37 @@ class Survey:
         return self._placed(range(count - 1, max(count - 1 - self.top, min(self.top, count) - 1), -1))
 
     def _placed(self, places: Sequence[int]) -> list[Placed]:
-        numbers = [int(self.order[place]) for place in places]
-        rows = [int(self.rows[number]) for number in numbers]
+        rows = [int(self.rows[self.order[place]]) for place in places]
         placed = []
-        for place, number, row, display in zip(places, numbers, rows, self.index.displays(rows), strict=True):
-            attribution = self.index.attribution(row, self.target, self.maps[number], display)
+        for place, row, attribution in zip(places, rows, self.index.attributions(rows, self.target), strict=True):
             known = {name: plain(values[row]) for name, values in self.index.columns.items()}
             placed.append(Placed(self.index.ids[row], row, place + 1, attribution, known))
         return placed
+
+    @cached_property
+    def maps(self) -> Sequence[Tensor]:
+        """The map of each row, relative to a cell that makes no difference; all fields are read for it."""
+        return self.index.maps(self.target, self.rows)
 
     @cached_property
     def mean(self) -> Attribution | None:
         """Where the heat lies on average, with the standard error over inputs; None where maps have different shapes."""
         if self.index.cells is None:
             return None
-        maps = torch.stack(list(self.maps)).double()
-        error = maps.std(0) / len(maps) ** 0.5 if len(maps) > 1 else None
+        whole = self.index.mean_map(self.target) if len(self.rows) == len(self.index) > MANY else None
+        rows = self.rows
+        if whole is not None:  # files know the sum of their fields; how much maps differ, some of them tell
+            rows = np.sort(stream(0).choice(rows, SOME, replace=False))
+        maps = torch.stack(list(self.maps if whole is None else self.index.maps(self.target, rows))).double()
+        values = maps.mean(0) if whole is None else whole
+        error = maps.std(0) / len(self.rows) ** 0.5 if len(maps) > 1 else None
         display = Picture() if maps.ndim == 3 else self._names()
         return Attribution(
-            values=maps.mean(0).float(),
+            values=values.float(),
             score=float(self.scores.mean()),
             baseline_score=float("nan"),
             standard_error=None if error is None else error.float(),
-            metadata={"target": self.question, "method": f"mean over {len(maps)} {self.index.manifest.noun}s"},
+            metadata={"target": self.question, "method": f"mean over {len(self.rows)} {self.index.manifest.noun}s"},
             display=display,
         )
 
@@ -151,9 +162,9 @@ class Survey:
             for name, value in zip(display.names, values.flatten().tolist(), strict=True):
                 sums[name.lower()].append(value)
         parts = []
-        for name, values in sums.items():
-            error = float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else None
-            parts.append(Part(name, len(values), float(np.mean(values)), error))
+        for name, own in sums.items():
+            error = float(np.std(own, ddof=1)) / len(own) ** 0.5 if len(own) > 1 else None
+            parts.append(Part(name, len(own), float(np.mean(own)), error))
         return sorted(parts, key=lambda part: -abs(part.mean) * part.count**0.5)
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -235,7 +246,7 @@ def survey(index: Index, question: str | Question | Target, rows: np.ndarray, to
     features = index.similarity.features(index.representations[rows].double())
     values = {key: _scores(index, part, rows, features) for key, part in parts.items()}
     scores = _scores(index, target, rows, features)
-    return Survey(index, name, target, rows, scores, values if len(values) > 1 else {}, index.maps(target, rows), top)
+    return Survey(index, name, target, rows, scores, values if len(values) > 1 else {}, top)
 
 
 def _asked(index: Index, question: str | Question | Target | Reference) -> tuple[str, Target, dict[str, Target]]:
