@@ -5,16 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor
 
-from cocoax.inputs.drawing import WHOLE, Box, Shown, draw_bars, draw_over, image_element
+from cocoax.inputs.drawing import WHOLE, Box, Order, Shown, bars_height, draw_bars, draw_over, image_element
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DISPLAYS: dict[str, type[Display]] = {}
+
+
+class Piece(NamedTuple):
+    """A piece of a text: its strength from -1 to 1, its value in words if it has one, and whether that is known at all."""
+
+    text: str
+    strength: float = 0.0
+    label: str = ""
+    known: bool = True
 
 
 class Display(ABC):
@@ -24,6 +33,8 @@ class Display(ABC):
     """
 
     kind: ClassVar[str]
+    order: ClassVar[Order] = "given"  # of bars
+    doubt: ClassVar[str] = "Hatched"  # how it is shown that a value is not known
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -53,6 +64,11 @@ class Display(ABC):
         """Draw the input alone, if there is anything to see."""
         ax.set_axis_off()
 
+    @property
+    def height(self) -> float:
+        """How many inches a drawing beside others should have."""
+        return 3.3
+
     def html(self, shown: Shown, limit: float | None = None) -> str:
         """Return the values on the input as an HTML fragment, by default what :meth:`plot` draws.
 
@@ -60,8 +76,8 @@ class Display(ABC):
         """
         return image_element(lambda ax: self.plot(shown, ax, limit=limit), shown.name)
 
-    def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[tuple[str, float, str]]:
-        """Go through a text piece by piece: the piece, its strength from -1 to 1, and its value in words if it has one."""
+    def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[Piece]:
+        """Go through a text piece by piece."""
         raise ValueError("Only the attribution of a text can be shown as one; draw others with .plot().")
 
     @abstractmethod
@@ -115,6 +131,7 @@ class Names(Display):
     """Features that have nothing but names, such as the columns of a table."""
 
     kind = "names"
+    order = "size"
     features: tuple[str, ...]
 
     @property
@@ -123,8 +140,13 @@ class Names(Display):
         return self.features
 
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw bars; the options are those of :func:`cocoax.plots.bars`."""
-        return draw_bars(shown, self.features, ax, **options)
+        """Draw bars, the largest first; the options are those of :func:`cocoax.plots.bars`."""
+        return draw_bars(shown, self.features, ax, **{"order": self.order, **options})
+
+    @property
+    def height(self) -> float:
+        """As many inches as the bars take, and at least those of a picture."""
+        return max(super().height, 0.9 + bars_height(self.features))
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the names."""

@@ -120,8 +120,8 @@ class Match:
         """Draw both sides beside each other: maps over pictures, bars for words."""
         import matplotlib.pyplot as plt
 
-        lines = max(len(side.names or ()) for side in (self.query, self.document))
-        figure, axes = plt.subplots(1, 2, figsize=(11, max(4.4, 0.9 + 0.26 * min(lines, 40))), layout="constrained")
+        height = max(4.4, *(side.display.height for side in (self.query, self.document)))
+        figure, axes = plt.subplots(1, 2, figsize=(11, height), layout="constrained")
         for heading, ax, side in zip(("query", "document"), axes, (self.query, self.document), strict=True):
             side.plot(ax, title=f"{heading}: {side.name}\nscore {side.score:+.3f}")
         return figure
@@ -161,8 +161,8 @@ class Match:
 
 
 def _shortly(attribution: Attribution) -> str:
-    """Return the three words that count most, or the kind of input where it has no words."""
-    return "a picture" if attribution.names is None else ", ".join(word for word, _ in attribution.top(3))
+    """Return the three words that raise the score most, or the kind of input where it has no words."""
+    return "a picture" if attribution.names is None else ", ".join(word for word, _ in attribution.top(3, "positive"))
 
 
 def explain_text(
