@@ -19,6 +19,7 @@ from cocoax.attribution.method import Input, check_count
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder
 from cocoax.features import Game
+from cocoax.inputs.drawing import image_element
 from cocoax.progress import bar
 from cocoax.targets import Target
 
@@ -44,6 +45,9 @@ class Curve:
 
     def __repr__(self) -> str:
         return f"Curve({self.name!r}, {len(self.x)} points, area {self.auc:.4g})"
+
+    def _repr_html_(self) -> str:
+        return image_element(self.plot, repr(self))
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it, with the area under it in the legend; the options are those of matplotlib's ``plot``."""

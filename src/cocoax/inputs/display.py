@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor
@@ -101,7 +101,7 @@ class Picture(Display):
     """
 
     kind = "picture"
-    picture: Tensor | None = None
+    picture: Tensor | None = field(default=None, repr=False)
     box: Box = WHOLE
 
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:

@@ -74,7 +74,7 @@ def _look_for(letters: set[str]) -> None:
     """Remember for each letter a font that has it: one that was found before, or the one that has most of them."""
     from matplotlib.font_manager import fontManager
 
-    known = [entry for entry in _HOLDERS.values() if entry is not None]
+    known = list({entry.fname: entry for entry in _HOLDERS.values() if entry is not None}.values())
     for fonts in (known, fontManager.ttflist):
         holds = [(_held(entry, letters), entry) for entry in fonts] if letters else []
         while holds and letters:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -54,7 +54,7 @@ class Sound(Display):
     """
 
     kind = "sound"
-    waveform: Tensor
+    waveform: Tensor = field(repr=False)
     rate: int
     segments: int
     bands: int = 1

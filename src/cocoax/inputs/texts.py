@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
@@ -38,7 +38,7 @@ class Text(Display):
     kind = "text"
     doubt = "Underlined with dots"
     text: str
-    offsets: tuple[Span, ...]
+    offsets: tuple[Span, ...] = field(repr=False)
     left_out: int = 0
 
     @property

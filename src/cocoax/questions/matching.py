@@ -114,7 +114,9 @@ class Match:
         """Return both sides as an HTML fragment: texts with their words in colour, pictures with their maps."""
         return fragment_of(self.query) + fragment_of(self.document)
 
-    _repr_html_ = html
+    def _repr_html_(self) -> str:
+        sides = "".join(side._repr_html_() for side in (self.query, self.document))
+        return f"<div><p><b>Why they match</b>: similarity {self.similarity:+.3f}</p>{sides}</div>"
 
     def plot(self) -> Figure:
         """Draw both sides beside each other: maps over pictures, bars for words."""
