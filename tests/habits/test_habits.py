@@ -16,7 +16,6 @@ NOT_YET = {
     "question_of_references": "a Question's sides are inputs, not references",
     "class_of_the_head": "a number or a name is no target",
     "grad_cam": "as_module() gives a vector of scores where an index wants a column",
-    "shapiq_of_a_table": "there is no cocoax.wrap",
 }
 
 

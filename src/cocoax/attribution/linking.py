@@ -45,9 +45,10 @@ def strongest(interactions: Interactions, most: int) -> list[tuple[int, int, flo
 
 def draw_arcs(interactions: Interactions, most: int) -> Figure:
     """Draw two lines of text; the pairs of the largest sizes are joined, red where they raise the score."""
-    import matplotlib.pyplot as plt
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
+
+    from cocoax.inputs.figures import new_figure
 
     matrix = interactions.matrix.double().numpy()
     order = np.argsort(-np.abs(matrix).flatten(), kind="stable")[:most]
@@ -56,7 +57,8 @@ def draw_arcs(interactions: Interactions, most: int) -> Figure:
         _line(side.names, {pair[which] for pair in pairs}) for which, side in enumerate((interactions.a, interactions.b))
     ]
     length = max(sum(len(word) + 1 for _, word in line) for line in lines)
-    figure, ax = plt.subplots(figsize=(max(5.0, INCHES * (length + 4)), 3.0), layout="constrained")
+    figure = new_figure(max(5.0, INCHES * (length + 4)), 3.0)
+    ax = figure.subplots()
     places: list[dict[int, float]] = []
     for line, height, anchor in zip(lines, (1.0, 0.0), ("bottom", "top"), strict=True):
         at = (length - sum(len(word) + 1 for _, word in line)) / 2  # lines are centred
@@ -100,13 +102,13 @@ def _line(names: tuple[str, ...], wanted: set[int]) -> list[tuple[int, str]]:
 
 def draw_matrix(interactions: Interactions, most: int) -> Figure:
     """Draw a matrix in colour: one row per feature of a, one column per feature of b, at most ``most`` of each."""
-    import matplotlib.pyplot as plt
+    from cocoax.inputs.figures import new_figure
 
     matrix = interactions.matrix.double().numpy()
     rows, columns = (np.sort(np.argsort(-np.abs(matrix).max(axis), kind="stable")[:most]) for axis in (1, 0))
     limit, _ = colour_scale(matrix)
-    size = (2.4 + 0.3 * len(columns), 1.8 + 0.3 * len(rows))
-    figure, ax = plt.subplots(figsize=size, layout="constrained")
+    figure = new_figure(2.4 + 0.3 * len(columns), 1.8 + 0.3 * len(rows))
+    ax = figure.subplots()
     image = ax.imshow(matrix[np.ix_(rows, columns)], cmap=COLOURS, vmin=-limit, vmax=limit, aspect="auto")
     ax.set_xticks(
         range(len(columns)),
@@ -128,7 +130,7 @@ def draw_matrix(interactions: Interactions, most: int) -> Figure:
 
 def draw_maps(interactions: Interactions, most: int) -> Figure:
     """Draw the picture with the map of each of the words that have the strongest regions, on one scale."""
-    import matplotlib.pyplot as plt
+    from cocoax.inputs.figures import new_figure
 
     side = "b" if len(interactions.a.shape) == 2 else "a"
     listed = interactions.b if side == "b" else interactions.a
@@ -136,7 +138,8 @@ def draw_maps(interactions: Interactions, most: int) -> Figure:
     words = np.sort(np.argsort(-peaks, kind="stable")[:most]).tolist()
     maps = [interactions.given(word, side) for word in words]
     limit = max(float(each.values.abs().max()) for each in maps) or 1.0
-    figure, axes = plt.subplots(1, len(maps), figsize=(3.1 * len(maps) + 0.6, 3.4), layout="constrained", squeeze=False)
+    figure = new_figure(3.1 * len(maps) + 0.6, 3.4)
+    axes = figure.subplots(1, len(maps), squeeze=False)
     for ax, word, each in zip(axes[0], words, maps, strict=True):
         each.plot(ax, title=listed.names[word], limit=limit, colour_bar=word == words[-1])
     figure.suptitle(f"similarity {interactions.score:+.3f}; {UNIT}", fontsize=9)
@@ -145,10 +148,12 @@ def draw_maps(interactions: Interactions, most: int) -> Figure:
 
 def draw_links(interactions: Interactions, most: int) -> Figure:
     """Draw two pictures beside each other, the strongest pairs of regions numbered on both and joined by lines."""
-    import matplotlib.pyplot as plt
     from matplotlib.patches import ConnectionPatch, Rectangle
 
-    figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.8), layout="constrained")
+    from cocoax.inputs.figures import new_figure
+
+    figure = new_figure(9.5, 4.8)
+    axes = figure.subplots(1, 2)
     sides = (interactions.a, interactions.b)
     sizes = [_picture(ax, side) for ax, side in zip(axes, sides, strict=True)]
     taken: dict[tuple[int, int], int] = {}  # numbers that stand in one cell already

@@ -6,7 +6,7 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import torch
@@ -14,13 +14,14 @@ from torch import Tensor
 
 from cocoax.inputs import Display, Explicand, Picture
 from cocoax.inputs.display import load_display, save_display
-from cocoax.inputs.drawing import WHOLE, Box, hidden_in_noise
+from cocoax.inputs.drawing import WHOLE, Box, figure_of, hidden_in_noise
 from cocoax.storage import read_safetensors, write_safetensors
 from cocoax.targets import Target
 from cocoax.version import versions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _TENSORS = ("values", "raw", "standard_error", "features")
 
@@ -151,9 +152,19 @@ class Attribution:
         order = torch.argsort(sizes[sign], descending=True, stable=True)[:count].tolist()
         return [(self.names[index], float(self.relative[index])) for index in order if sign is None or sizes[sign][index] > 0]
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw it over the picture (see :func:`cocoax.plots.overlay` for the options), as bars, or as its input is shown."""
-        return self.display.plot(self, ax, **options)
+    @overload
+    def plot(self, ax: None = None, **options: Any) -> Figure: ...
+
+    @overload
+    def plot(self, ax: Axes, **options: Any) -> Axes: ...
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes | Figure:
+        """Draw it over the picture (see :func:`cocoax.plots.overlay` for the options), as bars, or as its input is shown.
+
+        Returns the figure, as :func:`cocoax.plots.panel` does (``.savefig`` writes it); or the axes, if some were given.
+        """
+        drawn = self.display.plot(self, ax, **options)
+        return figure_of(drawn) if ax is None else drawn
 
     def html(self, limit: float | None = None) -> str:
         """Return it as an HTML fragment: a picture, a text with its words in colour, a sound with a player."""

@@ -20,6 +20,7 @@ from cocoax.inputs.lettering import lettered, wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
 
 COLOURS = "RdBu_r"
 RED, BLUE = (178, 24, 43), (33, 102, 172)
@@ -129,6 +130,21 @@ def image_element(draw: Callable[[Axes], object], text: str) -> str:
     return f'<img alt="{html.escape(text)}" src="data:image/png;base64,{data}">'
 
 
+def new_axes(width: float, height: float) -> Axes:
+    """Return axes on a figure of their own, of this size in inches."""
+    from cocoax.inputs.figures import new_figure
+
+    axes: Axes = new_figure(width, height).subplots()
+    return axes
+
+
+def figure_of(ax: Axes) -> Figure:
+    """Return the figure that axes stand on."""
+    figure = ax.figure
+    assert figure is not None
+    return figure  # type: ignore[return-value]  # no part of a larger one: it was made for these axes
+
+
 def check_limit(limit: float | None) -> None:
     """Raise unless the end of a colour scale is above 0, or not given."""
     if limit is not None and not limit > 0:
@@ -153,8 +169,6 @@ def draw_over(
     **habits: Any,
 ) -> Axes:
     """Draw a map ``[H, W]`` over a backdrop, a picture of which it covers a box; see :func:`cocoax.plots.overlay`."""
-    import matplotlib.pyplot as plt
-
     picture, box = backdrop
     colours, opacity, limit = as_written(habits, opacity, limit)
     check_opacity(opacity)
@@ -162,7 +176,7 @@ def draw_over(
     values = shown.relative.numpy()
     height, width = values.shape if picture is None else picture.shape[:2]
     if ax is None:  # a tall picture gets a narrow figure
-        ax = plt.subplots(figsize=(1.4 + 3.6 * min(max(width / height, 0.5), 2.0), 4.4), layout="constrained")[1]
+        ax = new_axes(1.4 + 3.6 * min(max(width / height, 0.5), 2.0), 4.4)
     cut = False
     if limit is None:
         limit, cut = colour_scale(values)
@@ -246,8 +260,6 @@ def draw_bars(
         limit: the axis runs from -limit to +limit.
 
     """
-    import matplotlib.pyplot as plt
-
     if order not in ("size", "given"):
         raise ValueError(f"The 'order' parameter must be 'size' or 'given'. Got {order!r} instead.")
     values = shown.relative.numpy()
@@ -256,7 +268,7 @@ def draw_bars(
     labels, family = lettered([wrapped(names[index], 40, LINES) for index in drawn])
     rooms = np.array([bar_height(label) for label in labels])
     if ax is None:
-        ax = plt.subplots(figsize=(5, 0.9 + rooms.sum()), layout="constrained")[1]
+        ax = new_axes(5, 0.9 + rooms.sum())
     places = rooms.cumsum() - rooms / 2
     unknown = hidden_in_noise(shown, limit)
     errors = None if shown.standard_error is None else 2 * shown.standard_error.numpy()[drawn]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MISSING = "\ufffd"  # a question mark on a lozenge, which matplotlib's own font has
 _HOLDERS: dict[str, FontEntry | None] = {}  # letters that matplotlib's default font lacks, and a font that has each
 _TOLD: set[str] = set()  # scripts that were spoken of
-_NO_LETTERS = ("LastResort", "Last Resort", "Adobe Blank")  # fonts that claim to have every letter and draw none
+_NO_LETTERS = r"\.?(Last ?Resort|Adobe ?Blank)"  # names of fonts that claim to have every letter and draw boxes
 _SHAPED = r"[\p{Arabic}\p{Hebrew}\p{Syriac}\p{Thaana}\p{Nko}\p{Devanagari}\p{Bengali}\p{Tamil}\p{Telugu}\p{Khmer}\p{Myanmar}]"
 
 
@@ -90,7 +90,7 @@ def _held(entry: FontEntry, letters: set[str]) -> set[str]:
     """Return which of the letters a font has; none if it cannot be drawn at any size, as colour emoji cannot."""
     from matplotlib.ft2font import FT2Font
 
-    if entry.style != "normal" or entry.name.lstrip(".") in _NO_LETTERS:
+    if entry.style != "normal" or regex.match(_NO_LETTERS, entry.name):
         return set()
     try:
         font = FT2Font(entry.fname)

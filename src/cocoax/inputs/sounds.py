@@ -28,6 +28,7 @@ from cocoax.inputs.drawing import (
     hatch_cells,
     hidden_in_noise,
     meaning,
+    new_axes,
     question,
 )
 from cocoax.inputs.explicand import Explicand
@@ -97,13 +98,11 @@ class Sound(Display):
         colour_bar: bool = True,
         **habits: Any,
     ) -> Axes:
-        import matplotlib.pyplot as plt
-
         colours, opacity, limit = as_written(habits, opacity, limit)
         check_opacity(opacity)
         check_limit(limit)
         if ax is None:
-            ax = plt.subplots(figsize=(8, 2.8), layout="constrained")[1]
+            ax = new_axes(8, 2.8)
             title = question(shown).replace("\n", " ") if title is None else title  # there is room
         values = shown.relative.numpy().reshape(self.segments, self.bands).T
         end = limit or float(np.abs(values).max()) or 1.0

@@ -120,11 +120,11 @@ class Match:
 
     def plot(self) -> Figure:
         """Draw both sides beside each other: maps over pictures, bars for words."""
-        import matplotlib.pyplot as plt
+        from cocoax.inputs.figures import new_figure
 
         height = max(4.4, *(side.display.height for side in (self.query, self.document)))
-        figure, axes = plt.subplots(1, 2, figsize=(11, height), layout="constrained")
-        for heading, ax, side in zip(("query", "document"), axes, (self.query, self.document), strict=True):
+        figure = new_figure(11, height)
+        for heading, ax, side in zip(("query", "document"), figure.subplots(1, 2), (self.query, self.document), strict=True):
             side.plot(ax, title=f"{heading}: {side.name}\nscore {side.score:+.3f}")
         return figure
 
