@@ -55,7 +55,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Any:
         ("text-result", "a cat rather than a cup of coffee</b>: score [+-]", "kitten</span>"),
         ("match-result", "Why they match</b>: similarity [+]", "bicycle</span>"),
         ("interactions", "Similarity [+]", "bicycle"),
-        ("rows", "59 rows</b>: score [+-]", "data:image/png"),
+        ("rows", "the first cultivar</b>: score [+-]", "data:image/png"),
     ],
 )
 def test_result__shows_picture_question_score_and_legend(

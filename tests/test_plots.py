@@ -292,6 +292,20 @@ def test_panel__options_are_passed_on() -> None:
     assert [map_of(ax).get_alpha() for ax in figure.axes[1:]] == [0.2, 0.2]
 
 
+def test_panel__what_cannot_be_seen_takes_no_room() -> None:
+    rows = words([1.0, -0.5])
+    assert [ax.get_title() for ax in plots.panel([rows, rows]).axes] == ["attribution\nscore +0.500"] * 2
+    assert [ax.get_title() for ax in plots.panel([[rows], [rows]]).axes] == ["attribution\nscore +0.500"] * 2
+
+
+def test_panel__of_a_text_begins_with_it() -> None:
+    text = cocoax.Attribution(torch.ones(2), 0.5, 0.1, display=Text("a $cat", ((0, 1), (2, 6))))
+    figure = plots.panel([text, text])
+    assert [ax.get_title() for ax in figure.axes] == ["input", *["attribution\nscore +0.500"] * 2]
+    assert [each.get_text() for each in figure.axes[0].texts] == ["a $cat"]
+    assert drawn(figure)
+
+
 def test_panel__without_pictures() -> None:
     figure = plots.panel([replace(make(0), display=Picture())])
     assert not figure.axes[0].images
@@ -303,8 +317,8 @@ def test_panel__rows_are_as_high_as_their_bars() -> None:
     figure = plots.panel([[many, many], [make(0), make(1)]])
     figure.canvas.draw()
     heights = [ax.get_window_extent().height for ax in figure.axes if ax.get_subplotspec() is not None]
-    assert heights[1] / figure.dpi > 30 * 0.2  # inches
-    assert heights[1] > 2 * heights[4]
+    assert heights[0] / figure.dpi > 30 * 0.2  # inches
+    assert heights[0] > 2 * heights[2]
 
 
 def test_panel__nothing_to_draw() -> None:

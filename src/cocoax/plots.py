@@ -94,7 +94,9 @@ def panel(
     title: str | None = None,
     **options: Any,
 ) -> Figure:
-    """Draw several attributions of one input side by side, after the input itself, each with its question and score.
+    """Draw several attributions of one input side by side, each with its question and score.
+
+    The input itself comes first, if there is anything to see.
 
     A nested list, as ``explain`` gives it for many inputs and targets, is drawn as a grid: a row for each input. The figure
     is not kept by pyplot, so that a notebook shows it once; ``figure.savefig`` writes it.
@@ -145,8 +147,10 @@ def _rows(
         raise ValueError(f"The 'columns' parameter must be at least 1. Got {columns} instead.")
     if not attributions or not all(isinstance(each, Attribution) or each for each in attributions):
         raise ValueError("There are 0 attributions to draw; pass at least one.")
-    if not isinstance(attributions[0], Attribution):
-        return [[None, *row] for row in attributions]  # type: ignore[misc]
-    cells: list[Attribution | None] = [None, *attributions]
+    first = attributions[0]
+    if not isinstance(first, Attribution):
+        inputs = [None] if first[0].display.draws_input else []
+        return [[*inputs, *row] for row in attributions]  # type: ignore[misc]
+    cells: list[Attribution | None] = [*([None] if first.display.draws_input else []), *attributions]  # type: ignore[list-item]
     width = min(len(cells), 5) if columns is None else columns
     return [cells[start : start + width] for start in range(0, len(cells), width)]

@@ -106,7 +106,7 @@ def test_lettered__letters_are_drawn_with_it(tmp_path: Path) -> None:
 
 
 def test_lettered__says_once_that_no_font_has_them() -> None:
-    with pytest.warns(UserWarning, match=rf"No font that matplotlib finds has the letters {CAT} \(Cjk\), .*Install one"):
+    with pytest.warns(UserWarning, match=rf"No font that matplotlib finds has the letters {CAT} \(Chinese\), .*Install one"):
         texts, family = lettered([f"a {CAT}", f"👩\u200d{CAT}\ufe0f"])
     assert texts[0] == f"a {MISSING}"
     assert texts[1].replace("\u200d", "") in (f"{MISSING}{MISSING}", f"{MISSING}{MISSING}\ufe0f")

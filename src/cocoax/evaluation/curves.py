@@ -64,6 +64,7 @@ class Curve:
         axes = new_axes(4.5, 3.2) if ax is None else ax
         axes.plot(self.x.numpy(), self.y.numpy(), **{"label": f"{self.name or 'measure'}: area {self.auc:.3g}", **options})
         axes.set_xlabel("fraction of the features", fontsize=8)
+        axes.tick_params(labelsize=8)
         axes.legend(fontsize=8)
         return figure_of(axes) if ax is None else axes
 

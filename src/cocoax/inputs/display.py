@@ -65,6 +65,11 @@ class Display(ABC):
         ax.set_axis_off()
 
     @property
+    def draws_input(self) -> bool:
+        """Whether :meth:`draw_input` has anything to show."""
+        return type(self).draw_input is not Display.draw_input
+
+    @property
     def height(self) -> float:
         """How many inches a drawing beside others should have."""
         return 3.3
@@ -74,7 +79,7 @@ class Display(ABC):
 
         Colours end at ``limit``, by default the largest value.
         """
-        return image_element(lambda ax: self.plot(shown, ax, limit=limit), shown.name)
+        return image_element(lambda ax: self.plot(shown, ax, limit=limit), shown.name, max(4.0, self.height))
 
     def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[Piece]:
         """Go through a text piece by piece."""
@@ -107,6 +112,12 @@ class Picture(Display):
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the map over the picture; the options are those of :func:`cocoax.plots.overlay`."""
         return draw_over(shown, (self.picture, self.box), ax, **options)
+
+    @property
+    def height(self) -> float:
+        """As many inches as the picture needs in a column of a panel, and those of its title."""
+        height, width = (1, 1) if self.picture is None else self.picture.shape[:2]
+        return min(max(0.9 + 2.4 * height / width, 2.4), 4.8)
 
     def draw_input(self, ax: Axes) -> None:
         """Draw the picture in its own colours."""

@@ -118,11 +118,11 @@ def as_written(habits: dict[str, Any], opacity: float, limit: float | None) -> t
     return habits.get("cmap", COLOURS), habits.get("alpha", opacity), limit
 
 
-def image_element(draw: Callable[[Axes], object], text: str) -> str:
-    """Return an HTML image of what is drawn on axes; it is inside of the element."""
+def image_element(draw: Callable[[Axes], object], text: str, height: float = 4.0) -> str:
+    """Return an HTML image, of this height in inches, of what is drawn on axes; it is inside of the element."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5, 4), layout="constrained")
+    figure = Figure(figsize=(5, height), layout="constrained")
     draw(figure.subplots())
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=90)

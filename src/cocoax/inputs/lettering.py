@@ -110,7 +110,7 @@ def _tell(nowhere: set[str], text: str) -> None:
 
     absent: dict[str, str] = {}
     for letter in sorted(nowhere):
-        script = unicodedata.name(letter, "UNKNOWN").split()[0].split("-")[0].capitalize()
+        script = unicodedata.name(letter, "UNKNOWN").split()[0].capitalize().replace("Cjk", "Chinese")
         if script not in _TOLD and not _is_invisible(letter):
             absent[script] = absent.get(script, "") + letter
     _TOLD.update(absent)

@@ -15,6 +15,7 @@ from cocoax.inputs.display import Display, Piece
 from cocoax.inputs.drawing import BLUE, RED, Shown, bars_height, draw_bars, hidden_in_noise
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.kind import Inputs
+from cocoax.inputs.lettering import lettered, wrapped
 from cocoax.inputs.tokenizer import Tokenizer
 from cocoax.inputs.words import Features, Span, check_features, group
 
@@ -54,6 +55,13 @@ class Text(Display):
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw bars, in the order of the text; the options are those of :func:`cocoax.plots.bars`."""
         return draw_bars(shown, self.names, ax, **{"order": self.order, **options})
+
+    def draw_input(self, ax: Axes) -> None:
+        """Write the text, or the beginning of a long one."""
+        (words,), family = lettered([wrapped(self.text, 40, 18)])
+        ax.text(0, 1, words, fontsize=8, fontfamily=family, parse_math=False, va="top", transform=ax.transAxes)
+        ax.set_title("input", fontsize=10)
+        ax.set_axis_off()
 
     @property
     def height(self) -> float:

@@ -115,7 +115,7 @@ class Match:
         return fragment_of(self.query) + fragment_of(self.document)
 
     def _repr_html_(self) -> str:
-        sides = "".join(side._repr_html_() for side in (self.query, self.document))
+        sides = f"<h4>The query</h4>{self.query._repr_html_()}<h4>The document</h4>{self.document._repr_html_()}"
         return f"<div><p><b>Why they match</b>: similarity {self.similarity:+.3f}</p>{sides}</div>"
 
     def plot(self) -> Figure:
