@@ -11,7 +11,13 @@ import pytest
 from nbclient import NotebookClient
 
 NOTEBOOK = Path(__file__).parent.parent / "examples" / "quickstart.ipynb"
-FASTER = {"samples=300": "samples=30", "samples=150": "samples=60", "samples=200": "samples=60", "steps=10": "steps=2"}
+FASTER = {
+    "samples=1000": "samples=30",
+    "samples=300": "samples=30",
+    "samples=150": "samples=60",
+    "samples=200": "samples=60",
+    "steps=10": "steps=2",
+}
 
 
 def run(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:

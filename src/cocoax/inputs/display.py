@@ -117,7 +117,7 @@ class Picture(Display):
     def height(self) -> float:
         """As many inches as the picture needs in a column of a panel, and those of its title."""
         height, width = (1, 1) if self.picture is None else self.picture.shape[:2]
-        return min(max(0.9 + 2.4 * height / width, 2.4), 4.8)
+        return min(max(0.9 + 2.4 * height / width, 2.7), 4.8)
 
     def draw_input(self, ax: Axes) -> None:
         """Draw the picture in its own colours."""

@@ -198,7 +198,7 @@ def draw_over(
     ax.set_axis_off()
     draw_title(ax, shown, title)
     if colour_bar:
-        beyond = f"; 1 % lie beyond ±{limit:.2g}" if cut else ""
+        beyond = f"\n1 % lie beyond ±{limit:.2g}" if cut else ""
         draw_scale(ax, drawn, meaning(shown, unknown) + beyond, "both" if cut else "neither")
     return ax
 
@@ -233,7 +233,9 @@ def draw_scale(ax: Axes, drawn: ScalarMappable, label: str, extend: Literal["bot
         return
     bar = ax.figure.colorbar(drawn, ax=ax, fraction=0.046, pad=0.03, extend=extend)
     bar.ax.tick_params(labelsize=8)
-    bar.set_label(label, fontsize=8)
+    bar.set_label(
+        "\n".join(wrapped(line, 26) for line in label.split("\n")), fontsize=8
+    )  # it must not be longer than the bar
     if bar.solids is not None:
         bar.solids.set_alpha(1)
 
