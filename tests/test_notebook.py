@@ -11,11 +11,11 @@ import pytest
 from nbclient import NotebookClient
 
 NOTEBOOK = Path(__file__).parent.parent / "examples" / "quickstart.ipynb"
-FASTER = {
+FASTER = {  # what stands in the notebook, and what is run instead
     "samples=1000": "samples=30",
-    "samples=300": "samples=30",
-    "samples=150": "samples=60",
+    "samples=300": "samples=60",
     "samples=200": "samples=60",
+    "samples=150": "samples=60",
     "steps=10": "steps=2",
 }
 
@@ -56,9 +56,9 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize(
     ("name", "heading", "picture"),
     [
-        ("result", "a cat rather than a cup of coffee</b>: score [+-]", "data:image/png"),
+        ("result", "a cat rather than a motorbike</b>: score [+-]", "data:image/png"),
         ("question", "a cup of coffee rather than a cat</b>: score [+-]", "data:image/png"),
-        ("text-result", "a cat rather than a cup of coffee</b>: score [+-]", "kitten</span>"),
+        ("text-result", "a cat rather than a motorbike</b>: score [+-]", "kitten</span>"),
         ("match-result", "Why they match</b>: similarity [+]", "bicycle</span>"),
         ("interactions", "Similarity [+]", "bicycle"),
         ("rows", "the first cultivar</b>: score [+-]", "data:image/png"),
