@@ -151,6 +151,6 @@ def _rows(
     if not isinstance(first, Attribution):
         inputs = [None] if first[0].display.draws_input else []
         return [[*inputs, *row] for row in attributions]  # type: ignore[misc]
-    cells: list[Attribution | None] = [*([None] if first.display.draws_input else []), *attributions]  # type: ignore[list-item]
+    cells: list[Attribution | None] = [*([None] if first.display.draws_input else []), *attributions]
     width = min(len(cells), 5) if columns is None else columns
     return [cells[start : start + width] for start in range(0, len(cells), width)]

@@ -67,7 +67,7 @@ def draw_arcs(interactions: Interactions, most: int) -> Figure:
         words, family = lettered([word for _, word in line])
         for (number, _), word in zip(line, words, strict=True):
             middle = at + columns(word) / 2
-            font = {"family": ["monospace", *family], "fontsize": 11}
+            font: dict[str, Any] = {"family": ["monospace", *family], "fontsize": 11}
             ax.text(middle, height, word, ha="center", va=anchor, parse_math=False, **font)
             places[-1][number] = middle
             at += columns(word) + 1
@@ -120,9 +120,9 @@ def draw_matrix(interactions: Interactions, most: int) -> Figure:
     figure = new_figure(2.4 + 0.3 * len(headings), 1.8 + 0.3 * len(rows))
     ax = figure.subplots()
     image = ax.imshow(matrix[np.ix_(down, across)], cmap=COLOURS, vmin=-limit, vmax=limit, aspect="auto")
-    font: dict[str, Any] = {"fontsize": 8, "parse_math": False}
-    ax.set_xticks(range(len(headings)), headings, rotation=60, ha="right", fontfamily=other_family, **font)
-    ax.set_yticks(range(len(rows)), rows, fontfamily=family, **font)
+    size: dict[str, Any] = {"fontsize": 8, "parse_math": False}
+    ax.set_xticks(range(len(headings)), headings, rotation=60, ha="right", fontfamily=other_family, **size)
+    ax.set_yticks(range(len(rows)), rows, fontfamily=family, **size)
     bar = figure.colorbar(image, ax=ax, fraction=0.05)
     bar.ax.tick_params(labelsize=8)
     bar.set_label("\nbeyond ".join(UNIT.split(" beyond ")), fontsize=8)

@@ -26,7 +26,6 @@ class Drawing(Figure):
         display(Image(file.getvalue()))
 
 
-def new_figure(width: float, height: float) -> Drawing:
+def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of this size in inches."""
-    figure: Drawing = plt.figure(figsize=(width, height), layout="constrained", FigureClass=Drawing)
-    return figure
+    return plt.figure(figsize=(width, height), layout="constrained", FigureClass=Drawing)
