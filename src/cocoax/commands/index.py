@@ -84,9 +84,7 @@ IdOption = Annotated[
 ]
 SplitOption = Annotated[str, typer.Option(help="train or test, of data that has both.", rich_help_panel=ASKED)]
 SamplesOption = Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)]
-GridOption = Annotated[
-    int | None, typer.Option(help="Cells of a picture in each direction.", min=1, rich_help_panel=HOW)
-]
+GridOption = Annotated[int | None, typer.Option(help="Cells of a picture in each direction.", min=1, rich_help_panel=HOW)]
 WorkersOption = Annotated[
     int, typer.Option(help="Processes of a local Ray; 0 works in this one.", min=0, rich_help_panel=WHERE)
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
@@ -153,7 +153,10 @@ class Fixed(Baseline):
     """A given image ``[C, H, W]``, preprocessed like the explicand."""
 
     subject: ClassVar[str] = "The baseline image has"  # of the sentence about a wrong shape
-    image: Tensor
+    image: Tensor = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self.image.shape)})"
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the image; raise if it does not have the explicand's shape."""
@@ -196,7 +199,7 @@ class Background(Baseline):
     """
 
     made_for = "rows of a table"
-    rows: Tensor
+    rows: Tensor = field(repr=False)
     draws: int | None = None
     seed: int = 0
 
