@@ -24,7 +24,7 @@ from cocoax.storage import cache_folder, read_safetensors, write_safetensors
 from cocoax.vectors import Selection, read_vectors
 
 KEPT = 10_000  # samples that a reference keeps unless told otherwise
-_AT_ONCE = 65_536  # representations that are summed up at a time
+_AT_ONCE = 4096  # representations that are summed up at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +78,19 @@ class Reference:
             raise ValueError(f"'representations' must have shape [n, d] with n >= 1. Got {list(rows.shape)} instead.")
         counts = check_weights(weights, len(rows))
         keep = len(rows) <= KEPT if keep_samples is None else keep_samples
-        mean, mean_unit = (torch.zeros(rows.shape[1], dtype=torch.float64) for _ in range(2))
+        sums = torch.zeros(2, rows.shape[1], dtype=torch.float64)  # of raw and of unit representations
         kept: list[Tensor] = []
         for start in range(0, len(rows), _AT_ONCE):
-            part = torch.as_tensor(rows[start : start + _AT_ONCE]).detach().to("cpu", torch.float32, copy=True)
-            _check_rows(part, start, len(rows))
+            piece = rows[start : start + _AT_ONCE]
+            piece = piece.detach() if isinstance(piece, Tensor) else torch.from_numpy(np.array(piece))  # maps are read-only
+            part = piece.to("cpu", torch.float32, copy=keep)
             wide = part.double()
-            own = counts[start : start + _AT_ONCE, None]
-            mean += (own * wide).sum(0) / len(rows)
-            mean_unit += (own * Cosine().features(wide)).sum(0) / len(rows)
+            lengths = torch.linalg.vector_norm(wide, dim=1)
+            _check_lengths(lengths, start, len(rows))
+            own = counts[start : start + _AT_ONCE]
+            sums += torch.stack([own, own / lengths]) @ wide
             kept += [part] if keep else []
+        mean, mean_unit = sums / len(rows)
         return cls(
             count=len(rows),
             mean=mean,
@@ -278,13 +281,13 @@ def check_weights(weights: Any, count: int) -> Tensor:
     return given * (count / given.sum())
 
 
-def _check_rows(samples: Tensor, start: int, total: int) -> None:
-    bad = (~torch.isfinite(samples).all(1)).nonzero()[:, 0].tolist()
+def _check_lengths(lengths: Tensor, start: int, total: int) -> None:
+    bad = (~torch.isfinite(lengths)).nonzero()[:, 0].tolist()
     if bad:
         raise ValueError(
             f"'representations' must be finite; number {start + bad[0]} is NaN or infinite in places. Leave such rows out."
         )
-    zero = (samples == 0).all(1).nonzero()[:, 0].tolist()
+    zero = (lengths == 0).nonzero()[:, 0].tolist()
     if zero:
         raise ValueError(f"Representation {start + zero[0]} of {total} is zero, so it has no direction; leave it out.")
 
