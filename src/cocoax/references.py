@@ -19,11 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.cautions import caution
 from cocoax.similarity import Cosine, LinearSimilarity
 from cocoax.storage import cache_folder, read_safetensors, write_safetensors
 from cocoax.vectors import Selection, read_vectors
 
 KEPT = 10_000  # samples that a reference keeps unless told otherwise
+OVERLAP = 0.1  # the part of a corpus, or of a foil, that may be in the other one before that is worth a word
 _AT_ONCE = 4096  # representations that are summed up at a time
 
 
@@ -310,6 +312,21 @@ def check_same_space(references: Sequence[Reference], space: str | None = None, 
                 f"Reference {reference.name!r} has {reference.dimension} dimensions but {references[0].name!r} has "
                 f"{references[0].dimension}; both must come from the same encoder."
             )
+
+
+def caution_overlap(corpus: Reference, foil: Reference) -> None:
+    """Caution if a good part of a corpus or a foil is in the other one too, as far as samples were kept."""
+    if corpus is foil or not all(side.samples is not None and side.count <= KEPT for side in (corpus, foil)):
+        return
+    ours, theirs = ({row.tobytes() for row in side.kept("this").numpy()} for side in (corpus, foil))
+    common = len(ours & theirs)
+    if common > OVERLAP * min(len(ours), len(theirs)):
+        caution(
+            "overlap",
+            f"{corpus.name} {foil.name}",
+            f"{common} of the {len(ours)} distinct samples of {corpus.name!r} are in {foil.name!r} too, where they cancel "
+            "out; leave them out of one of the two.",
+        )
 
 
 def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:
