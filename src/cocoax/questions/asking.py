@@ -49,8 +49,9 @@ def ask(
     default) explains; runs of removal-based methods are kept and found again (``cocoax.attribution.saved``), those with more
     samples than asked for as a whole if ``at_least``.
     """
-    one = isinstance(questions, Question | Reference | Target | str)
-    several = [Question.of(asked) for asked in ([questions] if one else questions)]  # type: ignore[union-attr, list-item]
+    if isinstance(questions, Question | Reference | Target | str):
+        questions = [questions]
+    several = [Question.of(asked) for asked in questions]
     if not several:
         raise ValueError("There are 0 questions; ask at least one.")
     space = encoder.space

@@ -84,7 +84,7 @@ class Side:
             return cls(content)
         if isinstance(content, Reference | Target):
             return cls(encoded=content)
-        contents = _as_tuple(content)
+        contents: tuple[Any, ...] = _as_tuple(content)
         encoded = [part for part in contents if isinstance(part, Reference | Target)]
         rest = [part for part in contents if not isinstance(part, Reference | Target)]
         captions = [part for part in rest if isinstance(part, str)]
@@ -153,9 +153,9 @@ def _few(names: Sequence[str]) -> list[str]:
     return list(names) if len(names) <= 3 else [f"{names[0]} and {len(names) - 1} more"]
 
 
-def _as_tuple(pictures: Input | Iterable[Input]) -> tuple[Input, ...]:
+def _as_tuple(pictures: Input | Iterable[Input | Encoded]) -> tuple[Any, ...]:
     """Return one or many pictures as a tuple; an array or a tensor is one picture."""
-    return (pictures,) if isinstance(pictures, INPUT_TYPES) or not isinstance(pictures, Iterable) else tuple(pictures)  # type: ignore[arg-type]
+    return (pictures,) if isinstance(pictures, INPUT_TYPES) or not isinstance(pictures, Iterable) else tuple(pictures)
 
 
 def _path_of(picture: Input) -> Path | None:
