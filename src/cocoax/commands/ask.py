@@ -10,7 +10,7 @@ import typer
 
 import cocoax
 from cocoax.commands.methods import METHODS, method_with
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, EncoderName, draw_into_files
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Device, EncoderName, draw_into_files
 
 EXAMPLES = (
     'cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"',
@@ -31,6 +31,7 @@ def ask_picture(
     question: QuestionOption = None,
     each: EachOption = False,
     encoder: EncoderName = "starter",
+    device: Device = None,
     method: MethodOption = "rise",
     samples: SamplesOption = None,
     grid: GridOption = None,
@@ -64,7 +65,7 @@ def ask_picture(
     if len(pictures) == 1:
         open_image(pictures[0].file)  # what is wrong with it is told before the encoder is loaded
     out.mkdir(parents=True, exist_ok=True)
-    asking = Asking(cocoax.load(encoder).freeze(), questions, chosen, at_least=samples is None)
+    asking = Asking(cocoax.load(encoder, device=device).freeze(), questions, chosen, at_least=samples is None)
     print_answered(ask_about(pictures, asking), as_json)
 
 
