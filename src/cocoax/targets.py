@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.checks import as_items, check_finite, check_kind, shown
-from cocoax.references import Reference, check_same_space
+from cocoax.references import Reference, caution_overlap, check_same_space
 from cocoax.similarity import Compared, LinearSimilarity, Similarity, WeightedSum, get_similarity
 
 _COMPARES = "compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...)"
@@ -68,10 +68,8 @@ class Target:
         self.similarity = get_similarity(similarity)
         check_kind("The weights of a target", weights, Mapping, "must be a dict from references to numbers")
         for reference, weight in weights.items():
-            if reference is not None:
-                check_kind("A target", reference, Reference, _COMPARES)
-            whose = "the explicand" if reference is None else repr(reference.name)
-            check_finite(f"The weight of {whose} in a target", weight)
+            check_kind("A target", reference, (Reference, type(None)), _COMPARES)
+            check_finite(f"The weight of {getattr(reference, 'name', 'the explicand')!r} in a target", weight)
         # What cancels is left out: it would cost a comparison and say nothing.
         kept = {reference: float(weight) for reference, weight in weights.items() if weight != 0}
         self.weights: Mapping[Reference | None, float] = MappingProxyType(kept or dict(weights))
@@ -119,6 +117,9 @@ class Target:
     def __sub__(self, other: Target) -> Target:
         if not isinstance(other, Target):
             return NotImplemented
+        for corpus in self.references:
+            for foil in other.references:
+                caution_overlap(corpus, foil)
         return self + -other
 
     # --- what it is ---------------------------------------------------------------------------------------------------
@@ -148,14 +149,14 @@ class Target:
         ]
         if not sides[0]:
             return f"unlike {sides[1]}" if sides[1] else "nothing"
-        return f"{sides[0]} rather than {sides[1]}" if sides[1] else sides[0]
+        return rather_than(*sides) if sides[1] else sides[0]
 
     def named(self, name: str) -> Target:
         """Return the same target under another name."""
         return Target(self.weights, self.similarity, name)
 
     def __repr__(self) -> str:
-        return f"Target({self.name!r}, {self.similarity})"
+        return f"{type(self).__name__}({self.name!r}, {self.similarity})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return Target, (dict(self.weights), self.similarity, self._name)  # a read-only mapping cannot be copied
@@ -173,10 +174,7 @@ class Target:
     # --- scoring ------------------------------------------------------------------------------------------------------
 
     def score(self, representations: Tensor, explicand: Tensor | None = None) -> Tensor:
-        """Return γ of every representation: ``[n, d] -> [n]``, differentiable.
-
-        ``explicand`` is the explicand's representation ``[d]``, needed by targets that compare with the explicand.
-        """
+        """Return γ of every representation, ``[n, d] -> [n]``, differentiable; ``explicand [d]`` for targets that need it."""
         return score_all([self], representations, explicand)[:, 0]
 
     def direction(self, explicand: Tensor | None = None) -> Tensor:
@@ -188,10 +186,7 @@ class Target:
         return [(weight, self._own(explicand) if key is None else key) for key, weight in self.weights.items()]
 
     def size(self, explicand: Tensor) -> float:
-        """Return how large the terms are whose sum is the score of an explicand's representation ``[d]``.
-
-        Their rounding is that of the score, which may be much smaller.
-        """
+        """Return how large the terms are whose sum is the score of an explicand ``[d]``; they are rounded, and so is it."""
         return self.similarity.size(explicand[None], self.weighted(explicand))
 
     def _own(self, explicand: Tensor | None) -> _Itself:
@@ -262,9 +257,7 @@ class _Function(Similarity):
         try:
             values = self.function(representations)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
-            raise ValueError(
-                f"The function that is explained failed on representations {list(representations.shape)}: {error}"
-            ) from error
+            raise ValueError(f"The function failed on representations {list(representations.shape)}: {error}") from error
         if not isinstance(values, Tensor) or tuple(values.shape) != (len(representations),):
             got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise ValueError(
@@ -288,11 +281,10 @@ class Classifies(Protocol):
 
 def class_score(encoder: Classifies, label: int | str) -> Target:
     """Return the score (the logit) that the encoder's head gives to one class, by number or name, as a target."""
-    if not hasattr(encoder, "head"):
-        raise TypeError(f"A class is one of a cocoax.Encoder with a head. Got {shown(encoder)} instead.")
-    head, names = encoder.head, encoder.classes
+    head, names = getattr(encoder, "head", None), getattr(encoder, "classes", None)
     if head is None:
-        raise ValueError(f"The encoder {encoder.name!r} has no head; give it one: cocoax.Encoder(module, head=...).")
+        name = getattr(encoder, "name", shown(encoder))
+        raise ValueError(f"The encoder {name!r} has no head; give it one: cocoax.Encoder(module, head=...).")
     check_kind("A class", label, (int, str), "is asked for by its number or its name")
     if isinstance(label, str):
         if names is None or label not in names:
@@ -353,9 +345,15 @@ class TargetModule(nn.Module):
         return scores[:, None] if self.column else scores
 
 
+def rather_than(corpus: str, foil: str) -> str:
+    """Return both sides of a question in words; where they have one name, with what tells them apart."""
+    return f"{corpus} rather than {foil}" if corpus != foil else f"{corpus} (corpus) rather than {foil} (foil)"
+
+
 def score_all(targets: Sequence[Target], representations: Tensor, explicand: Tensor | None = None) -> Tensor:
     """Return scores of many targets, ``[n, targets]``: by one matrix product for all that share a linear similarity."""
-    if not isinstance(representations, Tensor) or representations.ndim != 2:
+    check_kind("Representations", representations, Tensor, "must be a tensor [n, d]")
+    if representations.ndim != 2:
         raise ValueError(f"'representations' must have shape [n, d]. Got {list(representations.shape)} instead.")
     if explicand is not None:
         check_kind("The explicand's representation", explicand, Tensor, "must be a tensor [d]")

@@ -67,8 +67,9 @@ def inputs_for(features: str, preprocess: Any, columns: Sequence[str] | None, ba
     """Return the kind of inputs that the options of :class:`cocoax.Encoder` describe."""
     check_kind("The 'features' parameter", features, str, "must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder")
     if features == "columns":
+        columns = getattr(background, "columns", None) if columns is None else columns
         if columns is None:
-            raise TypeError("An encoder of columns needs columns=, the name of each column.")
+            raise TypeError("An encoder of columns needs columns=, the name of each column, or a data frame as background=.")
         return Rows(columns, preprocess, background, name)
     if features != "pixels":
         raise ValueError(

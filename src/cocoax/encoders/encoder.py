@@ -147,8 +147,7 @@ class Encoder:
     def changed(self, note: str | None = None) -> Self:
         """Say that it is another encoder from now on, where its fingerprint cannot see that; return itself.
 
-        It sees weights, code, settings and hooks, but not what hooks and unnamed functions keep in lists and objects, nor
-        what compiled code reads. ``note``, any text, makes the new one known after a restart too.
+        Such as what hooks and unnamed functions keep in lists. With a ``note``, any text, it is known after a restart too.
         """
         self._weights.changed(note)
         self._folded, self._checked = None, 0
@@ -244,8 +243,8 @@ class Encoder:
         return other
 
     def copied(self) -> Self:
-        """Return the same encoder around a copy of its module that shares the weights; hooks on one are not on the other."""
-        return self if self.owner is None else around(self, shallow_copy(self.owner))
+        """Return the same encoder around a copy of its module that shares the weights, but neither hooks nor gradients."""
+        return self if self.owner is None else around(self, shallow_copy(self.owner, own_gradients=True))
 
     def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """Return the same encoder, faster on many inputs like these: batch normalisation is folded into convolutions.
@@ -304,6 +303,9 @@ class Encoder:
         """Return representations ``[n, d]`` of a collated batch, differentiable; for the rest it is :meth:`represent`."""
         if not isinstance(batch, Tensor | Mapping):
             return self.represent(batch)
+        own = self._first_parameter()
+        if isinstance(batch, Tensor) and batch.is_floating_point() and own.numel() > 0:
+            batch = batch.to(own.device, own.dtype)
         size = size_of(batch)
         try:
             with torch.autocast(self.device.type, self._autocast) if self._autocast is not None else nullcontext():
@@ -312,8 +314,8 @@ class Encoder:
             if isinstance(error, ForwardError) or is_out_of_memory(error):
                 raise
             shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} input{'s' * (size != 1)}"
-            own = self._first_parameter().dtype
-            hint = self.inputs.hint if own == torch.float32 else f"It may not run in {own}: encoder.to(dtype='float32')."
+            runs = own.dtype == torch.float32
+            hint = self.inputs.hint if runs else f"It may not run in {own.dtype}: encoder.to(dtype='float32')."
             raise ForwardError(f"The encoder {self.name!r} failed on a batch {shape}: {error}. {hint}") from error
         if self._submodule is not None and output is None:
             raise ForwardError(f"The layer {self.layer!r} did not run in the forward pass of {self.name!r}.")
@@ -331,7 +333,7 @@ class Encoder:
         try:
             batch = self.collate(prepared)
             with torch.no_grad():
-                output = self(batch).detach().to("cpu")  # some modules switch gradients on by themselves
+                output = self(batch).detach().to("cpu", torch.float32)  # some modules switch gradients on by themselves
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise

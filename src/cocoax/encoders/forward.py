@@ -114,7 +114,7 @@ def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tens
             output = output[:, 0] if pooling == "first" else output.mean(1)
         else:  # [n, channels, positions...]
             output = output.flatten(2)[..., 0] if pooling == "first" else output.flatten(2).mean(2)
-    representations: Tensor = output.float()
+    representations: Tensor = output if output.dtype == torch.float64 else output.float()
     return representations
 
 

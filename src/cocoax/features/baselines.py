@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -174,7 +174,10 @@ class Fixed(Baseline):
     """A given image ``[C, H, W]``, preprocessed like the explicand."""
 
     subject: ClassVar[str] = "The baseline image has"  # of the sentence about a wrong shape
-    image: Tensor
+    image: Tensor = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self.image.shape)})"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "image", as_numbers("A baseline", self.image))
@@ -211,7 +214,7 @@ class Background(Baseline):
     """Rows of a table that stand for what a column usually holds.
 
     Args:
-        rows: background samples ``[n, m]``, preprocessed like the explicand.
+        rows: background samples ``[n, m]``, also as an array or a data frame, preprocessed like the explicand.
         draws: average every score over this many of the rows, drawn once (all of them if there are no more): removed columns
             take their values from each in turn, as in SHAP. Costs that many times the encoder work. By default one row is
             put in, their mean.
@@ -220,12 +223,18 @@ class Background(Baseline):
     """
 
     made_for = "rows of a table"
-    rows: Tensor
+    rows: Tensor = field(repr=False)
     draws: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        rows = as_numbers("The background", self.rows)
+        rows: Any = self.rows  # a tensor, an array, a list or a data frame
+        if not isinstance(rows, Tensor):
+            try:
+                rows = np.array(rows, dtype=np.float32)
+            except (ValueError, TypeError) as error:
+                raise TypeError(f"The background must hold numbers only ({error}); turn categories into numbers.") from error
+        rows = as_numbers("The background", rows)
         if rows.ndim != 2 or len(rows) == 0:
             raise ValueError(f"The background must have shape [n, m] with n >= 1. Got {list(rows.shape)} instead.")
         object.__setattr__(self, "rows", rows.to("cpu", torch.float32))

@@ -87,9 +87,10 @@ def rich_of(attribution: Attribution) -> Text:
 def words_of(attribution: Attribution, most: int = MOST_REGIONS) -> list[str]:
     """Return what raises the score most, one line each."""
     if attribution.names is None:
-        regions = [str(region) for region in top_regions(attribution, most)]
-        return [*(regions or ["no part of it raises the score"]), *attribution.remarks]
-    return [*(f"{name} {value:+.3f}" for name, value in attribution.top(most)), *attribution.remarks]
+        lines = [str(region) for region in top_regions(attribution, most)]
+    else:
+        lines = [f"{name} {value:+.3f}" for name, value in attribution.top(most, "positive")]
+    return [*(lines or ["no part of it raises the score"]), *attribution.remarks]
 
 
 def label_of(item: object, most: int = 60) -> str:
