@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from cocoax.cautions import caution
-from cocoax.checks import as_numbers, check_kind, check_number, check_positive, shown
+from cocoax.checks import as_numbers, check_kind, check_number, check_plain, check_positive, shown
 from cocoax.similarity import Cosine, LinearSimilarity
 from cocoax.storage import cache_folder, read_safetensors, write_safetensors
 from cocoax.vectors import Selection, read_vectors
@@ -274,6 +274,8 @@ class Reference:
 
 def as_rows(representations: Any) -> Any:
     """Return representations as an array or a tensor ``[n, d]``, without reading what is on disk."""
+    if isinstance(representations, Tensor):
+        check_plain(representations)
     if isinstance(representations, Tensor | np.ndarray):
         return representations
     for method in ("to_numpy", "to_pylist"):  # columns of pandas, polars and Arrow
