@@ -16,6 +16,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cocoax.checks import check_plain
+
 if TYPE_CHECKING:  # at run time they are imported where they are needed: to look at the cache they are not
     from torch import Tensor
 
@@ -237,6 +239,8 @@ def digest(*parts: object) -> str:
     sha = hashlib.sha256()
     for part in parts:
         if isinstance(part, torch.Tensor):
+            if part.device.type == "meta":
+                check_plain(part)
             part = part.detach().cpu()
             part = part if part.layout == torch.strided else part.to_dense()
             sha.update(f"tensor {part.dtype} {tuple(part.shape)} ".encode())

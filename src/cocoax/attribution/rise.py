@@ -18,9 +18,9 @@ from cocoax.features import BitMasks, GridMasks
 from cocoax.features.controls import FOLDS, Fit
 from cocoax.features.masks import MaskGeometry
 from cocoax.features.pooled import PooledMasks
-from cocoax.features.segments import check_grid
+from cocoax.features.segments import check_grid, check_sides
 from cocoax.inputs import Explicand
-from cocoax.seeding import stream
+from cocoax.seeding import check_seed, stream
 from cocoax.targets import Target, representation_similarity
 
 # Contributions are so uneven that their variance is known as well as that of n/3 normal ones (measured). Errors are made
@@ -87,6 +87,8 @@ class Rise(RemovalMethod):
                 raise ValueError(
                     f"The 'max_samples' parameter must be at least 'samples', {self.samples}. Got {self.max_samples} instead."
                 )
+        check_sides(self.grid)
+        check_seed(self.seed)
         check_number("keep", self.keep)
         if not 0 < self.keep < 1:
             raise ValueError(f"The 'keep' parameter must lie between 0 and 1. Got {self.keep!r} instead.")

@@ -303,10 +303,9 @@ class Encoder:
         """Return representations ``[n, d]`` of a collated batch, differentiable; for the rest it is :meth:`represent`."""
         if not isinstance(batch, Tensor | Mapping):
             return self.represent(batch)
-        own = self._first_parameter()
+        size, own = size_of(batch), self._first_parameter()
         if isinstance(batch, Tensor) and batch.is_floating_point() and own.numel() > 0:
             batch = batch.to(own.device, own.dtype)
-        size = size_of(batch)
         try:
             with torch.autocast(self.device.type, self._autocast) if self._autocast is not None else nullcontext():
                 output = run_module(self.module, self.inputs.to_module(batch), self._submodule)

@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from cocoax.inputs.kind import check_batch
+
 if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder
 
@@ -123,6 +125,8 @@ def size_of(batch: Tensor | Mapping[str, Tensor]) -> int:
     parts = [batch] if isinstance(batch, Tensor) else list(batch.values())
     if not parts or not all(isinstance(part, Tensor) and part.ndim > 0 for part in parts):
         raise TypeError("A batch must be a tensor with one row per input, or a dict of such tensors.")
+    for part in parts:
+        check_batch(part)
     return len(parts[0])
 
 

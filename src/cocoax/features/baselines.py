@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import as_numbers, check_at_least, shown
+from cocoax.checks import as_float, as_numbers, check_at_least, shown
 from cocoax.encoders.embedding import Embeddings
 from cocoax.features.removals import Removal
 from cocoax.inputs import Explicand, Inputs
@@ -99,7 +99,7 @@ class Blur(Baseline):
                 f"The 'kernel_size' parameter must be at most {_WIDEST}. Got {self.kernel_size} instead; the blur of "
                 "everything is cocoax.Mean()."
             )
-        if not (isinstance(self.sigma, Real) and 0 < self.sigma < math.inf):
+        if not (isinstance(self.sigma, Real) and 0 < as_float(self.sigma) < math.inf):
             raise ValueError(f"The 'sigma' parameter must be above 0. Got {self.sigma!r} instead.")
 
     def __call__(self, explicand: Tensor) -> Tensor:
@@ -232,7 +232,7 @@ class Background(Baseline):
         if not isinstance(rows, Tensor):
             try:
                 rows = np.array(rows, dtype=np.float32)
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, OverflowError) as error:
                 raise TypeError(f"The background must hold numbers only ({error}); turn categories into numbers.") from error
         rows = as_numbers("The background", rows)
         if rows.ndim != 2 or len(rows) == 0:

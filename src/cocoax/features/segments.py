@@ -21,16 +21,22 @@ def grid_segments(height: int, width: int, grid: int | tuple[int, int]) -> Tenso
 
 def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[int, int]:
     """Return the grid as (rows, columns); raise if it is finer than the image."""
+    rows, columns = check_sides(grid)
+    if rows > height or columns > width:
+        raise ValueError(
+            f"A grid of {rows} x {columns} is finer than the image of {height} x {width} pixels; use a smaller grid."
+        )
+    return rows, columns
+
+
+def check_sides(grid: int | tuple[int, int]) -> tuple[int, int]:
+    """Return a grid as (rows, columns); raise if it is none."""
     sides = (grid, grid) if isinstance(grid, Integral) else grid
     if not (isinstance(sides, tuple | list) and len(sides) == 2 and all(isinstance(side, Integral) for side in sides)):
         raise ValueError(f"The 'grid' parameter must be an integer, or two: (rows, columns). Got {grid!r} instead.")
     rows, columns = sides
     if rows < 1 or columns < 1:
         raise ValueError(f"The 'grid' parameter must be at least 1. Got {grid} instead.")
-    if rows > height or columns > width:
-        raise ValueError(
-            f"A grid of {rows} x {columns} is finer than the image of {height} x {width} pixels; use a smaller grid."
-        )
     return rows, columns
 
 

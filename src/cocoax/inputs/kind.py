@@ -20,6 +20,13 @@ _MOST_ELEMENTS = 1_000_000_000  # of any batch
 Fitted = TypeVar("Fitted", covariant=True)
 
 
+def check_batch(batch: Tensor) -> None:
+    """Raise unless a batch is plain numbers, and no more than memory holds."""
+    check_plain(batch)
+    if batch.numel() > _MOST_ELEMENTS:
+        raise ValueError(f"A batch {list(batch.shape)} has too many elements; the most is {_MOST_ELEMENTS}.")
+
+
 class Fitting(Protocol[Fitted]):
     """What can be fitted to a kind of input: a removal."""
 
@@ -86,9 +93,7 @@ class Inputs(ABC):
     def collate(self, prepared: Sequence[Tensor] | Tensor, like: Tensor) -> Any:
         """Return prepared inputs as one batch, on the device and in the precision of ``like``: a tensor or a dict of them."""
         batch = prepared if isinstance(prepared, Tensor) else torch.stack([tensor.detach() for tensor in prepared])
-        check_plain(batch)
-        if batch.numel() > _MOST_ELEMENTS:
-            raise ValueError(f"A batch {list(batch.shape)} has too many elements; the most is {_MOST_ELEMENTS}.")
+        check_batch(batch)
         return batch.to(like.device, like.dtype)
 
     def to_module(self, batch: Any) -> Any:

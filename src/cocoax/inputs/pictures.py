@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -54,7 +55,7 @@ class Pictures(Inputs):
             return inputs.ndim <= 3
         if isinstance(inputs, Tensor | np.ndarray):
             return inputs.ndim in (1, 3)
-        return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not _is_folder(inputs))
+        return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not os.path.isdir(inputs))
 
     def each(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
         """Return pictures one by one: a single one, those of a folder, what an iterable gives."""
@@ -160,13 +161,6 @@ class Pictures(Inputs):
         if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
             return together
         return super().name_together(labels, count)
-
-
-def _is_folder(path: str | Path) -> bool:
-    try:
-        return str(path) != "" and Path(path).is_dir()
-    except OSError:  # too long for a name
-        return False
 
 
 def _check_tensor(item: Tensor | np.ndarray) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ class Side:
         paths = [path for picture in self.images if (path := _path_of(picture)) is not None]
         if len(paths) == len(self.images) <= 2:
             return SEPARATOR.join(
-                f"the pictures of {path.name}" if path.is_dir() else f"the picture {path.stem}" for path in paths
+                f"the pictures of {path.name}" if os.path.isdir(path) else f"the picture {path.stem}" for path in paths
             )
         return "a picture" if len(self.images) == 1 else f"{len(self.images)} pictures"
 
