@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,25 @@ def test_relative__below_the_floor_is_zero() -> None:
     assert result.relative.tolist() == pytest.approx([0, 0, 0.1], abs=1e-6)
     assert result.relative[1] == 0
     assert not result.is_nothing
+
+
+# --- bounds -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: cocoax.Rise(samples=10**12),
+            r"'samples' parameter must be at most 10000000\. Got 1000000000000 instead",
+        ),
+        (lambda: cocoax.Rise(max_samples=float("nan")), "The 'max_samples' parameter must be an integer"),  # type: ignore[arg-type]
+        (lambda: cocoax.KernelShap(samples=2**63), "The 'samples' parameter must be at most 10000000"),
+        (lambda: cocoax.IntegratedGradients(steps=100_000), "The 'steps' parameter must be at most 1000"),
+        (lambda: cocoax.Blur(10**9 + 1), "The 'kernel_size' parameter must be at most 10001. Got 1000000001 instead"),
+        (lambda: cocoax.Polynomial(degree=10**6), "degree <= 100"),
+    ],
+)
+def test_bounds__the_absurd_is_refused_at_once(make: Callable[[], object], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()

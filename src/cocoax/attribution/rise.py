@@ -80,9 +80,9 @@ class Rise(RemovalMethod):
                 f"The 'estimator' parameter must be 'efficient' or 'paper'. Got {shown(self.estimator)} instead."
             )
         check_count("samples", self.samples, 2 * FOLDS if self.estimator == "efficient" else 2)
+        check_count("max_samples", self.max_samples, 1)
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)
-            check_count("max_samples", self.max_samples, 1)
             if self.max_samples < self.samples:
                 raise ValueError(
                     f"The 'max_samples' parameter must be at least 'samples', {self.samples}. Got {self.max_samples} instead."

@@ -85,15 +85,15 @@ class Identity:
         return digest(now, self._note) if self._note else now
 
     def freeze(self) -> None:
-        """Take what there is as final."""
-        self._final = self._compute()
+        """Take what there is as final, from the first time on."""
+        self._final = self._compute() if self._final is None else self._final
 
     def changed(self, note: str | None) -> None:
         """Be another one from now on; ``note`` is what it is known by."""
         self.recognisable = self.recognisable and note is not None
         self._note = f"note {note}" if note is not None else uuid.uuid4().hex
         if self._final is not None:
-            self.freeze()
+            self._final = self._compute()
 
 
 class WeightsDigest:
