@@ -42,6 +42,7 @@ class Options(TypedDict, total=False):
         shard: inputs in a file; what is being worked on when the power fails is lost.
         workers: processes of a local Ray; 0 (default) works in this one.
         ray: the address of a running Ray, or "auto"; ``workers`` of it are used, by default all.
+        device: where an encoder that is given by name runs, here or in each worker.
         progress: show how far it is (None: when it takes long).
 
     """
@@ -55,6 +56,7 @@ class Options(TypedDict, total=False):
     shard: int
     workers: int
     ray: str | None
+    device: str | None
     progress: bool | None
 
 
@@ -82,7 +84,8 @@ def build(
         options: see :class:`Options`.
 
     """
-    loaded = load(encoder) if isinstance(encoder, str) else encoder
+    device = options.get("device")
+    loaded = load(encoder, device=device) if isinstance(encoder, str) else encoder
     folder, size = Path(out), options.get("shard", SHARD)
     if size < 1:
         raise ValueError(f"The 'shard' parameter must be at least 1. Got {size} instead.")
@@ -109,7 +112,7 @@ def build(
             from cocoax.datasets.on_ray import made_on_ray
 
             what = encoder if isinstance(encoder, str) else loaded
-            for name, table in made_on_ray(chunks, (what, making, manifest), workers, address):
+            for name, table in made_on_ray(chunks, (what, device, making, manifest), workers, address):
                 write_shard(folder / "shards" / name, table)
                 tally.count(table["error"].to_pylist())
         else:
