@@ -43,7 +43,7 @@ class Curve:
         return float(torch.trapezoid(self.y.double(), self.x.double()))
 
     def __repr__(self) -> str:
-        return f"Curve({self.name!r}, {len(self.x)} points, area {self.auc:.4g})"
+        return f"Curve({self.name!r}, {len(self.x)} points, auc {self.auc:.4g})"
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it, with the area under it in the legend; the options are those of matplotlib's ``plot``."""
