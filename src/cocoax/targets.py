@@ -145,7 +145,7 @@ class Target:
         return Target(self.weights, self.similarity, name)
 
     def __repr__(self) -> str:
-        return f"Target({self.name!r}, {self.similarity})"
+        return f"{type(self).__name__}({self.name!r}, {self.similarity})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return Target, (dict(self.weights), self.similarity, self._name)  # a read-only mapping cannot be copied

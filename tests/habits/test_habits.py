@@ -12,11 +12,8 @@ from tests.habits.catalogue import missing, snippets
 
 NOT_YET = {
     "move_and_cast": "an Encoder has no to()",
-    "hugging_face_datasets": "Encoder.reference() takes no key=",
     "question_of_references": "a Question's sides are inputs, not references",
     "class_of_the_head": "a number or a name is no target",
-    "grad_cam": "as_module() gives a vector of scores where an index wants a column",
-    "shapiq_of_a_table": "there is no cocoax.wrap",
 }
 
 

@@ -239,8 +239,8 @@ class Encoder:
         return other
 
     def copied(self) -> Self:
-        """Return the same encoder around a copy of its module that shares the weights; hooks on one are not on the other."""
-        return self if self.owner is None else around(self, shallow_copy(self.owner))
+        """Return the same encoder around a copy of its module that shares the weights, but neither hooks nor gradients."""
+        return self if self.owner is None else around(self, shallow_copy(self.owner, own_gradients=True))
 
     def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """Return the same encoder, faster on many inputs like these: batch normalisation is folded into convolutions.

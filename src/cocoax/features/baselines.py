@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
@@ -144,7 +144,10 @@ class Fixed(Baseline):
     """A given input, such as an image ``[C, H, W]``, preprocessed like the explicand."""
 
     subject: ClassVar[str] = "The baseline has"  # of the sentence about a wrong shape
-    image: Tensor
+    image: Tensor = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self.image.shape)})"
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the input; raise if it does not have the explicand's shape."""
@@ -187,7 +190,7 @@ class Background(Baseline):
 
     """
 
-    rows: Tensor
+    rows: Tensor = field(repr=False)
     draws: int | None = None
     seed: int = 0
 

@@ -48,6 +48,10 @@ class Explicand:
                 f"Got {members.dtype} {list(members.shape)} instead."
             )
 
+    def __repr__(self) -> str:
+        features = " x ".join(map(str, self.shape))
+        return f"Explicand({self.display.kind} {list(self.tensor.shape)}, features: {features})"
+
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of its features: (H, W) for pixels, (m,) for a list of m features."""

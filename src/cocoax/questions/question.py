@@ -58,6 +58,9 @@ class Question:
         likes = None if like.strip() == _ITSELF else like.split(SEPARATOR)
         return cls(likes, unlike.split(SEPARATOR) if contrast else None, similarity=similarity)
 
+    def __repr__(self) -> str:
+        return f"Question({self.name!r}, {get_similarity(self.similarity)})"
+
     @property
     def like_name(self) -> str:
         """What the picture is compared with, in words: the name of ``like``, or ``itself``."""

@@ -68,6 +68,9 @@ class Side:
         captions = [part for part in contents if isinstance(part, str)]
         return cls(captions) if len(captions) == len(contents) else cls(images=contents)
 
+    def __repr__(self) -> str:
+        return f"Side({self.name!r}, captions: {len(self.captions)}, pictures: {len(self.images)})"
+
     def __bool__(self) -> bool:
         return bool(self.captions or self.images)
 
