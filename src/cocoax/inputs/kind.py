@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from inspect import isgeneratorfunction
 from textwrap import shorten
@@ -85,7 +85,7 @@ class Inputs(ABC):
     def each(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
         """Return inputs one by one, of one or of many, and how many there are if that is known."""
         items = [inputs] if self.is_one(inputs) else self.many(inputs)
-        return iter(items), len(items) if hasattr(items, "__len__") else None
+        return iter(items), len(items) if isinstance(items, Sized) else None
 
     @abstractmethod
     def prepare(self, item: Any) -> Tensor:
@@ -159,7 +159,6 @@ def naming_input(index: int) -> Iterator[None]:
         yield
     except (ValueError, TypeError, OSError, RuntimeError) as error:
         kind = next((kind for kind in (FileNotFoundError, TypeError) if isinstance(error, kind)), ValueError)
-        # What Python says of a missing file is no sentence.
-        missing = kind is FileNotFoundError and getattr(error, "filename", None) is not None
-        words = f"No file at {error.filename}; check the path." if missing else str(error)
+        missing = getattr(error, "filename", None) if kind is FileNotFoundError else None
+        words = str(error) if missing is None else f"No file at {missing}; check the path."  # Python's own is no sentence
         raise kind(f"Input {index}: {words}") from error
