@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -181,8 +181,8 @@ class Background(Baseline):
     """Inputs, such as rows of a table, that stand for what a feature usually holds.
 
     Args:
-        rows: background samples, preprocessed like the explicand: rows of a table ``[n, m]``, other inputs in the shape of
-            the explicand, ``[n, *tensor.shape]``.
+        rows: background samples, preprocessed like the explicand: rows of a table ``[n, m]``, also as an array or
+            a data frame; other inputs in the shape of the explicand, ``[n, *tensor.shape]``.
         draws: average every score over this many of the samples, drawn once (all of them if there are no more): removed
             features take their values from each in turn, as in SHAP. Costs that many times the encoder work. By default one
             is put in, their mean.
@@ -195,7 +195,12 @@ class Background(Baseline):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        rows = torch.as_tensor(self.rows)
+        rows: Any = self.rows  # a tensor, an array, a list or a data frame
+        if not isinstance(rows, Tensor):
+            try:
+                rows = torch.from_numpy(np.array(rows, dtype=np.float32))
+            except (ValueError, TypeError) as error:
+                raise TypeError(f"The background must hold numbers only ({error}); turn categories into numbers.") from error
         if rows.ndim < 2 or len(rows) == 0:
             raise ValueError(
                 "The background must be n >= 1 samples: [n, m] of a table, [n, *tensor.shape] of other inputs. Got "

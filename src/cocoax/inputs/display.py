@@ -7,14 +7,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+import numpy as np
+import torch
+from PIL import Image
 from torch import Tensor
 
 from cocoax.inputs.drawing import WHOLE, Box, Order, Shown, bars_height, draw_bars, draw_over, image_element
+from cocoax.inputs.tiles import picture_tile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DISPLAYS: dict[str, type[Display]] = {}
+SMALL = 96  # pixels of the longer side of a small picture
 
 
 class Piece(NamedTuple):
@@ -81,9 +86,17 @@ class Display(ABC):
         """
         return image_element(lambda ax: self.plot(shown, ax, limit=limit), shown.name, max(4.0, self.height))
 
+    def tile(self, shown: Shown, limit: float | None = None) -> str:
+        """Return the same, small, for pages that show hundreds; by default it is small enough."""
+        return self.html(shown, limit)
+
     def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[Piece]:
         """Go through a text piece by piece."""
         raise ValueError("Only the attribution of a text can be shown as one; draw others with .plot().")
+
+    def small(self) -> Display:
+        """Return a version that takes little room, for collections of thousands; by default it is small enough."""
+        return self
 
     @abstractmethod
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -113,6 +126,10 @@ class Picture(Display):
         """Draw the map over the picture; the options are those of :func:`cocoax.plots.overlay`."""
         return draw_over(shown, (self.picture, self.box), ax, **options)
 
+    def tile(self, shown: Shown, limit: float | None = None) -> str:
+        """Return a small picture in grey with the map over it."""
+        return picture_tile(shown, self.picture, self.box, limit)
+
     @property
     def height(self) -> float:
         """As many inches as the picture needs in a column of a panel, and those of its title."""
@@ -125,6 +142,14 @@ class Picture(Display):
             ax.imshow(self.picture.numpy())
             ax.set_title("input", fontsize=10)
         ax.set_axis_off()
+
+    def small(self) -> Picture:
+        """Return the picture with at most 96 pixels on its longer side."""
+        if self.picture is None or max(self.picture.shape[:2]) <= SMALL:
+            return self
+        image = Image.fromarray(self.picture.numpy())
+        image.thumbnail((SMALL, SMALL), Image.Resampling.LANCZOS)
+        return Picture(torch.from_numpy(np.array(image)), self.box)
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return picture and box."""

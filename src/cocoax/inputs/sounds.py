@@ -381,7 +381,7 @@ class Sounds(Inputs):
     def name_together(self, labels: Sequence[str], count: int) -> str:
         """Return the names of up to three files, or how many sounds there are."""
         together = ", ".join(labels)
-        if count <= 3 and len(labels) == count and self.noun not in labels and len(together) <= 40:
+        if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
             return together
         return super().name_together(labels, count)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from cocoax.cautions import caution
 from cocoax.inputs.display import Display, Piece
 from cocoax.inputs.drawing import BLUE, RED, Shown, bars_height, draw_bars, hidden_in_noise
 from cocoax.inputs.explicand import Explicand
@@ -241,6 +242,15 @@ class Texts(Inputs):
                 f"The text has {len(ids)} tokens but {self.encoder!r} takes at most {self.limit}; shorten it: {text[:60]!r}… "
                 "Or load the encoder with too_long='cut', which leaves out the end."
             )
+        unknown = getattr(self.tokenize, "unknown", None)
+        if unknown is not None and unknown in ids:
+            own = [token for token, place in zip(*self.places(text), strict=True) if place is not None]
+            if set(own) == {unknown}:
+                caution(
+                    "unknown",
+                    text,
+                    f"{self.encoder!r} knows no word of {text[:60]!r}: all such texts are the same to it. Write other words.",
+                )
 
     def _cut(self, ids: list[int], places: list[Span | None] | None) -> tuple[list[int], list[Span | None]]:
         """Return both without the last words; special tokens at the end stay there."""
