@@ -106,6 +106,13 @@ class Index:
         shapes = set(self._rows.shapes)
         return shapes.pop() if len(shapes) == 1 else None
 
+    def known(self, label: str, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows (all, or of some) in which a column says something, and what, as text."""
+        rows = np.arange(len(self)) if rows is None else rows
+        values = self.column(label)[rows]
+        said = np.array([value is not None and value == value for value in values])
+        return rows[said], np.array([str(value) for value in values[said]])
+
     def column(self, name: str) -> np.ndarray:
         """Return what a column says about every row; raise if there is none of this name."""
         if name not in self.columns:
@@ -215,14 +222,14 @@ class Index:
 
         return survey(self, question, self.select(where), top)
 
-    def shortcuts(self, label: str = "label") -> Shortcuts:
+    def shortcuts(self, label: str = "label", where: Where = None) -> Shortcuts:
         """Find inputs whose similarity to their class rests on a place where that of the class does not usually rest.
 
-        ``label`` is the column that tells the class.
+        ``label`` is the column that tells the class; ``where`` leaves out rows, as :meth:`ask` does.
         """
         from cocoax.datasets.shortcuts import shortcuts
 
-        return shortcuts(self, label)
+        return shortcuts(self, label, self.select(where))
 
     def typicality(self, label: str = "label") -> list[Typical]:
         """Return all rows, the least typical of its class first: where wrong labels are."""
@@ -234,7 +241,10 @@ class Index:
         """Return ids, columns and representations as a pandas data frame."""
         import pandas as pd
 
-        return pd.DataFrame({"id": self.ids, **self.columns, "representation": list(self.representations.numpy())})
+        from cocoax.datasets.survey import beside
+
+        columns = {beside(name): values for name, values in self.columns.items()}
+        return pd.DataFrame({"id": self.ids, **columns, "representation": list(self.representations.numpy())})
 
     # --- maps ---------------------------------------------------------------------------------------------------------
 

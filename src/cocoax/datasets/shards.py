@@ -236,7 +236,7 @@ def read_shard(path: Path, columns: Sequence[str] | None = None, rows: np.ndarra
             return file.read(columns=columns)
         groups = np.unique(rows // ROWS)
         table = file.read_row_groups(groups.tolist(), columns=columns)
-        if len(rows) == len(table):
+        if np.array_equal(rows, np.arange(len(table))):
             return table
         starts = np.searchsorted(groups, rows // ROWS) * ROWS
         return table.take(starts + rows % ROWS)
