@@ -7,15 +7,15 @@ target of its similarity; kernels have no such vector and keep the run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_targets
+from cocoax.attribution.method import Askable, as_asked, check_targets
 from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
 from cocoax.features.masks import averaging
 from cocoax.features.segments import check_grid
@@ -77,8 +77,11 @@ class Field:
     @overload
     def explain(self, targets: Sequence[Target]) -> list[Attribution]: ...
 
-    def explain(self, targets: Target | Sequence[Target]) -> Attribution | list[Attribution]:
-        """Return the attribution of a target to the cells, or a list of them for a list."""
+    @overload
+    def explain(self, targets: Mapping[str, Askable]) -> dict[str, Attribution]: ...
+
+    def explain(self, targets: Askable | Sequence[Askable] | Mapping[str, Askable]) -> Any:
+        """Return the attribution of a target to the cells, a list of them for a list, a dict for a dict."""
         asked = check_targets(targets)
         for target in asked:
             target.check_space(self.space)
@@ -96,7 +99,7 @@ class Field:
         shape = tuple(self.values.shape[:-1])
         shown = Explicand(torch.zeros(1, *shape), self.display)
         answers = attributions(self.origin, shown, asked, self.ends.double() @ directions.T, maps)
-        return answers[0] if isinstance(targets, Target) else answers
+        return as_asked(targets, answers)
 
     def save(self, path: str | Path) -> Path:
         """Write it as safetensors, vectors in half precision; returns the path."""

@@ -58,8 +58,8 @@ def ask_picture(
     unlikes = cocoax.Side([*(unlike or ()), *many], unlike_image or ())
     questions = questions_of(likes, unlikes, question or (), each, similarity)
     if is_index(images):
-        given = {"encoder": encoder != "starter", "method": method != "rise", "samples": samples, "grid": grid}
-        given |= {"tolerance": tolerance, "seed": seed, "similarity": similarity != "cosine", "device": device}
+        given: dict[str, object] = {"encoder": encoder != "starter", "method": method != "rise", "samples": samples}
+        given |= {"grid": grid, "tolerance": tolerance, "seed": seed, "similarity": similarity != "cosine", "device": device}
         check_unused({name: value for name, value in given.items() if value not in (None, False)})
         ask_index(images[0], questions, where or (), top, out, as_json)
         return

@@ -119,7 +119,7 @@ def compare(first: Index, second: Index, label: str | None = None) -> Comparison
             shapes = [list(side[number].shape) for side in maps]
             if shapes[0] != shapes[1]:
                 raise ValueError(
-                    f"The maps of {first.ids[row]!r} have {shapes[0]} and {shapes[1]} cells; build both indexes with the same grid."
+                    f"The maps of {first.ids[row]!r} have {shapes[0]} and {shapes[1]} cells; build both with one grid."
                 )
             pair = (float(scores[0][number]), float(scores[1][number]))
             changed.append(Changed(first.ids[row], name, pair, _correlation(maps[0][number], maps[1][number])))

@@ -259,8 +259,8 @@ def _of_table(
         items.append(Item(name, Cell(rows, number, column, kind.noun, folder), rest))
     if items and isinstance(items[0].value.raw(), int | float | bool):
         raise ValueError(
-            f"The column {column!r} holds numbers such as {items[0].value.raw()!r}, which are no {kind.noun}s; name another "
-            "by column=."
+            f"The column {column!r} holds numbers such as {items[0].value.raw()!r}, which are no {kind.noun}s; name "
+            "another by column=."
         )
     return items
 

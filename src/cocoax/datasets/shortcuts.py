@@ -111,7 +111,8 @@ class Classes:
 
     def members(self, name: str) -> np.ndarray:
         """Return the rows of a class."""
-        return self.rows[self.values == name]
+        rows: np.ndarray = self.rows[self.values == name]
+        return rows
 
     def target(self, name: str) -> Target:
         """Return the target of one class: members rather than all others."""
