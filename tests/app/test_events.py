@@ -59,6 +59,10 @@ def figure(page: Page, updates: dict[Any, Any], index: int = 0) -> str:
     return str(updates[page.layout.panels[index].figure])
 
 
+def notice(page: Page, updates: dict[Any, Any], index: int = 0) -> str:
+    return str(updates[page.layout.panels[index].notice])
+
+
 def with_photo(page: Page) -> list[dict[Any, Any]]:
     return list(page.on_photo(event(path=upload(page, flag())), request()))
 
@@ -68,30 +72,34 @@ def with_photo(page: Page) -> list[dict[Any, Any]]:
 
 def test_photo__is_looked_at(page: Page) -> None:
     updates = with_photo(page)
-    assert f"<b>{CHUNK}</b> of {2 * CHUNK}" in updates[1][page.layout.status]
+    assert f"<b>{CHUNK}</b> of {2 * CHUNK}" in updates[2][page.layout.status]
     assert "finished" in updates[-1][page.layout.status]
-    assert updates[1][page.layout.stop].visible
+    assert updates[2][page.layout.stop].visible
     assert not updates[-1][page.layout.stop].visible
     assert updates[-1][page.layout.more].visible
-    assert "cx-map" in figure(page, updates[1])  # an answer while the run goes on
+    assert "cx-map" in figure(page, updates[2])  # an answer while the run goes on
+    assert all(set(one) <= outputs_of(page, "on_photo") for one in updates)
 
 
 @pytest.mark.parametrize("name", ["collage", "coffee"])
 def test_sample__brings_a_question(page: Page, name: str) -> None:
     updates = list(page.on_sample(event(name=name), request()))
-    assert updates[0][page.layout.panels[0].words["like"]] in ("a cat", "a cup of coffee")
-    assert page.layout.panels[0].words["like"] not in updates[1]  # what the visitor types meanwhile is left alone
+    question = page.studio.visitor("a").questions[0]
+    assert question is not None
+    assert question.like_name in ("a cat", "a cup of coffee")
+    assert f'data-like="{question.like_name}"' in page.layout.chooser.value  # the browser writes the words
     assert "rather than" in figure(page, updates[-1])
+    assert all(set(one) <= outputs_of(page, "on_sample") for one in updates)
 
 
 def test_sample__unknown(page: Page) -> None:
     (updates,) = page.on_sample(event(name="../secret"), request())
-    assert "No sample photo is called" in updates[page.layout.status]
+    assert "No sample photo is called" in updates[page.layout.notice]
 
 
 def test_stop__keeps_what_there_is(page: Page) -> None:
     run = page.on_photo(event(path=upload(page, flag())), request())
-    next(run), next(run)
+    next(run), next(run), next(run)
     assert not page.on_stop(request()).interactive
     (last,) = list(run)
     assert f"<b>{CHUNK}</b> masked copies seen" in last[page.layout.status]
@@ -141,19 +149,19 @@ def test_photo__that_is_a_text(page: Page) -> None:
     path = page.folder / "photo.png"
     path.write_text("Once upon a time")
     (updates,) = page.on_photo(event(path=str(path)), request())
-    assert "photo.png is not an image that can be read" in updates[page.layout.status]
-    assert str(page.folder) not in updates[page.layout.status]
+    assert "photo.png is not an image that can be read" in updates[page.layout.notice]
+    assert str(page.folder) not in updates[page.layout.notice]
 
 
 def test_photo__of_one_pixel(page: Page) -> None:
     (updates,) = page.on_photo(event(path=upload(page, flag(size=(1, 1)))), request())
-    assert "has 1 x 1 pixels; at least 2 x 2 are needed" in updates[page.layout.status]
+    assert "has 1 x 1 pixels; at least 2 x 2 are needed" in updates[page.layout.notice]
 
 
 def test_photo__that_is_huge(page: Page) -> None:
     path = upload(page, Image.new("1", (20_000, 20_000)))
     (updates,) = page.on_photo(event(path=path), request())
-    assert "too many pixels" in updates[page.layout.status] or "pixels, more than" in updates[page.layout.status]
+    assert "too many pixels" in updates[page.layout.notice] or "pixels, more than" in updates[page.layout.notice]
 
 
 def test_photo__bad_one_leaves_the_old_run(page: Page) -> None:
@@ -171,13 +179,13 @@ def test_photo__outside_of_the_folder(page: Page, tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "private.png")
     for path in (*outside, link, "http://127.0.0.1/x.png"):
         (updates,) = page.on_photo(event(path=path if path is None else str(path)), request())
-        assert "was not uploaded to this page" in updates[page.layout.status]
+        assert "was not uploaded to this page" in updates[page.layout.notice]
 
 
 def test_refused__says_why(page: Page) -> None:
-    told = page.on_refused(event(name="a.png", reason="File(s) exceed the maximum allowed size of 20 MB"), request())
+    told = page.on_refused(event(name="a.png", reason="File(s) exceed the maximum allowed size of 20 MB"))
     assert "a.png is too large: at most 20 MB can be uploaded" in told
-    assert "<b>.png could not be uploaded" not in page.on_refused(event(name="<b>.png", reason="?"), request())
+    assert "<b>.png could not be uploaded" not in page.on_refused(event(name="<b>.png", reason="?"))
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
@@ -202,7 +210,7 @@ def test_ask__without_encoder_work(page: Page) -> None:
 )
 def test_ask__bad_question_is_told_in_a_sentence(page: Page, like: str, unlike: str, complaint: str) -> None:
     with_photo(page)
-    shown = figure(page, page.on_ask(0, like, unlike, request()))
+    shown = notice(page, page.on_ask(0, like, unlike, request()))
     assert complaint in shown
     assert "Traceback" not in shown
 
@@ -298,10 +306,10 @@ def test_pictures__bad_ones(page: Page, tmp_path: Path) -> None:
         ([{"path": good}] * (PICTURES + 1), f"At most {PICTURES} pictures fit on one side"),
     ):
         updates = page.on_dropped(0, "like", "", "red", event(files=files), request())
-        assert complaint in figure(page, updates)
+        assert complaint in notice(page, updates)
         assert page.studio.visitor("a").pictures[0]["like"] == []
-    told = page.on_too_large(0, event(name="a.png", reason="maximum allowed size"), request())
-    assert "a.png is too large" in figure(page, told)
+    told = page.on_too_large(0, event(name="a.png", reason="maximum allowed size"))
+    assert "a.png is too large" in notice(page, told)
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
@@ -347,4 +355,4 @@ def test_download__png_and_json(page: Page) -> None:
 def test_download__nothing_yet(page: Page) -> None:
     updates = page.on_download(0, "png", request())
     assert updates[page.layout.file] is None
-    assert "There is nothing to download yet" in figure(page, updates)
+    assert "There is nothing to download yet" in notice(page, updates)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cocoax.app.guard import LARGEST, Guard
+from cocoax.app.guard import LARGEST, SMALLEST, Guard, Uploads, is_own
 
 
 def answer(path: str, body: Any = None, method: str = "POST", pieces: int = 1) -> tuple[int, str]:

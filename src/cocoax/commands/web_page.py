@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -26,5 +27,5 @@ def serve_page(
     note(f"Loading {encoder} …")
     page, address = launch(encoder, samples=samples, port=port, kept=kept, browser=browser, wait=False)
     print_plain(f"The page is at {address} (Ctrl-C ends it)")
-    page.blocks.block_thread()
-    page.close()
+    with closing(page):
+        page.blocks.block_thread()
