@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from PIL import Image
 import cocoax
 from cocoax.app import Page
 from cocoax.app.studio import CHUNK, PICTURES, Studio
+from cocoax.app.visitors import Progress, Visitor
 from tests.app.colours import Colours, encoder, flag
 
 
@@ -188,6 +190,66 @@ def test_refused__says_why(page: Page) -> None:
     assert "<b>.png could not be uploaded" not in page.on_refused(event(name="<b>.png", reason="?"))
 
 
+def test_photo__bad_one_during_a_run_is_told_until_there_is_a_better_one(page: Page) -> None:
+    run = page.on_photo(event(path=upload(page, flag())), request())
+    next(run), next(run), next(run)
+    path = page.folder / "story.png"
+    path.write_text("Once upon a time")
+    (updates,) = page.on_photo(event(path=str(path)), request())
+    assert "story.png is not an image" in updates[page.layout.notice]
+    assert all(page.layout.notice not in tick for tick in run)  # no progress wipes it
+    assert page.layout.notice not in page.on_ask(0, "red", "blue", request())
+    assert with_photo(page)[0][page.layout.notice] == ""
+
+
+def test_photo__the_last_choice_counts_whatever_the_order_of_arrival(page: Page) -> None:
+    late = list(page.on_sample(event(name="coffee", choice=5), request()))
+    assert "finished" in late[-1][page.layout.status]
+    for choice, name in ((1, "cat"), (2, "rocket"), (3, "motorbike"), (4, "astronaut")):
+        assert list(page.on_sample(event(name=name, choice=choice), request())) == []
+    assert list(page.on_photo(event(path=upload(page, flag()), choice=4), request())) == []
+    answer = page.studio.visitor("a").answers[0]
+    assert answer is not None
+    assert answer.name == "a cup of coffee rather than a spoon"
+
+
+def test_samples__five_at_once_leave_photo_and_question_of_the_last(page: Page) -> None:
+    names = ["cat", "rocket", "motorbike", "astronaut", "coffee"]
+
+    def click(choice: int) -> None:
+        for _ in page.on_sample(event(name=names[choice], choice=choice), request()):
+            pass
+
+    threads = [threading.Thread(target=click, args=(choice,)) for choice in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    visitor = page.studio.visitor("a")
+    answer = visitor.answers[0]
+    assert answer is not None
+    assert answer.name == "a cup of coffee rather than a spoon"
+    expected = page.studio.encoder.explicand(page.samples["coffee"])
+    assert visitor.run is not None
+    assert visitor.run.explicand.tensor.equal(expected.tensor)
+    assert visitor.progress == Progress(2 * CHUNK, 2 * CHUNK, running=False)
+
+
+def test_run__that_breaks_says_so_and_does_not_go_on_for_ever(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(page.studio, "answer", broken)
+    run = page.on_photo(event(path=upload(page, flag())), request())
+    next(run), next(run)
+    told = next(run)
+    assert "Something in the page is broken (KeyError: &#x27;a bug&#x27;)" in told[page.layout.notice]
+    assert "left" not in told[page.layout.status].split("cx-left")[1]
+    assert not told[page.layout.stop].visible
+    with pytest.raises(KeyError):
+        next(run)
+
+
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
@@ -213,6 +275,37 @@ def test_ask__bad_question_is_told_in_a_sentence(page: Page, like: str, unlike: 
     shown = notice(page, page.on_ask(0, like, unlike, request()))
     assert complaint in shown
     assert "Traceback" not in shown
+
+
+def test_ask__bad_question_is_told_until_there_is_a_better_one(page: Page) -> None:
+    run = page.on_photo(event(path=upload(page, flag())), request())
+    next(run), next(run)
+    assert "Both sides" in notice(page, page.on_ask(0, "red", "red", request()))
+    for tick in run:
+        assert page.layout.panels[0].notice not in tick
+        assert "cx-notice" not in figure(page, tick)
+    assert notice(page, page.on_ask(0, "red", "blue", request())) == ""
+
+
+def test_ask__new_question_brings_its_own_error_and_takes_the_curves_away(page: Page) -> None:
+    with_photo(page)
+    errors = []
+    for words in (("red", "blue"), ("red green blue", "")):
+        updates = page.on_ask(0, *words, request())
+        assert set(updates) <= outputs_of(page, "on_ask")
+        assert updates[page.layout.curves] == ""
+        errors.append(f"error {page.studio.visitor('a').error:.0%} of the signal")
+        assert errors[-1] in updates[page.layout.status]
+    assert errors[0] != errors[1]
+    assert with_photo(page)[0][page.layout.curves] == ""
+    page.on_compare(True, request())
+    assert page.on_compare(False, request())[page.layout.curves] == ""
+
+
+def test_ask__while_a_run_goes_on_leaves_the_status_to_it(page: Page) -> None:
+    run = page.on_photo(event(path=upload(page, flag())), request())
+    next(run), next(run), next(run)
+    assert page.layout.status not in page.on_ask(0, "red", "blue", request())
 
 
 def test_ask__empty_is_about_the_photo_itself(page: Page) -> None:
@@ -269,8 +362,7 @@ def test_pictures__outlive_their_files(page: Page) -> None:
 
 
 def outputs_of(page: Page, name: str) -> set[Any]:
-    (found,) = [function.outputs for function in page.blocks.fns.values() if function.name == name]
-    return set(found)
+    return set().union(*(function.outputs for function in page.blocks.fns.values() if function.name == name))
 
 
 def test_pictures__are_gone_from_the_page_too_when_a_sample_is_chosen(page: Page) -> None:
@@ -337,6 +429,19 @@ def test_curves__on_demand(page: Page) -> None:
     with_photo(page)
     page.on_ask(0, "red", "blue", request())
     assert "data:image/jpeg" in page.on_curves(request())
+
+
+def test_curves__that_come_too_late_are_not_shown(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_photo(page)
+    measure = page.studio.curves
+
+    def meanwhile(visitor: Visitor) -> Any:
+        measured = measure(visitor)
+        page.on_ask(0, "red", "blue", request())
+        return measured
+
+    monkeypatch.setattr(page.studio, "curves", meanwhile)
+    assert page.on_curves(request()) == ""
 
 
 def test_download__png_and_json(page: Page) -> None:

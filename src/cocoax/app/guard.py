@@ -137,8 +137,10 @@ class Guard:
             return await _refuse(send, 411, "The upload does not say how long it is.")
         size = int(length)
         if size > self.uploads.largest:
+            await _skip(receive, 2 * self.uploads.largest)
             return await _refuse(send, 413, "The upload is larger than the maximum allowed size.")
         if not await asyncio.to_thread(self.uploads.make_room, size):
+            await _skip(receive, size)
             return await _refuse(send, 507, "There is no room for further uploads at the moment; try again in a minute.")
         try:
             return await self.app(scope, receive, send)
@@ -214,6 +216,15 @@ def _names_a_file(value: Any) -> bool:
     if isinstance(value, dict):
         return "meta" in value or any(map(_names_a_file, value.values()))
     return isinstance(value, list) and any(map(_names_a_file, value))
+
+
+async def _skip(receive: Receive, most: int) -> None:
+    """Read what is sent and forget it, up to so many bytes: browsers listen to an answer only once they have sent all."""
+    more = True
+    while more and most > 0:
+        message = await receive()
+        most -= len(message.get("body", b""))
+        more = message["type"] == "http.request" and bool(message.get("more_body"))
 
 
 async def _refuse(send: Send, status: int, why: str) -> None:
