@@ -199,7 +199,7 @@ def test_pictures__each_can_be_removed(tmp_path: Path) -> None:
 
 
 def test_assets__load_nothing_from_elsewhere() -> None:
-    for name in ("style.css", "photo.js", "pictures.js", "figure.js", "download.js"):
+    for name in ("style.css", "photo.js", "pictures.js", "figure.js", "radios.js", "download.js"):
         text = parts.asset(name)
         assert "http:" not in text
         assert "https:" not in text

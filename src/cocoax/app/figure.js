@@ -42,8 +42,8 @@ new MutationObserver(() => {
     const behind = wanted !== shown;
     if (!behind) wanted = null;
     shown = null;
-    ask();
+    setTimeout(ask); // not while Gradio writes the page
     if (!behind) said.textContent = element.querySelector(".cx-reading").innerText;
   }
   if (walking && document.activeElement === document.body) map()?.focus({ preventScroll: true });
-}).observe(element, { childList: true, subtree: true });
+}).observe(element, { attributes: true, childList: true, subtree: true });

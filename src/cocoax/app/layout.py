@@ -76,7 +76,7 @@ class Layout:
     def _lay_out_look(self) -> None:
         view = View()
         _html("<h2>How to read it</h2>")
-        self.legend = _html(parts.legend(view))
+        self.legend = _html(parts.legend(view), js_on_load=parts.asset("radios.js"))
         self.opacity = gr.Slider(0, 1, view.opacity, step=0.05, label="Opacity", elem_id="cx-opacity")
         self.palette = gr.Radio(list(PALETTES), value=view.palette, label="Colours", elem_id="cx-colours")
         self.grid = gr.Radio(list(GRIDS), value=view.grid, label="Grid", elem_id="cx-grid")
