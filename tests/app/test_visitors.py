@@ -116,6 +116,20 @@ def test_line__another_photo_keeps_the_place() -> None:
     assert list(wait) == []
 
 
+def test_line__who_stopped_is_not_put_back_by_an_earlier_choice() -> None:
+    studio = studio_for(1)
+    studio.visitors.place(studio.visitor("a"))
+    visitor, earlier = begin(studio, "b")
+    next(earlier)
+    studio.choose(visitor, flag("blue", "red"))
+    later = studio.sample(visitor)
+    next(later)
+    studio.stop(visitor)
+    list(later)
+    assert list(earlier) == []
+    assert studio.visitors.place(studio.visitor("c")) == 1
+
+
 def test_line__has_an_end() -> None:
     visitors = Visitors(1)
     for number in range(1 + LINE):

@@ -344,7 +344,9 @@ def test_keyboard__reads_the_map_without_a_mouse(visit: Any, photo: Path) -> Non
     page.wait_for_function("document.querySelector('#cx-figure-0 .cx-said').innerText.includes('This place')")
     for _ in range(8):
         page.keyboard.press("ArrowRight")
-    page.wait_for_function("Math.abs(Number(document.querySelector('#cx-figure-0 .cx-pin').dataset.x) - 0.5 - 8 / 28) < 0.001")
+    page.wait_for_function(
+        "Math.abs(Number(document.querySelector('#cx-figure-0 .cx-pin').dataset.x) - 0.5 - 8 / 28) < 0.001"
+    )
     page.wait_for_function("document.querySelector('#cx-figure-0 .cx-said').innerText.includes('−')")  # blue is on the right
     said, reading = (page.inner_text(f"#cx-figure-0 .{name}") for name in ("cx-said", "cx-reading"))
     assert said == reading

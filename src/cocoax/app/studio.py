@@ -126,12 +126,12 @@ class Studio:
         """Wait for a place and sample, a few masked copies for each step; the caller ends it when there is another job."""
         run = None if visitor.run is None else replace(visitor.run)
         had = 0 if run is None else len(run)
-        while not visitor.stopping and (place := self.visitors.place(visitor)):
+        while visitor.wants(job) and (place := self.visitors.place(visitor)):
             yield Progress(had, visitor.goal, place=place)
-            self.visitors.wait(visitor, place)
+            self.visitors.wait(visitor, job, place)
         began = time.monotonic()
         yield Progress(had, visitor.goal)
-        while not visitor.stopping and (run is None or len(run) < visitor.goal):
+        while visitor.wants(job) and (run is None or len(run) < visitor.goal):
             with self._pictures:
                 if visitor.job != job or visitor.explicand is None:
                     return

@@ -76,6 +76,10 @@ class Visitor:
         """Whether a run is under way, or waits for its turn."""
         return self.progress is not None and self.progress.running
 
+    def wants(self, job: int) -> bool:
+        """Return whether this job is still to be done."""
+        return self.job == job and not self.stopping
+
     def forget(self) -> None:
         """Drop photo, run and answers, and end the run."""
         self.job += 1
@@ -147,11 +151,10 @@ class Visitors:
             self._move_up()
             return self._line.index(visitor) + 1 if visitor in self._line else 0
 
-    def wait(self, visitor: Visitor, place: int, seconds: float = 5) -> None:
+    def wait(self, visitor: Visitor, job: int, place: int, seconds: float = 5) -> None:
         """Wait until the visitor is at another place in the line or wants something else, or some seconds have passed."""
         with self.door:
-            job = visitor.job
-            self.door.wait_for(lambda: self.place(visitor) != place or visitor.job != job or visitor.stopping, seconds)
+            self.door.wait_for(lambda: not visitor.wants(job) or self.place(visitor) != place, seconds)
 
     def _move_up(self) -> None:
         """Give places that are free, or whose owners were silent for long, to the first in the line."""
