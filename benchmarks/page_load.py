@@ -47,8 +47,11 @@ class Record:
     def describe(self, minutes: float) -> dict[str, Any]:
         """Return the figures."""
         begin = self.memory[0][0]
-        early = [size for moment, size in self.memory if 50 <= moment - begin <= 70] or [self.memory[0][1]]
-        late = [size for moment, size in self.memory if self.memory[-1][0] - moment <= 20]
+        by_minute: dict[int, list[float]] = defaultdict(list)
+        for moment, size in self.memory:
+            by_minute[int((moment - begin) // 60)].append(size)
+        whole = [statistics.median(by_minute[minute]) for minute in range(int(minutes))]  # while all are there
+        early, late = whole[min(1, len(whole) - 1)], whole[-1]
         return {
             "minutes": minutes,
             "events": {kind: len(times) for kind, times in self.seconds.items()},
@@ -56,9 +59,8 @@ class Record:
             "visits in the line": self.waited,
             "failures": len(self.failures),
             "first failures": self.failures[:5],
-            "MB after a minute": round(statistics.median(early), 1),
-            "MB at the end": round(statistics.median(late), 1),
-            "ratio": round(statistics.median(late) / statistics.median(early), 3),
+            "MB by minute (medians)": [round(size) for size in whole],
+            "ratio": round(late / early, 3),  # of the last minute and the second
         }
 
 
@@ -176,10 +178,12 @@ async def run(address: str, pid: int, visitors: int, minutes: float) -> Record:
 def main() -> None:
     """Run the campaign and print its figures."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--minutes", type=float, default=10)
+    options.add_argument("--minutes", type=float, default=10, help="at least 1")
     options.add_argument("--visitors", type=int, default=20)
     options.add_argument("--places", type=int, default=16)
     chosen = options.parse_args()
+    if chosen.minutes < 1:
+        options.error(f"--minutes must be at least 1. Got {chosen.minutes} instead.")
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder), str(chosen.places)) as (server, address):
         record = asyncio.run(run(address, server.pid, chosen.visitors, chosen.minutes))
         tracebacks = (Path(folder) / "errors").read_text().count("Traceback")
