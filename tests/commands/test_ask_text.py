@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import cocoax
+from cocoax.commands.methods import METHODS
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.load.sentence import TextModel, load_hf_text
 from tests.commands.support import interrupt_after, invoke
@@ -31,7 +32,7 @@ def ask(*arguments: str, **options: Any) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("method", ["rise", "kernel-shap", "occlusion", "integrated-gradients"])
+@pytest.mark.parametrize("method", METHODS)
 def test_ask_text__prints_the_text_the_score_and_the_words(method: str) -> None:
     output = ask(TEXT, "--like", "a cat", "--unlike", "a dog", "--samples", "60", "--method", method)
     assert "a cat rather than a dog" in output
@@ -112,7 +113,7 @@ def test_ask_text__too_long_says_how_much_was_left_out() -> None:
 def test_ask_text__mistakes_are_told_before_anything_is_loaded(
     arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr(cocoax, "load", lambda _name: pytest.fail("loaded an encoder"))
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: pytest.fail("loaded an encoder"))
     assert message in complaint("ask-text", *arguments)
 
 
@@ -128,6 +129,6 @@ def test_ask_text__mistakes_are_told_in_a_sentence(arguments: list[str], message
 
 
 def test_ask_text__an_encoder_of_pictures_alone(monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]) -> None:
-    monkeypatch.setattr(cocoax, "load", lambda _name: cocoax.Encoder(SmallNet().eval()))
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: cocoax.Encoder(SmallNet().eval()))
     said = complaint("ask-text", TEXT, "--like", "a cat", "--encoder", "mine")
     assert said == "'mine' does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER."

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import cocoax
-from cocoax.commands.methods import method_class, option_names
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Kept, print_json, print_written
+from cocoax.commands.methods import METHODS, method_class, option_names
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Device, Kept, print_json, print_written
 
 if TYPE_CHECKING:
     from cocoax.questions.matching import ExplainedText
@@ -22,7 +22,6 @@ EXAMPLES = (
     'cocoax ask-text "flat tyre" --match --like "Patch it." --unlike "Fix a tap."',
     'cocoax ask-text - --like "good news" --features sentences --json < article.txt',
 )
-METHODS_FOR_TEXTS = ("rise", "kernel-shap", "occlusion", "integrated-gradients")
 
 
 def explain_text(
@@ -43,13 +42,12 @@ def explain_text(
         str,
         typer.Option(help="The text encoder, as for cocoax.load: minilm, st:NAME_OR_FOLDER, …", rich_help_panel=HOW),
     ] = "minilm",
+    device: Device = None,
     features: Annotated[str, typer.Option(help="words, tokens or sentences", rich_help_panel=HOW)] = "words",
     removal: Annotated[
         str | None, typer.Option(help="How words are removed: mask, deletion or attention.", rich_help_panel=HOW)
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="rise, kernel-shap, occlusion or integrated-gradients", rich_help_panel=HOW)
-    ] = "rise",
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.", rich_help_panel=HOW)] = "rise",
     samples: Annotated[int, typer.Option(help="Texts with words removed to encode.", min=10, rich_help_panel=HOW)] = 500,
     seed: Annotated[int, typer.Option(help="Seed of what is removed.", rich_help_panel=HOW)] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.", rich_help_panel=OUTPUT)] = None,
@@ -61,7 +59,7 @@ def explain_text(
     text = sys.stdin.read() if text == "-" else text
     check_texts(text, like, unlike or [], match)
     chosen = method_for_texts(method, {"samples": samples, "seed": seed, "baseline": removal})
-    tower = text_tower(encoder, features)
+    tower = text_tower(encoder, features, device)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)  # a text that was cut says so each time
         explain = sides_of_match if match else side_of_text
@@ -91,17 +89,17 @@ def check_texts(text: str, like: Sequence[str], unlike: Sequence[str], match: bo
 
 def method_for_texts(name: str, options: dict[str, Any]) -> cocoax.Method:
     """Return a method with those of the options that it has and that are not None."""
-    method = method_class(name, METHODS_FOR_TEXTS)
+    method = method_class(name)
     has = option_names(method)
     return method(**{option: value for option, value in options.items() if option in has and value is not None})
 
 
-def text_tower(name: str, features: str) -> cocoax.TextEncoder:
+def text_tower(name: str, features: str, device: str | None = None) -> cocoax.TextEncoder:
     """Load an encoder by name and return it, or its text tower, set to explain words, tokens or sentences."""
     from cocoax.inputs.words import check_features
 
     kind = check_features(features)
-    loaded = cocoax.load(name)
+    loaded = cocoax.load(name, device=device)
     tower: Any = getattr(loaded, "text", None)
     if not hasattr(tower, "by"):
         raise TypeError(f"{name!r} does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER.")

@@ -31,7 +31,7 @@ from cocoax.targets import Target, similarity_to
 
 HOW_TO_READ = (
     "Red parts of the query raise the margin of this hit over the others, and red parts of the hit its similarity to the "
-    "query; blue ones lower it. Point at a word to see its value."
+    "query; blue ones lower it. Point at a word to see its value; what is underlined with dots or hatched is not known."
 )
 
 
@@ -92,6 +92,10 @@ class Hit:
 
     def __repr__(self) -> str:
         return f"Hit({self.rank}, {label_of(self.content, 40)!r}, {self.summary})"
+
+    def _repr_html_(self) -> str:
+        sides = "".join(side._repr_html_() for side in (self.query, self.document))
+        return f"<div><p><b>{escape(f'{self.rank}. {self.summary}')}</b></p>{sides}</div>"
 
     @property
     def summary(self) -> str:
@@ -170,7 +174,9 @@ class Hits(Sequence[Hit]):
             parts.append(f"<h3>{heading}</h3>{fragment_of(hit.query)}{fragment_of(hit.document)}")
         return "\n".join(parts)
 
-    _repr_html_ = html
+    def _repr_html_(self) -> str:
+        heading = f"<b>{escape(label_of(self.query, 200))}</b><br><small>{HOW_TO_READ}</small>"
+        return f"<div><p>{heading}</p>{self.html()}</div>"
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write ``hits.html``, a page that loads nothing, and ``hits.json`` into a folder; return the files."""
@@ -225,7 +231,7 @@ def explain_hits(
         hits: what was found, best first.
         rather_than: what each hit is compared with. By default the hits after it; the last has none, and is compared with
             nothing. Other inputs: those, for every hit. An empty list: nothing. A hit is never compared with itself.
-        method: Rise, KernelShap or Occlusion; :class:`cocoax.Rise` with 500 samples if not given.
+        method: one that removes features; :class:`cocoax.Rise` with 500 samples if not given.
         similarity: that of the search.
         documents: the encoder of documents, where queries have another prompt: ``encoder.by(prompt="passage: ")``.
         progress: show a progress bar (``None``: when it takes long).
@@ -234,7 +240,7 @@ def explain_hits(
     method = Rise(samples=SAMPLES) if method is None else method
     if not isinstance(method, RemovalMethod):
         raise TypeError(
-            f"Hits are explained from runs, which methods that remove features make: Rise, KernelShap or Occlusion. "
+            "Hits are explained from runs, which methods that remove features make, such as cocoax.Rise(). "
             f"Got {type(method).__name__} instead."
         )
     listed = as_list(hits)
