@@ -53,11 +53,15 @@ test-interop: $(VENV)/.interop
 app: $(INSTALLED)
 	$(BIN)/cocoax app
 
-# Debian's Chromium serves Playwright well, so that Playwright need not download one of its own.
+# Debian's Chromium serves Playwright well, so that Playwright need not download one of its own. axe-core looks for what
+# people with keyboards and screen readers would stumble over.
 $(VENV)/.browser: $(INSTALLED)
 	$(BIN)/pip install -q -c constraints.txt -e '.[browser]'
 	@command -v chromium chromium-browser >/dev/null || test -n "$$CHROMIUM" || { \
 	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); $$sudo apt-get update -q && $$sudo apt-get install -y -q chromium; }
+	@command -v npm >/dev/null || { \
+	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); $$sudo apt-get update -q && $$sudo apt-get install -y -q npm; }
+	npm install --silent --no-fund --no-audit --prefix $(VENV)/axe axe-core@4
 	@touch $@
 
 test-browser: $(VENV)/.browser
