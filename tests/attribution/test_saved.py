@@ -127,7 +127,8 @@ def test_saved_run__damaged_file_is_made_again(encoder: cocoax.Encoder, tmp_path
     first = saved_run(encoder, IMAGE, RISE)
     (file,) = (tmp_path / "cache" / "runs").glob("*.safetensors")
     file.write_bytes(file.read_bytes()[:200])
-    assert same(first, saved_run(encoder, IMAGE, RISE))
+    with pytest.warns(UserWarning, match=rf"{file.name}.* It was put aside as {file.name}\.damaged"):
+        assert same(first, saved_run(encoder, IMAGE, RISE))
 
 
 @contextmanager
@@ -158,16 +159,36 @@ def test_saved_run__interrupted_rise_goes_on_where_it_stopped(
     assert 0 < done < 40
     net.inputs = 0
     assert len(saved_run(encoder, IMAGE, method)) == 40
-    assert net.inputs == 40 - done
+    assert net.inputs == 2 + 40 - done  # the two ends are encoded again
 
 
-def test_saved_run__interrupted_occlusion_is_not_taken_for_a_whole_one(
-    encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "method",
+    [
+        cocoax.Rise(samples=40, grid=4, batch_size=4),
+        cocoax.Rise(samples=20, grid=4, batch_size=4, tolerance=1e-9, max_samples=90),
+        cocoax.KernelShap(samples=60, grid=3, batch_size=4),
+        cocoax.Occlusion(window=4, stride=4, batch_size=4),
+    ],
+)
+@pytest.mark.parametrize("inputs", [3, 14, 30])
+def test_saved_run__interrupted_and_gone_on_is_what_an_undisturbed_one_is(
+    method: Any, inputs: int, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    method = cocoax.Occlusion(window=4, stride=4, batch_size=4)
-    with interrupted_after(6, net, monkeypatch):
-        saved_run(encoder, IMAGE, method)
-    assert len(saved_run(encoder, IMAGE, method)) == 16
+    undisturbed = saved_run(encoder, IMAGE, method, folder=tmp_path / "undisturbed")
+    net.inputs = 0
+    if inputs < 2 + len(undisturbed):
+        with interrupted_after(inputs, net, monkeypatch):
+            saved_run(encoder, IMAGE, method, folder=tmp_path / "interrupted")
+    done = net.inputs - 2
+    net.inputs = 0
+    again = saved_run(encoder, IMAGE, method, folder=tmp_path / "interrupted")
+    assert torch.equal(again.representations, undisturbed.representations)
+    assert again.stopped == undisturbed.stopped
+    assert net.inputs == 2 + len(undisturbed) - (done if inputs < 2 + len(undisturbed) else 0)
+    files = [list((tmp_path / name).iterdir()) for name in ("undisturbed", "interrupted")]
+    assert [len(each) for each in files] == [1, 1]  # what was unfinished is gone
+    assert files[0][0].read_bytes() == files[1][0].read_bytes()
 
 
 def test_saved_run__unnamed_callable_is_not_kept() -> None:

@@ -1,26 +1,19 @@
-"""Files, written whole or not at all; the cache folder; digests of content."""
+"""Files are written whole or not at all, by one process or by several; errors name them."""
 
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
-import numpy as np
+import matplotlib.pyplot as plt
 import pytest
 import torch
 
-import cocoax
-from cocoax.storage import (
-    cache_folder,
-    cache_info,
-    clear_cache,
-    digest,
-    file_digest,
-    read_safetensors,
-    whole_file,
-    write_safetensors,
-    write_text,
-)
-from tests.conftest import images
+from cocoax.storage import alone_in, whole_file, write_figure, write_safetensors, write_text
 
 
 def test_write_text__is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,128 +52,81 @@ def test_whole_file__two_writers_do_not_share_a_temporary_file(tmp_path: Path) -
     assert [file.name for file in tmp_path.iterdir()] == ["table.md"]
 
 
-def test_write_safetensors__others_can_read_it(tmp_path: Path) -> None:
-    path = write_safetensors(tmp_path / "tensors", {"a": torch.zeros(1)}, "test", {})
-    assert path.stat().st_mode & 0o777 == 0o644
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_files__the_umask_is_respected(mask: int, tmp_path: Path) -> None:
+    """A saved run contains the photo."""
+    before = os.umask(mask)
+    try:
+        files = [
+            write_text(tmp_path / "a.md", "text"),
+            write_safetensors(tmp_path / "a.safetensors", {"a": torch.zeros(1)}, "test", {}),
+            write_figure(tmp_path / "a.png", plt.figure(figsize=(1, 1))),
+        ]
+    finally:
+        os.umask(before)
+        plt.close()
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o666 & ~mask] * 3
 
 
-def test_write_safetensors__a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="file"):
-        write_safetensors(tmp_path / "file" / "x.safetensors", {"a": torch.zeros(1)}, "test", {})
+def test_whole_file__full_disk_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"No space left on device: '.*table\.md'") as raised, whole_file(tmp_path / "table.md"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert raised.value.errno == errno.ENOSPC
+    with pytest.raises(FileNotFoundError, match="elsewhere"), whole_file(tmp_path / "table.md"):
+        (tmp_path / "elsewhere").read_bytes()  # what is wrong with another file is not said about this one
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_cache_info__and_clear_cache(encoder: cocoax.Encoder, tmp_path: Path) -> None:
-    folder = tmp_path / "cache"
-    assert (cache_info().folder, cache_info().files, cache_info().bytes) == (folder, 0, 0)
-    encoder.reference(images(300, 8, 8))
-    on_disk = list((folder / "references").iterdir())
-    info = cache_info()
-    assert (info.folder, info.files) == (folder, 2)
-    assert info.bytes == sum(file.stat().st_size for file in on_disk) > 0
-    bystander = folder / "notes.txt"
-    bystander.write_text("not ours")
-    assert clear_cache() == info
-    assert cache_info().files == 0
-    assert list((folder / "references").iterdir()) == []
-    assert bystander.exists()
+@pytest.mark.parametrize("ending", [".png", ".pdf"])
+def test_write_figure__the_same_figure_is_the_same_file(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = []
+    for name, then in (("first", "1000000000"), ("second", "1500000000")):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", then)  # what matplotlib takes for the time
+        figure, ax = plt.subplots(figsize=(1, 1))
+        ax.plot([0, 1], label="a line")
+        files.append(write_figure(tmp_path / f"{name}{ending}", figure).read_bytes())
+        plt.close(figure)
+    assert files[0] == files[1]
 
 
-def test_cache_folder__without_a_variable_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("COCOAX_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "cocoax"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == Path.home() / ".cache" / "cocoax"
+TOGETHER = """
+import sys, time
+from pathlib import Path
+from cocoax.storage import alone_in
+
+folder, name = Path(sys.argv[1]), sys.argv[2]
+for _ in range(20):
+    with alone_in(folder):
+        count = int((folder / "count").read_text())
+        time.sleep(0.001)
+        (folder / "count").write_text(str(count + 1))
+"""
 
 
-# --- digests ------------------------------------------------------------------------------------------------------------
+def test_alone_in__processes_wait_for_each_other(tmp_path: Path) -> None:
+    (tmp_path / "count").write_text("0")
+    processes = [subprocess.Popen([sys.executable, "-c", TOGETHER, str(tmp_path), str(name)]) for name in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert (tmp_path / "count").read_text() == "60"
 
 
-def test_digest__same_content_same_digest() -> None:
-    tensor = images(1)[0]
-    assert digest(tensor) == digest(tensor.clone())
-    assert digest(tensor) == digest(tensor.clone().requires_grad_())
-    assert digest(tensor) == digest(tensor.permute(1, 2, 0).contiguous().permute(2, 0, 1))
-    assert digest(np.arange(6).reshape(2, 3)) == digest(np.arange(6).reshape(3, 2).copy().reshape(2, 3))
-    assert digest("a", 1, None, 2.5) == digest("a", 1, None, 2.5)
+HOLDING = """
+import sys, time
+from pathlib import Path
+from cocoax.storage import alone_in
+
+with alone_in(Path(sys.argv[1])):
+    print("in", flush=True)
+    time.sleep(600)
+"""
 
 
-def test_digest__everything_that_must_differ() -> None:
-    zeros = torch.zeros(4)
-    different: list[tuple[object, ...]] = [
-        (zeros,),
-        (zeros.view(2, 2),),
-        (zeros.view(4, 1),),
-        (zeros.double(),),
-        (zeros.half(),),
-        (zeros.bfloat16(),),
-        (zeros.int(),),
-        (zeros.bool(),),
-        (torch.zeros(5),),
-        (torch.tensor([0.0, 0.0, 0.0, 1e-30]),),
-        (torch.tensor([0.0, 0.0, 1e-30, 0.0]),),
-        (torch.zeros(0),),
-        (torch.zeros(0, 3),),
-        (torch.zeros(()),),
-        (zeros.numpy(),),
-        (zeros.double().numpy(),),
-        (zeros.view(2, 2).numpy(),),
-        (zeros, zeros),
-        (),
-        ("1",),
-        (1,),
-        (1.0,),
-        (True,),
-        (None,),
-        ("None",),
-        (b"1",),
-        ("a", "b"),
-        ("ab",),
-        ("a b",),
-        ("b", "a"),
-        ((1, 2),),
-        (1, 2),
-    ]
-    found = [digest(*parts) for parts in different]
-    assert len(set(found)) == len(different)
-
-
-def test_file_digest__content_not_name(tmp_path: Path) -> None:
-    for name, content in (("a", b"one"), ("b", b"one"), ("c", b"two")):
-        (tmp_path / name).write_bytes(content)
-    assert file_digest(tmp_path / "a") == file_digest(tmp_path / "b") != file_digest(tmp_path / "c")
-    assert file_digest(tmp_path / "a") == "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
-
-
-def test_digest__arrays_without_elements_and_in_any_order() -> None:
-    assert digest(np.zeros((0, 3))) == digest(np.zeros((0, 3))) != digest(np.zeros((3, 0)))
-    array = np.arange(6).reshape(2, 3)
-    assert digest(array) == digest(np.asfortranarray(array)) == digest(array[::-1][::-1])
-
-
-# --- reading ------------------------------------------------------------------------------------------------------------
-
-
-def test_read_safetensors__what_was_written(tmp_path: Path) -> None:
-    whole = torch.arange(12.0).view(3, 4)
-    tensors = {"whole": whole, "row": whole[1], "turned": whole.T}  # parts of one memory, and not contiguous
-    path = write_safetensors(tmp_path / "a.safetensors", tensors, "thing", {"number": 0.1, "names": ["a", None]})
-    read, header = read_safetensors(path, "thing")
-    assert {name: tensor.tolist() for name, tensor in read.items()} == {name: t.tolist() for name, t in tensors.items()}
-    assert header == {"number": 0.1, "names": ["a", None]}
-
-
-def test_read_safetensors__another_kind(tmp_path: Path) -> None:
-    path = write_safetensors(tmp_path / "a.safetensors", {"a": torch.zeros(1)}, "thing", {})
-    with pytest.raises(ValueError, match=r"a\.safetensors does not hold a Cocoax run: it holds thing"):
-        read_safetensors(path, "run")
-
-
-def test_read_safetensors__missing_and_damaged(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"No file at .*none"):
-        read_safetensors(tmp_path / "none", "thing")
-    path = tmp_path / "bad"
-    path.write_bytes(b"not safetensors at all")
-    with pytest.raises(ValueError, match=r"bad is not a readable safetensors file .*it may be truncated"):
-        read_safetensors(path, "thing")
+def test_alone_in__a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDING, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "in\n"
+        process.kill()
+        process.wait()
+        begun = time.monotonic()
+        with alone_in(tmp_path):
+            assert time.monotonic() - begun < 60

@@ -1,124 +1,40 @@
-"""Files of Cocoax: safetensors with a JSON header, written whole or not at all; the cache folder; digests of content."""
+"""The cache folder: what it holds, how to make it smaller, and what becomes of damaged files."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
-import secrets
 import time
+import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TypeVar
 
-if TYPE_CHECKING:  # at run time they are imported where they are needed: to look at the cache they are not
-    from torch import Tensor
+Content = TypeVar("Content")
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
-    """Give a temporary file to write; it takes the place of ``path`` at the end of the block, and is deleted after an error.
-
-    So ``path`` is always either the old file or the whole new one. Its folder is made if there is none.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # two processes may write the same file
-    try:
-        yield part
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], kind: str, header: Mapping[str, object]) -> Path:
-    """Write tensors and a JSON header, all or nothing; return the path."""
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    metadata = {"cocoax": json.dumps({"kind": kind, **header})}
-    with whole_file(path) as part:
-        try:
-            save_file(_apart(tensors), part, metadata=metadata)
-        except SafetensorError as error:
-            raise OSError(f"{path} cannot be written: {error}") from error
-        part.chmod(0o644)  # safetensors makes files that only their owner can read
-    return Path(path)
-
-
-def write_text(path: str | Path, text: str) -> Path:
-    """Write a text file, all or nothing; return the path."""
-    with whole_file(path) as part:
-        part.write_text(text, encoding="utf-8")
-    return Path(path)
-
-
-def to_json(value: object, indent: int | None = None) -> str:
-    """Return plain values as JSON; numbers that are not finite, which JSON does not know, become null."""
-    return json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return str(value) if isinstance(value, Path) else value
-
-
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors, contiguous, with a copy of each that shares memory with another."""
-    import torch
-
-    seen: set[int] = set()
-    apart = {}
-    for name, tensor in tensors.items():
-        place = tensor.untyped_storage().data_ptr()
-        apart[name] = tensor.clone(memory_format=torch.contiguous_format) if place in seen else tensor.contiguous()
-        seen.add(place)
-    return apart
-
-
-def read_safetensors(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return tensors and JSON header of a file written by :func:`write_safetensors`; errors say what is wrong with it."""
-    from safetensors import SafetensorError, safe_open
-
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"No file at {path}; check the path.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {}).get("cocoax", "{}"))
-            # Copied to memory of their own, since sums come out differently, in the last bit, where memory is not aligned.
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not a readable safetensors file ({error}); it may be truncated.") from error
-    held = header.pop("kind", None)
-    if held != kind:
-        raise ValueError(f"{path} does not hold a Cocoax {kind}: it holds {held or 'something else'}.")
-    return tensors, header
-
-
-# --- the cache --------------------------------------------------------------------------------------------------------
-
-CACHE_KINDS = ("references", "runs", "leftovers")  # the last are what killed writers left behind
+# The last are what killed writers left behind, and damaged files that were put aside.
+CACHE_KINDS = ("references", "runs", "leftovers")
 _LONGEST_HEADER = 100_000_000  # of a safetensors file, as the format has it
 
 
 def cache_folder() -> Path:
-    """Return where references and runs are cached: ``$COCOAX_CACHE``, or ``cocoax`` in the user's cache folder."""
-    if "COCOAX_CACHE" in os.environ:
-        return Path(os.environ["COCOAX_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cocoax"
+    """Return where references and runs are cached: ``$COCOAX_CACHE``, or ``cocoax`` in the user's cache folder.
+
+    A variable that is empty is as good as none. Raises an ``OSError`` where there is no home folder.
+    """
+    if own := os.environ.get("COCOAX_CACHE"):
+        return Path(own)
+    if common := os.environ.get("XDG_CACHE_HOME"):
+        return Path(common) / "cocoax"
+    try:
+        return Path.home() / ".cache" / "cocoax"
+    except RuntimeError as error:
+        raise OSError("There is no home folder to keep a cache in; set COCOAX_CACHE to a folder.") from error
 
 
 @dataclass(frozen=True)
@@ -141,7 +57,7 @@ class CacheInfo:
         files: how many chunks of references.
         bytes: of everything together.
         runs: how many saved runs.
-        leftovers: how many files whose writer was killed before they were whole.
+        leftovers: how many files whose writer was killed before they were whole, or that are damaged.
         contents: the files themselves.
 
     """
@@ -191,7 +107,8 @@ def clear_cache(*, kind: str | None = None, encoder: str | None = None, older_th
 def _cached_files() -> Iterator[CachedFile]:
     """Yield every file in the cache, those that were cut off included."""
     for folder in ("references", "runs"):
-        for pattern, kind in (("*.safetensors", folder), ("*.part", "leftovers")):
+        patterns = {"*.safetensors": folder, "*.part": "leftovers", "*.damaged": "leftovers", ".tmp*": "leftovers"}
+        for pattern, kind in patterns.items():  # .tmp… are of earlier versions
             for path in sorted((cache_folder() / folder).glob(pattern)):
                 with suppress(FileNotFoundError):  # another process may have finished or deleted it just now
                     status = path.stat()
@@ -205,37 +122,31 @@ def _encoder_of(path: Path) -> str | None:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             header = json.loads(json.loads(file.read(min(length, _LONGEST_HEADER)))["__metadata__"]["cocoax"])
-    except (OSError, ValueError, KeyError, TypeError):  # cut off, or from another version
+        name = header.get("encoder", header.get("name"))  # chunks of references bear the name of their encoder
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # cut off, or from another version
         return None
-    name = header.get("encoder", header.get("name"))  # chunks of references bear the name of their encoder
     return None if name is None or name == "reference" else str(name)
 
 
-# --- digests ----------------------------------------------------------------------------------------------------------
+def sound_or_aside(path: Path, load: Callable[[Path], Content], *, cached: bool = False) -> Content | None:
+    """Return what ``load`` makes of a file; None if there is none, or none that is sound.
+
+    A damaged file is put aside, under its name and ``.damaged``, and a warning names it. In a cache, files from before there
+    were digests are as good as none.
+    """
+    try:
+        return load(path) if path.exists() and not (cached and _has_no_digest(path)) else None
+    except ValueError as error:
+        aside = path.with_name(f"{path.name}.damaged")
+        with suppress(OSError):  # it is not used, wherever it is
+            os.replace(path, aside)
+        warnings.warn(f"{error} It was put aside as {aside.name}, and what was in it is computed again.", stacklevel=3)
+    except OSError as error:
+        warnings.warn(f"{path} cannot be read ({error}); going on without.", stacklevel=3)
+    return None
 
 
-def digest(*parts: object) -> str:
-    """Return a digest of tensors, arrays, bytes and plain values, of their kind as well as of their content."""
-    import numpy as np
-    import torch
-
-    sha = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, torch.Tensor):
-            part = part.detach().cpu()
-            sha.update(f"tensor {part.dtype} {tuple(part.shape)} ".encode())
-            sha.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        elif isinstance(part, np.ndarray):
-            sha.update(f"array {part.dtype} {part.shape} ".encode())
-            sha.update(np.ascontiguousarray(part).data)
-        elif isinstance(part, bytes):
-            sha.update(b"bytes " + part)
-        else:
-            sha.update(f"{type(part).__name__} {part!r} ".encode())
-    return sha.hexdigest()[:32]
-
-
-def file_digest(path: Path) -> str:
-    """Return a digest of a file's content."""
+def _has_no_digest(path: Path) -> bool:
+    """Return whether a file of ours begins as those did that were written before there were digests."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return b'"cocoax":"{\\"kind\\": ' in file.read(200)
