@@ -138,6 +138,10 @@ class Field:
                     tensors[name] = tensors[name].float() * tensors[f"{name}_scale"]
             tensors["values"] = tensors["values"] + tensors["neutral"]
             parts = {name: tensors[name] for name in _SAVED if name in tensors}
+            if "deviations" in parts and parts["deviations"].shape[1:] != parts["values"].shape:
+                raise ValueError("its errors do not have the shape of its vectors.")
+            if similarity.features(parts["own"][None].double()).shape[1:] != parts["neutral"].shape:
+                raise ValueError("its input's representation does not have the dimension of its vectors.")
             origin = Origin(**header["origin"])
             str(origin.method["type"])  # which answers tell
             return cls(**parts, similarity=similarity, origin=origin, display=load_display(tensors, header.get("display")))

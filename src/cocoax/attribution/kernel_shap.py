@@ -88,7 +88,8 @@ class KernelShap(RemovalMethod):
         masks = Coalitions(**tensors)
         segments, (count, players) = masks.segments, masks.bits.shape
         fits = tuple(segments.shape) == tuple(shape) and 0 <= int(segments.min()) <= int(segments.max()) < players
-        if not fits or tuple(masks.weights.shape) != (count,) or tuple(masks.counts.shape) != (count,):
+        whole = segments.dtype == torch.int64 and masks.bits.dtype == torch.uint8
+        if not fits or not whole or tuple(masks.weights.shape) != (count,) or tuple(masks.counts.shape) != (count,):
             raise ValueError(f"Coalitions of {players} segments do not fit an input of {list(shape)}.")
         return masks
 

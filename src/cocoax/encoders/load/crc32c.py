@@ -30,7 +30,7 @@ def crc32c(data: bytes | np.ndarray) -> int:
         registers = np.zeros(_ROWS, np.uint32)
         for column in np.ascontiguousarray(content[: width * _ROWS].reshape(_ROWS, width).T):
             registers = table[registers.astype(np.uint8) ^ column] ^ (registers >> np.uint32(8))
-        crc = _apply(_after_zeros(width * _ROWS), crc[None])[0]
+        crc = _apply(_after_zeros(width * _ROWS), np.array([crc]))[0]
         while len(registers) > 1:  # two neighbours become one, of twice the width
             registers = _apply(_after_zeros(width), registers[0::2]) ^ registers[1::2]
             width *= 2
