@@ -1,4 +1,4 @@
-"""Files whose digest is right but whose content is not: every entry left out or replaced gives a sentence that names the file."""
+"""Files whose digest is right but whose content is not: every entry left out or replaced is read, or gives a sentence."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def assert_read_or_told(path: Path, use: Callable[[Path], object]) -> None:
         except ValueError as error:
             refused += 1
             said = str(error)
-            assert said.endswith((".", ")")), said  # noqa: PT017 (others are read)
+            assert said.endswith((".", ")")), said
     assert total > 20
-    assert refused > total / 5
+    assert refused > total / 10
 
 
 def answer(path: Path) -> None:
