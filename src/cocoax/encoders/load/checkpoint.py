@@ -43,6 +43,8 @@ def _single(tensor: Tensor) -> Tensor:
 def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors, metadata = load_tensors(path)
     if "cocoax" not in metadata:
+        if any('"digest": ' in text for text in metadata.values()):
+            raise ValueError(f"{path} is damaged: its header is not what was written. It is not used.")
         return tensors, dict(metadata)
     own, _ = header_of(path, tensors, metadata.pop("cocoax"))
     return tensors, {**metadata, **own}
