@@ -24,7 +24,7 @@ from cocoax.storage import Layout, cache_folder, read_safetensors, sound_or_asid
 from cocoax.vectors import Selection, read_vectors
 
 KEPT = 10_000  # samples that a reference keeps unless told otherwise
-_AT_ONCE = 65_536  # representations that are summed up at a time
+_AT_ONCE = 2**22  # numbers that are summed up at a time
 _LAYOUT = Layout(
     "reference",
     {"mean": "d", "mean_unit": "d", "samples?": "count d", "weights?": "count"},
@@ -85,11 +85,14 @@ class Reference:
         keep = len(rows) <= KEPT if keep_samples is None else keep_samples
         mean, mean_unit = (torch.zeros(rows.shape[1], dtype=torch.float64) for _ in range(2))
         kept: list[Tensor] = []
-        for start in range(0, len(rows), _AT_ONCE):
-            part = torch.as_tensor(rows[start : start + _AT_ONCE]).detach().to("cpu", torch.float32, copy=True)
+        at_once = max(256, _AT_ONCE // max(1, rows.shape[1]))
+        for start in range(0, len(rows), at_once):
+            batch = rows[start : start + at_once]
+            batch = np.array(batch) if isinstance(batch, np.ndarray) else batch  # of a file that may only be read, a copy
+            part = torch.as_tensor(batch).detach().to("cpu", torch.float32, copy=True)
             _check_rows(part, start, len(rows))
             wide = part.double()
-            own = counts[start : start + _AT_ONCE, None]
+            own = counts[start : start + at_once, None]
             mean += (own * wide).sum(0) / len(rows)
             mean_unit += (own * Cosine().features(wide)).sum(0) / len(rows)
             kept += [part] if keep else []
