@@ -39,6 +39,7 @@ from cocoax.data.annotated import coco_examples
 from cocoax.data.cifar10 import cifar10
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders.load.checkpoint import read_checkpoint
+from cocoax.encoders.load.resnet import ARCHITECTURES, CifarResNet
 from cocoax.encoders.load.tensor_bundle import TensorBundle
 from cocoax.evaluation.localisation import MaskScores
 from cocoax.inputs.audio import read_file
@@ -92,7 +93,8 @@ RISE = cocoax.Rise(samples=20, grid=2)
 RUN = RISE.run(ENCODER, IMAGE)
 TARGET = cocoax.representation_similarity()
 DATA = LabelledImages(np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), dtype=np.uint8), np.arange(8) % 2, ["a", "b"])
-RECIPE = replace(RECIPES["simclr-small"], batch_size=4, epochs=1, side=8)
+ARCHITECTURES["tiny"] = lambda: CifarResNet((1, 1), (8, 8))
+RECIPE = replace(RECIPES["simclr-small"], architecture="tiny", projection=8, batch_size=4, epochs=1, side=8)
 
 
 def of_attribution(result: cocoax.Attribution) -> str:
