@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo app test test-slow test-hard test-browser screenshots lint clean
+.PHONY: help install demo app test test-slow test-hard test-interop test-browser screenshots lint clean
 
 help:
 	@echo "make demo         explain two photos with the starter encoder; says where the pictures are"
 	@echo "make test         lint, type-check and test"
 	@echo "make test-slow    the long checks as well"
 	@echo "make test-hard    an hour of kills, damaged files, full disks and long streams (docs/reliability.md)"
+	@echo "make test-interop targets in Captum, SHAP, shapiq, Quantus and pytorch-grad-cam; installs the last two"
 	@echo "make app          the web page, at http://127.0.0.1:7860"
 	@echo "make test-browser the web page in a real browser; installs Chromium if there is none"
 	@echo "make install      create $(VENV) with everything that demo and tests need"
@@ -40,7 +41,15 @@ test: lint
 	$(BIN)/pytest
 
 test-slow: lint
-	$(BIN)/pytest -m 'not browser'
+	$(BIN)/pytest -m 'not browser and not interop'
+
+# With their dependencies these would bring a torchvision that does not fit torch's CPU build, and OpenCV's windows.
+$(VENV)/.interop: $(INSTALLED)
+	$(BIN)/pip install -q --no-deps 'quantus>=0.6' cachetools 'grad-cam>=1.5.7' ttach opencv-python-headless
+	@touch $@
+
+test-interop: $(VENV)/.interop
+	$(BIN)/pytest -m 'not browser' tests/test_interop.py tests/habits
 
 # The campaigns of docs/reliability.md; each prints its table and ends with an error if something did not hold.
 test-hard: $(INSTALLED)

@@ -58,7 +58,7 @@ def rates(encoder: cocoax.Encoder, pairs: list[DecisiveWord], removal: str, draw
     for number, pair in enumerate(pairs):
         asked = targets_of(encoder, pair)
         results = runs[pair.text].explain(asked)
-        first += torch.tensor([float(result.top(1)[0][0] == pair.word) for result in results])
+        first += torch.tensor([float([word for word, _ in result.top(1, "positive")] == [pair.word]) for result in results])
         words = len(results[0].values)
         count = math.ceil(FRACTION * words)
         generator = torch.Generator().manual_seed(number)

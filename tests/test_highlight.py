@@ -43,6 +43,17 @@ def test_to_html__colours_and_labels() -> None:
     assert [style[4] for style in styles] == ["+1.000 ± 0.100", "-0.500 ± 0.200", "+0.000 ± 0.300"]
 
 
+def test_to_html__underlines_what_is_not_known() -> None:
+    result = attribution([1.0, -0.5, 0.3], standard_error=torch.tensor([0.1, 0.3, 0.001]))
+    styles = re.findall(r'style="(background[^"]*)"', to_html(result))
+    assert ["underline dotted" in style for style in styles] == [False, True, False]
+    assert "Underlined with dots is not known" in result._repr_html_()
+    assert "not known" not in attribution([1.0, -0.5, 0.3])._repr_html_()
+    shown = to_rich(result)
+    (marked,) = [span for span in shown.spans if span.style.underline]
+    assert shown.plain[marked.start : marked.end] == "👩‍👧"
+
+
 def test_to_rich__is_the_text() -> None:
     shown = to_rich(attribution([1.0, -0.5, 0.0]))
     assert shown.plain == TEXT

@@ -18,7 +18,7 @@ from matplotlib.image import AxesImage
 
 import cocoax
 from cocoax import plots
-from cocoax.inputs import Names, Picture
+from cocoax.inputs import Names, Picture, Text
 from tests.conftest import images
 
 
@@ -68,15 +68,16 @@ def colour_bars(figure: Any) -> list[Axes]:
 
 def test_plot__shows_the_values_as_they_are() -> None:
     attribution = make()
-    ax = attribution.plot()
-    assert isinstance(ax, Axes)
+    figure = attribution.plot()
+    assert isinstance(figure, Figure)
+    ax = figure.axes[0]
     assert np.array_equal(data_of(map_of(ax)), attribution.values.numpy())
     assert len(drawn(ax.figure)) > 1000
 
 
 def test_plot__shows_values_minus_neutral() -> None:
     attribution = make(neutral=0.75)
-    ax = attribution.plot()
+    ax = attribution.plot().axes[0]
     np.testing.assert_allclose(data_of(map_of(ax)), attribution.values.numpy() - 0.75, atol=1e-6)
     (bar,) = colour_bars(ax.figure)
     assert "mean 0.75" in bar.get_ylabel()
@@ -84,15 +85,15 @@ def test_plot__shows_values_minus_neutral() -> None:
 
 def test_plot__colour_limits_are_symmetric_around_zero() -> None:
     attribution = make(values=torch.tensor([[1.0, 2.0], [3.0, 5.0]]))  # all positive
-    shown = map_of(attribution.plot())
+    shown = map_of(attribution.plot().axes[0])
     assert shown.get_clim() == (-5, 5)
     assert shown.norm(0.0) == pytest.approx(0.5)
     neutral = make(values=torch.tensor([[1.0, 2.0], [3.0, 5.0]]), neutral=4.0)
-    assert map_of(neutral.plot()).get_clim() == (-3, 3)
+    assert map_of(neutral.plot().axes[0]).get_clim() == (-3, 3)
 
 
 def test_plot__red_raises_and_blue_lowers() -> None:
-    shown = map_of(make(values=torch.tensor([[-1.0, 0.0], [0.5, 1.0]])).plot())
+    shown = map_of(make(values=torch.tensor([[-1.0, 0.0], [0.5, 1.0]])).plot().axes[0])
     low, middle, high = (np.array(shown.cmap(shown.norm(value))[:3]) for value in (-1.0, 0.0, 1.0))
     assert low[2] > low[0] + 0.2
     assert high[0] > high[2] + 0.2
@@ -101,7 +102,7 @@ def test_plot__red_raises_and_blue_lowers() -> None:
 
 def test_plot__limit_given() -> None:
     attribution = make(scale=100.0)
-    shown = map_of(attribution.plot(limit=0.5))
+    shown = map_of(attribution.plot(limit=0.5).axes[0])
     assert shown.get_clim() == (-0.5, 0.5)
     assert np.array_equal(data_of(shown), attribution.values.numpy())
 
@@ -113,13 +114,13 @@ def test_plot__bad_limit(limit: float) -> None:
 
 
 def test_plot__all_zero() -> None:
-    ax = make(values=torch.zeros(6, 8)).plot()
+    ax = make(values=torch.zeros(6, 8)).plot().axes[0]
     assert map_of(ax).get_clim() == (-1, 1)
     assert drawn(ax.figure)
 
 
 def test_plot__colour_bar() -> None:
-    ax = make().plot()
+    ax = make().plot().axes[0]
     (bar,) = colour_bars(ax.figure)
     assert bar.get_ylabel() == "attribution"
     low, high = bar.get_ylim()
@@ -128,10 +129,10 @@ def test_plot__colour_bar() -> None:
 
 
 def test_plot__title_is_the_question_and_the_score() -> None:
-    assert make().plot().get_title() == "question 0\nscore +0.123"
-    assert make(score=-2.0).plot().get_title() == "question 0\nscore -2.000"
-    assert make().plot(title="mine").get_title() == "mine"
-    assert make().plot(title="").get_title() == ""
+    assert make().plot().axes[0].get_title() == "question 0\nscore +0.123"
+    assert make(score=-2.0).plot().axes[0].get_title() == "question 0\nscore -2.000"
+    assert make().plot(title="mine").axes[0].get_title() == "mine"
+    assert make().plot(title="").axes[0].get_title() == ""
 
 
 def test_question__long_ones_are_wrapped_and_complete() -> None:
@@ -145,7 +146,7 @@ def test_question__long_ones_are_wrapped_and_complete() -> None:
 
 def test_plot__dollars_are_not_formulas() -> None:
     """Matplotlib takes what is between two dollars for TeX, and fails to draw what is not."""
-    ax = make(metadata={"target": r"a $\bill$ rather than $^^$"}).plot()
+    ax = make(metadata={"target": r"a $\bill$ rather than $^^$"}).plot().axes[0]
     assert drawn(ax.figure)
 
 
@@ -157,7 +158,7 @@ def test_plot__bad_opacity(opacity: float) -> None:
 
 @pytest.mark.parametrize("opacity", [0, 0.3, 1])
 def test_plot__opacity(opacity: float) -> None:
-    ax = make().plot(opacity=opacity)
+    ax = make().plot(opacity=opacity).axes[0]
     assert map_of(ax).get_alpha() == opacity
     assert drawn(ax.figure)
 
@@ -170,31 +171,44 @@ def test_plot__on_given_axes() -> None:
     assert len(colour_bars(figure)) == 1
 
 
+def test_plot__and_panel_return_a_figure() -> None:
+    for drawn in (make().plot(), plots.panel([make(), make(1)]), cocoax.Curve(torch.ones(3), torch.ones(3)).plot()):
+        assert isinstance(drawn, Figure)
+        drawn.savefig(io.BytesIO())
+
+
+def test_plot__is_kept_by_pyplot_for_show() -> None:
+    import matplotlib.pyplot as plt
+
+    figure = make().plot()
+    assert [plt.figure(number) for number in plt.get_fignums()] == [figure]
+
+
 def test_plot__picture_is_grey_and_below_the_map() -> None:
     attribution = make()
     assert attribution.picture is not None
-    below, above = make().plot().images
+    below, above = make().plot().axes[0].images
     pixels = data_of(below)
     np.testing.assert_allclose(pixels, attribution.picture.double().mean(2, keepdim=True).expand(-1, -1, 3) / 255)
     assert below.get_extent() == above.get_extent()
 
 
 def test_plot__without_a_picture() -> None:
-    ax = make(display=Picture()).plot()
+    ax = make(display=Picture()).plot().axes[0]
     assert len(ax.images) == 1
     assert map_of(ax).get_extent() == [-0.5, 7.5, 5.5, -0.5]
 
 
 def test_plot__extent_covers_the_whole_picture() -> None:
     """The map has 6 x 8 values and the picture 30 x 40 pixels."""
-    ax = make().plot()
+    ax = make().plot().axes[0]
     assert map_of(ax).get_extent() == [-0.5, 39.5, 29.5, -0.5]
     assert ax.get_xlim() == (-0.5, 39.5)
     assert ax.get_ylim() == (29.5, -0.5)
 
 
 def test_plot__extent_follows_the_box() -> None:
-    ax = make(display=replace(make().display, box=(0.25, 0.1, 0.75, 0.9))).plot()
+    ax = make(display=replace(make().display, box=(0.25, 0.1, 0.75, 0.9))).plot().axes[0]
     assert map_of(ax).get_extent() == pytest.approx([9.5, 29.5, 26.5, 2.5])
     assert ax.get_xlim() == (-0.5, 39.5)  # all of the picture is shown
     veil = data_of(ax.images[1])[..., 3]
@@ -207,7 +221,7 @@ def test_plot__extent_follows_the_box() -> None:
 def test_plot__first_row_is_on_top() -> None:
     values = torch.zeros(6, 8)
     values[0, 0] = 1
-    ax = make(values=values, display=Picture()).plot()
+    ax = make(values=values, display=Picture()).plot().axes[0]
     left, right, bottom, top = map_of(ax).get_extent()
     assert map_of(ax).origin == "upper"
     # On the screen y grows upwards, in the picture downwards.
@@ -218,7 +232,7 @@ def test_plot__first_row_is_on_top() -> None:
 def test_plot__of_a_real_result(encoder: cocoax.Encoder) -> None:
     result = cocoax.Rise(samples=20, grid=3).run(encoder, images(1)[0]).explain(cocoax.representation_similarity())
     assert result.neutral != 0
-    ax = result.plot()
+    ax = result.plot().axes[0]
     np.testing.assert_allclose(data_of(map_of(ax)), (result.values - result.neutral).numpy(), atol=1e-6)
     low, high = map_of(ax).get_clim()
     assert high == pytest.approx(float((result.values - result.neutral).abs().max()), rel=1e-5)
@@ -278,10 +292,33 @@ def test_panel__options_are_passed_on() -> None:
     assert [map_of(ax).get_alpha() for ax in figure.axes[1:]] == [0.2, 0.2]
 
 
+def test_panel__what_cannot_be_seen_takes_no_room() -> None:
+    rows = words([1.0, -0.5])
+    assert [ax.get_title() for ax in plots.panel([rows, rows]).axes] == ["attribution\nscore +0.500"] * 2
+    assert [ax.get_title() for ax in plots.panel([[rows], [rows]]).axes] == ["attribution\nscore +0.500"] * 2
+
+
+def test_panel__of_a_text_begins_with_it() -> None:
+    text = cocoax.Attribution(torch.ones(2), 0.5, 0.1, display=Text("a $cat", ((0, 1), (2, 6))))
+    figure = plots.panel([text, text])
+    assert [ax.get_title() for ax in figure.axes] == ["input", *["attribution\nscore +0.500"] * 2]
+    assert [each.get_text() for each in figure.axes[0].texts] == ["a $cat"]
+    assert drawn(figure)
+
+
 def test_panel__without_pictures() -> None:
     figure = plots.panel([replace(make(0), display=Picture())])
     assert not figure.axes[0].images
     assert drawn(figure)
+
+
+def test_panel__rows_are_as_high_as_their_bars() -> None:
+    many = cocoax.Attribution(torch.ones(30), 0.5, 0.1, display=Names(tuple(map(str, range(30)))))
+    figure = plots.panel([[many, many], [make(0), make(1)]])
+    figure.canvas.draw()
+    heights = [ax.get_window_extent().height for ax in figure.axes if ax.get_subplotspec() is not None]
+    assert heights[0] / figure.dpi > 30 * 0.2  # inches
+    assert heights[0] > 2 * heights[2]
 
 
 def test_panel__nothing_to_draw() -> None:
@@ -308,7 +345,7 @@ def test_colours__neutral_is_white() -> None:
 def test_plot__a_few_extreme_pixels_do_not_blank_the_rest() -> None:
     values = torch.linspace(-1, 1, 400).reshape(20, 20)
     values[0, 0] = 500.0
-    ax = make(values=values).plot()
+    ax = make(values=values).plot().axes[0]
     shown = map_of(ax)
     assert shown.get_clim()[1] == pytest.approx(float(values.abs().flatten().quantile(0.99)))
     assert "1 % lie beyond" in ax.figure.axes[-1].get_ylabel()  # cut off, but not silently
@@ -334,7 +371,7 @@ def words(values: list[float], **options: Any) -> cocoax.Attribution:
 
 
 def test_bars__lengths_colours_and_names() -> None:
-    axes = words([1.0, -0.5, 0.25], neutral=0.25, standard_error=torch.full((3,), 0.1)).plot()
+    axes = words([1.0, -0.5, 0.25], neutral=0.25, standard_error=torch.full((3,), 0.1)).plot().axes[0]
     assert [round(bar.get_width(), 6) for bar in axes.patches] == [0.75, -0.75, 0.0]
     assert axes.patches[0].get_facecolor() != axes.patches[1].get_facecolor()
     assert [label.get_text() for label in axes.get_yticklabels()] == ["$0$", "$1$", "$2$"]
@@ -343,8 +380,24 @@ def test_bars__lengths_colours_and_names() -> None:
 
 def test_bars__only_the_largest_of_many() -> None:
     axes = cocoax.plots.bars(words([float(index) for index in range(60)]), most=10)
-    assert [label.get_text() for label in axes.get_yticklabels()] == [f"${index}$" for index in range(50, 60)]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"${index}$" for index in range(59, 49, -1)]
     assert "50 smaller ones not shown" in axes.get_xlabel()
+
+
+def test_bars__columns_by_size_and_words_as_they_stand() -> None:
+    values = torch.tensor([0.5, -2.0, 1.0])
+    columns = cocoax.Attribution(values, 0.5, 0.1, display=Names(("a", "b", "c")))
+    sentence = cocoax.Attribution(values, 0.5, 0.1, display=Text("a b c", ((0, 1), (2, 3), (4, 5))))
+
+    def names(axes: Axes) -> str:
+        return "".join(label.get_text() for label in axes.get_yticklabels())
+
+    assert (names(columns.plot().axes[0]), names(sentence.plot().axes[0])) == ("bca", "abc")
+    assert (names(columns.plot(order="given").axes[0]), names(sentence.plot(order="size").axes[0])) == ("abc", "bca")
+    assert (names(plots.bars(columns)), names(plots.bars(sentence))) == ("bca", "abc")
+    assert names(plots.bars(columns, order="given", most=2)) == "bc"
+    with pytest.raises(ValueError, match=r"The 'order' parameter must be 'size' or 'given'\. Got 'name' instead"):
+        columns.plot(order="name")
 
 
 def test_bars__not_for_images() -> None:

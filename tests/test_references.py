@@ -36,6 +36,51 @@ def slow_means(representations: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return raw, unit
 
 
+# --- what people hold --------------------------------------------------------------------------------------------------
+
+
+def test_from_representations__pieces_of_a_memory_map_are_the_whole(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(9000, 3)).astype(np.float32)  # three pieces, the last of them shorter
+    np.save(tmp_path / "rows.npy", rows)
+    weights = np.random.default_rng(1).random(9000)
+    mapped = Reference.from_representations(np.load(tmp_path / "rows.npy", mmap_mode="r"), weights=weights)
+    wide, unit = rows.astype(np.float64), rows / np.sqrt((rows.astype(np.float64) ** 2).sum(1, keepdims=True))
+    np.testing.assert_allclose(mapped.mean.numpy(), np.average(wide, 0, weights), rtol=1e-9)
+    np.testing.assert_allclose(mapped.mean_unit.numpy(), np.average(unit, 0, weights), rtol=1e-6)
+    assert mapped.samples is not None
+    assert np.array_equal(mapped.samples.numpy(), rows)
+
+
+@pytest.mark.parametrize("weights", [[0, 0, 0], [1, -1, 2], [1, np.nan, 1], [1, np.inf, 1]], ids=str)
+def test_weights__that_cannot_be_counted_by(weights: list[float]) -> None:
+    message = "'weights' must be finite, at least 0, and not all 0; they say how much each representation counts"
+    with pytest.raises(ValueError, match=message):
+        Reference.from_representations(draw(0, 3, 2), weights=weights)
+
+
+def test_weights__one_for_each() -> None:
+    with pytest.raises(ValueError, match=r"'weights' must be one number for each of the 3 representations\. Got \[2\]"):
+        Reference.from_representations(draw(0, 3, 2), weights=[1, 2])
+
+
+def test_selection__mask_of_another_length() -> None:
+    with pytest.raises(ValueError, match=r"A mask must have one entry for each of the 3 samples\. Got \[2\]"):
+        Reference.from_representations(draw(0, 3, 2))[np.array([True, False])]
+
+
+def test_selection__of_nothing() -> None:
+    reference = Reference.from_representations(draw(0, 3, 2), name="cats")
+    for empty in (np.zeros(3, bool), slice(3, 3), []):
+        with pytest.raises(ValueError, match="Nothing of 'cats' was chosen; choose at least one of its 3 samples"):
+            reference[empty]
+
+
+def test_selection__without_samples() -> None:
+    reference = Reference.from_representations(draw(0, 3, 2), name="cats", keep_samples=False)
+    with pytest.raises(ValueError, match=r"'cats' keeps only means, but a selection compares with every sample"):
+        reference.where([True, False, True])
+
+
 # --- from representations ---------------------------------------------------------------------------------------------
 
 
@@ -330,12 +375,3 @@ def test_from_representations__file_that_may_only_be_read(tmp_path: Path) -> Non
     np.save(tmp_path / "rows.npy", rows)
     reference = cocoax.Reference.from_representations(np.load(tmp_path / "rows.npy", mmap_mode="r"))
     np.testing.assert_allclose(reference.mean.numpy(), rows.mean(0), atol=1e-7)
-
-
-def test_from_representations__as_many_rows_at_a_time_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = torch.randn(1000, 8, generator=torch.Generator().manual_seed(0))
-    whole = cocoax.Reference.from_representations(rows)
-    monkeypatch.setattr("cocoax.references._AT_ONCE", 10)  # then 256 rows, whatever their length
-    part = cocoax.Reference.from_representations(rows)
-    torch.testing.assert_close(part.mean, whole.mean, atol=1e-15, rtol=0)
-    torch.testing.assert_close(part.mean_unit, whole.mean_unit, atol=1e-15, rtol=0)

@@ -1,7 +1,7 @@
 """Texts with their words in colour: in the terminal and as HTML.
 
 Red raises the target, blue lowers it; the strongest word has the strongest colour, and the number behind each colour is
-shown with it.
+shown with it. What is underlined is not known: within two standard errors there may be nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from cocoax.attribution.result import Attribution
-from cocoax.inputs.drawing import BLUE, RED
+from cocoax.inputs.drawing import BLUE, RED, VISIBLE
 
 __all__ = ["BLUE", "RED", "to_html", "to_rich"]
 
@@ -18,11 +18,13 @@ __all__ = ["BLUE", "RED", "to_html", "to_rich"]
 def to_rich(attribution: Attribution, limit: float | None = None) -> Text:
     """Return the text for a terminal; the colours end at ``limit``, by default the largest value."""
     shown = Text()
-    for piece, strength, _ in attribution.display.pieces(attribution, limit):
-        colour = RED if strength > 0 else BLUE
-        mixed = [round(255 + (part - 255) * 0.75 * abs(strength)) for part in colour]
-        plain = abs(strength) < 0.1
-        shown.append(piece, None if plain else Style(color="black", bgcolor="#{:02x}{:02x}{:02x}".format(*mixed)))
+    for piece in attribution.display.pieces(attribution, limit):
+        colour = RED if piece.strength > 0 else BLUE
+        mixed = [round(255 + (part - 255) * 0.75 * abs(piece.strength)) for part in colour]
+        style = Style(underline=not piece.known)
+        if abs(piece.strength) >= VISIBLE:
+            style += Style(color="black", bgcolor="#{:02x}{:02x}{:02x}".format(*mixed))
+        shown.append(piece.text, style)
     return shown
 
 

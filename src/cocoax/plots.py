@@ -1,7 +1,8 @@
 """Pictures: attributions drawn over the input.
 
-Maps are signed: red raises the target, blue lowers it, white makes no difference. The colour bar is centred at zero and
-says what its numbers are; nothing is rescaled behind the reader's back.
+Maps are signed: red raises the target, blue lowers it, white makes no difference, and what is hatched is not known: within
+two standard errors there may be nothing. The colour bar is centred at zero and says what its numbers are; nothing is
+rescaled behind the reader's back.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cocoax.attribution.result import Attribution
-from cocoax.inputs.drawing import COLOURS, colour_scale, draw_bars, draw_over, question
+from cocoax.inputs.drawing import COLOURS, Order, colour_scale, draw_bars, draw_over, question
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,21 +59,30 @@ def overlay(
 
 
 def bars(
-    attribution: Attribution, ax: Axes | None = None, *, most: int = 40, title: str | None = None, limit: float | None = None
+    attribution: Attribution,
+    ax: Axes | None = None,
+    *,
+    order: Order | None = None,
+    most: int = 40,
+    title: str | None = None,
+    limit: float | None = None,
 ) -> Axes:
     """Draw the attribution of words or columns as bars, with two standard errors to both sides where they are known.
 
     Args:
         attribution: what to draw.
         ax: matplotlib axes to draw on; new ones if not given.
-        most: how many features are drawn, in their own order; if there are more, those of the largest values.
+        order: of the bars: by ``"size"``, the largest first whatever its sign, or as ``"given"``; by default what suits the
+            input: columns by size, words as they stand in the text.
+        most: how many features are drawn; if there are more, those of the largest values.
         title: by default the question and the score.
         limit: the axis runs from -limit to +limit.
 
     """
     if attribution.names is None:
         raise ValueError("Bars are for words and columns; draw the attribution of an image with cocoax.plots.overlay.")
-    return draw_bars(attribution, attribution.names, ax, most=most, title=title, limit=limit)
+    order = attribution.display.order if order is None else order
+    return draw_bars(attribution, attribution.names, ax, order=order, most=most, title=title, limit=limit)
 
 
 def panel(
@@ -84,7 +94,9 @@ def panel(
     title: str | None = None,
     **options: Any,
 ) -> Figure:
-    """Draw several attributions of one input side by side, after the input itself, each with its question and score.
+    """Draw several attributions of one input side by side, each with its question and score.
+
+    The input itself comes first, if there is anything to see.
 
     A nested list, as ``explain`` gives it for many inputs and targets, is drawn as a grid: a row for each input. The figure
     is not kept by pyplot, so that a notebook shows it once; ``figure.savefig`` writes it.
@@ -110,9 +122,11 @@ def panel(
     if titles is None and len(set(methods)) > 1:
         titles = [f"{method}: {question(each)}" for method, each in zip(methods, together, strict=True)]
     width = max(*map(len, rows), columns or 1)
-    figure = Figure(figsize=(3.4 * width, 3.3 * len(rows)), layout="constrained")
+    heights = [max(each.display.height for each in row if each is not None) for row in rows]
+    figure = Figure(figsize=(3.4 * width, sum(heights)), layout="constrained")
     left = iter(titles) if titles is not None else None
-    for axes, row in zip(figure.subplots(len(rows), width, squeeze=False), rows, strict=True):
+    grid = figure.subplots(len(rows), width, squeeze=False, height_ratios=heights)
+    for axes, row in zip(grid, rows, strict=True):
         for ax, attribution in zip(axes, [*row, *[None] * (width - len(row))], strict=True):
             if attribution is not None:
                 attribution.plot(ax, title=None if left is None else next(left), **options)
@@ -133,8 +147,10 @@ def _rows(
         raise ValueError(f"The 'columns' parameter must be at least 1. Got {columns} instead.")
     if not attributions or not all(isinstance(each, Attribution) or each for each in attributions):
         raise ValueError("There are 0 attributions to draw; pass at least one.")
-    if not isinstance(attributions[0], Attribution):
-        return [[None, *row] for row in attributions]  # type: ignore[misc]
-    cells: list[Attribution | None] = [None, *attributions]
+    first = attributions[0]
+    if not isinstance(first, Attribution):
+        inputs = [None] if first[0].display.draws_input else []
+        return [[*inputs, *row] for row in attributions]  # type: ignore[misc]
+    cells: list[Attribution | None] = [*([None] if first.display.draws_input else []), *attributions]
     width = min(len(cells), 5) if columns is None else columns
     return [cells[start : start + width] for start in range(0, len(cells), width)]

@@ -19,12 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.cautions import caution
 from cocoax.similarity import Cosine, LinearSimilarity
 from cocoax.storage import Layout, cache_folder, read_safetensors, sound_or_aside, understood, write_safetensors
 from cocoax.vectors import Selection, read_vectors
 
 KEPT = 10_000  # samples that a reference keeps unless told otherwise
-_AT_ONCE = 2**22  # numbers that are summed up at a time
+OVERLAP = 0.1  # the part of a corpus, or of a foil, that may be in the other one before that is worth a word
+_AT_ONCE = 4096  # representations that are summed up at a time
 _LAYOUT = Layout(
     "reference",
     {"mean": "d", "mean_unit": "d", "samples?": "count d", "weights?": "count"},
@@ -83,19 +85,19 @@ class Reference:
             raise ValueError(f"'representations' must have shape [n, d] with n >= 1. Got {list(rows.shape)} instead.")
         counts = check_weights(weights, len(rows))
         keep = len(rows) <= KEPT if keep_samples is None else keep_samples
-        mean, mean_unit = (torch.zeros(rows.shape[1], dtype=torch.float64) for _ in range(2))
+        sums = torch.zeros(2, rows.shape[1], dtype=torch.float64)  # of raw and of unit representations
         kept: list[Tensor] = []
-        at_once = max(256, _AT_ONCE // max(1, rows.shape[1]))
-        for start in range(0, len(rows), at_once):
-            batch = rows[start : start + at_once]
-            batch = np.array(batch) if isinstance(batch, np.ndarray) else batch  # of a file that may only be read, a copy
-            part = torch.as_tensor(batch).detach().to("cpu", torch.float32, copy=True)
-            _check_rows(part, start, len(rows))
+        for start in range(0, len(rows), _AT_ONCE):
+            piece = rows[start : start + _AT_ONCE]
+            piece = piece.detach() if isinstance(piece, Tensor) else torch.from_numpy(np.array(piece))  # maps are read-only
+            part = piece.to("cpu", torch.float32, copy=keep)
             wide = part.double()
-            own = counts[start : start + at_once, None]
-            mean += (own * wide).sum(0) / len(rows)
-            mean_unit += (own * Cosine().features(wide)).sum(0) / len(rows)
+            lengths = torch.linalg.vector_norm(wide, dim=1)
+            _check_lengths(lengths, start, len(rows))
+            own = counts[start : start + _AT_ONCE]
+            sums += torch.stack([own, own / lengths]) @ wide
             kept += [part] if keep else []
+        mean, mean_unit = sums / len(rows)
         return cls(
             count=len(rows),
             mean=mean,
@@ -289,13 +291,13 @@ def check_weights(weights: Any, count: int) -> Tensor:
     return given * (count / given.sum())
 
 
-def _check_rows(samples: Tensor, start: int, total: int) -> None:
-    bad = (~torch.isfinite(samples).all(1)).nonzero()[:, 0].tolist()
+def _check_lengths(lengths: Tensor, start: int, total: int) -> None:
+    bad = (~torch.isfinite(lengths)).nonzero()[:, 0].tolist()
     if bad:
         raise ValueError(
             f"'representations' must be finite; number {start + bad[0]} is NaN or infinite in places. Leave such rows out."
         )
-    zero = (samples == 0).all(1).nonzero()[:, 0].tolist()
+    zero = (lengths == 0).nonzero()[:, 0].tolist()
     if zero:
         raise ValueError(f"Representation {start + zero[0]} of {total} is zero, so it has no direction; leave it out.")
 
@@ -318,6 +320,21 @@ def check_same_space(references: Sequence[Reference], space: str | None = None, 
                 f"Reference {reference.name!r} has {reference.dimension} dimensions but {references[0].name!r} has "
                 f"{references[0].dimension}; both must come from the same encoder."
             )
+
+
+def caution_overlap(corpus: Reference, foil: Reference) -> None:
+    """Caution if a good part of a corpus or a foil is in the other one too, as far as samples were kept."""
+    if corpus is foil or not all(side.samples is not None and side.count <= KEPT for side in (corpus, foil)):
+        return
+    ours, theirs = ({row.tobytes() for row in side.kept("this").numpy()} for side in (corpus, foil))
+    common = len(ours & theirs)
+    if common > OVERLAP * min(len(ours), len(theirs)):
+        caution(
+            "overlap",
+            f"{corpus.name} {foil.name}",
+            f"{common} of the {len(ours)} distinct samples of {corpus.name!r} are in {foil.name!r} too, where they cancel "
+            "out; leave them out of one of the two.",
+        )
 
 
 def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:

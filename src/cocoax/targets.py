@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from cocoax.references import Reference, check_same_space
+from cocoax.references import Reference, caution_overlap, check_same_space
 from cocoax.similarity import Compared, LinearSimilarity, Similarity, WeightedSum, get_similarity
 
 
@@ -109,6 +109,9 @@ class Target:
     def __sub__(self, other: Target) -> Target:
         if not isinstance(other, Target):
             return NotImplemented
+        for corpus in self.references:
+            for foil in other.references:
+                caution_overlap(corpus, foil)
         return self + -other
 
     # --- what it is ---------------------------------------------------------------------------------------------------
@@ -138,14 +141,14 @@ class Target:
         ]
         if not sides[0]:
             return f"unlike {sides[1]}" if sides[1] else "nothing"
-        return f"{sides[0]} rather than {sides[1]}" if sides[1] else sides[0]
+        return rather_than(*sides) if sides[1] else sides[0]
 
     def named(self, name: str) -> Target:
         """Return the same target under another name."""
         return Target(self.weights, self.similarity, name)
 
     def __repr__(self) -> str:
-        return f"Target({self.name!r}, {self.similarity})"
+        return f"{type(self).__name__}({self.name!r}, {self.similarity})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return Target, (dict(self.weights), self.similarity, self._name)  # a read-only mapping cannot be copied
@@ -324,6 +327,11 @@ class TargetModule(nn.Module):
             representations = self.encoder.represent(list(inputs))
         scores = self.target.score(representations, self.explicand)
         return scores[:, None] if self.column else scores
+
+
+def rather_than(corpus: str, foil: str) -> str:
+    """Return both sides of a question in words; where they have one name, with what tells them apart."""
+    return f"{corpus} rather than {foil}" if corpus != foil else f"{corpus} (corpus) rather than {foil} (foil)"
 
 
 def score_all(targets: Sequence[Target], representations: Tensor, explicand: Tensor | None = None) -> Tensor:

@@ -17,7 +17,6 @@ from cocoax.app.drawing import (
     GRIDS,
     LONGEST,
     PALETTES,
-    VISIBLE,
     Map,
     Reading,
     View,
@@ -29,7 +28,7 @@ from cocoax.app.drawing import (
     read,
 )
 from cocoax.inputs import Picture
-from cocoax.inputs.drawing import WHOLE, Box
+from cocoax.inputs.drawing import VISIBLE, WHOLE, Box
 from tests.app.colours import encoder, flag
 
 

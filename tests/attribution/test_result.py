@@ -173,4 +173,17 @@ def test_attribution__cannot_be_changed() -> None:
 def test_relative__counts_from_neutral() -> None:
     attribution = cocoax.Attribution(torch.tensor([0.25, 1.0]), 1.0, 0.0, neutral=0.75, display=Names(("a", "b")))
     assert attribution.relative.tolist() == [-0.5, 0.25]
-    assert attribution.top() == [("b", 0.25), ("a", -0.5)]
+    assert attribution.top() == [("a", -0.5), ("b", 0.25)]
+
+
+def test_top__by_size_and_by_sign() -> None:
+    values, names = torch.tensor([0.25, -1.0, 2.0, 0.0, -0.5]), Names(tuple("abcde"))
+    attribution = cocoax.Attribution(values, 1.0, 0.0, display=names)
+    assert attribution.top() == [("c", 2.0), ("b", -1.0), ("e", -0.5), ("a", 0.25), ("d", 0.0)]
+    assert attribution.top(2) == [("c", 2.0), ("b", -1.0)]
+    assert attribution.top(2, "positive") == [("c", 2.0), ("a", 0.25)]
+    assert attribution.top(sign="negative") == [("b", -1.0), ("e", -0.5)]
+    with pytest.raises(ValueError, match=r"The 'sign' parameter must be 'positive', 'negative' or None\. Got 'up' instead"):
+        attribution.top(sign="up")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="pixels have no names"):
+        full_attribution().top()

@@ -58,7 +58,7 @@ def towers(monkeypatch: pytest.MonkeyPatch) -> cocoax.Encoder:
     """A small encoder under the name of the starter."""
     encoder = two_towers()
     load = cocoax.load
-    monkeypatch.setattr(cocoax, "load", lambda name: encoder if name == "starter" else load(name))
+    monkeypatch.setattr(cocoax, "load", lambda name, **options: encoder if name == "starter" else load(name, **options))
     return encoder
 
 

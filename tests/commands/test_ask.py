@@ -220,7 +220,7 @@ def test_ask__bad_pictures_are_told_before_anything_is_loaded(
     monkeypatch: pytest.MonkeyPatch,
     complaint: Callable[..., str],
 ) -> None:
-    def load(name: str) -> None:
+    def load(name: str, device: str | None) -> None:
         raise AssertionError("the encoder was loaded")
 
     monkeypatch.setattr(cocoax, "load", load)

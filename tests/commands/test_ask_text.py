@@ -112,7 +112,7 @@ def test_ask_text__too_long_says_how_much_was_left_out() -> None:
 def test_ask_text__mistakes_are_told_before_anything_is_loaded(
     arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr(cocoax, "load", lambda _name: pytest.fail("loaded an encoder"))
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: pytest.fail("loaded an encoder"))
     assert message in complaint("ask-text", *arguments)
 
 
@@ -128,6 +128,6 @@ def test_ask_text__mistakes_are_told_in_a_sentence(arguments: list[str], message
 
 
 def test_ask_text__an_encoder_of_pictures_alone(monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]) -> None:
-    monkeypatch.setattr(cocoax, "load", lambda _name: cocoax.Encoder(SmallNet().eval()))
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: cocoax.Encoder(SmallNet().eval()))
     said = complaint("ask-text", TEXT, "--like", "a cat", "--encoder", "mine")
     assert said == "'mine' does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER."

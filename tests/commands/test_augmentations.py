@@ -24,7 +24,7 @@ def classifier() -> cocoax.Encoder:
 
 
 def test_augmentations__figure_and_table(image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cocoax, "load", lambda _name: classifier())
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: classifier())
     (tmp_path / "foil").mkdir()
     for number in range(4):
         picture(number).save(tmp_path / "foil" / f"{number}.png")
@@ -51,7 +51,7 @@ def test_augmentations__bad_input(image: str, tmp_path: Path, complaint: Callabl
 def test_augmentations__interrupted(
     image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr(cocoax, "load", lambda _name: classifier())
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: classifier())
     (tmp_path / "foil").mkdir()
     picture(1).save(tmp_path / "foil" / "1.png")
     interrupt_after(monkeypatch, SmallNet, "forward", 6)

@@ -21,7 +21,7 @@ def test_demo__help() -> None:
 
 def test_demo__prints_quadrants_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     starter = load_starter()
-    monkeypatch.setattr(demo_report, "load", lambda _name: starter)
+    monkeypatch.setattr(demo_report, "load", lambda _name, device: starter)
     result = invoke("demo", "--samples", "20", "--out", str(tmp_path / "out"))
     assert result.exit_code == 0, result.output
     assert "Encoding 20 masked copies" in result.output
@@ -40,17 +40,17 @@ def test_demo__options_are_passed_on_and_answers_marked(tmp_path: Path, monkeypa
     asked: list[Any] = []
     attribution = cocoax.Attribution(images(1)[0, 0], 0.25, 0.0, metadata={"target": "a cat rather than [dogs]"})
 
-    def run_demo(folder: Path, samples: int, seed: int) -> tuple[list[demo_report.QuadrantAnswer], list[Path]]:
-        asked.append((folder, samples, seed))
+    def run_demo(folder: Path, samples: int, seed: int, device: str | None) -> tuple[list[Any], list[Path]]:
+        asked.append((folder, samples, seed, device))
         hottest = ("top left", "bottom right")
         answers = [demo_report.QuadrantAnswer(attribution, "top left", quadrant) for quadrant in hottest]
         return answers, [folder / "report.html"]
 
     monkeypatch.setattr(demo_report, "run_demo", run_demo)
     folder = tmp_path / "out [new]"
-    result = invoke("demo", "--out", str(folder), "--samples", "10", "--seed", "7")
+    result = invoke("demo", "--out", str(folder), "--samples", "10", "--seed", "7", "--device", "cpu")
     assert result.exit_code == 0, result.output
-    assert asked == [(folder, 10, 7)]
+    assert asked == [(folder, 10, 7, "cpu")]
     right, wrong = [line for line in result.output.splitlines() if "a cat" in line]
     assert "+0.250" in right
     assert "yes" in right
@@ -63,7 +63,7 @@ def test_demo__options_are_passed_on_and_answers_marked(tmp_path: Path, monkeypa
 def test_demo__interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, towers: cocoax.Encoder, interruption: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr(demo_report, "load", lambda _name: towers)
+    monkeypatch.setattr(demo_report, "load", lambda _name, device: towers)
     interrupt_after(monkeypatch, type(towers.module), "forward", 6)
     said = interruption("demo", "--out", str(tmp_path / "out"))
     assert said == "interrupted: nothing was kept; fewer --samples take less time"

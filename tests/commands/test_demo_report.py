@@ -22,7 +22,7 @@ def starter(monkeypatch: pytest.MonkeyPatch) -> cocoax.Encoder:
     """The starter encoder; the demo gets the same one."""
     encoder = load_starter()
 
-    def load(name: str) -> cocoax.Encoder:
+    def load(name: str, device: str | None) -> cocoax.Encoder:
         assert name == "starter"
         return encoder
 
@@ -133,7 +133,7 @@ def test_run_demo__writes_the_files(starter: cocoax.Encoder, tmp_path: Path) -> 
 
 
 def test_run_demo__folder_that_cannot_be_made_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(name: str) -> cocoax.Encoder:
+    def load(name: str, device: str | None) -> cocoax.Encoder:
         raise AssertionError(f"{name} was loaded before the folder was looked at")
 
     monkeypatch.setattr(demo_report, "load", load)

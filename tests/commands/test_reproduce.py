@@ -46,7 +46,7 @@ def test_reproduce__localisation_at_the_scale_of_the_preset(
     monkeypatch: pytest.MonkeyPatch, preset: str, expected: tuple[int, str]
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(cocoax, "load", lambda name: name)
+    monkeypatch.setattr(cocoax, "load", lambda name, device: name)
     monkeypatch.setattr("cocoax.studies.reproduce.run_localisation", lambda *arguments: asked.append(arguments[-1]) or [])
     result = invoke("reproduce", "localisation", "--preset", preset, "--picture", "a.png:cat:dog")
     assert result.exit_code == 0, result.output

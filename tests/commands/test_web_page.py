@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import cocoax
 from tests.commands.support import invoke
 
 
@@ -17,14 +18,15 @@ def test_app__serves_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = SimpleNamespace(block_thread=lambda: waited.append("until interrupted"))
     page = SimpleNamespace(blocks=blocks, close=lambda: waited.append("closed"))
 
-    def launch(encoder: str, **options: Any) -> tuple[Any, str]:
+    def launch(encoder: Any, **options: Any) -> tuple[Any, str]:
         asked.append((encoder, options))
         return page, "http://127.0.0.1:7861/"
 
     monkeypatch.setattr(web, "launch", launch)
-    result = invoke("app", "--samples", "200", "--kept", "3", "--no-browser")
+    monkeypatch.setattr(cocoax, "load", lambda name, device: (name, device))
+    result = invoke("app", "--device", "cuda:1", "--samples", "200", "--kept", "3", "--no-browser")
     assert result.exit_code == 0, result.output
-    assert asked == [("starter", {"samples": 200, "port": None, "kept": 3, "browser": False, "wait": False})]
+    assert asked == [(("starter", "cuda:1"), {"samples": 200, "port": None, "kept": 3, "browser": False, "wait": False})]
     assert "http://127.0.0.1:7861/" in result.output
     assert waited == ["until interrupted", "closed"]
 

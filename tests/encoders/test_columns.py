@@ -163,3 +163,29 @@ def test_encoder__columns_or_their_names_missing(rows: Rows) -> None:
 def test_copy__keeps_the_kind(encoder: TabularEncoder) -> None:
     assert type(copy.copy(encoder)) is TabularEncoder
     assert type(encoder.with_module(Rows(), "other")) is TabularEncoder
+
+
+# --- data frames -----------------------------------------------------------------------------------------------------
+
+
+def test_background__a_data_frame_names_the_columns(rows: Rows) -> None:
+    frame = pd.DataFrame(TABLE, columns=NAMES)
+    named = TabularEncoder(rows, background=frame)
+    written = TabularEncoder(rows, columns=NAMES, background=TABLE)
+    target = cocoax.similarity_to(cocoax.Reference.from_representations(np.eye(4)))
+    method = cocoax.KernelShap(samples=6)
+    result = method.explain(named, frame.iloc[0], target)
+    assert result.names == tuple(NAMES)
+    assert torch.equal(result.values, method.explain(written, TABLE[0], target).values)
+    baseline = cocoax.KernelShap(samples=6, baseline=cocoax.Background(frame))
+    torch.testing.assert_close(baseline.explain(named, frame.iloc[0], target).values, result.values)
+
+
+def test_columns__nothing_names_them(rows: Rows) -> None:
+    with pytest.raises(TypeError, match=r"needs columns=, the name of each column, or a data frame as background="):
+        TabularEncoder(rows, background=TABLE)
+
+
+def test_background__of_words() -> None:
+    with pytest.raises(TypeError, match=r"The background must hold numbers only .*turn categories into numbers"):
+        cocoax.Background(pd.DataFrame({"a": ["x", "y"]}))  # type: ignore[arg-type]

@@ -375,3 +375,49 @@ def test_layer__of_a_bound_method() -> None:
     module = WithMethod()
     batch = images(2)
     close(Encoder(module.features, layer="net.act").represent(batch), module.net.act(module.net.conv(batch)).mean((2, 3)))
+
+
+# --- called like a network -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", [Encoder.__call__, Encoder.encode], ids=["call", "encode"])
+def test_call__takes_what_people_hold(call: Callable[[Encoder, Any], Tensor], tmp_path: Path) -> None:
+    encoder = Encoder(SmallNet().eval(), cocoax.ImagePreprocess())
+    arrays = pixels(2)
+    expected = encoder.represent(arrays)
+    paths = saved(tmp_path / "pictures", arrays)
+    ready = torch.stack([encoder.prepare(array) for array in arrays])
+    several: list[Any] = [arrays, list(arrays), [Image.fromarray(array) for array in arrays], paths, paths[0].parent]
+    several += [ready, ready.numpy(), ready.double(), ready.double().numpy(), list(ready.numpy())]
+    for held in several:
+        torch.testing.assert_close(call(encoder, held).detach(), expected)
+    for one in (arrays[0], Image.fromarray(arrays[0]), paths[0], str(paths[0]), ready[0].numpy()):
+        torch.testing.assert_close(call(encoder, one).detach(), expected[:1])
+
+
+@pytest.mark.parametrize("call", [Encoder.__call__, Encoder.encode], ids=["call", "encode"])
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        (None, "Inputs must be pictures, tensors or an iterable of those"),
+        ([], "There are 0 inputs; pass at least one"),
+        (np.zeros((0, 3, 4, 4), np.float32), "There are 0 inputs; pass at least one"),
+        (np.zeros((2, 3, 4, 4), np.int64), r"A tensor must be a preprocessed float input \[C, H, W\]\. Got torch.int64"),
+        ("gone.png", "No file at gone.png; check the path"),
+    ],
+    ids=["nothing", "empty list", "empty array", "integers", "no file"],
+)
+def test_call__what_it_cannot_take(call: Callable[[Encoder, Any], Tensor], held: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError, FileNotFoundError), match=message):
+        call(Encoder(SmallNet().eval(), cocoax.ImagePreprocess()), held)
+
+
+def test_call__in_the_precision_of_the_network_and_with_gradients() -> None:
+    encoder = Encoder(SmallNet().eval().double())
+    batch = images(2).requires_grad_()
+    output = encoder(batch)
+    assert output.dtype == torch.float64
+    output.sum().backward()
+    assert batch.grad is not None
+    assert bool(batch.grad.any())
+    assert encoder.encode(images(2)).dtype == torch.float32

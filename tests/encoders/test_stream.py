@@ -157,7 +157,7 @@ def test_reference__folder(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     for source in (folder, str(folder)):
         reference = encoder.reference(source, keep_samples=True, cache=False)
         assert_same(reference, expected)
-        assert reference.name == "a, b, c"
+        assert reference.name == "pictures"
 
 
 def test_reference__folder_without_pictures(encoder: cocoax.Encoder, tmp_path: Path) -> None:
@@ -173,6 +173,11 @@ def test_reference__names(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     assert encoder.reference(paths).name == "4 images"
     assert encoder.reference(images(1)).name == "1 image"
     assert encoder.reference(paths, name="things").name == "things"
+    assert encoder.reference(Image.open(paths[0])).name == "cat"
+    folder = paths[0].parent
+    assert encoder.reference(folder).name == encoder.reference(str(folder)).name == folder.name
+    long = paths[0].rename(folder / f"{'a cat ' * 10}.png")
+    assert encoder.reference(long).name == long.stem
 
 
 class Bag(nn.Module):

@@ -342,12 +342,11 @@ def quantus_scores(encoder: Any, images: Tensor, tensor_target: cocoax.Target) -
 
 
 @needs("pytorch_grad_cam")
-def grad_cam(encoder: Any, model: Any, images: Tensor, tensor_target: cocoax.Target) -> None:
-    """pytorch-grad-cam: a module and the layers in it."""
-    from pytorch_grad_cam import GradCAM
-
-    module = tensor_target.as_module(encoder)
-    heat = GradCAM(model=module, target_layers=[model.layer4])(input_tensor=images)
+def grad_cam(pytorch_grad_cam: Any, encoder: Any, images: Tensor, tensor_target: cocoax.Target) -> None:
+    """pytorch-grad-cam: a module, the layers in it, and nothing for the targets, which means the highest class."""
+    module = tensor_target.as_module(encoder, column=True)  # a column is a classifier of one class
+    cam = pytorch_grad_cam.GradCAM(model=module, target_layers=[module.module.layer4])
+    heat = cam(input_tensor=images, targets=None)
     assert heat.shape == (6, 32, 32)
 
 

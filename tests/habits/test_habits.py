@@ -1,4 +1,4 @@
-"""What people type from habit runs, except what is listed as not yet; whoever mends one takes it off the list."""
+"""What people type from habit runs."""
 
 from __future__ import annotations
 
@@ -10,31 +10,12 @@ import pytest
 from tests.habits import things
 from tests.habits.catalogue import missing, snippets
 
-NOT_YET = {
-    "move_and_cast": "an Encoder has no to()",
-    "hugging_face_datasets": "Encoder.reference() takes no key=",
-    "question_of_references": "a Question's sides are inputs, not references",
-    "class_of_the_head": "a number or a name is no target",
-    "grad_cam": "as_module() gives a vector of scores where an index wants a column",
-    "shapiq_of_a_table": "there is no cocoax.wrap",
-}
 
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=NOT_YET[name], strict=True) if name in NOT_YET else ())
-        for name in snippets()
-    ],
-)
+@pytest.mark.parametrize("name", snippets())
 def test_habit(name: str, tmp_path: Path) -> None:
     if absent := missing(name):
         pytest.skip(f"{', '.join(absent)} not installed")
     things.run(snippets()[name], tmp_path)
-
-
-def test_not_yet__names_snippets_that_are_there() -> None:
-    assert set(NOT_YET) <= set(snippets())
 
 
 def test_snippets__are_short_and_say_whose_habit_they_are() -> None:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import cocoax
+from cocoax.encoders.load.torchvision import import_library
 from tests.tiny import TEXTS, bert_tokenizer, save_bert, seeded
 
 COUNT, SIDE, DIMENSION = 6, 32, 8
@@ -140,6 +141,11 @@ def processor() -> Any:
     from transformers import ViTImageProcessorPil
 
     return ViTImageProcessorPil(size={"height": SIDE, "width": SIDE})
+
+
+def pytorch_grad_cam() -> Any:
+    """Return the library, also where torchvision, which it imports and does not use here, is not installed."""
+    return import_library("pytorch_grad_cam")
 
 
 def timm_model() -> nn.Module:

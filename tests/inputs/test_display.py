@@ -141,7 +141,7 @@ def test_display__defaults() -> None:
 def test_picture__plots_map_and_input() -> None:
     values = torch.tensor([[1.0, -2.0], [0.5, 0.0]])
     attribution = cocoax.Attribution(values, 0.5, 0.0, display=Picture(PICTURE))
-    ax = attribution.plot(colour_bar=False)
+    ax = attribution.plot(colour_bar=False).axes[0]
     assert [image.get_array().shape[:2] for image in ax.images] == [(4, 6), (2, 2)]
     assert ax.images[1].get_clim() == (-2.0, 2.0)
     ax = plt.subplots()[1]
@@ -154,8 +154,8 @@ def test_picture__plots_map_and_input() -> None:
 def test_names__plot_bars_and_are_the_names() -> None:
     attribution = cocoax.Attribution(torch.tensor([1.0, -2.0]), 0.5, 0.0, display=Names(("age", "height")))
     assert attribution.names == attribution.tokens == ("age", "height")
-    assert attribution.top(1) == [("age", 1.0)]
-    ax = attribution.plot()
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["age", "height"]
-    assert [bar.get_width() for bar in ax.patches] == [1.0, -2.0]
+    assert attribution.top(1) == [("height", -2.0)]
+    ax = attribution.plot().axes[0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["height", "age"]
+    assert [bar.get_width() for bar in ax.patches] == [-2.0, 1.0]
     plt.close("all")

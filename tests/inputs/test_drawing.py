@@ -6,10 +6,27 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from matplotlib.contour import ContourSet
 
 import cocoax
 from cocoax.inputs import Names
-from cocoax.inputs.drawing import BLUE, RED, WHOLE, check_limit, colour_scale, draw_bars, draw_over, meaning, question
+from cocoax.inputs.drawing import (
+    BLUE,
+    LINE,
+    LINES,
+    RED,
+    VISIBLE,
+    WHOLE,
+    bars_height,
+    check_limit,
+    colour_scale,
+    draw_bars,
+    draw_over,
+    hidden_in_noise,
+    meaning,
+    not_known,
+    question,
+)
 
 
 def shown(values: torch.Tensor, neutral: float = 0.0, error: torch.Tensor | None = None) -> cocoax.Attribution:
@@ -79,6 +96,61 @@ def test_draw_bars__most_and_limit() -> None:
     assert ax.get_xlim() == (-5.0, 5.0)
     assert ax.get_title() == "mine"
     assert ax.get_xlabel().endswith("; 2 smaller ones not shown")
+
+
+VALUES = torch.tensor([[1.0, 0.3, -0.2], [0.0, -0.02, -0.5]])
+ERRORS = torch.tensor([[0.3, 0.2, 0.05], [0.1, 0.001, 0.3]])
+UNKNOWN = [[False, True, False], [True, False, True]]  # the last but one is too small to be seen, and that is known
+
+
+def test_not_known__by_the_definition() -> None:
+    for row, (values, errors) in enumerate(zip(VALUES.tolist(), ERRORS.tolist(), strict=True)):
+        for column, (value, error) in enumerate(zip(values, errors, strict=True)):
+            low, high = value - 2 * error, value + 2 * error
+            assert UNKNOWN[row][column] == (low < 0 < high and max(-low, high) > VISIBLE * 1.0)
+    assert not_known(VALUES.numpy(), ERRORS.numpy(), 1.0).tolist() == UNKNOWN
+    assert hidden_in_noise(shown(VALUES, error=ERRORS)).tolist() == UNKNOWN
+    assert not hidden_in_noise(shown(VALUES)).any()
+    assert not hidden_in_noise(shown(VALUES, error=ERRORS), limit=100.0).any()  # all of it is white
+
+
+def test_draw_over__hatches_what_is_not_known() -> None:
+    ax = draw_over(shown(VALUES, error=ERRORS), (None, WHOLE))
+    (hatched,) = [part for part in ax.collections if isinstance(part, ContourSet)]
+    assert hatched.hatches
+    (path,) = hatched.get_paths()
+    assert [[path.contains_point((column, row)) for column in range(3)] for row in range(2)] == UNKNOWN
+    assert "hatched: not known" in ax.figure.axes[-1].get_ylabel()
+    ax.figure.canvas.draw()
+
+
+def test_draw_over__hatches_nothing_where_all_is_known() -> None:
+    for known in (shown(VALUES), shown(VALUES, error=0.001 * ERRORS)):
+        ax = draw_over(known, (None, WHOLE))
+        assert not ax.collections
+        assert "hatched" not in ax.figure.axes[-1].get_ylabel()
+
+
+def test_draw_bars__hatches_what_is_not_known() -> None:
+    ax = draw_bars(shown(VALUES.flatten(), error=ERRORS.flatten()), tuple("abcdef"), limit=1.0)
+    assert [bar.get_hatch() is not None for bar in ax.patches] == [each for row in UNKNOWN for each in row]
+    assert ax.get_xlabel().endswith("hatched: not known")
+    pale, full = (ax.patches[index].get_facecolor()[3] for index in (1, 0))
+    assert pale < 0.3 < full
+
+
+def test_draw_bars__long_names_are_wrapped_and_have_room() -> None:
+    long = "a sentence that goes on and on, further than a line of the drawing reaches, and then some more words " * 2
+    ax = draw_bars(shown(torch.tensor([1.0, -1.0, 0.5])), ("short", long, "another"))
+    short, wrapped, another = (label.get_text() for label in ax.get_yticklabels())
+    assert (short, another) == ("short", "another")
+    assert wrapped.count("\n") == LINES - 1
+    assert wrapped.endswith("…")
+    ax.figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in ax.get_yticklabels()]
+    assert boxes[0].y0 >= boxes[1].y1  # names do not overlap
+    assert boxes[1].y0 >= boxes[2].y1
+    assert bars_height(("short", long, "another")) == pytest.approx(LINE * (2 + 2 + LINES + 1))
 
 
 def test_draw_over__covers_the_box_and_fades_the_rest() -> None:

@@ -31,7 +31,7 @@ def shown(bands: int = 1, samples: int = 1000, **options: Any) -> cocoax.Attribu
 
 @pytest.mark.parametrize("samples", [1000, 60_000])
 def test_plot__waveform(samples: int) -> None:
-    ax = shown(samples=samples).plot()
+    ax = shown(samples=samples).plot().axes[0]
     assert ax.get_xlabel() == "seconds"
     assert ax.get_ylabel() == ""
     assert ax.get_xlim() == (0, samples / RATE)
@@ -46,7 +46,7 @@ def test_plot__waveform(samples: int) -> None:
 
 def test_plot__spectrogram() -> None:
     result = shown(bands=3, neutral=0.25)
-    ax = result.plot(title="a title", limit=5.0)
+    ax = result.plot(title="a title", limit=5.0).axes[0]
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("seconds", "Hz", "a title")
     assert ax.get_ylim() == (0, 500)
     (mesh,) = [part for part in ax.collections if isinstance(part, QuadMesh)]
@@ -55,6 +55,23 @@ def test_plot__spectrogram() -> None:
     (spectrogram,) = [part for part in ax.get_children() if isinstance(part, AxesImage)]
     loudest = np.asarray(spectrogram.get_array()).mean(1).argmax()
     assert loudest * 500 / (FREQUENCIES - 1) == pytest.approx(50, abs=2)
+    plt.close("all")
+
+
+@pytest.mark.parametrize("bands", [1, 3])
+def test_plot__hatches_what_is_not_known(bands: int) -> None:
+    errors = torch.zeros(4 * bands)
+    errors[[0, -1]] = 5.0
+    result = shown(bands, standard_error=errors)
+    ax = result.plot().axes[0]
+    places = [(patch.get_xy(), patch.get_width(), patch.get_height()) for patch in ax.patches if patch.get_hatch()]
+    low, high = (0.0, 500 * (bands - 1) / bands) if bands > 1 else (-0.5, -0.5)
+    height = 500 / bands if bands > 1 else 1.0
+    expected = [((0.0, low), 0.25, height), ((0.75, high), 0.25, height)]
+    assert [np.hstack(place) for place in sorted(places)] == [pytest.approx(np.hstack(place), abs=0.02) for place in expected]
+    assert "hatched: not known" in ax.figure.axes[1].get_ylabel()
+    assert result.html().count("repeating-linear-gradient") == 2
+    assert "repeating-linear-gradient" not in shown(bands).html()
     plt.close("all")
 
 

@@ -206,11 +206,11 @@ def attribution(values: list[float], errors: list[float] | None = None, **option
 def test_text__pieces_are_the_whole_text_with_strengths() -> None:
     shown = attribution([0.5, -1.0, 0.75, 0.5], [0.1] * 4, neutral=0.5)
     pieces = list(shown.display.pieces(shown))
-    assert "".join(piece for piece, _, _ in pieces) == "A <b> cat."
-    assert [piece for piece, _, label in pieces if label] == ["A", "<b>", "cat", "."]
-    assert [strength for _, strength, label in pieces if label] == pytest.approx([0.0, -1.0, 1 / 6, 0.0])
-    assert pieces[2][2] == "-1.500 ± 0.100"
-    assert [strength for _, strength, label in shown.display.pieces(shown, limit=0.5) if label][1] == -1.0
+    assert "".join(piece.text for piece in pieces) == "A <b> cat."
+    assert [piece.text for piece in pieces if piece.label] == ["A", "<b>", "cat", "."]
+    assert [piece.strength for piece in pieces if piece.label] == pytest.approx([0.0, -1.0, 1 / 6, 0.0])
+    assert pieces[2].label == "-1.500 ± 0.100"
+    assert [piece.strength for piece in shown.display.pieces(shown, limit=0.5) if piece.label][1] == -1.0
 
 
 def test_text__html_escapes_and_notebooks_show_it() -> None:
@@ -226,5 +226,5 @@ def test_text__names_notes_and_bars() -> None:
     assert shown.names == ("A", "<b>", "cat", ".")
     assert Text("a", ((0, 1),), 3).notes == {"left_out": 3}
     assert Text("a", ((0, 1),)).notes == {}
-    assert [label.get_text() for label in shown.plot().get_yticklabels()] == ["A", "<b>", "cat", "."]
+    assert [label.get_text() for label in shown.plot().axes[0].get_yticklabels()] == ["A", "<b>", "cat", "."]
     plt.close("all")

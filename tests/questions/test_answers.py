@@ -44,7 +44,7 @@ def test_describe__holds_everything(towers: cocoax.Encoder) -> None:
     (answer,) = ask(towers, IMAGE, Question(Side("a cat", picture(1)), "a dog"), RISE)
     plain = json.loads(json.dumps(answer.describe()))
     assert plain["question"] == "a cat / a picture rather than a dog"
-    assert plain["like"] == {"name": "a cat / a picture", "captions": ["a cat"], "images": ["Image"]}
+    assert plain["like"] == {"name": "a cat / a picture", "captions": ["a cat"], "images": ["Image"], "encoded": []}
     assert plain["score"] == answer.score
     np.testing.assert_allclose(plain["values"], answer.attribution.values.numpy(), rtol=1e-5)
     assert answer.attribution.standard_error is not None

@@ -201,3 +201,49 @@ def test_ask__comparison_of_equal_similarities(towers: cocoax.Encoder) -> None:
     first, second, third = ask(towers, IMAGE, questions, RISE)
     assert {rival.name for rival in first.comparison} == {rival.name for rival in second.comparison} == {"a cat", "a dog"}
     assert {rival.name for rival in third.comparison} == {"a cup"}
+
+
+# --- questions as people hold them ------------------------------------------------------------------------------------------
+
+
+def test_ask__targets_references_and_texts(towers: cocoax.Encoder) -> None:
+    corpus, foil = (towers.reference([picture(seed)], name=name) for seed, name in ((1, "this"), (2, "that")))
+    target = cocoax.contrastive_corpus_similarity(corpus, foil)
+    answers = ask(towers, IMAGE, [target, corpus, "a cat rather than a dog", Question(corpus, foil)], RISE)
+    assert [answer.name for answer in answers] == ["this rather than that", "this", "a cat rather than a dog", target.name]
+    for answer, asked in zip(answers, (target, corpus, "a cat rather than a dog"), strict=False):
+        (alone,) = ask(towers, IMAGE, asked, RISE)
+        torch.testing.assert_close(alone.attribution.values, answer.attribution.values)
+    expected = RISE.explain(towers, IMAGE, target)
+    for answer in (answers[0], answers[3]):
+        torch.testing.assert_close(answer.attribution.values, expected.values)
+        assert answer.score == pytest.approx(expected.score)
+
+
+def test_ask__compares_references_and_targets_in_play(towers: cocoax.Encoder) -> None:
+    corpus, foil = (towers.reference([picture(seed)], name=name) for seed, name in ((1, "this"), (2, "that")))
+    (answer,) = ask(towers, IMAGE, Question([corpus, "a cat"], foil), RISE)
+    x = towers.represent([IMAGE])
+    scores = {rival.name: rival.score for rival in answer.comparison}
+    assert scores == pytest.approx(
+        {
+            "this": float(cocoax.similarity_to(corpus).score(x)),
+            "that": float(cocoax.similarity_to(foil).score(x)),
+            "a cat": float(cocoax.similarity_to(towers.text.reference("a cat")).score(x)),
+        }
+    )
+    assert {rival.name: rival.side for rival in answer.comparison} == {"this": "like", "a cat": "like", "that": "unlike"}
+    assert [rival.name for rival in answer.captions] == ["a cat"]
+
+
+def test_ask__function_of_representations(towers: cocoax.Encoder) -> None:
+    target = cocoax.FunctionTarget(lambda z: z[:, 0], "the first number")
+    (answer,) = ask(towers, IMAGE, target, RISE)
+    assert answer.name == "the first number"
+    assert answer.score == answer.corpus_score == pytest.approx(float(towers.represent([IMAGE])[0, 0]))
+
+
+def test_ask__reference_of_another_encoder(towers: cocoax.Encoder) -> None:
+    other = cocoax.Encoder(SmallNet(seed=4).eval()).reference(images(2))
+    with pytest.raises(ValueError, match="another representation space"):
+        ask(towers, IMAGE, Question(other), RISE)

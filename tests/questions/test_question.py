@@ -125,3 +125,54 @@ def test_question__both_sides_the_same() -> None:
     with pytest.raises(ValueError, match="Both sides"):
         Question([shot], [shot])
     Question(Side("a cat", [shot]), "a cat")  # something is left
+
+
+# --- what is encoded already ------------------------------------------------------------------------------------------------
+
+
+def test_target__of_references_is_that_of_what_they_were_made_of(towers: cocoax.Encoder) -> None:
+    likes, unlikes = [picture(1), picture(2)], [picture(3)]
+    corpus, foil = towers.reference(likes, name="these"), towers.reference(unlikes, name="those")
+    question = Question(corpus, unlike=foil)
+    x = towers.represent([IMAGE])
+    expected = Question(Side(images=likes), Side(images=unlikes)).target(towers).score(x)
+    torch.testing.assert_close(question.target(towers).score(x), expected)
+    assert question.name == question.target(towers).name == "these rather than those"
+
+
+def test_target__each_reference_counts_as_much_as_the_captions_and_the_pictures(towers: cocoax.Encoder) -> None:
+    one, many = towers.reference([picture(1)]), towers.reference([picture(2), picture(3), picture(4)])
+    x = towers.represent([IMAGE])
+    parts = [cocoax.similarity_to(reference).score(x) for reference in (one, many, towers.text.reference("a cat"))]
+    pictures = cocoax.similarity_to(towers.reference([picture(5)])).score(x)
+    side = Side("a cat", picture(5), encoded=[one, many])
+    found = Question(side).target(towers).score(x)
+    torch.testing.assert_close(found, (sum(parts) + pictures) / 4)
+    mixed = Question([one, many, "a cat"]).target(towers).score(x)
+    torch.testing.assert_close(mixed, sum(parts) / 3)
+
+
+def test_target__brings_its_similarity(towers: cocoax.Encoder) -> None:
+    corpus = towers.reference([picture(1), picture(2)], name="these")
+    kernel = cocoax.similarity_to(corpus, cocoax.Rbf(2.0))
+    question = Question(kernel, towers.reference([picture(3)], name="those"))
+    x = towers.represent([IMAGE])
+    foil = cocoax.similarity_to(towers.reference([picture(3)]), cocoax.Rbf(2.0))
+    torch.testing.assert_close(question.target(towers).score(x), (kernel - foil).score(x))
+    assert question.describe()["similarity"] == str(cocoax.Rbf(2.0))
+    assert question.describe()["like"] == {"name": "these", "captions": [], "images": [], "encoded": ["these"]}
+
+
+def test_question__same_reference_on_both_sides(towers: cocoax.Encoder) -> None:
+    corpus = towers.reference([picture(1)], name="these")
+    with pytest.raises(ValueError, match="Both sides of the question are 'these', so nothing is left"):
+        Question(corpus, corpus)
+
+
+def test_name__of_two_sides_with_one_name_tells_them_apart(towers: cocoax.Encoder) -> None:
+    corpus, foil = (towers.reference(picture(seed)) for seed in (1, 2))
+    name = "1 image (corpus) rather than 1 image (foil)"
+    assert corpus.name == foil.name == "1 image"
+    assert Question(corpus, foil).name == Question(corpus, foil).target(towers).name == name
+    assert cocoax.contrastive_corpus_similarity(corpus, foil).name == name
+    assert Question(picture(1), picture(2)).name == "a picture (corpus) rather than a picture (foil)"

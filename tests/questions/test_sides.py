@@ -77,4 +77,4 @@ def test_references__in_the_space_that_is_given(towers: cocoax.Encoder) -> None:
 
 def test_describe__pictures_by_their_files() -> None:
     side = Side("a cat", [picture(), Path("cats/tom.png")], name="cats")
-    assert side.describe() == {"name": "cats", "captions": ["a cat"], "images": ["Image", "cats/tom.png"]}
+    assert side.describe() == {"name": "cats", "captions": ["a cat"], "images": ["Image", "cats/tom.png"], "encoded": []}

@@ -16,12 +16,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cocoax import Answer, Attribution, Curve
-from cocoax.inputs.images import WHOLE
+from cocoax.inputs.drawing import WHOLE, not_known
 from cocoax.plots import COLOURS, colour_scale, question
 from cocoax.report import data_uri, png
 
 LONGEST = 720  # pixels of a picture on the page
-VISIBLE = 0.1  # of the colour scale: a value below this can hardly be told from white
 
 
 @dataclass(frozen=True)
@@ -89,15 +88,8 @@ class Map:
         return cls(pooled(attribution.relative), None if error is None else pooled(error))
 
     def uncertain(self, limit: float) -> np.ndarray:
-        """Return where it is not known whether there is anything: within two standard errors lie zero and a visible value.
-
-        Zero regions are different: there, all that lies within two standard errors is too small to be seen.
-        """
-        if self.error is None:
-            return np.zeros(self.shown.shape, bool)
-        size, doubt = np.abs(self.shown), 2 * self.error
-        unknown: np.ndarray = (size < doubt) & (size + doubt > VISIBLE * limit)
-        return unknown
+        """Return where it is not known whether there is anything, on a scale that ends at ``limit``."""
+        return not_known(self.shown, self.error, limit)
 
 
 def limit_of(attribution: Attribution, cells: int = 0) -> tuple[float, bool]:

@@ -18,6 +18,7 @@ from cocoax.attribution.gradient import check_one_baseline
 from cocoax.attribution.method import Method
 from cocoax.attribution.plain import to_plain
 from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.cautions import caution
 from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.forward import frozen
@@ -106,6 +107,7 @@ class Captum(Method):
                 with seeded(self.seed), frozen(view.owner), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # about hooks and gradients that it sets up itself
                     maps.append(self._attribute(encoder, module, explicand, game.emptied))
+            self._check(view, maps)
             whole = explicand.tensor.shape
             raw = torch.stack([values if values.shape == whole else _resized(values, explicand) for values in maps])
             if explicand.members is not None and issubclass(self.method, PerturbationAttribution):
@@ -114,6 +116,22 @@ class Captum(Method):
             origin = Origin({**self.describe(), "baseline": to_plain(game.removal)}, encoder.name, space)
             answers.append(attributions(origin, explicand, targets, scores, estimate))
         return answers
+
+    def _check(self, encoder: Encoder, maps: list[Tensor]) -> None:
+        """Caution if Captum's method did nothing, which it does not say."""
+        name = self.method.__name__
+        relus = [part for part in encoder.owner.modules() if isinstance(part, nn.ReLU)] if encoder.owner is not None else []
+        if name in ("GuidedBackprop", "Deconvolution") and not relus:
+            caution(
+                name,
+                encoder.name,
+                f"Captum's {name} changes modules nn.ReLU, and {encoder.name!r} has none (functions such as F.relu are not "
+                "seen), so that its map is that of plain gradients.",
+            )
+        if not any(bool(values.any()) for values in maps):
+            lasso = "from captum._utils.models.linear_model import SkLearnLasso; interpretable_model=SkLearnLasso(alpha=1e-4)"
+            hint = f"Its default penalty is too large for such scores; pass a smaller one: {lasso}." if name == "Lime" else ""
+            caution(name, encoder.name, f"Captum's {name} gave nothing but zeros. {hint}".strip())
 
     def _attribute(self, encoder: Encoder, module: nn.Module, explicand: Explicand, baseline: Tensor) -> Tensor:
         constructor = {name: value for name, value in self.options.items() if name in _parameters(self.method.__init__)}

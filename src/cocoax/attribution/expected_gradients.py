@@ -31,7 +31,7 @@ class ExpectedGradients(GradientMethod):
 
     """
 
-    background: Any
+    background: Any = field(repr=False)
     samples: int = 200
     seed: int = 0
     baseline: Any = field(default=None, init=False)  # the background takes its place

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cocoax.inputs.drawing import BLUE, COLOURS, RED, WHOLE, colour_scale
+from cocoax.inputs.lettering import columns, lettered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,9 +46,10 @@ def strongest(interactions: Interactions, most: int) -> list[tuple[int, int, flo
 
 def draw_arcs(interactions: Interactions, most: int) -> Figure:
     """Draw two lines of text; the pairs of the largest sizes are joined, red where they raise the score."""
-    import matplotlib.pyplot as plt
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
+
+    from cocoax.inputs.figures import new_figure
 
     matrix = interactions.matrix.double().numpy()
     order = np.argsort(-np.abs(matrix).flatten(), kind="stable")[:most]
@@ -55,17 +57,20 @@ def draw_arcs(interactions: Interactions, most: int) -> Figure:
     lines = [
         _line(side.names, {pair[which] for pair in pairs}) for which, side in enumerate((interactions.a, interactions.b))
     ]
-    length = max(sum(len(word) + 1 for _, word in line) for line in lines)
-    figure, ax = plt.subplots(figsize=(max(5.0, INCHES * (length + 4)), 3.0), layout="constrained")
+    length = max(map(_length, lines))
+    figure = new_figure(max(5.0, INCHES * (length + 4)), 3.0)
+    ax = figure.subplots()
     places: list[dict[int, float]] = []
     for line, height, anchor in zip(lines, (1.0, 0.0), ("bottom", "top"), strict=True):
-        at = (length - sum(len(word) + 1 for _, word in line)) / 2  # lines are centred
+        at = (length - _length(line)) / 2  # lines are centred
         places.append({})
-        for number, word in line:
-            middle = at + len(word) / 2
-            ax.text(middle, height, word, ha="center", va=anchor, family="monospace", fontsize=11, parse_math=False)
+        words, family = lettered([word for _, word in line])
+        for (number, _), word in zip(line, words, strict=True):
+            middle = at + columns(word) / 2
+            font: dict[str, Any] = {"family": ["monospace", *family], "fontsize": 11}
+            ax.text(middle, height, word, ha="center", va=anchor, parse_math=False, **font)
             places[-1][number] = middle
-            at += len(word) + 1
+            at += columns(word) + 1
     size = float(np.abs(matrix).max()) or 1.0
     for i, j in reversed(pairs):  # the strongest lie on top
         value = matrix[i, j]
@@ -84,10 +89,15 @@ def draw_arcs(interactions: Interactions, most: int) -> Figure:
     return figure
 
 
+def _length(line: list[tuple[int, str]]) -> int:
+    """Return how wide a line is, counted in Latin letters."""
+    return sum(columns(word) + 1 for _, word in line)
+
+
 def _line(names: tuple[str, ...], wanted: set[int]) -> list[tuple[int, str]]:
     """Return the words of a line with their numbers; of a long one those that are wanted, with … for what is left out."""
     words = [(number, " ".join(name.split())) for number, name in enumerate(names)]
-    if sum(len(word) + 1 for _, word in words) <= WIDEST:
+    if _length(words) <= WIDEST:
         return words
     kept = sorted(wanted)
     line = [(-1, "…")] if kept[0] > 0 else []
@@ -100,27 +110,23 @@ def _line(names: tuple[str, ...], wanted: set[int]) -> list[tuple[int, str]]:
 
 def draw_matrix(interactions: Interactions, most: int) -> Figure:
     """Draw a matrix in colour: one row per feature of a, one column per feature of b, at most ``most`` of each."""
-    import matplotlib.pyplot as plt
+    from cocoax.inputs.figures import new_figure
 
     matrix = interactions.matrix.double().numpy()
-    rows, columns = (np.sort(np.argsort(-np.abs(matrix).max(axis), kind="stable")[:most]) for axis in (1, 0))
+    down, across = (np.sort(np.argsort(-np.abs(matrix).max(axis), kind="stable")[:most]) for axis in (1, 0))
+    rows, family = lettered([interactions.a.names[at] for at in down])
+    headings, other_family = lettered([interactions.b.names[at] for at in across])
     limit, _ = colour_scale(matrix)
-    size = (2.4 + 0.3 * len(columns), 1.8 + 0.3 * len(rows))
-    figure, ax = plt.subplots(figsize=size, layout="constrained")
-    image = ax.imshow(matrix[np.ix_(rows, columns)], cmap=COLOURS, vmin=-limit, vmax=limit, aspect="auto")
-    ax.set_xticks(
-        range(len(columns)),
-        [interactions.b.names[at] for at in columns],
-        rotation=60,
-        ha="right",
-        fontsize=8,
-        parse_math=False,
-    )
-    ax.set_yticks(range(len(rows)), [interactions.a.names[at] for at in rows], fontsize=8, parse_math=False)
+    figure = new_figure(2.4 + 0.3 * len(headings), 1.8 + 0.3 * len(rows))
+    ax = figure.subplots()
+    image = ax.imshow(matrix[np.ix_(down, across)], cmap=COLOURS, vmin=-limit, vmax=limit, aspect="auto")
+    size: dict[str, Any] = {"fontsize": 8, "parse_math": False}
+    ax.set_xticks(range(len(headings)), headings, rotation=60, ha="right", fontfamily=other_family, **size)
+    ax.set_yticks(range(len(rows)), rows, fontfamily=family, **size)
     bar = figure.colorbar(image, ax=ax, fraction=0.05)
     bar.ax.tick_params(labelsize=8)
     bar.set_label("\nbeyond ".join(UNIT.split(" beyond ")), fontsize=8)
-    left_out = matrix.size - len(rows) * len(columns)
+    left_out = matrix.size - len(rows) * len(headings)
     also = f"; {left_out} pairs of weaker ones are not shown" if left_out else ""
     ax.set_title(f"similarity {interactions.score:+.3f}{also}", fontsize=9)
     return figure
@@ -128,7 +134,7 @@ def draw_matrix(interactions: Interactions, most: int) -> Figure:
 
 def draw_maps(interactions: Interactions, most: int) -> Figure:
     """Draw the picture with the map of each of the words that have the strongest regions, on one scale."""
-    import matplotlib.pyplot as plt
+    from cocoax.inputs.figures import new_figure
 
     side = "b" if len(interactions.a.shape) == 2 else "a"
     listed = interactions.b if side == "b" else interactions.a
@@ -136,7 +142,8 @@ def draw_maps(interactions: Interactions, most: int) -> Figure:
     words = np.sort(np.argsort(-peaks, kind="stable")[:most]).tolist()
     maps = [interactions.given(word, side) for word in words]
     limit = max(float(each.values.abs().max()) for each in maps) or 1.0
-    figure, axes = plt.subplots(1, len(maps), figsize=(3.1 * len(maps) + 0.6, 3.4), layout="constrained", squeeze=False)
+    figure = new_figure(3.1 * len(maps) + 0.6, 3.4)
+    axes = figure.subplots(1, len(maps), squeeze=False)
     for ax, word, each in zip(axes[0], words, maps, strict=True):
         each.plot(ax, title=listed.names[word], limit=limit, colour_bar=word == words[-1])
     figure.suptitle(f"similarity {interactions.score:+.3f}; {UNIT}", fontsize=9)
@@ -145,10 +152,12 @@ def draw_maps(interactions: Interactions, most: int) -> Figure:
 
 def draw_links(interactions: Interactions, most: int) -> Figure:
     """Draw two pictures beside each other, the strongest pairs of regions numbered on both and joined by lines."""
-    import matplotlib.pyplot as plt
     from matplotlib.patches import ConnectionPatch, Rectangle
 
-    figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.8), layout="constrained")
+    from cocoax.inputs.figures import new_figure
+
+    figure = new_figure(9.5, 4.8)
+    axes = figure.subplots(1, 2)
     sides = (interactions.a, interactions.b)
     sizes = [_picture(ax, side) for ax, side in zip(axes, sides, strict=True)]
     taken: dict[tuple[int, int], int] = {}  # numbers that stand in one cell already

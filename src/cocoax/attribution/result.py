@@ -6,7 +6,7 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import torch
@@ -14,13 +14,14 @@ from torch import Tensor
 
 from cocoax.inputs import Display, Explicand, Picture
 from cocoax.inputs.display import load_display, save_display
-from cocoax.inputs.drawing import WHOLE, Box
+from cocoax.inputs.drawing import WHOLE, Box, figure_of, hidden_in_noise
 from cocoax.storage import Layout, read_safetensors, understood, write_safetensors
 from cocoax.targets import Target
 from cocoax.version import versions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _TENSORS = ("values", "raw", "standard_error", "features")
 _LAYOUT = Layout(
@@ -147,16 +148,32 @@ class Attribution:
                 raise ValueError("its errors do not have the shape of its values.")
             return cls(**parts, **header, display=display)
 
-    def top(self, count: int = 5) -> list[tuple[str, float]]:
-        """Return the features that count most for the target, with values relative to ``neutral``, largest first."""
+    def top(self, count: int = 5, sign: Literal["positive", "negative"] | None = None) -> list[tuple[str, float]]:
+        """Return the features that count most, with their values relative to ``neutral``: the largest first, by size.
+
+        With ``sign`` only those that raise the target (``"positive"``) or only those that lower it (``"negative"``).
+        """
         if self.names is None:
             raise ValueError("The attribution is of an image, whose pixels have no names; look at 'values'.")
-        order = torch.argsort(self.values, descending=True, stable=True)[:count].tolist()
-        return [(self.names[index], float(self.relative[index])) for index in order]
+        sizes = {None: self.relative.abs(), "positive": self.relative, "negative": -self.relative}
+        if sign not in sizes:
+            raise ValueError(f"The 'sign' parameter must be 'positive', 'negative' or None. Got {sign!r} instead.")
+        order = torch.argsort(sizes[sign], descending=True, stable=True)[:count].tolist()
+        return [(self.names[index], float(self.relative[index])) for index in order if sign is None or sizes[sign][index] > 0]
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw it over the picture (see :func:`cocoax.plots.overlay` for the options), as bars, or as its input is shown."""
-        return self.display.plot(self, ax, **options)
+    @overload
+    def plot(self, ax: None = None, **options: Any) -> Figure: ...
+
+    @overload
+    def plot(self, ax: Axes, **options: Any) -> Axes: ...
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes | Figure:
+        """Draw it over the picture (see :func:`cocoax.plots.overlay` for the options), as bars, or as its input is shown.
+
+        Returns the figure, as :func:`cocoax.plots.panel` does (``.savefig`` writes it); or the axes, if some were given.
+        """
+        drawn = self.display.plot(self, ax, **options)
+        return figure_of(drawn) if ax is None else drawn
 
     def html(self, limit: float | None = None) -> str:
         """Return it as an HTML fragment: a picture, a text with its words in colour, a sound with a player."""
@@ -165,6 +182,8 @@ class Attribution:
     def _repr_html_(self) -> str:
         how = " ".join(str(self.metadata[key]) for key in ("method", "encoder") if key in self.metadata)
         legend = "Red raises the score, blue lowers it; white makes no difference."
+        if hidden_in_noise(self).any():
+            legend += f" {self.display.doubt} is not known: within two standard errors there may be nothing."
         heading = f"<b>{html.escape(self.name)}</b>: score {self.score:+.3f}{f', by {html.escape(how)}' if how else ''}"
         return f"<div><p>{heading}<br><small>{legend}</small></p>{self.html()}</div>"
 

@@ -18,7 +18,8 @@ from torch import Tensor
 from cocoax.attribution.field import GROUPS, Field, field_of
 from cocoax.attribution.method import Askable, as_asked, check_targets
 from cocoax.attribution.plain import from_plain, to_plain, type_name
-from cocoax.attribution.result import Attribution, Origin, attributions
+from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.cautions import caution
 from cocoax.encoders import Encoder
 from cocoax.features import Game, Masks, Removal
 from cocoax.features.game import score_ends, score_masked
@@ -32,6 +33,7 @@ from cocoax.targets import Target
 if TYPE_CHECKING:
     from cocoax.attribution.removal import RemovalMethod
 
+_MOSTLY = 0.5  # the share of noise in a map from which on it is worth a word
 # Methods that saved runs are made by, by what files call them; every removal method adds itself.
 IN_FILES: dict[str, type] = {}
 _LAYOUT = Layout(
@@ -204,8 +206,25 @@ class Run:
             target.check_space(self.space)
         ends = score_ends(asked, self.ends)
         estimate = self.method.estimate(self.masks, score_masked(asked, self.representations, self.ends), ends)
+        self._check_noise(asked, estimate)
         origin = Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped)
         return as_asked(targets, attributions(origin, self.explicand, asked, ends, estimate))
+
+    def _check_noise(self, targets: Sequence[Target], estimate: Estimate) -> None:
+        """Caution if the sampling error of a map is most of what is seen on it."""
+        if estimate.standard_error is None:
+            return
+        neutral = 0.0 if estimate.neutral is None else estimate.neutral.view(-1, *[1] * (estimate.values.ndim - 1))
+        seen = (estimate.values - neutral).flatten(1).pow(2).mean(1)
+        noise = estimate.standard_error.flatten(1).pow(2).mean(1)
+        for target, share in zip(targets, (noise / seen).tolist(), strict=True):
+            if share > _MOSTLY:
+                caution(
+                    "samples",
+                    f"{type(self.method).__name__} {self.encoder}",
+                    f"Most of the map of {target.name!r} is noise: {len(self)} samples are too few for it, or the input says "
+                    "nothing about that. Take more samples, or a coarser grid.",
+                )
 
     def field(
         self, similarity: str | Similarity = "cosine", *, grid: int | tuple[int, int] | None = None, groups: int = GROUPS

@@ -26,6 +26,7 @@ def read_input(typed: str) -> str | Path:
     return typed
 
 
-def load_for(inputs: Sequence[str | Path], name: str | None) -> cocoax.Encoder:
+def load_for(inputs: Sequence[str | Path], name: str | None, device: str | None) -> cocoax.Encoder:
     """Load an encoder by name; by default MiniLM for texts alone, and the starter where there are pictures."""
-    return cocoax.load(name or ("minilm" if all(isinstance(item, str) for item in inputs) else "starter"))
+    default = "minilm" if all(isinstance(item, str) for item in inputs) else "starter"
+    return cocoax.load(name or default, device=device)

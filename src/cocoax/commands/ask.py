@@ -10,13 +10,13 @@ import typer
 
 import cocoax
 from cocoax.commands.methods import METHODS, method_with
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, EncoderName, draw_into_files
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Device, EncoderName, draw_into_files
 
 EXAMPLES = (
     'cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"',
     'cocoax ask photo.jpg --like "a cat" --like-image cats/ --unlike-many cifar100',
     'cocoax ask photos/ more/1.jpg --question "a cat rather than a dog" --out out',
-    'cocoax ask photo.jpg --like "a cat" --like "a dog" --each --json',
+    'cocoax ask INDEX --like "a cat" --where label=cat --out answer.html',
 )
 
 
@@ -31,34 +31,41 @@ def ask_picture(
     question: QuestionOption = None,
     each: EachOption = False,
     encoder: EncoderName = "starter",
+    device: Device = None,
     method: MethodOption = "rise",
     samples: SamplesOption = None,
     grid: GridOption = None,
     tolerance: ToleranceOption = None,
     seed: SeedOption = None,
     similarity: SimilarityOption = "cosine",
+    where: WhereOption = None,
+    top: TopOption = 50,
     out: OutOption = Path("answers"),
     as_json: AsJson = False,
 ) -> None:
     """Ask what in a picture is like some words or pictures, rather than like others.
 
     Without any --like the picture is compared with itself (label-free). A second question about the same picture is answered
-    from the saved run.
+    from the saved run. An index of a whole data set ('cocoax index') is asked all at once.
     """
+    from cocoax.commands.indexes import ask_index, is_index
     from cocoax.commands.pictures import Asking, ask_about, pictures_of, print_answered
     from cocoax.inputs.images import open_image
 
     draw_into_files()
-    pictures = pictures_of(images, out)
     likes = cocoax.Side(like or (), like_image or ())
     many = captions_of(unlike_many, template, likes.captions) if unlike_many else []
     unlikes = cocoax.Side([*(unlike or ()), *many], unlike_image or ())
     questions = questions_of(likes, unlikes, question or (), each, similarity)
+    if is_index(images):
+        ask_index(images[0], questions, where or (), top, out, as_json)
+        return
+    pictures = pictures_of(images, out)
     chosen = method_with(method, {"samples": samples, "grid": grid, "tolerance": tolerance, "seed": seed})
     if len(pictures) == 1:
         open_image(pictures[0].file)  # what is wrong with it is told before the encoder is loaded
     out.mkdir(parents=True, exist_ok=True)
-    asking = Asking(cocoax.load(encoder).freeze(), questions, chosen, at_least=samples is None)
+    asking = Asking(cocoax.load(encoder, device=device).freeze(), questions, chosen, at_least=samples is None)
     print_answered(ask_about(pictures, asking), as_json)
 
 
@@ -103,7 +110,7 @@ def questions_one_by_one(likes: cocoax.Side, unlikes: cocoax.Side, similarity: s
     return questions
 
 
-ImagesOption = Annotated[list[Path], typer.Argument(help="The pictures to ask about, or folders of them.")]
+ImagesOption = Annotated[list[Path], typer.Argument(help="The pictures to ask about, or folders of them, or an index.")]
 LikeOption = Annotated[
     list[str] | None,
     typer.Option(help="A caption the picture should be like; may be repeated.", rich_help_panel=ASKED),
@@ -140,6 +147,13 @@ ToleranceOption = Annotated[
 ]
 SeedOption = Annotated[int | None, typer.Option(help="Seed of everything random.", rich_help_panel=HOW)]
 SimilarityOption = Annotated[str, typer.Option(help="cosine, dot, rbf, laplacian or polynomial.", rich_help_panel=HOW)]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Of an index: only rows with label=cat, or label=cat,dog; may be repeated.", rich_help_panel=ASKED),
+]
+TopOption = Annotated[
+    int, typer.Option(help="Of an index: how many of the highest and lowest to show.", min=1, rich_help_panel=OUTPUT)
+]
 OutOption = Annotated[
     Path,
     typer.Option(

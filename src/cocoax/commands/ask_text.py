@@ -12,7 +12,7 @@ import typer
 
 import cocoax
 from cocoax.commands.methods import method_class, option_names
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Kept, print_json, print_written
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Device, Kept, print_json, print_written
 
 if TYPE_CHECKING:
     from cocoax.questions.matching import ExplainedText
@@ -43,6 +43,7 @@ def explain_text(
         str,
         typer.Option(help="The text encoder, as for cocoax.load: minilm, st:NAME_OR_FOLDER, …", rich_help_panel=HOW),
     ] = "minilm",
+    device: Device = None,
     features: Annotated[str, typer.Option(help="words, tokens or sentences", rich_help_panel=HOW)] = "words",
     removal: Annotated[
         str | None, typer.Option(help="How words are removed: mask, deletion or attention.", rich_help_panel=HOW)
@@ -61,7 +62,7 @@ def explain_text(
     text = sys.stdin.read() if text == "-" else text
     check_texts(text, like, unlike or [], match)
     chosen = method_for_texts(method, {"samples": samples, "seed": seed, "baseline": removal})
-    tower = text_tower(encoder, features)
+    tower = text_tower(encoder, features, device)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)  # a text that was cut says so each time
         explain = sides_of_match if match else side_of_text
@@ -96,12 +97,12 @@ def method_for_texts(name: str, options: dict[str, Any]) -> cocoax.Method:
     return method(**{option: value for option, value in options.items() if option in has and value is not None})
 
 
-def text_tower(name: str, features: str) -> cocoax.TextEncoder:
+def text_tower(name: str, features: str, device: str | None = None) -> cocoax.TextEncoder:
     """Load an encoder by name and return it, or its text tower, set to explain words, tokens or sentences."""
     from cocoax.inputs.words import check_features
 
     kind = check_features(features)
-    loaded = cocoax.load(name)
+    loaded = cocoax.load(name, device=device)
     tower: Any = getattr(loaded, "text", None)
     if not hasattr(tower, "by"):
         raise TypeError(f"{name!r} does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER.")

@@ -12,6 +12,7 @@ import cocoax
 from cocoax.commands.terminal import (
     ASKED,
     OUTPUT,
+    Device,
     EncoderName,
     Grid,
     Kept,
@@ -38,6 +39,7 @@ def compare_augmentations(
         Path, typer.Option(help="Folder of other pictures that the original is contrasted with.", rich_help_panel=ASKED)
     ],
     encoder: EncoderName = "efficientnet-lite0",
+    device: Device = None,
     classes: Annotated[
         Path | None,
         typer.Option(help="Class names of the head, one per line; by default its own.", rich_help_panel=ASKED),
@@ -61,7 +63,7 @@ def compare_augmentations(
     files = image_files(foil)
     drawn = [files[index] for index in sorted(stream(seed).permutation(len(files))[:most])]
     names = classes.read_text(encoding="utf-8").splitlines() if classes else None
-    loaded = cocoax.load(encoder)
+    loaded = cocoax.load(encoder, device=device)
     method = cocoax.Rise(samples=samples, grid=grid, seed=seed)
     rows: list[Sequence[Augmented]] = []
     try:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from cocoax.commands.terminal import Cell, Kept, draw_into_files, note, print_table, print_written
+from cocoax.commands.terminal import Cell, Device, Kept, draw_into_files, note, print_table, print_written
 
 EXAMPLES = ("cocoax demo", "cocoax demo --samples 300 --out quick-demo")
 
@@ -17,6 +17,7 @@ def show_demo(
     out: Annotated[Path, typer.Option(help="Folder for the pictures and the report.")] = Path("demo"),
     samples: Annotated[int, typer.Option(help="Masked copies of each photo to encode.", min=10)] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the masks.")] = 0,
+    device: Device = None,
 ) -> None:
     """Ask the starter encoder about a collage and a portrait, in words and with pictures."""
     from cocoax.commands.demo_report import run_demo
@@ -24,7 +25,7 @@ def show_demo(
     draw_into_files()
     note(f"Encoding {samples} masked copies of each of two photos; every question is answered from those.")
     try:
-        answers, files = run_demo(out, samples, seed)
+        answers, files = run_demo(out, samples, seed, device=device)
     except KeyboardInterrupt as stop:
         raise Kept("nothing was kept; fewer --samples take less time") from stop
     rows: list[list[Cell]] = []

@@ -76,11 +76,11 @@ def explain_astronaut(encoder: Encoder, samples: int, seed: int, progress: bool 
 
 
 def run_demo(
-    folder: Path, samples: int = 1000, seed: int = 0, progress: bool | None = None
+    folder: Path, samples: int = 1000, seed: int = 0, progress: bool | None = None, device: str | None = None
 ) -> tuple[list[QuadrantAnswer], list[Path]]:
     """Answer everything, write two pictures and a report; return the answers about the collage and the files."""
     folder.mkdir(parents=True, exist_ok=True)  # now rather than after all the work
-    encoder = load("starter")
+    encoder = load("starter", device=device)
     answers = answer_collage(encoder, samples, seed, progress)
     astronaut = explain_astronaut(encoder, samples, seed, progress)
     collage_panel = panel([answer.attribution for answer in answers], columns=5)

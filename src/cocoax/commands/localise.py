@@ -14,6 +14,7 @@ from cocoax.commands.terminal import (
     HOW,
     OUTPUT,
     AsJson,
+    Device,
     EncoderName,
     Grid,
     Kept,
@@ -47,6 +48,7 @@ def localise_captions(
     collages: CollagesOption = None,
     boxes: BoxesOption = False,
     encoder: EncoderName = "starter",
+    device: Device = None,
     samples: Samples = 1000,
     grid: Grid = 7,
     seed: Seed = 0,
@@ -70,7 +72,7 @@ def localise_captions(
     results = out / "results.jsonl"
     try:
         records = localise(
-            cocoax.load(encoder),
+            cocoax.load(encoder, device=device),
             examples[:limit],
             cocoax.Rise(samples=samples, grid=grid, seed=seed),
             Asking(template, class_names(examples) if foil == "all" else None, tolerance, fraction),

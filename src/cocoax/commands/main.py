@@ -21,6 +21,8 @@ COMMANDS = {
     "ask-text": "ask_text:explain_text",
     "match": "match:explain_pair",
     "why": "why:explain_search",
+    "index": "index:build_index",
+    "compare": "compare:compare_indexes",
     "bench": "bench:run_bench",
     "app": "web_page:serve_page",
     "cache": "cache:show_cache",

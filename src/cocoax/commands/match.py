@@ -16,6 +16,7 @@ from cocoax.commands.terminal import (
     HOW,
     OUTPUT,
     AsJson,
+    Device,
     Kept,
     Seed,
     draw_into_files,
@@ -44,6 +45,7 @@ def explain_pair(
         str | None,
         typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.", rich_help_panel=HOW),
     ] = None,
+    device: Device = None,
     samples: Annotated[int, typer.Option(help="Masked copies of either input to encode.", min=10, rich_help_panel=HOW)] = 500,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -54,7 +56,7 @@ def explain_pair(
 
     draw_into_files()
     inputs = [read_input(typed) for typed in (first, second, *(rather_than or []))]
-    loaded = load_for(inputs, encoder)
+    loaded = load_for(inputs, encoder, device)
     method = cocoax.Rise(samples=samples, seed=seed)
     try:
         match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=method)

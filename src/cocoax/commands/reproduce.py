@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 import cocoax
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, Kept, counted, draw_into_files, print_line, print_written
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, Device, Kept, counted, draw_into_files, print_line, print_written
 
 EXAMPLES = (
     "cocoax reproduce --list",
@@ -29,6 +29,7 @@ def reproduce_study(
     classes: ClassesOption = None,
     picture: PictureOption = None,
     encoder: EncoderOption = SMALL_ENCODER,
+    device: Device = None,
     preset: PresetOption = "small",
     runs: RunsOption = None,
     explicands: ExplicandsOption = None,
@@ -48,7 +49,7 @@ def reproduce_study(
     draw_into_files()
     if name == "localisation":
         try:
-            print_written(localise_pictures(encoder, picture or [], out, preset, changes))
+            print_written(localise_pictures(encoder, device, picture or [], out, preset, changes))
         except KeyboardInterrupt as stop:
             raise Kept("finished runs are kept; the same command goes on from there") from stop
         return
@@ -63,7 +64,7 @@ def reproduce_study(
     if classes is not None:
         options = replace(options, classes=class_numbers(classes, train.classes))
     try:
-        print_written(run_study(name, cocoax.load(encoder), train, held_out, out, options))
+        print_written(run_study(name, cocoax.load(encoder, device=device), train, held_out, out, options))
     except KeyboardInterrupt as stop:
         done = counted(sum(1 for _ in out.glob("*/*/units/*.safetensors")), "explicand")
         raise Kept(f"kept {done} and encoded images in {out}; the same command goes on from there") from stop
@@ -88,7 +89,7 @@ def check_name(name: str) -> None:
 
 
 def localise_pictures(
-    encoder: str, pictures: Sequence[str], out: Path, preset: str, changes: Mapping[str, Any]
+    encoder: str, device: str | None, pictures: Sequence[str], out: Path, preset: str, changes: Mapping[str, Any]
 ) -> list[Path]:
     """Make the figure of localisation, for pictures written as FILE:P:Q or else for two sample photos; return its files."""
     from cocoax.data.samples import collage, photo
@@ -101,7 +102,7 @@ def localise_pictures(
     written: list[Any] = [(file, p, q) for file, p, q in parts]
     shown = written or [(collage(), "cat", "motorbike"), (photo("astronaut"), "rocket", "helmet")]
     name = "starter" if encoder == SMALL_ENCODER else encoder  # captions need a text tower
-    return run_localisation(cocoax.load(name), shown, out, options_of(preset, changes, "localisation"))
+    return run_localisation(cocoax.load(name, device=device), shown, out, options_of(preset, changes, "localisation"))
 
 
 NameOption = Annotated[str | None, typer.Argument(help="A table, a figure or a study; --list names them.")]

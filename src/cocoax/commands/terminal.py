@@ -23,6 +23,13 @@ OUTPUT = "What comes out"
 EncoderName = Annotated[
     str, typer.Option("--encoder", help="What 'cocoax encoders' lists, such as clip:NAME_OR_FOLDER.", rich_help_panel=HOW)
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        help="Where the network runs: cpu, cuda, cuda:1, mps or auto; if not given, what COCOAX_DEVICE says, or cpu.",
+        rich_help_panel=HOW,
+    ),
+]
 Samples = Annotated[int, typer.Option(help="Masked copies of each picture to encode.", rich_help_panel=HOW)]
 Grid = Annotated[int, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0, rich_help_panel=HOW)]

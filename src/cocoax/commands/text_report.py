@@ -17,8 +17,9 @@ from cocoax.report import Section, write_report
 from cocoax.storage import alone_in, to_json, write_text
 
 HOW_TO_READ = (
-    "Red words raise the score, blue ones lower it; point at a word to see its value. The score is the similarity to the "
-    "corpus minus that to the foil, and so is each word's value."
+    "Red words raise the score, blue ones lower it; point at a word to see its value. What is underlined with dots is not "
+    "known: within two standard errors there may be nothing. The score is the similarity to the corpus minus that to the "
+    "foil, and so is each word's value."
 )
 
 

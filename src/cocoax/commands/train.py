@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cocoax.commands.terminal import OUTPUT, Kept, note, print_plain
+from cocoax.commands.terminal import OUTPUT, Device, Kept, note, print_plain
 
 if TYPE_CHECKING:
     from cocoax.data.labelled import LabelledImages
@@ -55,6 +55,7 @@ def train_encoder(
         str | None, typer.Option(help="A network, such as cifar-resnet18.", rich_help_panel=RECIPE)
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=RECIPE)] = None,
+    device: Device = None,
 ) -> None:
     """Train an encoder, or a linear classifier on one; the published hyperparameters unless told otherwise."""
     from cocoax.data import open_data
@@ -67,7 +68,7 @@ def train_encoder(
         from cocoax.training.linear import train_linear
 
         try:
-            accuracy = train_linear(encoder, training, held_out, out, solver, **options)
+            accuracy = train_linear(encoder, training, held_out, out, solver, device=device, **options)
         except KeyboardInterrupt as stop:
             raise Kept("nothing was kept; the classifier is trained anew next time") from stop
         print_plain(f"held-out accuracy {accuracy:.4f}")
@@ -75,7 +76,7 @@ def train_encoder(
         return
     from cocoax.training.trainer import Training
 
-    run_training(Training(recipe_of(what, small, architecture, options), training, out), held_out)
+    run_training(Training(recipe_of(what, small, architecture, options), training, out, device), held_out)
 
 
 def check_options(kind: Trained, encoder: str | None, small: bool, architecture: str | None) -> None:

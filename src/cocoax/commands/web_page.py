@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
-from cocoax.commands.terminal import note, print_plain
+import cocoax
+from cocoax.commands.terminal import Device, note, print_plain
 
 EXAMPLES = ("cocoax app", "cocoax app --encoder clip:FOLDER --port 8000 --no-browser")
 
 
 def serve_page(
     encoder: Annotated[str, typer.Option(help="What to ask; `cocoax encoders` lists them.")] = "starter",
+    device: Device = None,
     samples: Annotated[int, typer.Option(help="Masked copies of a photo to look at.", min=50, max=5000)] = 1000,
     port: Annotated[
         int | None, typer.Option(help="Port; by default the first free one from 7860 on.", min=1, max=65535)
@@ -24,7 +26,8 @@ def serve_page(
     from cocoax.app import launch
 
     note(f"Loading {encoder} …")
-    page, address = launch(encoder, samples=samples, port=port, kept=kept, browser=browser, wait=False)
+    loaded = cocoax.load(encoder, device=device)
+    page, address = launch(loaded, samples=samples, port=port, kept=kept, browser=browser, wait=False)
     print_plain(f"The page is at {address} (Ctrl-C ends it)")
     page.blocks.block_thread()
     page.close()

@@ -16,6 +16,7 @@ from cocoax.commands.terminal import (
     HOW,
     OUTPUT,
     AsJson,
+    Device,
     Kept,
     Seed,
     draw_into_files,
@@ -53,6 +54,7 @@ def explain_search(
         str | None,
         typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.", rich_help_panel=HOW),
     ] = None,
+    device: Device = None,
     texts: Annotated[
         Path | None, typer.Option(help="The texts of a .npy file's vectors, one per line.", rich_help_panel=ASKED)
     ] = None,
@@ -70,7 +72,7 @@ def explain_search(
     asked = read_input(query)
     others = None if not rather_than else [read_input(typed) for typed in rather_than]
     documents = read_index(index, texts, text_column, vector_column)
-    loaded = load_for([asked, *documents.contents[:1]], encoder)
+    loaded = load_for([asked, *documents.contents[:1]], encoder, device)
     found = documents.search(loaded, asked, top)
     method = cocoax.Rise(samples=samples, seed=seed)
     try:

@@ -55,8 +55,9 @@ def check_classes(classes: Sequence[str] | None, head: nn.Module | None) -> None
 def inputs_for(features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str) -> Inputs:
     """Return the kind of inputs that the options of :class:`cocoax.Encoder` describe."""
     if features == "columns":
+        columns = getattr(background, "columns", None) if columns is None else columns
         if columns is None:
-            raise TypeError("An encoder of columns needs columns=, the name of each column.")
+            raise TypeError("An encoder of columns needs columns=, the name of each column, or a data frame as background=.")
         return Rows(columns, preprocess, background, name)
     if features != "pixels":
         raise ValueError(

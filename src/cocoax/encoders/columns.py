@@ -16,7 +16,7 @@ class TabularEncoder(Encoder):
 
     Args:
         module: from rows ``[n, m]`` to representations ``[n, d]``.
-        columns: the names of the m columns.
+        columns: the names of the m columns; those of the background if that is a data frame.
         background: rows ``[n, m]`` that say what columns usually hold; removed columns are replaced by their mean, or see
             :class:`cocoax.Background`.
         preprocess: from a row ``[m]`` as given to the floats ``[m]`` that the module takes; also done to the background.
@@ -32,7 +32,7 @@ class TabularEncoder(Encoder):
         preprocess: Callable[[Tensor], Tensor] | None = None,
         layer: str | None = None,
         *,
-        columns: Sequence[str],
+        columns: Sequence[str] | None = None,
         background: Any = None,
         features: Literal["columns"] = "columns",
         head: nn.Module | None = None,

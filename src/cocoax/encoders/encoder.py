@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal, Self
 
@@ -21,6 +21,7 @@ from cocoax.encoders.forward import (
     check_deterministic,
     first_parameter,
     is_out_of_memory,
+    is_prepared,
     layer_name,
     layer_named,
     one_vector_each,
@@ -239,8 +240,8 @@ class Encoder:
         return other
 
     def copied(self) -> Self:
-        """Return the same encoder around a copy of its module that shares the weights; hooks on one are not on the other."""
-        return self if self.owner is None else around(self, shallow_copy(self.owner))
+        """Return the same encoder around a copy of its module that shares the weights, but neither hooks nor gradients."""
+        return self if self.owner is None else around(self, shallow_copy(self.owner, own_gradients=True))
 
     def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """Return the same encoder, faster on many inputs like these: batch normalisation is folded into convolutions.
@@ -292,7 +293,12 @@ class Encoder:
     # --- representations ----------------------------------------------------------------------------------------------
 
     def __call__(self, batch: Any) -> Tensor:
-        """Return representations ``[n, d]`` of a collated batch, differentiable; :meth:`represent` is for everything else."""
+        """Return representations ``[n, d]`` of a collated batch, differentiable; for the rest it is :meth:`represent`."""
+        if not isinstance(batch, Tensor | Mapping):
+            return self.represent(batch)
+        own = self._first_parameter()
+        if isinstance(batch, Tensor) and batch.is_floating_point() and own.numel() > 0:
+            batch = batch.to(own.device, own.dtype)
         size = len(batch) if isinstance(batch, Tensor) else len(next(iter(batch.values())))
         try:
             with torch.autocast(self.device.type, self._autocast) if self._autocast is not None else nullcontext():
@@ -301,8 +307,8 @@ class Encoder:
             if isinstance(error, ForwardError) or is_out_of_memory(error):
                 raise
             shape = list(batch.shape) if isinstance(batch, Tensor) else f"of {size} input{'s' * (size != 1)}"
-            own = self._first_parameter().dtype
-            hint = self.inputs.hint if own == torch.float32 else f"It may not run in {own}: encoder.to(dtype='float32')."
+            runs = own.dtype == torch.float32
+            hint = self.inputs.hint if runs else f"It may not run in {own.dtype}: encoder.to(dtype='float32')."
             raise ForwardError(f"The encoder {self.name!r} failed on a batch {shape}: {error}. {hint}") from error
         if self._submodule is not None and output is None:
             raise ForwardError(f"The layer {self.layer!r} did not run in the forward pass of {self.name!r}.")
@@ -313,14 +319,14 @@ class Encoder:
 
         Memory running out halves the batch, now and from now on. What is not prepared yet goes to :meth:`represent`.
         """
-        if isinstance(prepared, str) or not all(isinstance(tensor, Tensor) for tensor in prepared):
+        if not is_prepared(prepared):
             return self.represent(prepared)
         if self.inputs.any_shape and not isinstance(prepared, Tensor) and len({tensor.shape for tensor in prepared}) > 1:
             return by_shape(prepared, self.encode)
         try:
             batch = self.collate(prepared)
             with torch.no_grad():
-                output = self(batch).to("cpu")
+                output = self(batch).to("cpu", torch.float32)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise

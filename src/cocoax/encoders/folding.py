@@ -77,9 +77,14 @@ def fold(module: nn.Module, run: Callable[[nn.Module], object]) -> nn.Module | N
         return None
 
 
-def shallow_copy(module: nn.Module) -> nn.Module:
-    """Return the same network of modules around the same weights, in eval mode."""
+def shallow_copy(module: nn.Module, *, own_gradients: bool = False) -> nn.Module:
+    """Return the same network of modules around the same weights, in eval mode.
+
+    With ``own_gradients``, a backward pass through the copy leaves no gradients in the parameters of the original.
+    """
     weights = {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
+    if own_gradients:
+        weights |= {id(part): nn.Parameter(part.detach(), part.requires_grad) for part in module.parameters()}
     copied: nn.Module = copy.deepcopy(module, weights)
     for part in copied.modules():  # not .eval(), which some modules take as the moment to change their weights
         part.training = False

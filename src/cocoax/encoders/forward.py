@@ -111,8 +111,15 @@ def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tens
             output = output[:, 0] if pooling == "first" else output.mean(1)
         else:  # [n, channels, positions...]
             output = output.flatten(2)[..., 0] if pooling == "first" else output.flatten(2).mean(2)
-    representations: Tensor = output.float()
+    representations: Tensor = output if output.dtype == torch.float64 else output.float()
     return representations
+
+
+def is_prepared(inputs: object) -> bool:
+    """Whether inputs are tensors already, one for each: a batch, or a list of them."""
+    if isinstance(inputs, list | tuple):
+        return len(inputs) > 0 and all(isinstance(tensor, Tensor) for tensor in inputs)
+    return isinstance(inputs, Tensor)
 
 
 def by_shape(prepared: Sequence[Tensor], encode: Callable[[Sequence[Tensor]], Tensor]) -> Tensor:

@@ -49,7 +49,10 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
     skipped: list[tuple[int, str]] = []
     labels: list[str] = []
     with bar(total, f"encoding with {encoder.name}", how.progress) as shown:
-        while chunk := [(index, _light(encoder, item)) for index, item in islice(numbered, CHUNK)]:
+        while labelled := [
+            (index, _light(encoder, item), encoder.inputs.label(item)) for index, item in islice(numbered, CHUNK)
+        ]:
+            chunk = [(index, item) for index, item, _ in labelled]
             keep = how.keeps(chunk[0][0])
             key = digest(fingerprint, keep, *(encoder.inputs.digest(item) for _, item in chunk)) if cache else ""
             part = cached(key) if cache else None
@@ -64,7 +67,7 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
                     store(key, part)
             left_out = {index for index, _ in skipped}
             if part is not None and len(labels) < 4:
-                labels += [encoder.inputs.label(item) for index, item in chunk if index not in left_out][:4]
+                labels += [label for index, _, label in labelled if index not in left_out][:4]
             parts += [part] if part is not None else []
             if len(parts) == CHUNK:  # memory does not grow with the length of the stream
                 parts = [parts[0].merge(*parts[1:])]
@@ -78,7 +81,9 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
     merged = parts[0].merge(*parts[1:])
     if how.keep_samples is None and merged.count > KEPT:
         merged = replace(merged, samples=None)
-    name = name if name is not None else encoder.inputs.name_together(labels[:4], merged.count)
+    if name is None and isinstance(inputs, str | Path) and not encoder.inputs.is_one(inputs):
+        name = Path(inputs).resolve().name  # of a folder
+    name = encoder.inputs.name_together(labels[:4], merged.count) if name is None else name
     return replace(merged, name=name, space=encoder.space, skipped=tuple(skipped))
 
 

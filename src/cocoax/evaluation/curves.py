@@ -19,11 +19,13 @@ from cocoax.attribution.method import Input, check_count
 from cocoax.attribution.result import Attribution
 from cocoax.encoders import Encoder
 from cocoax.features import Game
+from cocoax.inputs.drawing import figure_of, image_element, new_axes
 from cocoax.progress import bar
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Measure = Target | Callable[[Tensor], Tensor]
 KINDS = ("insertion", "deletion")
@@ -45,16 +47,26 @@ class Curve:
     def __repr__(self) -> str:
         return f"Curve({self.name!r}, {len(self.x)} points, area {self.auc:.4g})"
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw it, with the area under it in the legend; the options are those of matplotlib's ``plot``."""
-        if ax is None:
-            import matplotlib.pyplot as plt
+    def _repr_html_(self) -> str:
+        return image_element(self.plot, repr(self))
 
-            ax = plt.subplots(figsize=(4.5, 3.2), layout="constrained")[1]
-        ax.plot(self.x.numpy(), self.y.numpy(), **{"label": f"{self.name or 'measure'}: area {self.auc:.3g}", **options})
-        ax.set_xlabel("fraction of the features", fontsize=8)
-        ax.legend(fontsize=8)
-        return ax
+    @overload
+    def plot(self, ax: None = None, **options: Any) -> Figure: ...
+
+    @overload
+    def plot(self, ax: Axes, **options: Any) -> Axes: ...
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes | Figure:
+        """Draw it, with the area under it in the legend; return the figure, or the axes that were given.
+
+        The options are those of matplotlib's ``plot``.
+        """
+        axes = new_axes(4.5, 3.2) if ax is None else ax
+        axes.plot(self.x.numpy(), self.y.numpy(), **{"label": f"{self.name or 'measure'}: area {self.auc:.3g}", **options})
+        axes.set_xlabel("fraction of the features", fontsize=8)
+        axes.tick_params(labelsize=8)
+        axes.legend(fontsize=8)
+        return figure_of(axes) if ax is None else axes
 
 
 @overload

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -153,7 +153,10 @@ class Fixed(Baseline):
     """A given image ``[C, H, W]``, preprocessed like the explicand."""
 
     subject: ClassVar[str] = "The baseline image has"  # of the sentence about a wrong shape
-    image: Tensor
+    image: Tensor = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self.image.shape)})"
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the image; raise if it does not have the explicand's shape."""
@@ -187,7 +190,7 @@ class Background(Baseline):
     """Rows of a table that stand for what a column usually holds.
 
     Args:
-        rows: background samples ``[n, m]``, preprocessed like the explicand.
+        rows: background samples ``[n, m]``, also as an array or a data frame, preprocessed like the explicand.
         draws: average every score over this many of the rows, drawn once (all of them if there are no more): removed columns
             take their values from each in turn, as in SHAP. Costs that many times the encoder work. By default one row is
             put in, their mean.
@@ -196,12 +199,17 @@ class Background(Baseline):
     """
 
     made_for = "rows of a table"
-    rows: Tensor
+    rows: Tensor = field(repr=False)
     draws: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        rows = torch.as_tensor(self.rows)
+        rows: Any = self.rows  # a tensor, an array, a list or a data frame
+        if not isinstance(rows, Tensor):
+            try:
+                rows = torch.from_numpy(np.array(rows, dtype=np.float32))
+            except (ValueError, TypeError) as error:
+                raise TypeError(f"The background must hold numbers only ({error}); turn categories into numbers.") from error
         if rows.ndim != 2 or len(rows) == 0:
             raise ValueError(f"The background must have shape [n, m] with n >= 1. Got {list(rows.shape)} instead.")
         object.__setattr__(self, "rows", rows.to("cpu", torch.float32))

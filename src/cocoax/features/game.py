@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from cocoax.cautions import caution
 from cocoax.encoders import Encoder
 from cocoax.features.registry import resolve
 from cocoax.features.removals import Removal
@@ -20,6 +21,7 @@ from cocoax.inputs import Explicand
 from cocoax.progress import Bar
 from cocoax.targets import Target, score_all
 
+_HARDLY = 0.01  # of the length of a representation: what removing everything should change more than
 _LISTS_AT_ONCE = 1024  # masks over few features, of which each distinct one is encoded once, in order of length
 
 
@@ -84,6 +86,15 @@ class Game:
         for name, end in zip(_end_names(ends), ends, strict=True):
             if not bool(torch.isfinite(end).all()):
                 raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
+        moved = float((ends[1:] - ends[0]).norm(dim=1).mean())
+        if moved < _HARDLY * float(ends[0].norm()):
+            caution(
+                "removal",
+                self._unfolded.name,
+                f"Removing all of the input by {type(self.removal).__name__} changes its representation by "
+                f"{moved / float(ends[0].norm()):.1%}, so there is hardly anything to explain. Try another baseline=. "
+                f"{self._unfolded.inputs.advice}",
+            )
         return ends
 
     def score(self, targets: Sequence[Target]) -> Tensor:

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+import numpy as np
+import torch
+from PIL import Image
 from torch import Tensor
 
-from cocoax.inputs.drawing import WHOLE, Box, Shown, draw_bars, draw_over, image_element
+from cocoax.inputs.drawing import WHOLE, Box, Order, Shown, bars_height, draw_bars, draw_over, image_element
+from cocoax.inputs.tiles import picture_tile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DISPLAYS: dict[str, type[Display]] = {}
+SMALL = 96  # pixels of the longer side of a small picture
+
+
+class Piece(NamedTuple):
+    """A piece of a text: its strength from -1 to 1, its value in words if it has one, and whether that is known at all."""
+
+    text: str
+    strength: float = 0.0
+    label: str = ""
+    known: bool = True
 
 
 class Display(ABC):
@@ -24,6 +38,8 @@ class Display(ABC):
     """
 
     kind: ClassVar[str]
+    order: ClassVar[Order] = "given"  # of bars
+    doubt: ClassVar[str] = "Hatched"  # how it is shown that a value is not known
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -53,16 +69,34 @@ class Display(ABC):
         """Draw the input alone, if there is anything to see."""
         ax.set_axis_off()
 
+    @property
+    def draws_input(self) -> bool:
+        """Whether :meth:`draw_input` has anything to show."""
+        return type(self).draw_input is not Display.draw_input
+
+    @property
+    def height(self) -> float:
+        """How many inches a drawing beside others should have."""
+        return 3.3
+
     def html(self, shown: Shown, limit: float | None = None) -> str:
         """Return the values on the input as an HTML fragment, by default what :meth:`plot` draws.
 
         Colours end at ``limit``, by default the largest value.
         """
-        return image_element(lambda ax: self.plot(shown, ax, limit=limit), shown.name)
+        return image_element(lambda ax: self.plot(shown, ax, limit=limit), shown.name, max(4.0, self.height))
 
-    def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[tuple[str, float, str]]:
-        """Go through a text piece by piece: the piece, its strength from -1 to 1, and its value in words if it has one."""
+    def tile(self, shown: Shown, limit: float | None = None) -> str:
+        """Return the same, small, for pages that show hundreds; by default it is small enough."""
+        return self.html(shown, limit)
+
+    def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[Piece]:
+        """Go through a text piece by piece."""
         raise ValueError("Only the attribution of a text can be shown as one; draw others with .plot().")
+
+    def small(self) -> Display:
+        """Return a version that takes little room, for collections of thousands; by default it is small enough."""
+        return self
 
     @abstractmethod
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -85,12 +119,22 @@ class Picture(Display):
     """
 
     kind = "picture"
-    picture: Tensor | None = None
+    picture: Tensor | None = field(default=None, repr=False)
     box: Box = WHOLE
 
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the map over the picture; the options are those of :func:`cocoax.plots.overlay`."""
         return draw_over(shown, (self.picture, self.box), ax, **options)
+
+    def tile(self, shown: Shown, limit: float | None = None) -> str:
+        """Return a small picture in grey with the map over it."""
+        return picture_tile(shown, self.picture, self.box, limit)
+
+    @property
+    def height(self) -> float:
+        """As many inches as the picture needs in a column of a panel, and those of its title."""
+        height, width = (1, 1) if self.picture is None else self.picture.shape[:2]
+        return min(max(0.9 + 2.4 * height / width, 2.7), 4.8)
 
     def draw_input(self, ax: Axes) -> None:
         """Draw the picture in its own colours."""
@@ -98,6 +142,14 @@ class Picture(Display):
             ax.imshow(self.picture.numpy())
             ax.set_title("input", fontsize=10)
         ax.set_axis_off()
+
+    def small(self) -> Picture:
+        """Return the picture with at most 96 pixels on its longer side."""
+        if self.picture is None or max(self.picture.shape[:2]) <= SMALL:
+            return self
+        image = Image.fromarray(self.picture.numpy())
+        image.thumbnail((SMALL, SMALL), Image.Resampling.LANCZOS)
+        return Picture(torch.from_numpy(np.array(image)), self.box)
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return picture and box."""
@@ -115,6 +167,7 @@ class Names(Display):
     """Features that have nothing but names, such as the columns of a table."""
 
     kind = "names"
+    order = "size"
     features: tuple[str, ...]
 
     @property
@@ -123,8 +176,13 @@ class Names(Display):
         return self.features
 
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw bars; the options are those of :func:`cocoax.plots.bars`."""
-        return draw_bars(shown, self.features, ax, **options)
+        """Draw bars, the largest first; the options are those of :func:`cocoax.plots.bars`."""
+        return draw_bars(shown, self.features, ax, **{"order": self.order, **options})
+
+    @property
+    def height(self) -> float:
+        """As many inches as the bars take, and at least those of a picture."""
+        return max(super().height, 0.9 + bars_height(self.features))
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the names."""

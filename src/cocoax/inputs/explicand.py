@@ -53,6 +53,10 @@ class Explicand:
                 f"Got {int(members.min())} to {int(members.max())} instead."
             )
 
+    def __repr__(self) -> str:
+        features = " x ".join(map(str, self.shape))
+        return f"Explicand({self.display.kind} {list(self.tensor.shape)}, features: {features})"
+
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of its features: (H, W) for pixels, (m,) for a list of m features."""

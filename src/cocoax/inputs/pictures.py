@@ -11,14 +11,16 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from cocoax.cautions import caution
 from cocoax.inputs.display import Picture
-from cocoax.inputs.drawing import WHOLE
+from cocoax.inputs.drawing import WHOLE, Box
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.images import image_files, open_image, picture_of, picture_of_tensor, to_tensor
 from cocoax.inputs.kind import Inputs
 from cocoax.storage import digest, file_digest
 
 Preprocess = Callable[[Image.Image], Tensor]
+_LARGE = 20  # no network's preprocessing gives only numbers from 0 up to more than this
 
 
 class Pictures(Inputs):
@@ -78,16 +80,48 @@ class Pictures(Inputs):
         box_of = (lambda _size: WHOLE) if self.preprocess is None else getattr(self.preprocess, "box", None)
         if image is None or box_of is None:  # which part of a picture it shows is not known
             return Explicand(tensor, Picture(picture_of_tensor(tensor)))
-        return Explicand(tensor, Picture(picture_of(image), box_of(image.size)))
+        box = box_of(image.size)
+        self._check_box(box)
+        return Explicand(tensor, Picture(picture_of(image), box))
+
+    def _check_box(self, box: Box) -> None:
+        """Caution if most of a picture is cut off."""
+        seen = (box[2] - box[0]) * (box[3] - box[1])
+        if seen < 0.5:
+            caution(
+                "crop",
+                self.encoder,
+                f"{self.encoder!r} sees {seen:.0%} of the picture: its preprocessing cuts off the rest. Cut the picture to "
+                "what matters first.",
+            )
+
+    def _check_range(self, tensor: Tensor) -> None:
+        """Caution if a tensor that should be preprocessed looks like pixels from 0 to 255."""
+        most, least = float(tensor.detach().max()), float(tensor.detach().min())
+        if most > _LARGE and least >= 0:
+            caution(
+                "range",
+                self.encoder,
+                f"A tensor for {self.encoder!r} has values up to {most:.4g}, as pixels that are not "
+                "preprocessed have, and tensors go in as they are. Pass a PIL image or a uint8 array [H, W, C] instead.",
+            )
 
     def _read(self, item: Any) -> tuple[Tensor, Image.Image | None]:
         """Return the prepared tensor, and the picture it was made of if it was not a tensor before."""
         if isinstance(item, Tensor) or (isinstance(item, np.ndarray) and item.dtype != np.uint8):
-            return _check_tensor(item), None
+            tensor = _check_tensor(item)
+            self._check_range(tensor)
+            return tensor, None
         if not isinstance(item, str | Path | Image.Image | np.ndarray):
             raise TypeError(f"An input must be a path, a PIL image, an array or a tensor. Got {type(item).__name__} instead.")
         image = open_image(item)
         if self.preprocess is None:
+            caution(
+                "preprocess",
+                self.encoder,
+                f"{self.encoder!r} has no preprocess=, so that pictures go in with the size they have and pixels from 0 to "
+                "1. Most networks expect another size and normalised pixels: preprocess=cocoax.ImagePreprocess(...).",
+            )
             return to_tensor(image), image
         tensor = self.preprocess(image)
         if not isinstance(tensor, Tensor):
@@ -115,13 +149,14 @@ class Pictures(Inputs):
         return digest(item)
 
     def label(self, item: Any) -> str:
-        """Return the name of a file without its ending."""
-        return Path(item).stem if isinstance(item, str | Path) else self.noun
+        """Return the name of a file without its ending; Pillow remembers that of a picture it has opened."""
+        path = item if isinstance(item, str | Path) else getattr(item, "filename", None)
+        return Path(path).stem if path else self.noun
 
     def name_together(self, labels: Sequence[str], count: int) -> str:
         """Return the names of up to three files, or how many pictures there are."""
         together = ", ".join(labels)
-        if count <= 3 and len(labels) == count and self.noun not in labels and len(together) <= 40:
+        if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
             return together
         return super().name_together(labels, count)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -16,7 +16,21 @@ from torch import Tensor
 
 from cocoax.inputs.audio import FREQUENCIES, HOP, from_spectra, one_channel, player, read_file, sound_files, to_spectra
 from cocoax.inputs.display import Display
-from cocoax.inputs.drawing import BLUE, RED, Shown, as_written, check_limit, meaning, question
+from cocoax.inputs.drawing import (
+    BLUE,
+    RED,
+    Shown,
+    as_written,
+    check_limit,
+    check_opacity,
+    draw_scale,
+    draw_title,
+    hatch_cells,
+    hidden_in_noise,
+    meaning,
+    new_axes,
+    question,
+)
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.kind import Inputs
 from cocoax.storage import digest, file_digest
@@ -41,7 +55,7 @@ class Sound(Display):
     """
 
     kind = "sound"
-    waveform: Tensor
+    waveform: Tensor = field(repr=False)
     rate: int
     segments: int
     bands: int = 1
@@ -84,18 +98,15 @@ class Sound(Display):
         colour_bar: bool = True,
         **habits: Any,
     ) -> Axes:
-        import matplotlib.pyplot as plt
-
         colours, opacity, limit = as_written(habits, opacity, limit)
-        if not 0 <= opacity <= 1:
-            raise ValueError(f"The 'opacity' parameter must lie between 0 and 1. Got {opacity!r} instead.")
+        check_opacity(opacity)
         check_limit(limit)
-        words = question(shown) if title is None else title
         if ax is None:
-            ax = plt.subplots(figsize=(8, 2.8), layout="constrained")[1]
-            words = words.replace("\n", " ")  # there is room
+            ax = new_axes(8, 2.8)
+            title = question(shown).replace("\n", " ") if title is None else title  # there is room
         values = shown.relative.numpy().reshape(self.segments, self.bands).T
         end = limit or float(np.abs(values).max()) or 1.0
+        unknown = hidden_in_noise(shown, end).reshape(self.segments, self.bands).T
         if self.bands == 1:
             heights = np.array([-1.0, 1.0]) * (float(self.waveform.abs().max()) or 1.0)
             self._draw_waveform(ax)
@@ -115,15 +126,11 @@ class Sound(Display):
             rasterized=True,
             zorder=0 if self.bands == 1 else 1,
         )
+        hatch_cells(ax, unknown, self.seconds, heights)
         ax.set_xlim(0, float(self.seconds[-1]))
-        # Dollars are dollars, not the beginning of a formula.
-        ax.set_title(words, fontsize=10, parse_math=False)
-        if colour_bar and ax.figure is not None:
-            bar = ax.figure.colorbar(drawn, ax=ax, fraction=0.046, pad=0.02)
-            bar.ax.tick_params(labelsize=8)
-            bar.set_label(meaning(shown), fontsize=8)
-            if bar.solids is not None:
-                bar.solids.set_alpha(1)
+        draw_title(ax, shown, title)
+        if colour_bar:
+            draw_scale(ax, drawn, meaning(shown, unknown))
         return ax
 
     def _draw_waveform(self, ax: Axes) -> None:
@@ -164,11 +171,13 @@ class Sound(Display):
         values = shown.relative.tolist()
         end = limit or max(map(abs, values)) or 1.0
         errors = None if shown.standard_error is None else shown.standard_error.tolist()
+        unknown = hidden_in_noise(shown, end)
         parts = []
         for index, (name, value) in enumerate(zip(self.names, values, strict=True)):
             error = "" if errors is None else f" ± {errors[index]:.3f}"
             colour = ", ".join(map(str, RED if value > 0 else BLUE))
-            style = f"flex: 1; background: rgba({colour}, {0.85 * min(1.0, abs(value) / end):.2f})"
+            stripes = "repeating-linear-gradient(135deg, #5558 0 1px, #0000 1px 5px), " if unknown[index] else ""
+            style = f"flex: 1; background: {stripes}rgba({colour}, {0.85 * min(1.0, abs(value) / end):.2f})"
             parts.append(f'<span style="{style}" title="{html.escape(f"{name}: {value:+.3f}{error}")}"></span>')
         height = max(8, 40 // self.bands)
         rows = "".join(
@@ -372,7 +381,7 @@ class Sounds(Inputs):
     def name_together(self, labels: Sequence[str], count: int) -> str:
         """Return the names of up to three files, or how many sounds there are."""
         together = ", ".join(labels)
-        if count <= 3 and len(labels) == count and self.noun not in labels and len(together) <= 40:
+        if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
             return together
         return super().name_together(labels, count)
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import html
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
-from cocoax.inputs.display import Display
-from cocoax.inputs.drawing import BLUE, RED, Shown, draw_bars
+from cocoax.cautions import caution
+from cocoax.inputs.display import Display, Piece
+from cocoax.inputs.drawing import BLUE, RED, Shown, bars_height, draw_bars, hidden_in_noise
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.kind import Inputs
+from cocoax.inputs.lettering import lettered, wrapped
 from cocoax.inputs.tokenizer import Tokenizer
 from cocoax.inputs.words import Features, Span, check_features, group
 
@@ -36,8 +38,9 @@ class Text(Display):
     """
 
     kind = "text"
+    doubt = "Underlined with dots"
     text: str
-    offsets: tuple[Span, ...]
+    offsets: tuple[Span, ...] = field(repr=False)
     left_out: int = 0
 
     @property
@@ -51,26 +54,40 @@ class Text(Display):
         return {"left_out": self.left_out} if self.left_out else {}
 
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw bars; the options are those of :func:`cocoax.plots.bars`."""
-        return draw_bars(shown, self.names, ax, **options)
+        """Draw bars, in the order of the text; the options are those of :func:`cocoax.plots.bars`."""
+        return draw_bars(shown, self.names, ax, **{"order": self.order, **options})
+
+    def draw_input(self, ax: Axes) -> None:
+        """Write the text, or the beginning of a long one."""
+        (words,), family = lettered([wrapped(self.text, 40, 18)])
+        ax.text(0, 1, words, fontsize=8, fontfamily=family, parse_math=False, va="top", transform=ax.transAxes)
+        ax.set_title("input", fontsize=10)
+        ax.set_axis_off()
+
+    @property
+    def height(self) -> float:
+        """As many inches as the bars take, and at least those of a picture."""
+        return max(super().height, 0.9 + bars_height(self.names))
 
     def html(self, shown: Shown, limit: float | None = None) -> str:
         """Return the text as an HTML fragment; pointing at a word shows its value."""
         parts = []
-        for piece, strength, label in self.pieces(shown, limit):
-            if not label:
-                parts.append(html.escape(piece))
+        for piece in self.pieces(shown, limit):
+            if not piece.label:
+                parts.append(html.escape(piece.text))
                 continue
-            colour = ", ".join(map(str, RED if strength > 0 else BLUE))
-            style = f"background: rgba({colour}, {0.7 * abs(strength):.2f}); border-radius: .2em"
-            parts.append(f'<span style="{style}" title="{html.escape(label)}">{html.escape(piece)}</span>')
+            colour = ", ".join(map(str, RED if piece.strength > 0 else BLUE))
+            style = f"background: rgba({colour}, {0.7 * abs(piece.strength):.2f}); border-radius: .2em"
+            style += "" if piece.known else "; text-decoration: underline dotted #555"
+            parts.append(f'<span style="{style}" title="{html.escape(piece.label)}">{html.escape(piece.text)}</span>')
         # dir="auto": the first letter decides whether the text runs from right to left.
         return f'<p class="cocoax-text" dir="auto" style="white-space: pre-wrap">{"".join(parts)}</p>'
 
-    def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[tuple[str, float, str]]:
-        """Go through the text piece by piece: the piece, its strength from -1 to 1, and its value in words if it has one."""
+    def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[Piece]:
+        """Go through the text piece by piece; what stands between words has no value."""
         values = shown.relative.tolist()
         limit = max(map(abs, values)) if limit is None else limit
+        unknown = hidden_in_noise(shown, limit)
         errors = None if shown.standard_error is None else shown.standard_error.tolist()
         at = 0
         for index, ((begin, end), value) in enumerate(zip(self.offsets, values, strict=True)):
@@ -78,12 +95,13 @@ class Text(Display):
                 continue
             begin = max(begin, at)
             if begin > at:
-                yield self.text[at:begin], 0.0, ""
+                yield Piece(self.text[at:begin])
             label = f"{value:+.3f}" + (f" ± {errors[index]:.3f}" if errors is not None else "")
-            yield self.text[begin:end], max(-1.0, min(1.0, value / limit)) if limit else 0.0, label
+            strength = max(-1.0, min(1.0, value / limit)) if limit else 0.0
+            yield Piece(self.text[begin:end], strength, label, not unknown[index])
             at = end
         if at < len(self.text):
-            yield self.text[at:], 0.0, ""
+            yield Piece(self.text[at:])
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the text and its offsets."""
@@ -224,6 +242,15 @@ class Texts(Inputs):
                 f"The text has {len(ids)} tokens but {self.encoder!r} takes at most {self.limit}; shorten it: {text[:60]!r}… "
                 "Or load the encoder with too_long='cut', which leaves out the end."
             )
+        unknown = getattr(self.tokenize, "unknown", None)
+        if unknown is not None and unknown in ids:
+            own = [token for token, place in zip(*self.places(text), strict=True) if place is not None]
+            if set(own) == {unknown}:
+                caution(
+                    "unknown",
+                    text,
+                    f"{self.encoder!r} knows no word of {text[:60]!r}: all such texts are the same to it. Write other words.",
+                )
 
     def _cut(self, ids: list[int], places: list[Span | None] | None) -> tuple[list[int], list[Span | None]]:
         """Return both without the last words; special tokens at the end stay there."""

@@ -59,6 +59,13 @@ class Tokenizer:
         return 0
 
     @property
+    def unknown(self) -> int | None:
+        """The id that stands for words it does not know; None if it has none, or uses one for something else too."""
+        others = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
+        token = getattr(self.tokenizer, "unk_token_id", None)
+        return None if token is None or token in others else int(token)
+
+    @property
     def mask(self) -> int | None:
         """The id of the mask token, if there is one."""
         token = getattr(self.tokenizer, "mask_token_id", None)

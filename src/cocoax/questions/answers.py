@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -53,6 +54,13 @@ class Answer:
     comparison: tuple[Rival, ...]
     regions: tuple[Region, ...]
     against: tuple[Region, ...]
+
+    def __repr__(self) -> str:
+        return f"Answer({self.name!r}, score {self.split()})"
+
+    def _repr_html_(self) -> str:
+        parts = "" if self.foil_score is None else f"<p>{html.escape(self.split())}</p>"
+        return f"<div>{self.attribution._repr_html_()}{parts}</div>"
 
     @property
     def name(self) -> str:

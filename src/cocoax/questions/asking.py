@@ -2,6 +2,7 @@
 
 question = Question(like="a cat", unlike=["a dog", "a wolf"])
 question = Question(like=Side(["a cat"], images=["cats/"]), unlike="a cup of coffee")
+question = Question(like=encoder.reference("cats/"), unlike=encoder.reference("dogs/"))
 answers = ask(encoder, run, [question, Question(), Question.parse("a cat rather than a sofa")])
 """
 
@@ -23,7 +24,7 @@ from cocoax.encoders.identity import looking_once
 from cocoax.questions.answers import Answer, Rival
 from cocoax.questions.question import Question
 from cocoax.questions.regions import top_regions
-from cocoax.questions.sides import Side
+from cocoax.questions.sides import Encoded, Side, as_target
 from cocoax.references import Reference
 from cocoax.targets import Target, score_all, similarity_to
 
@@ -34,7 +35,7 @@ __all__ = ["Answer", "Question", "Side", "ask"]
 def ask(
     encoder: Encoder,
     about: Run | Input,
-    questions: Question | Sequence[Question],
+    questions: Question | Encoded | str | Sequence[Question | Encoded | str],
     method: Method | None = None,
     *,
     at_least: bool = False,
@@ -42,11 +43,15 @@ def ask(
 ) -> list[Answer]:
     """Answer questions about one picture.
 
+    A question may also be a target, a reference to be like, or a text that :meth:`Question.parse` reads.
+
     ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` (Rise by
     default) explains; runs of removal-based methods are kept and found again (``cocoax.attribution.saved``), those with more
     samples than asked for as a whole if ``at_least``.
     """
-    several = [questions] if isinstance(questions, Question) else list(questions)
+    if isinstance(questions, Question | Reference | Target | str):
+        questions = [questions]
+    several = [Question.of(asked) for asked in questions]
     if not several:
         raise ValueError("There are 0 questions; ask at least one.")
     space = encoder.space
@@ -67,7 +72,7 @@ def ask(
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Something that a question names, by itself: a caption, or the pictures of a side together."""
+    """Something that a question names, by itself: a caption, the pictures of a side together, a reference or a target."""
 
     target: Target
     side: Literal["like", "unlike"]
@@ -95,7 +100,7 @@ class _Asked:
 
 
 def _candidates(side: Side, part: Target | None, name: Literal["like", "unlike"]) -> dict[str, _Candidate]:
-    """Return each caption of a side, and its pictures together, by a key that tells them from all others."""
+    """Return what a side names, each caption and its pictures together, by a key that tells them from all others."""
     if part is None or not side:
         return {}
     candidates: dict[str, _Candidate] = {}
@@ -106,8 +111,8 @@ def _candidates(side: Side, part: Target | None, name: Literal["like", "unlike"]
         for caption, sample in zip(side.captions, together.samples, strict=True):
             alone = Reference.from_representations(sample[None], name=caption, space=together.space)
             candidates[caption] = _Candidate(similarity_to(alone, part.similarity), name, True)
-    for pictures in references:
-        candidates[f"{pictures.name} {id(pictures)}"] = _Candidate(similarity_to(pictures, part.similarity), name, False)
+    for known in [*references[: len(side.images[:1])], *side.encoded]:
+        candidates[f"{known.name} {id(known)}"] = _Candidate(as_target(known, part.similarity), name, False)
     return candidates
 
 

@@ -31,7 +31,7 @@ from cocoax.targets import Target, similarity_to
 
 HOW_TO_READ = (
     "Red parts of the query raise the margin of this hit over the others, and red parts of the hit its similarity to the "
-    "query; blue ones lower it. Point at a word to see its value."
+    "query; blue ones lower it. Point at a word to see its value; what is underlined with dots or hatched is not known."
 )
 
 
@@ -92,6 +92,10 @@ class Hit:
 
     def __repr__(self) -> str:
         return f"Hit({self.rank}, {label_of(self.content, 40)!r}, {self.summary})"
+
+    def _repr_html_(self) -> str:
+        sides = "".join(side._repr_html_() for side in (self.query, self.document))
+        return f"<div><p><b>{escape(f'{self.rank}. {self.summary}')}</b></p>{sides}</div>"
 
     @property
     def summary(self) -> str:
@@ -170,7 +174,9 @@ class Hits(Sequence[Hit]):
             parts.append(f"<h3>{heading}</h3>{fragment_of(hit.query)}{fragment_of(hit.document)}")
         return "\n".join(parts)
 
-    _repr_html_ = html
+    def _repr_html_(self) -> str:
+        heading = f"<b>{escape(label_of(self.query, 200))}</b><br><small>{HOW_TO_READ}</small>"
+        return f"<div><p>{heading}</p>{self.html()}</div>"
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write ``hits.html``, a page that loads nothing, and ``hits.json`` into a folder; return the files."""

@@ -114,15 +114,17 @@ class Match:
         """Return both sides as an HTML fragment: texts with their words in colour, pictures with their maps."""
         return fragment_of(self.query) + fragment_of(self.document)
 
-    _repr_html_ = html
+    def _repr_html_(self) -> str:
+        sides = f"<h4>The query</h4>{self.query._repr_html_()}<h4>The document</h4>{self.document._repr_html_()}"
+        return f"<div><p><b>Why they match</b>: similarity {self.similarity:+.3f}</p>{sides}</div>"
 
     def plot(self) -> Figure:
         """Draw both sides beside each other: maps over pictures, bars for words."""
-        import matplotlib.pyplot as plt
+        from cocoax.inputs.figures import new_figure
 
-        lines = max(len(side.names or ()) for side in (self.query, self.document))
-        figure, axes = plt.subplots(1, 2, figsize=(11, max(4.4, 0.9 + 0.26 * min(lines, 40))), layout="constrained")
-        for heading, ax, side in zip(("query", "document"), axes, (self.query, self.document), strict=True):
+        height = max(4.4, *(side.display.height for side in (self.query, self.document)))
+        figure = new_figure(11, height)
+        for heading, ax, side in zip(("query", "document"), figure.subplots(1, 2), (self.query, self.document), strict=True):
             side.plot(ax, title=f"{heading}: {side.name}\nscore {side.score:+.3f}")
         return figure
 
@@ -161,8 +163,8 @@ class Match:
 
 
 def _shortly(attribution: Attribution) -> str:
-    """Return the three words that count most, or the kind of input where it has no words."""
-    return "a picture" if attribution.names is None else ", ".join(word for word, _ in attribution.top(3))
+    """Return the three words that raise the score most, or the kind of input where it has no words."""
+    return "a picture" if attribution.names is None else ", ".join(word for word, _ in attribution.top(3, "positive"))
 
 
 def explain_text(

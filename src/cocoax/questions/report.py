@@ -78,8 +78,9 @@ def _answer_section(answer: Answer, overlay_png: bytes) -> Section:
     method, samples = metadata.get("method", ""), metadata.get("samples")
     parts = [f"Score {answer.split()}.", compare(answer), f"By {method}{f', {samples} samples' if samples else ''}."]
     text = " ".join(part for part in parts if part) + (
-        " Red raises the score, blue lowers it, white makes no difference. Values are means over a region, relative to a "
-        "part that makes no difference; ± is one standard error, at most."
+        " Red raises the score, blue lowers it, white makes no difference, and what is hatched is not known: within two "
+        "standard errors there may be nothing. Values are means over a region, relative to a part that makes no difference; "
+        "± is one standard error, at most."
     )
     pictures = [("heat map", data_uri("image/png", overlay_png))]
     if answer.attribution.picture is not None:

@@ -88,7 +88,8 @@ def words_of(attribution: Attribution, most: int = MOST_REGIONS) -> list[str]:
     """Return what raises the score most, one line each."""
     if attribution.names is None:
         return [str(region) for region in top_regions(attribution, most)] or ["no part of it raises the score"]
-    return [f"{name} {value:+.3f}" for name, value in attribution.top(most)]
+    raising = [f"{name} {value:+.3f}" for name, value in attribution.top(most, "positive")]
+    return raising or ["no part of it raises the score"]
 
 
 def label_of(item: object, most: int = 60) -> str:

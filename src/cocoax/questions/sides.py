@@ -1,4 +1,4 @@
-"""Sides of a question: captions, pictures or both, and the references they become."""
+"""Sides of a question: captions, pictures, what is encoded already, and the references they become."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from cocoax.encoders import Encoder
 from cocoax.inputs.images import image_files
 from cocoax.references import Reference
 from cocoax.similarity import Similarity, get_similarity
+from cocoax.targets import Target, similarity_to
 
 SEPARATOR = " / "  # between the captions and pictures of a side, where it is written or typed as one text
 
@@ -27,22 +28,35 @@ _captions: OrderedDict[tuple[str, str], Tensor] = OrderedDict()
 _captions_lock = Lock()
 
 
+Encoded = Reference | Target  # what needs no encoder any more
+
+
 @dataclass(frozen=True, eq=False, init=False)
 class Side:
-    """One side of a question: captions, pictures or both.
+    """One side of a question: captions, pictures, references and targets, or several of these.
+
+    The captions together, the pictures together, and each reference or target count the same.
 
     Attributes:
         captions: one or many; the same caption twice counts once.
         images: whatever ``encoder.reference`` takes: pictures, files, folders; one or many.
-        name: what the question calls this side; made up from captions and file names if not given.
+        name: what the question calls this side; made up from what it holds if not given.
+        encoded: references of the encoder that is asked, and targets; one or many.
 
     """
 
     captions: tuple[str, ...]
     images: tuple[Input, ...]
     name: str
+    encoded: tuple[Encoded, ...]
 
-    def __init__(self, captions: str | Iterable[str] = (), images: Input | Iterable[Input] = (), name: str = "") -> None:
+    def __init__(
+        self,
+        captions: str | Iterable[str] = (),
+        images: Input | Iterable[Input] = (),
+        name: str = "",
+        encoded: Encoded | Iterable[Encoded] = (),
+    ) -> None:
         texts = [captions] if isinstance(captions, str) else list(captions)
         for caption in texts:
             if not isinstance(caption, str):
@@ -53,34 +67,43 @@ class Side:
                 raise ValueError("A caption is empty; write at least one word, or leave it out.")
         object.__setattr__(self, "captions", tuple(dict.fromkeys(" ".join(caption.split()) for caption in texts)))
         object.__setattr__(self, "images", _as_tuple(images))
+        object.__setattr__(self, "encoded", (encoded,) if isinstance(encoded, Reference | Target) else tuple(encoded))
         object.__setattr__(self, "name", name or self._made_up_name())
 
     @classmethod
-    def of(cls, content: Side | Input | Iterable[Input] | None) -> Side:
-        """Return the side that one argument of a question stands for: strings are captions, everything else is pictures."""
+    def of(cls, content: Content) -> Side:
+        """Return the side that one argument of a question stands for.
+
+        Strings are captions, references and targets are what they are, and everything else is pictures.
+        """
         if isinstance(content, Side):
             return content
         if content is None:
             return cls()
         if isinstance(content, str):
             return cls(content)
-        contents = _as_tuple(content)
-        captions = [part for part in contents if isinstance(part, str)]
-        return cls(captions) if len(captions) == len(contents) else cls(images=contents)
+        if isinstance(content, Reference | Target):
+            return cls(encoded=content)
+        contents: tuple[Any, ...] = _as_tuple(content)
+        encoded = [part for part in contents if isinstance(part, Reference | Target)]
+        rest = [part for part in contents if not isinstance(part, Reference | Target)]
+        captions = [part for part in rest if isinstance(part, str)]
+        return cls(captions, encoded=encoded) if len(captions) == len(rest) else cls(images=rest, encoded=encoded)
+
+    def __repr__(self) -> str:
+        return f"Side({self.name!r}, captions: {len(self.captions)}, pictures: {len(self.images)})"
 
     def __bool__(self) -> bool:
-        return bool(self.captions or self.images)
+        return bool(self.captions or self.images or self.encoded)
 
     def same_as(self, other: Side) -> bool:
-        """Return whether two sides hold the same captions and the same pictures."""
+        """Return whether two sides hold the same captions, pictures, references and targets."""
         same_images = len(self.images) == len(other.images) and all(map(_same_picture, self.images, other.images))
-        return set(self.captions) == set(other.captions) and same_images
+        return set(self.captions) == set(other.captions) and same_images and self.encoded == other.encoded
 
     def _made_up_name(self) -> str:
-        captions = list(self.captions)
-        if len(captions) > 3:
-            captions = [f"{captions[0]} and {len(captions) - 1} more"]
-        return SEPARATOR.join([*captions, *([self._images_name()] if self.images else [])])
+        pictures = [self._images_name()] if self.images else []
+        return SEPARATOR.join([*_few(self.captions), *pictures, *_few([known.name for known in self.encoded])])
 
     def _images_name(self) -> str:
         paths = [path for picture in self.images if (path := _path_of(picture)) is not None]
@@ -107,15 +130,35 @@ class Side:
             references.append(encoder.reference(pictures, name=self._images_name(), keep_samples=keep))
         return references
 
+    def targets(self, encoder: Encoder, similarity: str | Similarity = "cosine", space: str | None = None) -> list[Target]:
+        """Return what it compares with: its captions together, its pictures together, and each reference or target."""
+        made = [similarity_to(reference, similarity) for reference in self.references(encoder, similarity, space)]
+        return made + [as_target(known, similarity) for known in self.encoded]
+
     def describe(self) -> dict[str, Any]:
-        """Return its name, captions and pictures as plain values; a picture without a file is told by its type."""
+        """Return all of it as plain values: a picture without a file by its type, references and targets by their names."""
         images = [str(_path_of(picture) or type(picture).__name__) for picture in self.images]
-        return {"name": self.name, "captions": list(self.captions), "images": images}
+        encoded = [known.name for known in self.encoded]
+        return {"name": self.name, "captions": list(self.captions), "images": images, "encoded": encoded}
 
 
-def _as_tuple(pictures: Input | Iterable[Input]) -> tuple[Input, ...]:
+# What one argument of a question may be.
+Content = Side | Encoded | Input | Iterable[Input | Encoded] | None
+
+
+def as_target(known: Encoded, similarity: str | Similarity) -> Target:
+    """Return a target as it is, and of a reference the mean similarity to it."""
+    return known if isinstance(known, Target) else similarity_to(known, similarity)
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    """Return up to three names, or the first of more and how many others there are."""
+    return list(names) if len(names) <= 3 else [f"{names[0]} and {len(names) - 1} more"]
+
+
+def _as_tuple(pictures: Input | Iterable[Input | Encoded]) -> tuple[Any, ...]:
     """Return one or many pictures as a tuple; an array or a tensor is one picture."""
-    return (pictures,) if isinstance(pictures, INPUT_TYPES) or not isinstance(pictures, Iterable) else tuple(pictures)  # type: ignore[arg-type]
+    return (pictures,) if isinstance(pictures, INPUT_TYPES) or not isinstance(pictures, Iterable) else tuple(pictures)
 
 
 def _path_of(picture: Input) -> Path | None:

@@ -7,6 +7,7 @@ saturation, hue and greyscale are affine maps of colour, so one 3x3 matrix and a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,16 +53,15 @@ class Augmentation:
     def __call__(self, images: Tensor, random: np.random.Generator) -> Tensor:
         """Return a random view of each uint8 image: ``[n, 3, size, size]`` of ``[n, 3, H, W]``."""
         pixels = images.float() / 255
-        grid = functional.affine_grid(
-            self.placement(pixels.shape, random), [len(pixels), 3, self.size, self.size], align_corners=False
-        )
+        placement = self.placement(pixels.shape, random).to(pixels)
+        grid = functional.affine_grid(placement, [len(pixels), 3, self.size, self.size], align_corners=False)
         # Rotated corners show the mirrored image rather than black, which would be a shape of its own.
         views = functional.grid_sample(pixels, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
-        matrix, contrast = self.colour(len(views), random)
+        matrix, contrast = (drawn.to(pixels) for drawn in self.colour(len(views), random))
         views = torch.einsum("nij,njhw->nihw", matrix, views)
-        means = torch.einsum("i,nihw->n", GREY, views)[:, None, None, None] / self.size**2
+        means = torch.einsum("i,nihw->n", GREY.to(pixels), views)[:, None, None, None] / self.size**2
         views = (contrast[:, None, None, None] * (views - means) + means).clamp(0, 1)
-        return (views - torch.tensor(self.mean)[:, None, None]) / torch.tensor(self.std)[:, None, None]
+        return normalised(views, self.mean, self.std)
 
     def placement(self, shape: torch.Size, random: np.random.Generator) -> Tensor:
         """Draw affine maps ``[n, 2, 3]`` from the view's coordinates in [-1, 1] to the image's: crop, flip and rotation."""
@@ -101,3 +101,9 @@ class Augmentation:
         turn[:, 1, 2] = -turn[:, 2, 1]
         matrix = torch.linalg.inv(_YIQ) @ turn @ _YIQ
         return bright[:, None, None] * matrix, contrasted
+
+
+def normalised(pixels: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """Return pixels ``[n, 3, H, W]`` in [0, 1] minus the mean of each channel, divided by its standard deviation."""
+    centre, scale = (torch.tensor(values)[:, None, None].to(pixels) for values in (mean, std))
+    return (pixels - centre) / scale

@@ -17,12 +17,19 @@ from cocoax.storage import write_safetensors
 
 
 def train_linear(
-    encoder: str, train: LabelledImages, held_out: LabelledImages, out: str | Path, solver: str = "sgd", **options: Any
+    encoder: str,
+    train: LabelledImages,
+    held_out: LabelledImages,
+    out: str | Path,
+    solver: str = "sgd",
+    *,
+    device: str | None = None,
+    **options: Any,
 ) -> float:
     """Fit a classifier on the encoder's representations and write both to one file; return the held-out accuracy.
 
     ``encoder`` names one that comes from a checkpoint, as ``"simsiam:FILE"``; so does what is written. ``out`` must not exist
-    yet.
+    yet. The encoder runs on ``device``, as for :func:`cocoax.load`; the classifier, which is small, is fitted on the CPU.
     """
     source = Path(encoder.partition(":")[2])
     if not source.is_file():
@@ -32,14 +39,16 @@ def train_linear(
     if Path(out).exists():
         raise FileExistsError(f"{out} exists already; delete it first, or choose another name.")
     probe = LinearProbe(solver, **options)  # type: ignore[arg-type]
-    frozen = load(encoder)
+    frozen = load(encoder, device=device)
     assert isinstance(frozen.module, nn.Module)
     head = probe.fit(frozen.represent(train.images), train.labels, len(train.classes))
     right = accuracy(head, frozen.represent(held_out.images), held_out.labels)
     weights = frozen.module.state_dict()
     kind = torch.float16 if _fits_half(weights) else torch.float32
     weights |= {f"head.{name}": tensor for name, tensor in head.state_dict().items()}
-    weights = {name: tensor.to(kind) if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
+    weights = {
+        name: tensor.to("cpu", kind if tensor.is_floating_point() else tensor.dtype) for name, tensor in weights.items()
+    }
     # What the file says of itself stays, and nothing is added: how it is loaded depends on what it does not say, too.
     header = {name: value for name, value in read_checkpoint(source).metadata.items() if name != "kind"}
     write_safetensors(out, weights, "encoder", {**header, "classes": train.classes, "linear accuracy": right})

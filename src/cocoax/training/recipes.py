@@ -8,12 +8,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from cocoax.encoders.load.paper import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
 from cocoax.seeding import check_seed
-from cocoax.training.augment import Augmentation
+from cocoax.training.augment import Augmentation, normalised
 
 
 @dataclass(frozen=True)
@@ -141,5 +140,4 @@ def learning_rate(recipe: Recipe, step: int, steps_per_epoch: int) -> float:
 
 def plain_view(recipe: Recipe) -> Callable[[Tensor], Tensor]:
     """Return a function from uint8 images to what the network takes when it is not trained: whole images, normalised."""
-    mean, std = (torch.tensor(values)[:, None, None] for values in (recipe.augmentation.mean, recipe.augmentation.std))
-    return lambda images: (images.float() / 255 - mean) / std
+    return lambda images: normalised(images.float() / 255, recipe.augmentation.mean, recipe.augmentation.std)

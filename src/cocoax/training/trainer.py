@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
+from cocoax.encoders.devices import device_asked_for
 from cocoax.encoders.forward import evaluating
 from cocoax.encoders.load.resnet import ARCHITECTURES, ResNet
 from cocoax.evaluation.probe import accuracy
@@ -37,10 +38,19 @@ class Training:
     """A training in a folder: what it has learned so far, and how to go on.
 
     The folder holds ``checkpoint.pt`` (to go on from), ``log.jsonl`` (one line per epoch) and, at the end,
-    ``encoder.safetensors`` (to load). An existing folder is continued if its recipe is the same.
+    ``encoder.safetensors`` (to load). An existing folder is continued if its recipe is the same, on any device.
+
+    Args:
+        recipe: what is trained, and how.
+        data: the images to learn from.
+        folder: of the training.
+        device: where it runs, as for :func:`cocoax.load`.
+
     """
 
-    def __init__(self, recipe: Recipe, data: LabelledImages, folder: str | Path) -> None:
+    def __init__(
+        self, recipe: Recipe, data: LabelledImages, folder: str | Path, device: str | torch.device | None = None
+    ) -> None:
         if recipe.architecture not in ARCHITECTURES:
             raise ValueError(f"No architecture is called {recipe.architecture!r}; known are {', '.join(ARCHITECTURES)}.")
         if len(data) < recipe.batch_size:
@@ -48,6 +58,7 @@ class Training:
         self.recipe = recipe
         self.data = data
         self.folder = Path(folder)
+        self.device = device_asked_for(device) or torch.device("cpu")
         self.pixels = Pixels(data, recipe.side)
         with torch.random.fork_rng():
             torch.manual_seed(recipe.seed)
@@ -57,7 +68,7 @@ class Training:
                 "SimSiam is for small images here: 'simsiam:' loads networks with a small stem, such as cifar-resnet18. "
                 f"Got {recipe.architecture}; train that with simclr."
             )
-        self.objective.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.objective.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = _optimizer(recipe, self.objective)
         self.steps_per_epoch = len(data) // recipe.batch_size
         self.steps = recipe.epochs * self.steps_per_epoch
@@ -119,14 +130,14 @@ class Training:
         epoch, place = divmod(self.step, self.steps_per_epoch)
         order = stream(self.recipe.seed, 0, epoch).permutation(len(self.data))
         chosen = order[place * self.recipe.batch_size : (place + 1) * self.recipe.batch_size]
-        images, labels = self.pixels(chosen), torch.from_numpy(self.data.labels[chosen]).long()
+        images, labels = self.pixels(chosen).to(self.device), torch.from_numpy(self.data.labels[chosen]).long()
         random = stream(self.recipe.seed, 1, self.step)
         views = torch.cat([self.recipe.augmentation(images, random) for _ in range(self.objective.views)])
         rate = learning_rate(self.recipe, self.step, self.steps_per_epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.objective.train()
-        loss: Tensor = self.objective(views.contiguous(memory_format=torch.channels_last), labels)
+        loss: Tensor = self.objective(views.contiguous(memory_format=torch.channels_last), labels.to(self.device))
         if not bool(torch.isfinite(loss)):
             raise ValueError(f"The loss became {loss.item()} at step {self.step}; lower the learning rate.")
         self.optimizer.zero_grad()
@@ -183,13 +194,13 @@ class Training:
         return figures
 
     def represent(self, pixels: Pixels, chosen: np.ndarray) -> Tensor:
-        """Return the representations ``[n, d]`` of images by their numbers, without augmentation."""
+        """Return the representations ``[n, d]`` of images by their numbers, without augmentation, on the CPU."""
         plain = plain_view(self.recipe)
         parts = []
         with evaluating(self.encoder), torch.no_grad():
             for start in range(0, len(chosen), 250):
-                batch = plain(pixels(chosen[start : start + 250]))
-                parts.append(self.encoder(batch.contiguous(memory_format=torch.channels_last)))
+                batch = plain(pixels(chosen[start : start + 250]).to(self.device))
+                parts.append(self.encoder(batch.contiguous(memory_format=torch.channels_last)).cpu())
         return torch.cat(parts)
 
     def export(self, path: str | Path | None = None, *, half: bool = False) -> Path:
@@ -208,7 +219,7 @@ class Training:
             header["classes"] = self.data.classes
         if half:
             weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
-        return write_safetensors(path or self.folder / "encoder.safetensors", weights, "encoder", header)
+        return write_safetensors(path or self.folder / "encoder.safetensors", on_cpu(weights), "encoder", header)
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -242,7 +253,7 @@ class Training:
     def _save(self) -> None:
         # Into an open file, since torch would put the name of a path, here a random one, into what it writes.
         with whole_file(self.checkpoint) as part, part.open("wb") as file:
-            torch.save(self._made_from() | self._state(), file)
+            torch.save(self._made_from() | on_cpu(self._state()), file)
 
     def _restore(self) -> None:
         ours = self._made_from()
@@ -306,6 +317,15 @@ def _optimizer(recipe: Recipe, module: nn.Module) -> torch.optim.Optimizer:
     if recipe.optimizer == "lars":
         return Lars(parameters, rate, recipe.momentum, decay)
     return torch.optim.SGD(parameters, rate, recipe.momentum, weight_decay=decay)
+
+
+def on_cpu(state: Any) -> Any:
+    """Return nested dicts and lists with every tensor on the CPU, so that what is written can be read without the device."""
+    if isinstance(state, dict):
+        return {name: on_cpu(value) for name, value in state.items()}
+    if isinstance(state, list):
+        return [on_cpu(value) for value in state]
+    return state.cpu() if isinstance(state, Tensor) else state
 
 
 def _evenly(total: int, most: int) -> np.ndarray:

@@ -75,6 +75,7 @@ def test_head__gives_the_logits_of_the_classifier(family: str, folders: dict[str
         expected = model(**pixels).logits
         assert encoder.head is not None
         close(encoder.head(encoder.represent(pictures)), expected)
+        assert encoder.classes == [f"LABEL_{number}" for number in range(5)]
 
 
 @pytest.mark.parametrize("family", ["vit", "dinov2", "swin", "beit_classifier"])

@@ -79,7 +79,7 @@ def vision_encoder(
 
     The representation is what the architecture's own classifier reads: the class token of ViT and DeiT, the pooled output
     of all others (the normalised class token of DINOv2, the mean over positions of ResNet, ConvNeXt, Swin and BEiT). A
-    classifier on top becomes the encoder's ``head`` if it reads just that.
+    classifier on top becomes the encoder's ``head`` if it reads just that, with the names of its classes.
 
     Args:
         model: it is left as it is.
@@ -107,20 +107,23 @@ def vision_encoder(
     )
     if head is None or layer is not None or pooling is not None or not isinstance(preprocess, ImagePreprocess):
         return build()
-    return build(head=head if _reads_representations(head, model, build()) else None)
+    count = _classes_told_apart(head, model, build())
+    names = [name for _, name in sorted(model.config.id2label.items())]
+    return build(head=head, classes=names if len(names) == count else None) if count else build()
 
 
-def _reads_representations(head: nn.Module, whole: nn.Module, encoder: Encoder) -> bool:
-    """Whether the classifier of the whole model reads the encoder's representation and nothing else."""
+def _classes_told_apart(head: nn.Module, whole: nn.Module, encoder: Encoder) -> int:
+    """Return how many classes the whole model's head has, and 0 if it reads more than the encoder's representation."""
     images = encoder.collate([encoder.prepare(noise(224, 224))])
     with torch.no_grad(), evaluating(whole):
         expected: Tensor = whole(pixel_values=images).logits
         try:
             logits: Tensor = head(encoder(images).to(images.dtype))
         except RuntimeError:  # it reads a longer vector
-            return False
+            return 0
     loose = 20 if images.dtype in HALF else 1
-    return logits.shape == expected.shape and torch.allclose(logits, expected, rtol=loose * 1e-3, atol=loose * 1e-4)
+    same = logits.shape == expected.shape and torch.allclose(logits, expected, rtol=loose * 1e-3, atol=loose * 1e-4)
+    return logits.shape[1] if same else 0
 
 
 class VisionModel(nn.Module):

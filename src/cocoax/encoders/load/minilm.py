@@ -125,7 +125,8 @@ class WordPieces:
         self.backend_tokenizer: Any = library.Tokenizer.from_file(str(path))
         self.backend_tokenizer.no_truncation()
         self.backend_tokenizer.no_padding()
-        self.pad_token_id, self.mask_token_id = map(self.backend_tokenizer.token_to_id, ("[PAD]", "[MASK]"))
+        ids = map(self.backend_tokenizer.token_to_id, ("[PAD]", "[MASK]", "[UNK]"))
+        self.pad_token_id, self.mask_token_id, self.unk_token_id = ids
 
     def __call__(self, text: str, **_options: object) -> dict[str, Any]:
         """Return token ids, where each token stands in the text, and which tokens are special."""

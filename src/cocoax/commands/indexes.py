@@ -1,0 +1,63 @@
+"""``cocoax ask INDEX``: a question to a whole data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import cocoax
+from cocoax.commands.terminal import counted, print_json, print_plain, print_table, print_written
+
+SUFFIXES = (".html", ".json", ".parquet")
+
+
+def is_index(paths: Sequence[Path]) -> bool:
+    """Whether what is asked about is an index, rather than pictures."""
+    return len(paths) == 1 and (paths[0] / "manifest.json").is_file() and (paths[0] / "shards").is_dir()
+
+
+def chosen_rows(conditions: Sequence[str]) -> dict[str, list[str]] | None:
+    """Return the selection that ``label=cat,dog`` and the like write down; None for all rows."""
+    selection = {}
+    for condition in conditions:
+        name, equals, values = condition.partition("=")
+        if not equals or not name.strip() or not values.strip():
+            raise ValueError(f"A condition reads label=cat, or label=cat,dog for several. Got {condition!r} instead.")
+        selection[name.strip()] = [value.strip() for value in values.split(",")]
+    return selection or None
+
+
+def ask_index(
+    folder: Path, questions: Sequence[cocoax.Question], where: Sequence[str], top: int, out: Path, as_json: bool
+) -> None:
+    """Ask an index, print the answer, and write it: a file for --out ending in .html, .json or .parquet, else a folder."""
+    from cocoax.datasets import Index
+
+    index = Index.open(folder)
+    rows = chosen_rows(where)
+    described = []
+    for number, question in enumerate(questions):
+        survey = index.ask(question, rows, top=top)
+        single = out.suffix in SUFFIXES
+        if single and len(questions) > 1:
+            raise ValueError(f"{len(questions)} questions do not fit in one file; give a folder as --out.")
+        stem = "answer" if len(questions) == 1 else f"answer-{number + 1}"
+        paths = [out] if single else [out / f"{stem}{suffix}" for suffix in SUFFIXES]
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        files = [survey.save(path) for path in paths]
+        described.append({**survey.describe(), "files": [str(path) for path in files]})
+        if as_json:
+            continue
+        print_plain(
+            f"{survey.question}: {counted(len(survey.rows), index.manifest.noun)}, mean score {survey.scores.mean():+.3f}"
+        )
+        shown = [*survey.highest[:5], *survey.lowest[:5][::-1]]
+        cells = [
+            [str(item.place), item.id, f"{item.attribution.score:+.3f}", ", ".join(map(str, item.columns.values()))]
+            for item in shown
+        ]
+        print_table(("place", "input", "score", ", ".join(index.columns) or ""), cells)
+        print_written(files)
+    if as_json:
+        print_json({"answers": described})

@@ -1,0 +1,205 @@
+"""Building an index: every input of a data set explained once, a shard at a time, so that nothing is done twice."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from cocoax.attribution.removal import RemovalMethod
+from cocoax.data.labelled import Split
+from cocoax.datasets.entries import Entry, Maker, Making, Ready, content_digest, linear_similarity
+from cocoax.datasets.index import Index
+from cocoax.datasets.items import Item, Reading, column_types, open_items
+from cocoax.datasets.shards import (
+    Manifest,
+    plain_making,
+    read_shard,
+    shard_files,
+    shard_name,
+    table_of,
+    write_shard,
+)
+from cocoax.encoders import Encoder, load
+from cocoax.progress import Bar, bar
+
+GROUP = 32  # inputs that are read while the encoder is at work, and whose ends are encoded together
+SHARD = 256
+
+
+class Options(TypedDict, total=False):
+    """Options of :func:`build`.
+
+    Attributes:
+        labels: one for each input, or a dict of columns; folders and tables bring their own.
+        column, id_column: of a table: the inputs, and what tells them apart.
+        split: of a data set that has several parts.
+        similarity: the one whose questions can be asked: cosine (default) or dot.
+        grid: cells that the pixels of pictures are pooled to; by default those of the masks.
+        shard: inputs in a file; what is being worked on when the power fails is lost.
+        workers: processes of a local Ray; 0 (default) works in this one.
+        ray: the address of a running Ray, or "auto"; ``workers`` of it are used, by default all.
+        progress: show how far it is (None: when it takes long).
+
+    """
+
+    labels: Any
+    column: str | None
+    id_column: str | None
+    split: Split
+    similarity: str
+    grid: int | tuple[int, int] | None
+    shard: int
+    workers: int
+    ray: str | None
+    progress: bool | None
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Inputs that go into one shard."""
+
+    name: str
+    items: Sequence[Item]
+
+
+def build(
+    encoder: Encoder | str, inputs: Any, out: str | Path, method: RemovalMethod | None = None, **options: Unpack[Options]
+) -> Index:
+    """Explain every input of a data set once, so that questions to all of them can be asked afterwards; return the index.
+
+    What is there already is not done again: a build that was stopped goes on, a file that has changed is done anew, one that
+    was added is added, one that is gone is dropped. An input that cannot be explained is an entry with its error.
+
+    Args:
+        encoder: what explains them, or what :func:`cocoax.load` takes.
+        inputs: a folder, a table (Parquet, Arrow, CSV, JSON lines, a data frame), a data set, or any sequence of inputs.
+        out: the folder of the index.
+        method: what explains an input: a removal method, by default ``Rise(samples=200)``.
+        options: see :class:`Options`.
+
+    """
+    loaded = load(encoder) if isinstance(encoder, str) else encoder
+    folder, size = Path(out), options.get("shard", SHARD)
+    if size < 1:
+        raise ValueError(f"The 'shard' parameter must be at least 1. Got {size} instead.")
+    linear_similarity(options.get("similarity", "cosine"))
+    making = Making(method or Making().method, options.get("similarity", "cosine"), options.get("grid"))
+    reading = Reading(options.get("column"), options.get("id_column"), options.get("split", "train"))
+    items = open_items(inputs, loaded.inputs, reading, options.get("labels"))
+    manifest = Manifest(
+        encoder if isinstance(encoder, str) else loaded.name,
+        loaded.space,
+        plain_making(making),
+        loaded.inputs.noun,
+        str(Path(inputs).resolve()) if isinstance(inputs, str | Path) else "",
+        column_types(items),
+    )
+    known = _known(folder, manifest)
+    manifest.save(folder)
+    chunks = _chunks(_missing(loaded, items, known, folder), size)
+    total = sum(len(chunk.items) for chunk in chunks)
+    with bar(total, f"indexing with {loaded.name}", options.get("progress")) as shown:
+        tally = Tally(shown)
+        workers, address = options.get("workers", 0), options.get("ray")
+        if workers or address:
+            from cocoax.datasets.on_ray import made_on_ray
+
+            what = encoder if isinstance(encoder, str) else loaded
+            for name, table in made_on_ray(chunks, (what, making, manifest), workers, address):
+                write_shard(folder / "shards" / name, table)
+                tally.count(table["error"].to_pylist())
+        else:
+            make_here(Maker(loaded, making, manifest.space), chunks, manifest.columns, folder / "shards", tally)
+    index = Index.open(folder)
+    index.check_any()
+    return index
+
+
+def _known(folder: Path, manifest: Manifest) -> dict[str, tuple[str, Path]]:
+    """Return digest and shard of every input that an earlier build has done; raise if that was another kind of index."""
+    if not folder.exists() or not any(folder.iterdir()):
+        return {}
+    before = Manifest.load(folder)  # a folder of something else is not written to
+    before.check(manifest)
+    for part in (folder / "shards").glob("*.part"):
+        part.unlink(missing_ok=True)  # of a build that was killed
+    known: dict[str, tuple[str, Path]] = {}
+    for path in shard_files(folder):
+        table = read_shard(path, ["id", "digest"])
+        known |= {name: (content, path) for name, content in zip(*(column.to_pylist() for column in table), strict=True)}
+    return known
+
+
+def _missing(
+    encoder: Encoder, items: Sequence[Item], known: dict[str, tuple[str, Path]], folder: Path
+) -> list[tuple[int, Item]]:
+    """Return the inputs that have no entry yet, with their numbers; entries of what is gone or has changed are dropped."""
+    missing, stale = [], dict(known)
+    for number, item in enumerate(items):
+        if item.id in known and content_digest(encoder, item) == known[item.id][0]:
+            del stale[item.id]
+        else:
+            missing.append((number, item))
+    for path in {path for _, path in stale.values()}:
+        table = read_shard(path)
+        rows = [row for row, name in enumerate(table["id"].to_pylist()) if name not in stale]
+        if rows:
+            write_shard(path, table.take(rows))
+        else:
+            path.unlink()
+    return missing
+
+
+def _chunks(missing: Sequence[tuple[int, Item]], size: int) -> list[Chunk]:
+    parts = [missing[start : start + size] for start in range(0, len(missing), size)]
+    return [
+        Chunk(shard_name(part[0][0], [item.id for _, item in part]), [item for _, item in part]) for part in parts if part
+    ]
+
+
+class Tally:
+    """Tells how many inputs are done, and how many of them failed."""
+
+    def __init__(self, shown: Bar) -> None:
+        self.shown = shown
+        self.failed = 0
+
+    def count(self, errors: Sequence[str | None]) -> None:
+        """Count inputs, by what went wrong with each; None is fine."""
+        self.shown.update(len(errors))
+        self.failed += sum(error is not None for error in errors)
+        if self.failed:
+            self.shown.set_postfix_str(f"{self.failed} failed")
+
+
+def make_here(maker: Maker, chunks: Sequence[Chunk], columns: Mapping[str, str], folder: Path, tally: Tally) -> None:
+    """Make and write shards in this process; files are read and written while the encoder is at work."""
+    with ThreadPoolExecutor(1) as pool:
+        writing: Future[Path] | None = None
+        for chunk in chunks:
+            entries = []
+            for entry in entries_of(maker, chunk.items):
+                entries.append(entry)
+                tally.count([entry.error])
+            if writing is not None:
+                writing.result()  # what went wrong is told here
+            writing = pool.submit(write_shard, folder / chunk.name, table_of(entries, columns))
+        if writing is not None:
+            writing.result()
+
+
+def entries_of(maker: Maker, items: Sequence[Item]) -> Iterator[Entry]:
+    """Yield the entry of each input; the next ones are read meanwhile."""
+    groups = [items[start : start + GROUP] for start in range(0, len(items), GROUP)]
+    with ThreadPoolExecutor(1) as pool:
+        ahead: deque[Future[list[Ready]]] = deque()
+        for group in groups:
+            ahead.append(pool.submit(maker.read_all, group))
+            if len(ahead) > 1:
+                yield from maker.make(ahead.popleft().result())
+        while ahead:
+            yield from maker.make(ahead.popleft().result())

@@ -1,0 +1,222 @@
+"""Entries: what an index knows about one input. A pure function of the encoder, the input, and the options of the index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from cocoax.attribution import Rise
+from cocoax.attribution.field import default_grid, feature_vectors, pooled
+from cocoax.attribution.removal import RemovalMethod
+from cocoax.attribution.run import Run
+from cocoax.datasets.items import Item, Scalar
+from cocoax.encoders import Encoder
+from cocoax.features import Game, Masks
+from cocoax.features.registry import resolve
+from cocoax.inputs import Display, Explicand
+from cocoax.seeding import stream
+from cocoax.similarity import LinearSimilarity, get_similarity
+from cocoax.storage import digest
+
+Made = TypeVar("Made")
+NOISE = 4  # random sums of the error of a whole map: an error is then known to about 1 / sqrt(2 * 4), 35 %
+FAILURES = (ValueError, TypeError, OSError, RuntimeError, MemoryError, ArithmeticError, LookupError, SyntaxError)
+
+
+@dataclass(frozen=True)
+class Making:
+    """How entries are made.
+
+    Attributes:
+        method: what explains every input; its seed is mixed with the input's id, so that errors average out over inputs.
+        similarity: the one whose questions can be asked: cosine or dot.
+        grid: cells that the pixels of pictures are pooled to; by default those of the method's masks.
+
+    """
+
+    method: RemovalMethod = field(default_factory=lambda: Rise(samples=200))
+    similarity: str = "cosine"
+    grid: int | tuple[int, int] | None = None
+
+    def seeded(self, name: str) -> RemovalMethod:
+        """Return the method with the seed of one input."""
+        if not hasattr(self.method, "seed"):
+            return self.method
+        mixed: Any = {"seed": int(digest(self.method.seed, name)[:8], 16)}
+        return replace(self.method, **mixed)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One input of an index.
+
+    Attributes:
+        id, digest: which input it is, and of which content.
+        columns: what is known about it.
+        error: why it could not be explained; the rest is empty then.
+        representation: ``[d]``.
+        emptied: the representation without its features, ``[d]``; the mean over several baselines.
+        field: one vector for each cell, ``[*cells, d]``: what keeping it, not removing it, does to the feature vector.
+        noise: random sums of the field's sampling error over all cells, ``[4, d]``: the mean square of their products with a
+            direction is the mean squared error of the map in that direction. Empty where nothing is left to chance.
+        display: how it is shown, small.
+
+    """
+
+    id: str
+    digest: str
+    columns: Mapping[str, Scalar]
+    error: str | None = None
+    representation: Tensor | None = None
+    emptied: Tensor | None = None
+    field: Tensor | None = None
+    noise: Tensor | None = None
+    display: Display | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """An input that was read: its digest, and the explicand or what went wrong with it."""
+
+    item: Item
+    digest: str
+    explicand: Explicand | Exception
+
+    def failed(self, error: Exception) -> Entry:
+        """Return the entry that says what went wrong."""
+        return Entry(self.item.id, self.digest, self.item.columns, f"{type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Emptied:
+    """An explicand, its emptied version, and the tensors of both that are encoded."""
+
+    explicand: Explicand
+    emptied: Tensor
+    tensors: list[Tensor]
+
+
+class Maker:
+    """What makes entries of inputs: an encoder, made faster once for all of them, and how."""
+
+    def __init__(self, encoder: Encoder, making: Making, space: str) -> None:
+        if encoder.space != space:
+            raise ValueError(f"The encoder {encoder.name!r} is another one here than where the index was begun.")
+        self.encoder = encoder
+        self.making = making
+        self.space = space
+        self.removal = resolve(making.method.baseline, encoder.inputs)
+        self._fast: Encoder | None = None
+
+    def read(self, item: Item) -> Ready:
+        """Return an input made ready to be explained."""
+        content = content_digest(self.encoder, item)
+        try:
+            return Ready(item, content, self.encoder.explicand(item.value))
+        except FAILURES as error:
+            return Ready(item, content, error)
+
+    def read_all(self, items: Sequence[Item]) -> list[Ready]:
+        """Return inputs made ready to be explained."""
+        return [self.read(item) for item in items]
+
+    def make(self, group: Sequence[Ready]) -> Iterator[Entry]:
+        """Yield the entries of some inputs, whose ends are encoded together; what goes wrong with one is its entry."""
+        emptied = [self._trying(self._empty, ready.explicand) for ready in group]
+        ends = self._encode_ends([part for part in emptied if isinstance(part, _Emptied)])
+        for ready, part in zip(group, emptied, strict=True):
+            entry = part if isinstance(part, Exception) else self._trying(self._entry, ready, part, next(ends))
+            yield ready.failed(entry) if isinstance(entry, Exception) else entry
+
+    @staticmethod
+    def _trying(function: Callable[..., Made], *arguments: Any) -> Made | Exception:
+        try:
+            return function(*arguments)
+        except FAILURES as error:
+            return error
+
+    def _empty(self, explicand: Explicand | Exception) -> _Emptied:
+        if isinstance(explicand, Exception):
+            raise explicand
+        emptied = self.removal.emptied(explicand)
+        return _Emptied(explicand, emptied, [explicand.tensor, *self.removal.versions(explicand, emptied)])
+
+    def _encode_ends(self, parts: Sequence[_Emptied]) -> Iterator[Tensor | None]:
+        """Yield the representations of each input and of its emptied version; those of one shape are encoded together."""
+        tensors = [tensor for part in parts for tensor in part.tensors]
+        if len({(tensor.shape, tensor.dtype) for tensor in tensors}) != 1 or not tensors[0].is_floating_point():
+            yield from [None] * len(parts)  # one by one, so that what fails is known
+            return
+        size = self.encoder.batch_size(tensors[0])
+        encoded = [self.encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)]
+        yield from torch.split(torch.cat(encoded), [len(part.tensors) for part in parts])
+
+    def _entry(self, ready: Ready, part: _Emptied, ends: Tensor | None) -> Entry:
+        method = self.making.seeded(ready.item.id)
+        masks = method.draw(part.explicand.shape)
+        if ends is not None and not bool(torch.isfinite(ends).all()):
+            ends = None  # the game says what is wrong
+        game = self._game(part, ends, masks)
+        representations = torch.cat(list(game.encode(masks, 0, method.batch_size)))
+        run = Run(method, part.explicand, part.emptied, masks, representations, game.ends, self.encoder.name, self.space)
+        return self._of_run(run, ready)
+
+    def _game(self, part: _Emptied, ends: Tensor | None, masks: Masks) -> Game:
+        """Return the game of an input; the first of all finds out whether the encoder can be made faster."""
+        options: dict[str, Any] = {"space": self.space, "emptied": part.emptied}
+        if self._fast is None:
+            plain = Game(self.encoder, part.explicand, self.removal, **options, ends=ends)
+            self._fast, ends = plain.encoder, plain.ends
+        return Game(self._fast, part.explicand, self.removal, **options, ends=ends)
+
+    def _of_run(self, run: Run, ready: Ready) -> Entry:
+        pictures = len(run.explicand.shape) == 2
+        grid = (default_grid(run, 1) if self.making.grid is None else self.making.grid) if pictures else None
+        similarity = linear_similarity(self.making.similarity)
+        vectors, ends = feature_vectors(run, similarity)
+        masks = run.method.cells(run.masks, grid)
+        effects = pooled(run.method.effects(masks, vectors, ends, errors=False).values, run, grid).movedim(0, -1)
+        return Entry(
+            ready.item.id,
+            ready.digest,
+            ready.item.columns,
+            None,
+            run.ends[0].float(),
+            run.ends[1:].float().mean(0),
+            effects.float(),
+            _noise(run.method.scatter(masks, vectors, ends), run, grid),
+            run.explicand.display.small(),
+        )
+
+
+def _noise(factors: tuple[Tensor, Tensor] | None, run: Run, grid: int | tuple[int, int] | None) -> Tensor:
+    """Return random sums of the sampling error over samples and cells, ``[4, d]``; none where nothing is known about it."""
+    if factors is None:
+        return torch.zeros(0, run.ends.shape[1])
+    x, rest = factors
+    x = pooled(x, run, grid).flatten(1)
+    signs = stream(1, 3)
+    over_cells = torch.from_numpy(signs.choice([-1.0, 1.0], (x.shape[1], NOISE)))
+    over_samples = torch.from_numpy(signs.choice([-1.0, 1.0], (len(x), NOISE)))
+    sums: Tensor = ((x @ over_cells) * over_samples).T @ rest / x.shape[1] ** 0.5
+    return sums.float()
+
+
+def content_digest(encoder: Encoder, item: Item) -> str:
+    """Return a digest of an input's content; empty if it cannot be read."""
+    try:
+        return encoder.inputs.digest(item.value)
+    except FAILURES:
+        return ""
+
+
+def linear_similarity(name: str) -> LinearSimilarity:
+    """Return the similarity of this name; raise unless it is a dot product of feature vectors."""
+    similarity = get_similarity(name)
+    if not isinstance(similarity, LinearSimilarity):
+        raise ValueError(f"An index needs a similarity that is a dot product, cosine or dot. Got {similarity.name} instead.")
+    return similarity

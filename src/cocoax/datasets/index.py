@@ -1,0 +1,390 @@
+"""An index: the fields of a whole data set, which answer any question about all of it with one matrix product."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.attribution.field import Field
+from cocoax.attribution.result import Attribution, Origin
+from cocoax.datasets.items import natural
+from cocoax.datasets.shards import OWN, Manifest, field_values, mean_field, read_shard, shard_files, unpack_display
+from cocoax.encoders import Encoder, load
+from cocoax.inputs import Display
+from cocoax.questions import Question
+from cocoax.references import Reference
+from cocoax.similarity import LinearSimilarity, get_similarity
+from cocoax.targets import Target
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cocoax.datasets.shortcuts import Shortcuts, Typical
+    from cocoax.datasets.survey import Survey
+
+Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
+SMALL = ("id", "error", "representation", "shape", "scale")
+BLOCK = 2048  # vectors that are multiplied at a time
+
+
+class Index:
+    """The fields of a data set; made by :func:`cocoax.datasets.build`, opened by :meth:`open`.
+
+    Rows are in the order of their ids (9 before 10). Inputs that failed are in ``failed``, and are no rows.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._files = shard_files(folder)
+        self._encoder: Encoder | None = None
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Index:
+        """Open the index in a folder."""
+        return cls(Path(folder), Manifest.load(folder))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return f"Index({str(self.folder)!r}, {len(self)} {self.manifest.noun}s{failed}, {self.manifest.encoder!r})"
+
+    def check_any(self) -> None:
+        """Raise if there is nothing to ask."""
+        if not len(self):
+            name, why = next(iter(self.failed.items()), ("", "there are no inputs"))
+            raise ValueError(f"None of the {len(self.failed)} inputs could be explained; the first, {name!r}: {why}")
+
+    # --- what it holds ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _rows(self) -> _Rows:
+        return _Rows.read(self._files, self.manifest.columns)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all rows."""
+        return self._rows.ids
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """What went wrong with inputs that are no rows, by id."""
+        return self._rows.failed
+
+    @property
+    def columns(self) -> Mapping[str, np.ndarray]:
+        """What is known about rows, by the name of the column."""
+        return self._rows.columns
+
+    @property
+    def representations(self) -> Tensor:
+        """The representations of all rows, ``[n, d]``."""
+        return self._rows.representations
+
+    @property
+    def similarity(self) -> LinearSimilarity:
+        """The similarity of the questions that it answers."""
+        similarity = get_similarity(str(self.manifest.making["similarity"]))
+        assert isinstance(similarity, LinearSimilarity)
+        return similarity
+
+    @cached_property
+    def cells(self) -> tuple[int, ...] | None:
+        """The shape of every map; None where inputs have different ones, as texts do."""
+        shapes = set(self._rows.shapes)
+        return shapes.pop() if len(shapes) == 1 else None
+
+    def column(self, name: str) -> np.ndarray:
+        """Return what a column says about every row; raise if there is none of this name."""
+        if name not in self.columns:
+            have = ", ".join(self.columns) or "none"
+            raise ValueError(f"There is no column {name!r}; the columns are {have}.")
+        return self.columns[name]
+
+    def select(self, where: Where = None) -> np.ndarray:
+        """Return the numbers of rows: those whose columns have these values (one or several), or as they are given."""
+        if where is None:
+            return np.arange(len(self))
+        if isinstance(where, Mapping):
+            chosen = np.ones(len(self), bool)
+            for name, values in where.items():
+                wanted = (
+                    [values] if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) else list(values)
+                )
+                chosen &= np.isin(self.column(name).astype(str), [str(value) for value in wanted])
+            rows = np.flatnonzero(chosen)
+        else:
+            rows = np.asarray(where)
+            if rows.dtype == bool:
+                if len(rows) != len(self):
+                    raise ValueError(f"There are {len(self)} rows; a selection of {len(rows)} does not fit.")
+                rows = np.flatnonzero(rows)
+        if not len(rows):
+            raise ValueError(
+                f"No row has {where if isinstance(where, Mapping) else 'been selected'}; nothing is left to ask."
+            )
+        return rows
+
+    def reference(self, where: Where = None, name: str | None = None) -> Reference:
+        """Return some rows as a corpus or a foil; nothing is encoded."""
+        rows = self.select(where)
+        if name is None:
+            name = _words(where) if isinstance(where, Mapping) else f"{len(rows)} rows"
+        return Reference.from_representations(self.representations[rows], name=name, space=self.manifest.space)
+
+    def read(self, rows: Sequence[int] | np.ndarray, columns: Sequence[str]) -> Iterator[tuple[np.ndarray, Any]]:
+        """Yield columns of some rows, shard by shard: places among ``rows``, and an Arrow table of those."""
+        places = self._rows.places[np.asarray(rows, int)]
+        shards = np.unique(places[:, 0])
+
+        def read_one(shard: int) -> tuple[np.ndarray, Any]:
+            own = np.flatnonzero(places[:, 0] == shard)
+            own = own[np.argsort(places[own, 1], kind="stable")]
+            return own, read_shard(self._files[shard], columns, places[own, 1])
+
+        with ThreadPoolExecutor(2) as pool:  # the next file is read while this one is worked on
+            waiting: deque[Future[tuple[np.ndarray, Any]]] = deque()
+            for shard in shards.tolist():
+                waiting.append(pool.submit(read_one, shard))
+                if len(waiting) > 2:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def displays(self, rows: Sequence[int]) -> list[Display | None]:
+        """Return how rows are shown, small."""
+        shown: list[Display | None] = [None] * len(rows)
+        for places, table in self.read(rows, ["shown"]):
+            for place, packed in zip(places, table["shown"].to_pylist(), strict=True):
+                shown[place] = None if packed is None else unpack_display(packed)
+        return shown
+
+    def field(self, row: int) -> Field:
+        """Return the field of one row, which answers targets as those of runs do; without standard errors."""
+        ((_, table),) = self.read([row], ["field", "emptied"])
+        dimension = self.representations.shape[1]
+        values = field_values(table["field"]).float().view(*self._rows.shapes[row], dimension) * float(self._rows.scales[row])
+        emptied = torch.tensor(table["emptied"][0].as_py())
+        ends = self.similarity.features(torch.stack([self.representations[row], emptied]).double())
+        origin = Origin(self.manifest.making["method"], self.manifest.encoder, self.manifest.space, 0, "")
+        (display,) = self.displays([row])
+        shown = _nothing(values[..., 0]) if display is None else display
+        return Field(values, torch.zeros(dimension), ends.float(), self.representations[row], self.similarity, origin, shown)
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that made it, loaded by its name; set it to one in memory. Captions and pictures need it."""
+        if self._encoder is None:
+            self.encoder = load(self.manifest.encoder)
+        assert self._encoder is not None
+        return self._encoder
+
+    @encoder.setter
+    def encoder(self, encoder: Encoder) -> None:
+        if encoder.space != self.manifest.space:
+            raise ValueError(
+                f"The index was made by the encoder {self.manifest.encoder!r}; {encoder.name!r} is another one, or its "
+                "weights or preprocessing have changed."
+            )
+        self._encoder = encoder
+
+    def ask(self, question: str | Question | Target, where: Where = None, *, top: int = 50) -> Survey:
+        """Ask all rows, or those of ``where``: how much is each like this, and what in it makes it so?
+
+        Args:
+            question: ``"a cat rather than a dog"``, a :class:`cocoax.Question`, or a target, as of ``index.reference(...)``.
+            where: which rows: ``{"label": "cat"}``, numbers, or one truth value for each.
+            top: how many of the highest and of the lowest come with their maps.
+
+        """
+        from cocoax.datasets.survey import survey
+
+        return survey(self, question, self.select(where), top)
+
+    def shortcuts(self, label: str = "label") -> Shortcuts:
+        """Find inputs whose similarity to their class rests on a place where that of the class does not usually rest.
+
+        ``label`` is the column that tells the class.
+        """
+        from cocoax.datasets.shortcuts import shortcuts
+
+        return shortcuts(self, label)
+
+    def typicality(self, label: str = "label") -> list[Typical]:
+        """Return all rows, the least typical of its class first: where wrong labels are."""
+        from cocoax.datasets.shortcuts import typicality
+
+        return typicality(self, label)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return ids, columns and representations as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame({"id": self.ids, **self.columns, "representation": list(self.representations.numpy())})
+
+    # --- maps ---------------------------------------------------------------------------------------------------------
+
+    def maps(self, target: Target, rows: np.ndarray) -> list[Tensor]:
+        """Return the map of a target on each of some rows, ``[*cells]``."""
+        directions = self.directions(target, rows)
+        sizes = np.array([math.prod(self._rows.shapes[row]) for row in rows])
+        products = torch.empty(int(sizes.sum()))
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        for places, table in self.read(rows, ["field"]):
+            own = directions if len(directions) == 1 else directions[places]
+            parts = _products(field_values(table["field"]), torch.from_numpy(sizes[places]), own)
+            parts *= torch.from_numpy(np.repeat(self._rows.scales[rows[places]], sizes[places]))
+            if (np.diff(places) == 1).all():
+                products[ends[places[0]] : ends[places[-1] + 1]] = parts
+            else:
+                for place, part in zip(places, torch.split(parts, sizes[places].tolist()), strict=True):
+                    products[ends[place] : ends[place + 1]] = part
+        if self.cells is not None:
+            return list(products.view(len(rows), *self.cells))
+        parts_of = torch.split(products, sizes.tolist())
+        return [part.view(self._rows.shapes[row]) for part, row in zip(parts_of, rows, strict=True)]
+
+    def mean_map(self, target: Target) -> Tensor | None:
+        """Return the mean map over all rows, from what the files say about themselves; None where only the maps tell."""
+        if self.cells is None or target.needs_explicand:
+            return None
+        return mean_field(self._files, self.cells) @ self.directions(target, np.array([0]))[0]
+
+    def directions(self, target: Target, rows: np.ndarray) -> Tensor:
+        """Return the direction of a target for each row, ``[n, d]``; one for all where it does not depend on the row."""
+        target.check_space(self.manifest.space, self.representations.shape[1])
+        if target.similarity != self.similarity:
+            raise ValueError(
+                f"The index answers questions of the {self.similarity.name} similarity, not of {target.similarity.name}."
+            )
+        if not target.needs_explicand:
+            return target.direction()[None].float()
+        weight = target.weights[None]
+        rest: dict[Reference | None, float] = {
+            reference: weight for reference, weight in target.weights.items() if reference is not None
+        }
+        own = weight * self.similarity.features(self.representations[rows].double())
+        return (own + Target(rest, self.similarity).direction() if rest else own).float()
+
+    def attributions(self, rows: Sequence[int], target: Target) -> list[Attribution]:
+        """Return the maps of some rows as attributions, each with the standard error of the map as a whole."""
+        chosen = np.asarray(rows, int)
+        maps, displays = self.maps(target, chosen), self.displays(rows)
+        directions = self.directions(target, chosen).expand(len(rows), -1)
+        made: list[Attribution | None] = [None] * len(rows)
+        for places, table in self.read(chosen, ["emptied", "noise"]):
+            for place, emptied, noise in zip(
+                places, *(table[name].to_pylist() for name in ("emptied", "noise")), strict=True
+            ):
+                direction = directions[place]
+                ends = torch.stack([self.representations[chosen[place]], torch.tensor(emptied)]).double()
+                score, baseline = (self.similarity.features(ends) @ direction.double()).tolist()
+                sums = torch.tensor(noise).view(-1, len(direction)) @ direction
+                error = torch.full_like(maps[place], float(sums.square().mean().sqrt())) if len(sums) else None
+                shown = displays[place]
+                made[place] = Attribution(
+                    values=maps[place],
+                    score=score,
+                    baseline_score=baseline,
+                    standard_error=error,
+                    metadata={
+                        "target": target.name,
+                        "method": self.manifest.making["method"]["type"],
+                        "encoder": self.manifest.encoder,
+                        "id": self.ids[chosen[place]],
+                    },
+                    display=_nothing(maps[place]) if shown is None else shown,
+                )
+        return [attribution for attribution in made if attribution is not None]
+
+
+def _products(flat: Tensor, sizes: Tensor, directions: Tensor) -> Tensor:
+    """Return fields times directions, one number per cell; fields are in half precision and stand one after another.
+
+    A block at a time, in single precision: it stays in the processor's cache.
+    """
+    vectors = flat.view(-1, directions.shape[1])
+    products = torch.empty(len(vectors))
+    block = torch.empty(min(BLOCK, len(vectors)), vectors.shape[1])
+    rows = None if len(directions) == 1 else torch.repeat_interleave(torch.arange(len(directions)), sizes)
+    for start in range(0, len(vectors), BLOCK):
+        part = block[: len(vectors) - start].copy_(vectors[start : start + BLOCK])
+        own = products[start : start + BLOCK]
+        if rows is None:
+            torch.mv(part, directions[0], out=own)
+        else:
+            torch.sum(part.mul_(directions[rows[start : start + BLOCK]]), 1, out=own)
+    return products
+
+
+def _words(where: Mapping[str, Any]) -> str:
+    """Return a selection in words: ``label cat / dog``."""
+    sides = {
+        key: [values] if isinstance(values, str) or not isinstance(values, Sequence) else values
+        for key, values in where.items()
+    }
+    return " and ".join(f"{key} {' / '.join(map(str, values))}" for key, values in sides.items())
+
+
+def _nothing(values: Tensor) -> Display:
+    from cocoax.inputs import Names, Picture
+
+    return Picture() if values.ndim == 2 else Names(tuple(map(str, range(len(values)))))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What is kept in memory of an index, in the order of the ids."""
+
+    ids: list[str]
+    failed: dict[str, str]
+    columns: dict[str, np.ndarray]
+    representations: Tensor
+    shapes: list[tuple[int, ...]]
+    scales: np.ndarray
+    places: np.ndarray  # shard and row of it, [n, 2]
+
+    @classmethod
+    def read(cls, files: Sequence[Path], columns: Mapping[str, str]) -> _Rows:
+        import pyarrow as pa
+
+        names = {name: f"column_{name}" if name in OWN else name for name in columns}
+        with ThreadPoolExecutor(2) as pool:
+            tables = list(pool.map(lambda path: read_shard(path, [*SMALL, *names.values()]), files))
+        if not tables:
+            return cls([], {}, {}, torch.empty(0, 0), [], np.empty(0), np.empty((0, 2), int))
+        places = [np.stack([np.full(len(table), shard), np.arange(len(table))], 1) for shard, table in enumerate(tables)]
+        table = pa.concat_tables(tables)
+        everything, errors = table["id"].to_pylist(), table["error"].to_pylist()
+        done = [row for row, error in enumerate(errors) if error is None]
+        fine = np.array(sorted(done, key=lambda row: natural(everything[row])), int)
+        failed = {everything[row]: error for row, error in enumerate(errors) if error is not None}
+        kept = table.select(["shape", "scale", *names.values()]).take(fine)
+        # Not by take: lists of numbers would be taken one by one.
+        numbers = np.concatenate([part.flatten().to_numpy() for part in table["representation"].drop_null().chunks])
+        order = np.empty(len(errors), int)
+        order[done] = np.arange(len(done))
+        vectors = torch.from_numpy(numbers.astype(np.float32, copy=False)).view(len(fine), len(numbers) // max(len(fine), 1))
+        return cls(
+            [everything[row] for row in fine],
+            failed,
+            {name: kept[stored].to_numpy() for name, stored in names.items()},
+            vectors[torch.from_numpy(order[fine])],
+            [tuple(shape) for shape in kept["shape"].to_pylist()],
+            kept["scale"].to_numpy().astype(np.float32),
+            np.concatenate(places)[fine],
+        )

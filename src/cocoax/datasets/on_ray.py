@@ -1,0 +1,124 @@
+"""Building an index on Ray: the same work, by as many processes and machines as there are.
+
+Ray Data hands shards to actors, each of which has loaded the encoder once; what they make comes back here and is written by
+one process. An actor that dies is started again and its shard with it.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import pickle
+import socket
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cocoax.datasets.entries import Maker, Making
+from cocoax.datasets.shards import Manifest, table_of
+from cocoax.encoders import Encoder, load
+
+if TYPE_CHECKING:
+    from cocoax.datasets.building import Chunk
+
+Recipe = tuple[Encoder | str, Making, Manifest]
+
+
+class Worker:
+    """An actor: an encoder, loaded once, that makes shards."""
+
+    def __init__(self, recipe: bytes, threads: int) -> None:
+        import torch
+
+        torch.set_num_threads(threads)
+        encoder, making, manifest = pickle.loads(recipe)
+        self.columns = manifest.columns
+        self.maker = Maker(load(encoder) if isinstance(encoder, str) else encoder, making, manifest.space)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Return the shards of a batch of chunks."""
+        import pyarrow as pa
+
+        from cocoax.datasets.building import entries_of
+
+        names, tables = [], []
+        for packed in batch["chunk"]:
+            chunk = pickle.loads(packed)
+            file = io.BytesIO()
+            table = table_of(list(entries_of(self.maker, chunk.items)), self.columns)
+            with pa.ipc.new_stream(file, table.schema) as stream:
+                stream.write_table(table)
+            names.append(chunk.name)
+            tables.append(file.getvalue())
+        return {"name": names, "table": tables}
+
+
+def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: str | None) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the table of each shard, as they are done."""
+    try:
+        import ray
+        import ray.data
+        from ray import cloudpickle
+    except ImportError as error:
+        raise ImportError("Workers are processes of Ray: pip install 'cocoax[ray]'.") from error
+    import pyarrow as pa
+
+    if not chunks:
+        return
+    own = not ray.is_initialized()
+    if own:
+        _connect(ray, workers, address)
+    try:
+        count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        check_room(count, float(ray.cluster_resources().get("CPU", 0)))
+        logging.getLogger("ray.data").setLevel(logging.ERROR)  # how far it is, is told here
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        packed = [{"chunk": cloudpickle.dumps(chunk)} for chunk in chunks]
+        done = ray.data.from_items(packed, override_num_blocks=len(packed)).map_batches(
+            Worker,
+            fn_constructor_args=(cloudpickle.dumps(recipe), 1),
+            batch_size=1,
+            concurrency=min(count, len(chunks)),
+            num_cpus=1,
+            max_restarts=-1,
+            max_task_retries=-1,
+        )
+        for row in done.iter_rows():
+            yield str(row["name"]), pa.ipc.open_stream(row["table"]).read_all()
+    finally:
+        if own:
+            ray.shutdown()
+
+
+def _connect(ray: Any, workers: int, address: str | None) -> None:
+    """Join a cluster, or start one here with a processor for each worker."""
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "ignore_reinit_error": True}
+    if address is None:
+        check_room(workers, os.cpu_count() or 1)
+        ray.init(num_cpus=workers, include_dashboard=False, **quiet)
+        return
+    try:
+        _knock(address)
+        ray.init(address=address, **quiet)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConnectionError(
+            f"No Ray answers at {address!r} ({str(error).splitlines()[0]}); start one with 'ray start --head', or use "
+            "--workers for processes on this machine."
+        ) from error
+
+
+def _knock(address: str) -> None:
+    """Raise if nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        with socket.create_connection((host, int(port)), timeout=10):
+            pass
+
+
+def check_room(workers: int, processors: float) -> None:
+    """Raise if there are fewer processors than workers: Ray would wait for more of them for ever."""
+    if workers > processors:
+        raise ValueError(
+            f"There are {processors:g} processors for {workers} workers of one each, and Ray would wait for ever; ask for at "
+            f"most {int(processors)} workers."
+        )

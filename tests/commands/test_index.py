@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import cocoax
+from cocoax.commands.indexes import chosen_rows
+from cocoax.commands.main import app
+from cocoax.datasets import Index
+from tests.datasets import photos
+from tests.towers import picture, two_towers
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def towers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str, **_options: object) -> cocoax.Encoder:
+        return two_towers()
+
+    monkeypatch.setattr("cocoax.datasets.building.load", load)
+    monkeypatch.setattr("cocoax.datasets.index.load", load)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for kind in ("noise", "more"):
+        (tmp_path / "photos" / kind).mkdir(parents=True)
+        for seed in range(3):
+            picture(seed + (kind == "more") * 10).save(tmp_path / "photos" / kind / f"{seed}.png")
+    return tmp_path / "photos"
+
+
+def test_index__then_ask_all_of_it(towers: None, folder: Path, tmp_path: Path) -> None:
+    options = ["--out", str(tmp_path / "index"), "--samples", "20", "--grid", "4", "--shard", "2"]
+    done = runner.invoke(app, ["index", str(folder), *options], catch_exceptions=False)
+    assert "6 images in" in done.output
+    assert len(Index.open(tmp_path / "index")) == 6
+    ask = ["ask", str(tmp_path / "index"), "--like", "a cat", "--unlike", "a dog", "--where", "label=more", "--json"]
+    answer = json.loads(runner.invoke(app, [*ask, "--out", str(tmp_path / "a.html")], catch_exceptions=False).stdout)
+    assert answer["answers"][0]["inputs"] == 3
+    assert answer["answers"][0]["question"] == "a cat rather than a dog"
+    assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
+    several = runner.invoke(app, [*ask[:-1], "--out", str(tmp_path / "out")], catch_exceptions=False)
+    assert "a cat rather than a dog: 3 images" in several.output
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["answer.html", "answer.json", "answer.parquet"]
+
+
+def test_index__json(towers: None, folder: Path, tmp_path: Path) -> None:
+    (folder / "noise" / "bad.png").write_bytes(b"no")
+    options = ["--out", str(tmp_path / "index"), "--samples", "20", "--json"]
+    said = json.loads(runner.invoke(app, ["index", str(folder), *options], catch_exceptions=False).stdout)
+    assert said["inputs"] == 6
+    assert list(said["failed"]) == ["noise/bad.png"]
+
+
+def test_compare__two_indexes(folder: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        cocoax.datasets.build(photos.encoder(), folder, tmp_path / name, cocoax.Rise(samples=20, grid=4))
+    arguments = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--label", "label", "--out", str(tmp_path / "c.json")]
+    done = runner.invoke(app, arguments, catch_exceptions=False)
+    assert "mean correlation of the two maps of an input: 1.000" in done.output
+    assert json.loads((tmp_path / "c.json").read_text())["inputs"] == 6
+
+
+def test_chosen_rows__conditions() -> None:
+    assert chosen_rows(["label=cat, dog", "year=2020"]) == {"label": ["cat", "dog"], "year": ["2020"]}
+    assert chosen_rows([]) is None
+    with pytest.raises(ValueError, match=r"A condition reads label=cat.* Got 'cat' instead"):
+        chosen_rows(["cat"])

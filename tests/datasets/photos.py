@@ -1,0 +1,49 @@
+"""A small data set of pictures: bright left halves are dawns, bright right halves dusks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+import cocoax
+
+SIDE = 16
+
+
+class Halves(nn.Module):
+    """Mean colours of the left and the right half, and their products: not linear, so that masks matter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(3.0), requires_grad=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        left, right = (half.mean((2, 3)) for half in images.chunk(2, 3))
+        return torch.cat([left, right, torch.tanh(self.scale * left * right), torch.ones_like(left[:, :1])], 1)
+
+
+def encoder() -> cocoax.Encoder:
+    return cocoax.Encoder(
+        Halves().eval(), cocoax.ImagePreprocess(resize=SIDE, crop=SIDE, mean=(0, 0, 0), std=(1, 1, 1)), name="halves"
+    )
+
+
+def pixels(kind: str, seed: int) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    image = generator.integers(0, 60, (SIDE, SIDE, 3))
+    half = slice(0, SIDE // 2) if kind == "dawn" else slice(SIDE // 2, SIDE)
+    image[:, half] += generator.integers(100, 190, 3)
+    return image.astype(np.uint8)
+
+
+def write(folder: Path, count: int = 5) -> Path:
+    """Write ``count`` pictures of each kind into a folder for each."""
+    for kind in ("dawn", "dusk"):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+        for number in range(count):
+            Image.fromarray(pixels(kind, number + 100 * (kind == "dusk"))).save(folder / kind / f"{number}.png")
+    return folder

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import cocoax
+from cocoax.datasets import Index, build
+from cocoax.datasets.entries import Making
+from cocoax.datasets.shards import read_shard, shard_files
+from tests.datasets import photos
+
+METHOD = cocoax.Rise(samples=40, grid=4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return photos.write(tmp_path / "photos")
+
+
+def contents(index: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in shard_files(index)}
+
+
+def test_build__fields_are_the_effects_of_a_run_of_each_input(folder: Path, tmp_path: Path) -> None:
+    encoder = photos.encoder()
+    method = cocoax.Rise(samples=600, grid=4)
+    index = build(encoder, folder, tmp_path / "index", method, shard=3)
+    assert index.ids == [f"{kind}/{number}.png" for kind in ("dawn", "dusk") for number in range(5)]
+    assert index.columns["label"].tolist() == ["dawn"] * 5 + ["dusk"] * 5
+    target = cocoax.similarity_to(encoder.reference([folder / "dawn" / "0.png"]))
+    for row in (0, 7):
+        run = Making(method).seeded(index.ids[row]).run(encoder, folder / index.ids[row])
+        scores = target.score(run.representations)
+        kept = torch.cat([run.masks.full(slice(i, i + 1)) for i in range(len(run))]).double()
+        # A slow and plain estimate of the same thing: the covariance of score and mask, over p (1 - p), pooled to cells.
+        plain = torch.einsum("n,nhw->hw", scores.double() - scores.double().mean(), kept - kept.mean(0)) / len(run) / 0.25
+        pooled = plain.unflatten(0, (4, 4)).unflatten(2, (4, 4)).mean((1, 3))
+        ours = index.field(row).explain(target).values.double()
+        assert float(torch.corrcoef(torch.stack([ours.flatten(), pooled.flatten()]))[0, 1]) > 0.97
+        exact = run.method.effects(run.method.cells(run.masks, (4, 4)), scores[:, None], torch.zeros(2, 1)).values[0]
+        assert torch.allclose(ours, exact.double(), atol=2e-3 * float(exact.abs().max()))
+
+
+def test_build__masks_differ_between_inputs(folder: Path, tmp_path: Path) -> None:
+    assert Making(METHOD).seeded("a") != Making(METHOD).seeded("b")
+    assert Making(METHOD).seeded("a") == Making(METHOD).seeded("a")
+
+
+def test_build__nothing_is_done_twice(folder: Path, tmp_path: Path) -> None:
+    encoder = photos.encoder()
+    build(encoder, folder, tmp_path / "index", METHOD, shard=3)
+    before = contents(tmp_path / "index")
+    seen: list[int] = []
+    assert encoder.owner is not None
+    encoder.owner.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
+    build(encoder, folder, tmp_path / "index", METHOD, shard=3)
+    assert not seen
+    assert contents(tmp_path / "index") == before
+
+
+def test_build__goes_on_after_any_shard_and_ends_byte_for_byte_the_same(folder: Path, tmp_path: Path) -> None:
+    encoder = photos.encoder()
+    build(encoder, folder, tmp_path / "whole", METHOD, shard=3)
+    whole = contents(tmp_path / "whole")
+    for lost in whole:
+        shutil.copytree(tmp_path / "whole", tmp_path / "part")
+        (tmp_path / "part" / "shards" / lost).unlink()
+        (tmp_path / "part" / "shards" / "left.parquet.abcd.part").write_bytes(b"half")
+        build(encoder, folder, tmp_path / "part", METHOD, shard=3)
+        assert contents(tmp_path / "part") == whole
+        assert not list((tmp_path / "part" / "shards").glob("*.part"))
+        shutil.rmtree(tmp_path / "part")
+
+
+def test_build__changed_added_and_deleted_files(folder: Path, tmp_path: Path) -> None:
+    encoder = photos.encoder()
+    before = build(encoder, folder, tmp_path / "index", METHOD, shard=3).representations
+    Image.fromarray(photos.pixels("dusk", 77)).save(folder / "dawn" / "1.png")
+    Image.fromarray(photos.pixels("dusk", 78)).save(folder / "dusk" / "12.png")
+    (folder / "dusk" / "0.png").unlink()
+    index = build(encoder, folder, tmp_path / "index", METHOD, shard=3)
+    assert index.ids == [*(f"dawn/{n}.png" for n in range(5)), *(f"dusk/{n}.png" for n in (1, 2, 3, 4, 12))]
+    fresh = build(encoder, folder, tmp_path / "fresh", METHOD)
+    assert torch.equal(index.representations, fresh.representations)
+    assert not torch.equal(index.representations[1], before[1])
+
+
+def test_build__an_input_that_fails_is_an_entry_with_its_error(folder: Path, tmp_path: Path) -> None:
+    (folder / "dawn" / "2.png").write_bytes(b"no picture")
+    index = build(photos.encoder(), folder, tmp_path / "index", METHOD)
+    assert len(index) == 9
+    assert list(index.failed) == ["dawn/2.png"]
+    assert "dawn/2.png" not in index.ids
+
+
+def test_build__all_failed(folder: Path, tmp_path: Path) -> None:
+    for path in folder.rglob("*.png"):
+        path.write_bytes(b"no picture")
+    with pytest.raises(ValueError, match="None of the 10 inputs could be explained; the first, 'dawn/0"):
+        build(photos.encoder(), folder, tmp_path / "index", METHOD)
+
+
+def test_build__another_encoder_or_method_is_refused(folder: Path, tmp_path: Path) -> None:
+    encoder = photos.encoder()
+    build(encoder, folder, tmp_path / "index", METHOD)
+    with pytest.raises(ValueError, match=r"another method .* write to another folder"):
+        build(encoder, folder, tmp_path / "index", cocoax.Rise(samples=60, grid=4))
+    other = photos.encoder()
+    assert other.owner is not None
+    other.owner.scale.data.fill_(2.0)  # type: ignore[union-attr, operator]
+    with pytest.raises(ValueError, match="was made by the encoder 'halves', and 'halves' is another one"):
+        build(other, folder, tmp_path / "index", METHOD)
+    with pytest.raises(ValueError, match=r"cosine or dot\. Got rbf"):
+        build(encoder, folder, tmp_path / "other", METHOD, similarity="rbf")
+
+
+def test_build__a_folder_of_something_else_is_not_written_to(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("…")
+    with pytest.raises(FileNotFoundError, match=r"is no index: it has no manifest\.json"):
+        build(photos.encoder(), folder, tmp_path / "mine", METHOD)
+
+
+@pytest.mark.parametrize("flip", [100, 5000, -20])
+def test_build__a_damaged_shard_is_named(folder: Path, tmp_path: Path, flip: int) -> None:
+    build(photos.encoder(), folder, tmp_path / "index", METHOD)
+    (path,) = shard_files(tmp_path / "index")
+    content = bytearray(path.read_bytes())
+    content[flip] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is damaged or no shard"):
+        read_shard(path)
+
+
+def test_build__truncated_shard(folder: Path, tmp_path: Path) -> None:
+    build(photos.encoder(), folder, tmp_path / "index", METHOD)
+    (path,) = shard_files(tmp_path / "index")
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(ValueError, match="is damaged or no shard"):
+        Index.open(tmp_path / "index").ids  # noqa: B018
+
+
+def test_build__arrays_with_labels_and_rows(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(12, 4)).astype(np.float32)
+    encoder = cocoax.TabularEncoder(torch.nn.Tanh(), columns=["a", "b", "c", "d"], background=torch.ones(1, 4), name="rows")
+    index = build(encoder, rows, tmp_path / "index", labels=list("xxyyxxyyxxyy"))
+    assert index.cells == (4,)
+    survey = index.ask(cocoax.similarity_to(index.reference({"label": "x"})))
+    assert survey.mean is not None
+    assert survey.mean.names == ("a", "b", "c", "d")
+    assert {part.name for part in survey.words} == {"a", "b", "c", "d"}
+    with pytest.raises(ValueError, match="There are 12 inputs but 3 values of 'label'"):
+        build(encoder, rows, tmp_path / "other", labels=[1, 2, 3])

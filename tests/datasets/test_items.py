@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+import cocoax
+from cocoax.data.labelled import LabelledImages
+from cocoax.datasets.items import Item, Reading, column_types, natural, open_items
+from cocoax.inputs import Inputs
+from tests.datasets import photos
+from tests.towers import two_towers
+
+
+@pytest.fixture
+def pictures() -> Inputs:
+    return photos.encoder().inputs
+
+
+@pytest.fixture
+def texts() -> Inputs:
+    encoder: cocoax.Encoder = two_towers().text
+    return encoder.inputs
+
+
+def test_natural__sorts_as_people_do() -> None:
+    assert sorted(["b10", "b9", "a", "b"], key=natural) == ["a", "b", "b9", "b10"]
+
+
+def test_folder__the_folder_is_the_label_and_hidden_files_are_none(tmp_path: Path, pictures: Inputs) -> None:
+    photos.write(tmp_path, 1)
+    (tmp_path / ".cache").mkdir()
+    Image.new("RGB", (4, 4)).save(tmp_path / ".cache" / "x.png")
+    Image.new("RGB", (4, 4)).save(tmp_path / "top.png")
+    items = open_items(tmp_path, pictures, Reading())
+    assert [(item.id, dict(item.columns)) for item in items] == [
+        ("dawn/0.png", {"label": "dawn"}),
+        ("dusk/0.png", {"label": "dusk"}),
+        ("top.png", {}),
+    ]
+
+
+def test_folder__of_texts(tmp_path: Path, texts: Inputs) -> None:
+    (tmp_path / "a.txt").write_text(" a cat \n")
+    (tmp_path / "b.png").write_bytes(b"")
+    (item,) = open_items(tmp_path, texts, Reading())
+    assert (item.id, item.value) == ("a.txt", "a cat")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "tsv", "jsonl", "feather"])
+def test_tables__hold_texts_in_a_column_and_carry_the_others(tmp_path: Path, texts: Inputs, suffix: str) -> None:
+    frame = pd.DataFrame({"body": ["a cat", "a dog\nor two"], "stars": [3, 5], "name": ["x", "y"]})
+    path = tmp_path / f"table.{suffix}"
+    if suffix == "parquet":
+        frame.to_parquet(path)
+    elif suffix == "feather":
+        frame.to_feather(path)
+    elif suffix == "jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in frame.to_dict("records")))
+    else:
+        frame.to_csv(path, index=False, sep="," if suffix == "csv" else "\t")
+    items = open_items(path, texts, Reading(column="body", id_column="name"))
+    assert [(item.id, item.value) for item in items] == [("x", "a cat"), ("y", "a dog\nor two")]
+    assert dict(items[0].columns) == {"stars": 3, "name": "x"}
+    frames = open_items(frame, texts, Reading(column="body", id_column="name"))
+    assert [item.value for item in frames] == [item.value for item in items]
+
+
+def test_tables__paths_are_relative_to_the_table_and_pictures_may_be_inside(tmp_path: Path, pictures: Inputs) -> None:
+    photos.write(tmp_path, 1)
+    (tmp_path / "list.csv").write_text("file\ndawn/0.png\n")
+    (item,) = open_items(tmp_path / "list.csv", pictures, Reading())
+    assert item.value == tmp_path / "dawn" / "0.png"
+    file = io.BytesIO()
+    Image.fromarray(photos.pixels("dawn", 3)).save(file, "PNG")
+    pq.write_table(pa.table({"image": [{"bytes": file.getvalue(), "path": None}]}), tmp_path / "inside.parquet")
+    (item,) = open_items(tmp_path / "inside.parquet", pictures, Reading())
+    assert np.array_equal(np.asarray(item.value), photos.pixels("dawn", 3))
+
+
+def test_images__with_labels(pictures: Inputs) -> None:
+    images = np.stack([photos.pixels("dawn", 0), photos.pixels("dusk", 1)])
+    items = open_items(LabelledImages(images, np.array([1, 0]), ["dusk", "dawn"]), pictures, Reading())
+    assert [(item.id, item.columns["label"]) for item in items] == [("0", "dawn"), ("1", "dusk")]
+
+
+def test_column_types__widest() -> None:
+    items = [Item("0", 0, {"a": 1, "b": True, "c": None, "d": 1}), Item("1", 0, {"a": 2.5, "b": False, "d": "x"})]
+    assert column_types(items) == {"a": "double", "b": "bool", "c": "string", "d": "string"}
+
+
+def test_bad__each_with_its_sentence(tmp_path: Path, pictures: Inputs, texts: Inputs) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"There are no images in .*empty; files end in"):
+        open_items(tmp_path / "empty", pictures, Reading())
+    with pytest.raises(FileNotFoundError, match="No file or folder at"):
+        open_items(tmp_path / "nowhere", pictures, Reading())
+    with pytest.raises(ValueError, match="There are no images in what was given"):
+        open_items([], pictures, Reading())
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(ValueError, match="There is no column 'text'; the columns are x, y"):
+        open_items(tmp_path / "a.csv", texts, Reading(column="text"))
+    with pytest.raises(ValueError, match="Say which column holds the texts by column=; the columns are x, y"):
+        open_items(tmp_path / "a.csv", texts, Reading())
+    with pytest.raises(ValueError, match="Row 0 of the column 'x' holds 1, which is no text"):
+        open_items(tmp_path / "a.csv", texts, Reading(column="x"))
+    (tmp_path / "b.jsonl").write_text('{"text": "a cat", "n": 1}\n{"text": "a dog", "n": 1}\n')
+    with pytest.raises(ValueError, match="1 ids occur more than once, such as '1'"):
+        open_items(tmp_path / "b.jsonl", texts, Reading(id_column="n"))
+    (tmp_path / "c.jsonl").write_text('{"text": "a cat"}\nno json\n')
+    with pytest.raises(ValueError, match=r"Line 2 of .* is no JSON"):
+        open_items(tmp_path / "c.jsonl", texts, Reading())
+    (tmp_path / "d.parquet").write_bytes(b"PAR1 but not really")
+    with pytest.raises(ValueError, match="cannot be read as a table"):
+        open_items(tmp_path / "d.parquet", texts, Reading())
+    (tmp_path / "e.zip").write_bytes(b"")
+    with pytest.raises(ValueError, match="is no table; a data set is a folder, or a file ending in"):
+        open_items(tmp_path / "e.zip", texts, Reading())

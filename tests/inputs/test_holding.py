@@ -1,0 +1,64 @@
+"""What training loops hold: loaders, data sets and batches come apart into the inputs that are in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+from cocoax.inputs import Pictures
+from cocoax.inputs.holding import each_input
+
+IMAGES = torch.arange(5 * 3 * 2 * 2, dtype=torch.float32).view(5, 3, 2, 2)
+ROWS = [{"image": image, "label": number} for number, image in enumerate(IMAGES)]
+
+
+def loader(data: Any) -> DataLoader[Any]:
+    return DataLoader(data, batch_size=2, generator=torch.Generator())  # or else it draws from the global random state
+
+
+def taken(inputs: Any, key: str | None = None) -> Tensor:
+    items, _ = each_input(inputs, Pictures(), key)
+    return torch.stack([torch.as_tensor(item) for item in items])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "key"),
+    [
+        (IMAGES, None),
+        (list(IMAGES), None),
+        (IMAGES.numpy(), None),
+        (iter([IMAGES[:2], IMAGES[2:]]), None),
+        (loader(IMAGES), None),
+        (TensorDataset(IMAGES, torch.arange(5)), None),
+        (loader(TensorDataset(IMAGES, torch.arange(5))), None),
+        (loader(ROWS), "image"),
+        (ROWS, "image"),
+        ([{"image": IMAGES[:3]}, {"image": IMAGES[3:]}], "image"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_each_input__the_same_images(inputs: Any, key: str | None) -> None:
+    assert torch.equal(taken(inputs, key), IMAGES)
+
+
+def test_each_input__knows_how_many_where_that_can_be_known() -> None:
+    assert each_input(loader(IMAGES), Pictures())[1] == 5
+    assert each_input(iter(IMAGES), Pictures())[1] is None
+
+
+@pytest.mark.parametrize(
+    ("key", "what"), [(None, "say which entry is the input"), ("picture", "there is no entry 'picture'")]
+)
+def test_each_input__dicts_without_the_key(key: str | None, what: str) -> None:
+    message = rf"The inputs come as dicts with the keys 'image', 'label'; {what}, as in key='image'\."
+    with pytest.raises(ValueError, match=message):
+        taken(loader(ROWS), key)
+
+
+def test_each_input__one_array_is_one_picture() -> None:
+    assert [np.shape(item) for item in each_input(np.zeros((4, 6, 3), np.uint8), Pictures())[0]] == [(4, 6, 3)]
