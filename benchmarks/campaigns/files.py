@@ -38,6 +38,7 @@ from cocoax.attribution.saved import Unfinished, saved_run
 from cocoax.data.annotated import coco_examples
 from cocoax.data.cifar10 import cifar10
 from cocoax.data.labelled import LabelledImages
+from cocoax.datasets import Index, build
 from cocoax.encoders.load.checkpoint import read_checkpoint
 from cocoax.encoders.load.resnet import ARCHITECTURES, CifarResNet
 from cocoax.encoders.load.tensor_bundle import TensorBundle
@@ -287,6 +288,27 @@ def read_coco(path: Path) -> str:
     return digest(*(repr(sorted((name, mask.tobytes()) for name, mask in example.load()[1].items())) for example in examples))
 
 
+def write_index(name: str) -> Callable[[Path], Path]:
+    """Return what builds an index of pictures and returns one of its files."""
+
+    def made(folder: Path) -> Path:
+        pictures = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
+        build(ENCODER, list(pictures), folder / "index", RISE, progress=False)
+        (file,) = (folder / "index").glob(name)
+        return file
+
+    return made
+
+
+def read_index(path: Path) -> str:
+    """Return a digest of what an index answers."""
+    folder = path.parent.parent if path.parent.name == "shards" else path.parent
+    index = Index.open(folder)
+    index._encoder = ENCODER
+    survey = index.ask(TARGET)
+    return digest(index.ids, index.failed, index.representations, survey.scores, *survey.maps)
+
+
 def saved(make: Callable[[Path], object], name: str) -> Callable[[Path], Path]:
     """Return what writes a file of this name."""
 
@@ -315,6 +337,8 @@ KINDS = {
     "unit of a study": Kind(write_unit, read_unit),
     "representations of a study": Kind(write_library, read_library),
     "lines of `localise`": Kind(write_lines, read_lines),
+    "shard of an index": Kind(write_index("shards/*.parquet"), read_index),
+    "manifest of an index": Kind(write_index("*.json"), read_index),
     "checkpoint of `train`": Kind(write_training, read_training),
     "encoder of `train`": Kind(
         saved(lambda path: write_safetensors(path, Net().state_dict(), "encoder", {"side": 8}), "a.safetensors"), read_weights

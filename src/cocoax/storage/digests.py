@@ -46,7 +46,7 @@ def unsealed(text: str, *parts: object) -> str | None:
     """
     seal = re.match(r'\{"digest": "([0-9a-f]{32})", ', text)
     if seal is None:
-        if not re.match(r'\{("(kind|key)": |\})', text):
+        if not re.match(r'\{\s*("(kind|key)": |\})', text):
             raise ValueError("its header is damaged")
         return None
     plain = "{" + text[seal.end() :]
