@@ -160,5 +160,9 @@ def test_check_torch_file__a_flipped_bit(tmp_path: Path) -> None:
     path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
     with pytest.raises(ValueError, match=r"a\.pt is damaged: .*data/0 .* checksum"):
         check_torch_file(path)
+    end = whole.rindex(b"PK\x06\x07")  # which says how many disks the file spans
+    path.write_bytes(whole[: end + 16] + b"\x02" + whole[end + 17 :])
+    with pytest.raises(ValueError, match=r"a\.pt is damaged \(zipfiles that span multiple disks"):
+        check_torch_file(path)
     path.write_bytes(whole[:-30])
     check_torch_file(path)  # no longer a file with checksums: torch says what is wrong with it

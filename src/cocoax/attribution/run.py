@@ -275,6 +275,9 @@ class Run:
     @classmethod
     def _from_file(cls, tensors: dict[str, Tensor], header: dict[str, Any]) -> Self:
         """Return the run that a file holds; raise if its parts do not fit together."""
+        members = tensors.get("members")
+        if members is not None and not -1 <= int(members.min()) <= int(members.max()) < members.numel():
+            raise ValueError(f"it has {members.numel()} elements but features up to {int(members.max())}.")
         explicand = Explicand(tensors["explicand"], load_display(tensors, header.get("display")), tensors.get("members"))
         plain = dict(header["method"])
         known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}

@@ -47,11 +47,6 @@ class Explicand:
                 f"'members' must be integers in the shape {list(whole)} of the tensor, or in that of its last dimensions. "
                 f"Got {members.dtype} {list(members.shape)} instead."
             )
-        if members.numel() and not -1 <= int(members.min()) <= int(members.max()) < members.numel():
-            raise ValueError(
-                f"'members' must number the features of {members.numel()} elements from 0; -1 is what is never removed. "
-                f"Got {int(members.min())} to {int(members.max())} instead."
-            )
 
     def __repr__(self) -> str:
         features = " x ".join(map(str, self.shape))

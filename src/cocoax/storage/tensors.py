@@ -189,9 +189,9 @@ def understood(path: str | Path) -> Iterator[None]:
 
 def check_torch_file(path: Path) -> None:
     """Raise if a file that ``torch.save`` wrote is damaged; torch itself does not look at the checksums in it."""
-    if not zipfile.is_zipfile(path):
-        return  # the old format has none
     try:
+        if not zipfile.is_zipfile(path):
+            return  # the old format has none
         with zipfile.ZipFile(path) as file:
             damaged = file.testzip()
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, ValueError, RuntimeError) as error:
