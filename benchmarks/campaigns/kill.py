@@ -124,6 +124,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="one command, which then gets its quarter of the kills")
     options = parser.parse_args()
     wrong = 0
     print("| command | lasts | kills | alive when killed | left half written | outputs that differ |")
@@ -134,6 +135,8 @@ def main() -> int:
         chosen = commands(write_pictures(top / "data"))
         share = options.kills // len(chosen)
         for number, (title, arguments) in enumerate(chosen.items()):
+            if options.only not in (None, title):
+                continue
             moments = random.Random(options.seed * 1000 + number)
             (top / title).mkdir()
             lasts = finish(arguments, top / title / "out", top / title / "cache")
