@@ -247,6 +247,27 @@ def test_given__by_number_name_and_side(runs: tuple[cocoax.Run, cocoax.Run]) -> 
     assert answer.given("violinist", side="a").names == tuple(B.split())
 
 
+def test_given__rather_than_others(runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+    answer = cocoax.interactions(*runs)
+    contrast = answer.given("house", rather_than=[0, "cat"])
+    torch.testing.assert_close(contrast.values, answer.values[:, 6] - (answer.values[:, 0] + answer.values[:, 1]) / 2)
+    assert contrast.name == "house rather than a / cat"
+    other = answer.given(1, side="a", rather_than=[3])
+    torch.testing.assert_close(other.values, answer.values[1] - answer.values[3])
+    with pytest.raises(ValueError, match="cannot be contrasted with itself"):
+        answer.given(6, rather_than=[-2])
+
+
+def test_given__errors_of_a_contrast_are_those_of_independent_ones(text: TextEncoder) -> None:
+    method = cocoax.Rise(samples=40)
+    answer = cocoax.interactions(method.run(text, A), cocoax.Rise(samples=40, seed=1).run(text, B))
+    error = answer.standard_error
+    assert error is not None
+    told = answer.given(2, rather_than=[0, 1]).standard_error
+    assert told is not None
+    torch.testing.assert_close(told, (error[:, 2] ** 2 + (error[:, 0] ** 2 + error[:, 1] ** 2) / 4).sqrt())
+
+
 def test_given__mistakes(runs: tuple[cocoax.Run, cocoax.Run], text: TextEncoder) -> None:
     answer = cocoax.interactions(*runs)
     with pytest.raises(ValueError, match=r"No feature is called 'hause'; close are house"):

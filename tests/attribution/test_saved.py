@@ -265,8 +265,14 @@ class Longer(RemovalMethod):
     def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
         return Estimate(self.factor * masks.weighted_sum(scores.double()))
 
-    def at_length(self, run: cocoax.Run, at_least: bool) -> tuple[cocoax.Run, int]:
-        return run, max(self.windows - len(run), 0)
+
+def test_saved_run__method_of_ones_own_is_as_long_as_it_asks_for(encoder: cocoax.Encoder, net: SmallNet) -> None:
+    saved_run(encoder, IMAGE, Longer(windows=9))
+    net.inputs = 0
+    short = saved_run(encoder, IMAGE, Longer(windows=4))
+    assert (len(short), net.inputs) == (4, 0)
+    assert torch.equal(short.representations, Longer(windows=4).run(encoder, IMAGE).representations)
+    assert len(saved_run(encoder, IMAGE, Longer(windows=4), at_least=True)) == 9
 
 
 def test_saved_run__method_of_ones_own_is_lengthened(encoder: cocoax.Encoder, net: SmallNet) -> None:

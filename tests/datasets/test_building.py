@@ -91,6 +91,21 @@ def test_build__changed_added_and_deleted_files(folder: Path, tmp_path: Path) ->
     assert not torch.equal(index.representations[1], before[1])
 
 
+def test_build__labels_that_change_are_brought_up_to_date_without_the_encoder(tmp_path: Path) -> None:
+    encoder = photos.encoder()
+    images = [photos.pixels("dawn", seed) for seed in range(6)]
+    build(encoder, images, tmp_path / "index", METHOD, shard=4, labels=[1, 2, 3, 4, 5, 6])
+    seen: list[int] = []
+    assert encoder.owner is not None
+    encoder.owner.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
+    columns = {"label": list("abcdef"), "year": [2001, None, 2003, 2004, 2005, 2006]}
+    index = build(encoder, images, tmp_path / "index", METHOD, shard=4, labels=columns)
+    assert not seen
+    assert index.column("label").tolist() == list("abcdef")
+    assert index.select({"year": 2003}).tolist() == [2]
+    assert index.column("year").tolist()[3] == 2004
+
+
 def test_build__an_input_that_fails_is_an_entry_with_its_error(folder: Path, tmp_path: Path) -> None:
     (folder / "dawn" / "2.png").write_bytes(b"no picture")
     index = build(photos.encoder(), folder, tmp_path / "index", METHOD)

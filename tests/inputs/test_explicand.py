@@ -58,7 +58,9 @@ def test_elements_kept__of_every_form_of_members() -> None:
     assert OWN.elements_kept(kept).tolist() == [[[1.0, 1.0, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0]]]
     assert TEXT.elements_kept(torch.tensor([[False, True]])).tolist() == [[True, False, True, True, True]]
     pixels = torch.rand(3, 4, 5, generator=torch.Generator().manual_seed(0))
-    assert Explicand(torch.zeros(3, 4, 5)).elements_kept(pixels) is pixels
+    assert torch.equal(Explicand(torch.zeros(3, 4, 5)).elements_kept(pixels), pixels[:, None])
+    columns = Explicand(torch.zeros(2, 3), members=torch.tensor([0, 1, -1])).elements_kept(torch.tensor([[0.0, 1.0]]))
+    assert columns.tolist() == [[[0.0, 1.0, 1.0]]]  # one row for both channels
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,8 @@ def check_one_baseline(game: Game, method: Method) -> None:
     """Raise if a game has several baselines; a gradient method takes only one."""
     if len(game.ends) > 2:
         raise ValueError(
-            f"{type(method).__name__} takes one baseline, and Background(draws=...) gives {len(game.ends) - 1}; leave "
-            "'draws' out, which takes their mean, or use cocoax.ExpectedGradients(background)."
+            f"{type(method).__name__} takes one baseline, but {type(game.removal).__name__} gives {len(game.ends) - 1}; use "
+            "one that gives their mean (a Background without 'draws' does), or cocoax.ExpectedGradients(background)."
         )
 
 

@@ -8,6 +8,7 @@ the n x m game.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -89,26 +90,40 @@ class Interactions:
         order = torch.argsort(flat, descending=True, stable=True)[:count].tolist()
         return [(*names[index], float(flat[index]), None if errors is None else errors[index]) for index in order]
 
-    def given(self, feature: Cell | str, side: str = "b") -> Attribution:
+    def given(self, feature: Cell | str, side: str = "b", *, rather_than: Sequence[Cell | str] = ()) -> Attribution:
         """Return the map on the other side for one feature, by its number (row and column for a picture) or its name.
 
-        ``side`` is the one that the feature belongs to: ``"b"`` gives a map on ``a``.
+        Args:
+            feature: which one.
+            side: the one that it belongs to: ``"b"`` gives a map on ``a``.
+            rather_than: other features of that side, whose mean is subtracted: where does *this* noun lie, rather than the
+                others? Errors are then those of independent ones.
+
         """
         if side not in ("a", "b"):
             raise ValueError(f"The 'side' parameter must be 'a' or 'b'. Got {side!r} instead.")
         its, other = (self.b, self.a) if side == "b" else (self.a, self.b)
-        index = _index(feature, its)
-        values = self.matrix[:, index] if side == "b" else self.matrix[index]
-        error = self.standard_error
-        if error is not None:
-            error = error.reshape(self.matrix.shape)
-            error = error[:, index] if side == "b" else error[index]
+        index, *others = (_index(item, its) for item in (feature, *rather_than))
+        if index in others:
+            raise ValueError(f"{its.names[index]!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
+        values, error = (
+            None if part is None else part.reshape(self.matrix.shape) if side == "b" else part.reshape(self.matrix.shape).T
+            for part in (self.values, self.standard_error)
+        )
+        assert values is not None
+        chosen, errors = values[:, index], None if error is None else error[:, index]
+        name = its.names[index]
+        if others:
+            chosen = chosen - values[:, others].mean(1)
+            if error is not None and errors is not None:
+                errors = (errors.square() + error[:, others].square().sum(1) / len(others) ** 2).sqrt()
+            name += f" rather than {' / '.join(its.names[number] for number in others)}"
         return Attribution(
-            values=values.reshape(other.shape),
-            score=float(values.sum()),
+            values=chosen.reshape(other.shape),
+            score=float(chosen.sum()),
             baseline_score=0.0,
-            standard_error=None if error is None else error.reshape(other.shape),
-            metadata={"target": its.names[index], "method": "interactions"},
+            standard_error=None if errors is None else errors.reshape(other.shape),
+            metadata={"target": name, "method": "interactions"},
             display=other.display,
         )
 

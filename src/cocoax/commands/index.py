@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import cocoax
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, EncoderName, Kept, Seed, counted, print_json, print_plain
+from cocoax.commands.terminal import (
+    ASKED,
+    HOW,
+    OUTPUT,
+    AsJson,
+    Device,
+    EncoderName,
+    Kept,
+    Seed,
+    counted,
+    print_json,
+    print_plain,
+)
 
 if TYPE_CHECKING:
     from cocoax.data.labelled import Split
@@ -31,6 +43,7 @@ def build_index(
     samples: SamplesOption = 200,
     grid: GridOption = None,
     seed: Seed = 0,
+    device: Device = None,
     workers: WorkersOption = 0,
     ray: RayOption = None,
     shard: ShardOption = 256,
@@ -57,6 +70,7 @@ def build_index(
             column=column,
             id_column=id_column,
             split=cast("Split", split),
+            device=device,
             workers=workers,
             ray=ray,
             shard=shard,

@@ -21,6 +21,7 @@ from cocoax.datasets.shards import (
     shard_files,
     shard_name,
     table_of,
+    with_columns,
     write_shard,
 )
 from cocoax.encoders import Encoder, load
@@ -42,6 +43,7 @@ class Options(TypedDict, total=False):
         shard: inputs in a file; what is being worked on when the power fails is lost.
         workers: processes of a local Ray; 0 (default) works in this one.
         ray: the address of a running Ray, or "auto"; ``workers`` of it are used, by default all.
+        device: where an encoder that is given by name runs, here or in each worker.
         progress: show how far it is (None: when it takes long).
 
     """
@@ -55,6 +57,7 @@ class Options(TypedDict, total=False):
     shard: int
     workers: int
     ray: str | None
+    device: str | None
     progress: bool | None
 
 
@@ -82,7 +85,8 @@ def build(
         options: see :class:`Options`.
 
     """
-    loaded = load(encoder) if isinstance(encoder, str) else encoder
+    device = options.get("device")
+    loaded = load(encoder, device=device) if isinstance(encoder, str) else encoder
     folder, size = Path(out), options.get("shard", SHARD)
     if size < 1:
         raise ValueError(f"The 'shard' parameter must be at least 1. Got {size} instead.")
@@ -98,9 +102,9 @@ def build(
         str(Path(inputs).resolve()) if isinstance(inputs, str | Path) else "",
         column_types(items),
     )
-    known = _known(folder, manifest)
+    _check_folder(folder, manifest)
     manifest.save(folder)
-    chunks = _chunks(_missing(loaded, items, known, folder), size)
+    chunks = _chunks(_missing(loaded, items, folder, manifest.columns), size)
     total = sum(len(chunk.items) for chunk in chunks)
     with bar(total, f"indexing with {loaded.name}", options.get("progress")) as shown:
         tally = Tally(shown)
@@ -109,7 +113,7 @@ def build(
             from cocoax.datasets.on_ray import made_on_ray
 
             what = encoder if isinstance(encoder, str) else loaded
-            for name, table in made_on_ray(chunks, (what, making, manifest), workers, address):
+            for name, table in made_on_ray(chunks, (what, device, making, manifest), workers, address):
                 write_shard(folder / "shards" / name, table)
                 tally.count(table["error"].to_pylist())
         else:
@@ -119,39 +123,36 @@ def build(
     return index
 
 
-def _known(folder: Path, manifest: Manifest) -> dict[str, tuple[str, Path]]:
-    """Return digest and shard of every input that an earlier build has done; raise if that was another kind of index."""
+def _check_folder(folder: Path, manifest: Manifest) -> None:
+    """Raise if the folder holds something else than an index that was made in this way; a killed build's leftovers go."""
     if not folder.exists() or not any(folder.iterdir()):
-        return {}
-    before = Manifest.load(folder)  # a folder of something else is not written to
-    before.check(manifest)
+        return
+    Manifest.load(folder).check(manifest)
     for part in (folder / "shards").glob("*.part"):
-        part.unlink(missing_ok=True)  # of a build that was killed
-    known: dict[str, tuple[str, Path]] = {}
+        part.unlink(missing_ok=True)
+
+
+def _missing(encoder: Encoder, items: Sequence[Item], folder: Path, columns: Mapping[str, str]) -> list[tuple[int, Item]]:
+    """Return the inputs that have no entry yet, with their numbers.
+
+    Entries of inputs that are gone or have changed are dropped; what is known about the others is brought up to date.
+    """
+    by_id = {item.id: item for item in items}
+    done: set[str] = set()
     for path in shard_files(folder):
-        table = read_shard(path, ["id", "digest"])
-        known |= {name: (content, path) for name, content in zip(*(column.to_pylist() for column in table), strict=True)}
-    return known
-
-
-def _missing(
-    encoder: Encoder, items: Sequence[Item], known: dict[str, tuple[str, Path]], folder: Path
-) -> list[tuple[int, Item]]:
-    """Return the inputs that have no entry yet, with their numbers; entries of what is gone or has changed are dropped."""
-    missing, stale = [], dict(known)
-    for number, item in enumerate(items):
-        if item.id in known and content_digest(encoder, item) == known[item.id][0]:
-            del stale[item.id]
-        else:
-            missing.append((number, item))
-    for path in {path for _, path in stale.values()}:
         table = read_shard(path)
-        rows = [row for row, name in enumerate(table["id"].to_pylist()) if name not in stale]
-        if rows:
-            write_shard(path, table.take(rows))
-        else:
+        rows, kept = [], []
+        for row, (name, content) in enumerate(zip(table["id"].to_pylist(), table["digest"].to_pylist(), strict=True)):
+            if name in by_id and name not in done and content_digest(encoder, by_id[name]) == content:
+                rows.append(row)
+                kept.append(by_id[name])
+                done.add(name)
+        current = with_columns(table.take(rows), kept, columns)
+        if not rows:
             path.unlink()
-    return missing
+        elif len(rows) < len(table) or not current.equals(table):
+            write_shard(path, current)
+    return [(number, item) for number, item in enumerate(items) if item.id not in done]
 
 
 def _chunks(missing: Sequence[tuple[int, Item]], size: int) -> list[Chunk]:

@@ -382,9 +382,14 @@ class _Rows:
         return cls(
             [everything[row] for row in fine],
             failed,
-            {name: kept[stored].to_numpy() for name, stored in names.items()},
+            {name: _values(kept[stored]) for name, stored in names.items()},
             vectors[torch.from_numpy(order[fine])],
             [tuple(shape) for shape in kept["shape"].to_pylist()],
             kept["scale"].to_numpy().astype(np.float32),
             np.concatenate(places)[fine],
         )
+
+
+def _values(column: Any) -> np.ndarray:
+    """Return a column as an array; one with gaps as Python's own values, since NumPy's whole numbers have none."""
+    return np.array(column.to_pylist(), object) if column.null_count else np.asarray(column.to_numpy())

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cocoax.attribution.plain import to_plain
 from cocoax.datasets.entries import Entry, Making
+from cocoax.datasets.items import Item, Scalar
 from cocoax.inputs import Display
 from cocoax.inputs.display import load_display, save_display
 from cocoax.storage import digest, sealed, to_json, unsealed, whole_file, write_text
@@ -141,11 +142,30 @@ def table_of(entries: Sequence[Entry], columns: Mapping[str, str]) -> Any:
     return pa.Table.from_pylist([_row(entry, columns) for entry in entries], schema=schema_of(columns))
 
 
-def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": entry.id, "digest": entry.digest, "error": entry.error}
+def with_columns(table: Any, items: Sequence[Item], columns: Mapping[str, str]) -> Any:
+    """Return a table of entries with what is known about their inputs now in place of what was known before."""
+    import pyarrow as pa
+
+    schema = schema_of(columns)
+    known = [_known(item.columns, columns) for item in items]
+    arrays = [
+        table[name].combine_chunks() if name in OWN else pa.array([row[name] for row in known], schema.field(name).type)
+        for name in schema.names
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _known(values: Mapping[str, Scalar], columns: Mapping[str, str]) -> dict[str, Scalar]:
+    """Return what is known about one input, by the names and in the types of a shard's columns."""
+    row: dict[str, Scalar] = {}
     for name, kind in columns.items():
-        value = entry.columns.get(name)
+        value = values.get(name)
         row[f"column_{name}" if name in OWN else name] = str(value) if kind == "string" and value is not None else value
+    return row
+
+
+def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": entry.id, "digest": entry.digest, "error": entry.error, **_known(entry.columns, columns)}
     if entry.field is None or entry.representation is None or entry.emptied is None or entry.noise is None:
         return row
     scale = max(float(entry.field.abs().max()), 1e-30) if entry.field.numel() else 1.0

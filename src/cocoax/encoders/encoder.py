@@ -28,7 +28,7 @@ from cocoax.encoders.forward import (
     owner_of,
     run_module,
 )
-from cocoax.encoders.identity import WeightsDigest, describe, look, weights_digest_of
+from cocoax.encoders.identity import WeightsDigest, describe_settings, look, weights_digest_of
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
 from cocoax.inputs import Explicand, Inputs
 from cocoax.inputs.holding import each_input
@@ -130,7 +130,7 @@ class Encoder:
 
     def _identity(self, settings: tuple[object, ...]) -> str:
         lower = () if self._autocast is None else (self._autocast,)
-        return digest(look(self._weights), self.layer, self.pooling, *map(describe, settings), *lower)
+        return digest(look(self._weights), self.layer, self.pooling, *describe_settings(settings, self.inputs), *lower)
 
     def freeze(self) -> Self:
         """Take the weights as final, so that fingerprints need not look at them again; return itself.

@@ -101,8 +101,8 @@ class Match:
         query, document = self.query_side.run, self.document_side.run
         if query is None or document is None:
             raise ValueError(
-                "Interactions come from two runs, which methods that remove features make; explain the match with "
-                "method=cocoax.Rise(), KernelShap() or Occlusion()."
+                "Interactions come from two runs, which methods that remove features make; explain the match with one of "
+                "them, such as method=cocoax.Rise()."
             )
         return interactions(query, document, "cosine" if self.measure is None else self.measure)
 

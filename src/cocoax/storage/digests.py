@@ -28,9 +28,11 @@ def digest(*parts: object) -> str:
     return sha.hexdigest()[:32]
 
 
-def file_digest(path: Path) -> str:
-    """Return a digest of a file's content."""
-    with path.open("rb") as file:
+def file_digest(path: str | Path) -> str:
+    """Return a digest of a file's content; raise if there is no file."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"No file at {path}; check the path.")
+    with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
