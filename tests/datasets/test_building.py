@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -197,6 +198,27 @@ def test_build__a_damaged_shard_is_named(folder: Path, tmp_path: Path, flip: int
     path.write_bytes(content)
     with pytest.raises(ValueError, match="is damaged or no shard"):
         read_shard(path)
+
+
+def test_build__a_damaged_manifest_is_named(folder: Path, tmp_path: Path) -> None:
+    build(photos.encoder(), folder, tmp_path / "index", METHOD)
+    path = tmp_path / "index" / "manifest.json"
+    whole = path.read_bytes()
+    for place in range(0, len(whole) - 1, 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"manifest\.json cannot be read .*make the index anew"):
+            Index.open(tmp_path / "index")
+    earlier = json.loads(whole)
+    del earlier["digest"]
+    path.write_text(json.dumps(earlier, indent=1) + "\n")  # from before there were digests
+    assert len(Index.open(tmp_path / "index"))
+
+
+def test_build__a_shard_without_a_column_is_named(folder: Path, tmp_path: Path) -> None:
+    build(photos.encoder(), folder, tmp_path / "index", METHOD)
+    (path,) = shard_files(tmp_path / "index")
+    with pytest.raises(ValueError, match=r"is damaged or no shard \(it has no column 'other'\)"):
+        read_shard(path, ["id", "other"])
 
 
 def test_build__truncated_shard(folder: Path, tmp_path: Path) -> None:

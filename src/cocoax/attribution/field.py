@@ -23,7 +23,7 @@ from cocoax.inputs import Display, Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.seeding import stream
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.storage import read_safetensors, write_safetensors
+from cocoax.storage import Layout, read_safetensors, understood, write_safetensors
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
@@ -32,6 +32,19 @@ if TYPE_CHECKING:
 GROUPS = 16  # random sums that errors are kept by: an error is then known to about 1 / sqrt(2 * 16), 18 %
 AT_ONCE = 32  # columns of a map of pixels that are in memory at a time
 _SAVED = ("values", "neutral", "ends", "own", "deviations")
+_LAYOUT = Layout(
+    "field",
+    {
+        "values": "* d",
+        "values_scale": "* 1",
+        "deviations?": "* d",
+        "deviations_scale?": "* 1",
+        "neutral": "d",
+        "ends": "2 d",
+        "own": "representation",
+    },
+    {"similarity": str, "origin": dict},
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,16 +132,22 @@ class Field:
     @classmethod
     def load(cls, path: str | Path) -> Field:
         """Read a field written by :meth:`save`."""
-        tensors, header = read_safetensors(path, "field")
-        similarity = get_similarity(header["similarity"])
-        assert isinstance(similarity, LinearSimilarity)
-        for name in ("values", "deviations"):
-            if name in tensors:
-                tensors[name] = tensors[name].float() * tensors[f"{name}_scale"]
-        tensors["values"] = tensors["values"] + tensors["neutral"]
-        parts = {name: tensors[name] for name in _SAVED if name in tensors}
-        origin = Origin(**header["origin"])
-        return cls(**parts, similarity=similarity, origin=origin, display=load_display(tensors, header["display"]))
+        tensors, header = read_safetensors(path, _LAYOUT)
+        with understood(path):
+            similarity = get_similarity(header["similarity"])
+            assert isinstance(similarity, LinearSimilarity)
+            for name in ("values", "deviations"):
+                if name in tensors:
+                    tensors[name] = tensors[name].float() * tensors[f"{name}_scale"]
+            tensors["values"] = tensors["values"] + tensors["neutral"]
+            parts = {name: tensors[name] for name in _SAVED if name in tensors}
+            if "deviations" in parts and parts["deviations"].shape[1:] != parts["values"].shape:
+                raise ValueError("its errors do not have the shape of its vectors.")
+            if similarity.features(parts["own"][None].double()).shape[1:] != parts["neutral"].shape:
+                raise ValueError("its input's representation does not have the dimension of its vectors.")
+            origin = Origin(**header["origin"])
+            str(origin.method["type"])  # which answers tell
+            return cls(**parts, similarity=similarity, origin=origin, display=load_display(tensors, header.get("display")))
 
 
 def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int] | None, groups: int) -> Field:
