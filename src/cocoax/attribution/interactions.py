@@ -218,10 +218,8 @@ def interactions(
     return Interactions(
         values.float().view(shape),
         None if variance is None else variance.sqrt().float().view(shape),
-        *(
-            Matched(side.run.explicand.display, side.shape, digest(side.run.ends[0], side.run.space, str(linear)))
-            for side in (a, b)
-        ),
+        a.matched(linear),
+        b.matched(linear),
         score,
     )
 
@@ -243,6 +241,11 @@ class _Effects:
         if pictures:
             cells = default_grid(run, 1) if grid is None else check_grid(run.explicand.shape[0], run.explicand.shape[1], grid)
         return cls(run, run.method.cells(run.masks, cells), cells, *feature_vectors(run, similarity))
+
+    def matched(self, similarity: LinearSimilarity) -> Matched:
+        """Return the input of this side, as it is shown."""
+        identity = digest(self.run.ends[0], self.run.space, str(similarity))
+        return Matched(self.run.explicand.display, self.shape, identity)
 
     @property
     def shape(self) -> tuple[int, ...]:
