@@ -10,7 +10,7 @@ help:
 	@echo "make demo         explain two photos with the starter encoder; says where the pictures are"
 	@echo "make test         lint, type-check and test"
 	@echo "make test-slow    the long checks as well"
-	@echo "make test-hard    ten thousand bad calls of the public API; takes some minutes"
+	@echo "make test-hard    an hour of bad calls, kills, damaged files, full disks and long streams (docs/reliability.md)"
 	@echo "make test-interop targets in Captum, SHAP, shapiq, Quantus and pytorch-grad-cam; installs the last two"
 	@echo "make app          the web page, at http://127.0.0.1:7860"
 	@echo "make test-browser the web page in a real browser; installs Chromium if there is none"
@@ -51,17 +51,23 @@ $(VENV)/.interop: $(INSTALLED)
 test-interop: $(VENV)/.interop
 	$(BIN)/pytest -m 'not browser' tests/test_interop.py tests/habits
 
+# The campaigns of docs/reliability.md; each prints its table and ends with an error if something did not hold.
 test-hard: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py --calls 10000
+	for campaign in files trouble kill long; do OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaigns.$$campaign || exit 1; done
 
 app: $(INSTALLED)
 	$(BIN)/cocoax app
 
-# Debian's Chromium serves Playwright well, so that Playwright need not download one of its own.
+# Debian's Chromium serves Playwright well, so that Playwright need not download one of its own. axe-core looks for what
+# people with keyboards and screen readers would stumble over.
 $(VENV)/.browser: $(INSTALLED)
 	$(BIN)/pip install -q -c constraints.txt -e '.[browser]'
 	@command -v chromium chromium-browser >/dev/null || test -n "$$CHROMIUM" || { \
 	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); $$sudo apt-get update -q && $$sudo apt-get install -y -q chromium; }
+	@command -v npm >/dev/null || { \
+	  sudo=$$(test "$$(id -u)" = 0 || echo sudo); $$sudo apt-get update -q && $$sudo apt-get install -y -q npm; }
+	npm install --silent --no-fund --no-audit --prefix $(VENV)/axe axe-core@4
 	@touch $@
 
 test-browser: $(VENV)/.browser

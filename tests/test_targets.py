@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from torch import nn
 
 import cocoax
 from cocoax import (
@@ -385,3 +386,15 @@ def test_target__weights_are_finite_numbers(weight: Any) -> None:
         Target({reference: weight})
     with pytest.raises((ValueError, TypeError)):
         weight * similarity_to(reference)
+
+
+def test_class_score__a_head_in_training_mode_is_asked_as_in_use_and_left_alone(net: nn.Module) -> None:
+    with torch.random.fork_rng():
+        head = nn.Sequential(nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
+    encoder = cocoax.Encoder(net, head=head)
+    before = {name: value.clone() for name, value in head.state_dict().items()}
+    target = cocoax.targets.class_score(encoder, 1)
+    points = torch.randn(5, 8, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(target.score(points), target.score(points))
+    assert head.training
+    assert all(torch.equal(value, before[name]) for name, value in head.state_dict().items())

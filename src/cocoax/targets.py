@@ -11,6 +11,7 @@ RELAX), is known only when an explicand is explained; until then it stands as a 
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -283,8 +284,8 @@ def class_score(encoder: Classifies, label: int | str) -> Target:
     """Return the score (the logit) that the encoder's head gives to one class, by number or name, as a target."""
     head, names = getattr(encoder, "head", None), getattr(encoder, "classes", None)
     if head is None:
-        name = getattr(encoder, "name", shown(encoder))
-        raise ValueError(f"The encoder {name!r} has no head; give it one: cocoax.Encoder(module, head=...).")
+        owner = repr(getattr(encoder, "name", shown(encoder)))
+        raise ValueError(f"The encoder {owner} has no head; give it one: cocoax.Encoder(module, head=...).")
     check_kind("A class", label, (int, str), "is asked for by its number or its name")
     if isinstance(label, str):
         if names is None or label not in names:
@@ -294,6 +295,7 @@ def class_score(encoder: Classifies, label: int | str) -> Target:
         number, name = names.index(label), label
     else:
         number, name = label, names[label] if names is not None and 0 <= label < len(names) else f"class {label}"
+    head = copy.deepcopy(head).eval()  # in training mode dropout would draw; the user's own stays as it is
 
     def score(representations: Tensor) -> Tensor:
         like = next(head.parameters(), representations)

@@ -1,8 +1,13 @@
-"""Serves the page with the small encoder, slowed down a little so that a run can be watched; prints its address."""
+"""Serves the page with the small encoder, slowed down a little so that a run can be watched; prints its address.
+
+python -m tests.app.serve [PLACES]
+"""
 
 from __future__ import annotations
 
+import sys
 import time
+from contextlib import closing
 
 import torch
 from torch import Tensor
@@ -21,6 +26,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     slow = encoder()
     slow.module.__class__ = Slow
-    page, address = launch(slow, samples=240, wait=False)
+    page, address = launch(slow, samples=240, kept=int(sys.argv[1]) if len(sys.argv) > 1 else 16, wait=False)
     print(address, flush=True)
-    page.blocks.block_thread()
+    with closing(page):
+        page.blocks.block_thread()

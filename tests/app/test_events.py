@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from PIL import Image
 import cocoax
 from cocoax.app import Page
 from cocoax.app.studio import CHUNK, PICTURES, Studio
+from cocoax.app.visitors import Progress, Visitor
 from tests.app.colours import Colours, encoder, flag
 
 
@@ -59,6 +61,10 @@ def figure(page: Page, updates: dict[Any, Any], index: int = 0) -> str:
     return str(updates[page.layout.panels[index].figure])
 
 
+def notice(page: Page, updates: dict[Any, Any], index: int = 0) -> str:
+    return str(updates[page.layout.panels[index].notice])
+
+
 def with_photo(page: Page) -> list[dict[Any, Any]]:
     return list(page.on_photo(event(path=upload(page, flag())), request()))
 
@@ -68,30 +74,34 @@ def with_photo(page: Page) -> list[dict[Any, Any]]:
 
 def test_photo__is_looked_at(page: Page) -> None:
     updates = with_photo(page)
-    assert f"<b>{CHUNK}</b> of {2 * CHUNK}" in updates[1][page.layout.status]
+    assert f"<b>{CHUNK}</b> of {2 * CHUNK}" in updates[2][page.layout.status]
     assert "finished" in updates[-1][page.layout.status]
-    assert updates[1][page.layout.stop].visible
+    assert updates[2][page.layout.stop].visible
     assert not updates[-1][page.layout.stop].visible
     assert updates[-1][page.layout.more].visible
-    assert "cx-map" in figure(page, updates[1])  # an answer while the run goes on
+    assert "cx-map" in figure(page, updates[2])  # an answer while the run goes on
+    assert all(set(one) <= outputs_of(page, "on_photo") for one in updates)
 
 
 @pytest.mark.parametrize("name", ["collage", "coffee"])
 def test_sample__brings_a_question(page: Page, name: str) -> None:
     updates = list(page.on_sample(event(name=name), request()))
-    assert updates[0][page.layout.panels[0].words["like"]] in ("a cat", "a cup of coffee")
-    assert page.layout.panels[0].words["like"] not in updates[1]  # what the visitor types meanwhile is left alone
+    question = page.studio.visitor("a").questions[0]
+    assert question is not None
+    assert question.like_name in ("a cat", "a cup of coffee")
+    assert f'data-like="{question.like_name}"' in page.layout.chooser.value  # the browser writes the words
     assert "rather than" in figure(page, updates[-1])
+    assert all(set(one) <= outputs_of(page, "on_sample") for one in updates)
 
 
 def test_sample__unknown(page: Page) -> None:
     (updates,) = page.on_sample(event(name="../secret"), request())
-    assert "No sample photo is called" in updates[page.layout.status]
+    assert "No sample photo is called" in updates[page.layout.notice]
 
 
 def test_stop__keeps_what_there_is(page: Page) -> None:
     run = page.on_photo(event(path=upload(page, flag())), request())
-    next(run), next(run)
+    next(run), next(run), next(run)
     assert not page.on_stop(request()).interactive
     (last,) = list(run)
     assert f"<b>{CHUNK}</b> masked copies seen" in last[page.layout.status]
@@ -141,19 +151,19 @@ def test_photo__that_is_a_text(page: Page) -> None:
     path = page.folder / "photo.png"
     path.write_text("Once upon a time")
     (updates,) = page.on_photo(event(path=str(path)), request())
-    assert "photo.png is not an image that can be read" in updates[page.layout.status]
-    assert str(page.folder) not in updates[page.layout.status]
+    assert "photo.png is not an image that can be read" in updates[page.layout.notice]
+    assert str(page.folder) not in updates[page.layout.notice]
 
 
 def test_photo__of_one_pixel(page: Page) -> None:
     (updates,) = page.on_photo(event(path=upload(page, flag(size=(1, 1)))), request())
-    assert "has 1 x 1 pixels; at least 2 x 2 are needed" in updates[page.layout.status]
+    assert "has 1 x 1 pixels; at least 2 x 2 are needed" in updates[page.layout.notice]
 
 
 def test_photo__that_is_huge(page: Page) -> None:
     path = upload(page, Image.new("1", (20_000, 20_000)))
     (updates,) = page.on_photo(event(path=path), request())
-    assert "too many pixels" in updates[page.layout.status] or "pixels, more than" in updates[page.layout.status]
+    assert "too many pixels" in updates[page.layout.notice] or "pixels, more than" in updates[page.layout.notice]
 
 
 def test_photo__bad_one_leaves_the_old_run(page: Page) -> None:
@@ -171,13 +181,73 @@ def test_photo__outside_of_the_folder(page: Page, tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "private.png")
     for path in (*outside, link, "http://127.0.0.1/x.png"):
         (updates,) = page.on_photo(event(path=path if path is None else str(path)), request())
-        assert "was not uploaded to this page" in updates[page.layout.status]
+        assert "was not uploaded to this page" in updates[page.layout.notice]
 
 
 def test_refused__says_why(page: Page) -> None:
-    told = page.on_refused(event(name="a.png", reason="File(s) exceed the maximum allowed size of 20 MB"), request())
+    told = page.on_refused(event(name="a.png", reason="File(s) exceed the maximum allowed size of 20 MB"))
     assert "a.png is too large: at most 20 MB can be uploaded" in told
-    assert "<b>.png could not be uploaded" not in page.on_refused(event(name="<b>.png", reason="?"), request())
+    assert "<b>.png could not be uploaded" not in page.on_refused(event(name="<b>.png", reason="?"))
+
+
+def test_photo__bad_one_during_a_run_is_told_until_there_is_a_better_one(page: Page) -> None:
+    run = page.on_photo(event(path=upload(page, flag())), request())
+    next(run), next(run), next(run)
+    path = page.folder / "story.png"
+    path.write_text("Once upon a time")
+    (updates,) = page.on_photo(event(path=str(path)), request())
+    assert "story.png is not an image" in updates[page.layout.notice]
+    assert all(page.layout.notice not in tick for tick in run)  # no progress wipes it
+    assert page.layout.notice not in page.on_ask(0, "red", "blue", request())
+    assert with_photo(page)[0][page.layout.notice] == ""
+
+
+def test_photo__the_last_choice_counts_whatever_the_order_of_arrival(page: Page) -> None:
+    late = list(page.on_sample(event(name="coffee", choice=5), request()))
+    assert "finished" in late[-1][page.layout.status]
+    for choice, name in ((1, "cat"), (2, "rocket"), (3, "motorbike"), (4, "astronaut")):
+        assert list(page.on_sample(event(name=name, choice=choice), request())) == []
+    assert list(page.on_photo(event(path=upload(page, flag()), choice=4), request())) == []
+    answer = page.studio.visitor("a").answers[0]
+    assert answer is not None
+    assert answer.name == "a cup of coffee rather than a spoon"
+
+
+def test_samples__five_at_once_leave_photo_and_question_of_the_last(page: Page) -> None:
+    names = ["cat", "rocket", "motorbike", "astronaut", "coffee"]
+
+    def click(choice: int) -> None:
+        for _ in page.on_sample(event(name=names[choice], choice=choice), request()):
+            pass
+
+    threads = [threading.Thread(target=click, args=(choice,)) for choice in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    visitor = page.studio.visitor("a")
+    answer = visitor.answers[0]
+    assert answer is not None
+    assert answer.name == "a cup of coffee rather than a spoon"
+    expected = page.studio.encoder.explicand(page.samples["coffee"])
+    assert visitor.run is not None
+    assert visitor.run.explicand.tensor.equal(expected.tensor)
+    assert visitor.progress == Progress(2 * CHUNK, 2 * CHUNK, running=False)
+
+
+def test_run__that_breaks_says_so_and_does_not_go_on_for_ever(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(page.studio, "answer", broken)
+    run = page.on_photo(event(path=upload(page, flag())), request())
+    next(run), next(run)
+    told = next(run)
+    assert "Something in the page is broken (KeyError: &#x27;a bug&#x27;)" in told[page.layout.notice]
+    assert "left" not in told[page.layout.status].split("cx-left")[1]
+    assert not told[page.layout.stop].visible
+    with pytest.raises(KeyError):
+        next(run)
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
@@ -202,9 +272,40 @@ def test_ask__without_encoder_work(page: Page) -> None:
 )
 def test_ask__bad_question_is_told_in_a_sentence(page: Page, like: str, unlike: str, complaint: str) -> None:
     with_photo(page)
-    shown = figure(page, page.on_ask(0, like, unlike, request()))
+    shown = notice(page, page.on_ask(0, like, unlike, request()))
     assert complaint in shown
     assert "Traceback" not in shown
+
+
+def test_ask__bad_question_is_told_until_there_is_a_better_one(page: Page) -> None:
+    run = page.on_photo(event(path=upload(page, flag())), request())
+    next(run), next(run)
+    assert "Both sides" in notice(page, page.on_ask(0, "red", "red", request()))
+    for tick in run:
+        assert page.layout.panels[0].notice not in tick
+        assert "cx-notice" not in figure(page, tick)
+    assert notice(page, page.on_ask(0, "red", "blue", request())) == ""
+
+
+def test_ask__new_question_brings_its_own_error_and_takes_the_curves_away(page: Page) -> None:
+    with_photo(page)
+    errors = []
+    for words in (("red", "blue"), ("red green blue", "")):
+        updates = page.on_ask(0, *words, request())
+        assert set(updates) <= outputs_of(page, "on_ask")
+        assert updates[page.layout.curves] == ""
+        errors.append(f"error {page.studio.visitor('a').error:.0%} of the signal")
+        assert errors[-1] in updates[page.layout.status]
+    assert errors[0] != errors[1]
+    assert with_photo(page)[0][page.layout.curves] == ""
+    page.on_compare(True, request())
+    assert page.on_compare(False, request())[page.layout.curves] == ""
+
+
+def test_ask__while_a_run_goes_on_leaves_the_status_to_it(page: Page) -> None:
+    run = page.on_photo(event(path=upload(page, flag())), request())
+    next(run), next(run), next(run)
+    assert page.layout.status not in page.on_ask(0, "red", "blue", request())
 
 
 def test_ask__empty_is_about_the_photo_itself(page: Page) -> None:
@@ -261,8 +362,7 @@ def test_pictures__outlive_their_files(page: Page) -> None:
 
 
 def outputs_of(page: Page, name: str) -> set[Any]:
-    (found,) = [function.outputs for function in page.blocks.fns.values() if function.name == name]
-    return set(found)
+    return set().union(*(function.outputs for function in page.blocks.fns.values() if function.name == name))
 
 
 def test_pictures__are_gone_from_the_page_too_when_a_sample_is_chosen(page: Page) -> None:
@@ -298,10 +398,10 @@ def test_pictures__bad_ones(page: Page, tmp_path: Path) -> None:
         ([{"path": good}] * (PICTURES + 1), f"At most {PICTURES} pictures fit on one side"),
     ):
         updates = page.on_dropped(0, "like", "", "red", event(files=files), request())
-        assert complaint in figure(page, updates)
+        assert complaint in notice(page, updates)
         assert page.studio.visitor("a").pictures[0]["like"] == []
-    told = page.on_too_large(0, event(name="a.png", reason="maximum allowed size"), request())
-    assert "a.png is too large" in figure(page, told)
+    told = page.on_too_large(0, event(name="a.png", reason="maximum allowed size"))
+    assert "a.png is too large" in notice(page, told)
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
@@ -331,6 +431,19 @@ def test_curves__on_demand(page: Page) -> None:
     assert "data:image/jpeg" in page.on_curves(request())
 
 
+def test_curves__that_come_too_late_are_not_shown(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_photo(page)
+    measure = page.studio.curves
+
+    def meanwhile(visitor: Visitor) -> Any:
+        measured = measure(visitor)
+        page.on_ask(0, "red", "blue", request())
+        return measured
+
+    monkeypatch.setattr(page.studio, "curves", meanwhile)
+    assert page.on_curves(request()) == ""
+
+
 def test_download__png_and_json(page: Page) -> None:
     with_photo(page)
     page.on_ask(0, "red", "blue", request())
@@ -347,4 +460,4 @@ def test_download__png_and_json(page: Page) -> None:
 def test_download__nothing_yet(page: Page) -> None:
     updates = page.on_download(0, "png", request())
     assert updates[page.layout.file] is None
-    assert "There is nothing to download yet" in figure(page, updates)
+    assert "There is nothing to download yet" in notice(page, updates)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,8 @@ import cocoax
 from cocoax import Answer
 from cocoax.app import parts
 from cocoax.app.drawing import Reading, View
-from cocoax.app.studio import Progress, Studio, Visitor, reference_picture
+from cocoax.app.studio import Studio, reference_picture
+from cocoax.app.visitors import Progress, Visitor
 from tests.app.colours import encoder, flag
 
 
@@ -55,13 +57,18 @@ def test_figure__before_anything(visitor: Visitor) -> None:
     assert "Choose a photo to begin" in parts.figure(Visitor(), 0)
     assert "Write a question above" in parts.figure(visitor, 1)
     visitor.run = visitor.answers[0] = None
+    visitor.progress = Progress(0, 48)
     assert "Looking at the photo" in parts.figure(visitor, 0)
+    visitor.progress = Progress(0, 48, place=2)
+    assert "Waiting for a place" in parts.figure(visitor, 0)
+    visitor.away_too_long = True
+    assert "You were away for more than 30 minutes while others waited" in parts.figure(visitor, 0)
 
 
 def test_figure__reads_a_place(visitor: Visitor) -> None:
-    visitor.place = (0.3, 0.5)
+    visitor.point = (0.3, 0.5)
     shown = parts.figure(visitor, 0)
-    assert 'class="cx-pin" style="left:30.00%;top:50.00%"' in shown
+    assert 'class="cx-pin" data-x="0.3" data-y="0.5" style="left:30.00%;top:50.00%"' in shown
     answer = answer_of(visitor)
     left, top, right, bottom = answer.attribution.box
     row, column = int((0.5 - top) / (bottom - top) * 32), int((0.3 - left) / (right - left) * 32)
@@ -71,10 +78,18 @@ def test_figure__reads_a_place(visitor: Visitor) -> None:
     assert f'This place: <b class="cx-number">{parts.number(value, error)}' in shown
 
 
-def test_figure__message_is_beside_the_old_answer(visitor: Visitor) -> None:
-    shown = parts.figure(visitor, 0, "That <b>went</b> wrong.")
-    assert '<p class="cx-notice" role="alert">That &lt;b&gt;went&lt;/b&gt; wrong.</p>' in shown
-    assert "cx-map" in shown
+def test_notice__is_text() -> None:
+    expected = '<p class="cx-notice" role="alert">That &lt;b&gt;went&lt;/b&gt; wrong.</p>'
+    assert parts.notice("That <b>went</b> wrong.") == expected
+    assert parts.notice("") == ""
+
+
+def test_figure__map_can_be_walked_over(visitor: Visitor) -> None:
+    shown = parts.figure(visitor, 0)
+    assert 'tabindex="0" role="application" aria-label="map of red rather than blue / green; the arrow keys' in shown
+    assert 'data-cells="28"' in shown
+    visitor.view = View(grid="7 × 7")
+    assert 'data-cells="7"' in parts.figure(visitor, 0)
 
 
 def test_figure__text_cannot_become_markup(studio: Studio, visitor: Visitor) -> None:
@@ -137,43 +152,54 @@ def test_number(value: float, error: float | None, expected: str) -> None:
 
 
 def test_status__running_stopped_finished(visitor: Visitor) -> None:
-    running = parts.status(visitor, Progress(24, 48, 0.31, 12.4))
+    def status(*progress: Any, **options: Any) -> str:
+        visitor.progress = Progress(*progress, **options)
+        return parts.status(visitor)
+
+    running = status(24, 48, 12.4)
     assert "<b>24</b> of 48 masked copies seen" in running
-    assert "error 31% of the signal" in running
+    assert f"error {visitor.error:.0%} of the signal" in running
     assert "12 s left" in running
     assert "width:50.0%" in running
-    assert "stopped" in parts.status(visitor, Progress(24, 48, 0.31, running=False))
-    assert "finished" in parts.status(visitor, Progress(48, 48, 0.31, running=False))
+    assert 'aria-label="masked copies seen" aria-valuemin="0" aria-valuemax="48" aria-valuenow="24"' in running
+    assert "stopped" in status(24, 48, running=False)
+    assert "finished" in status(48, 48, running=False)
+    waiting = status(0, 48, place=3)
+    assert "You are number <b>3</b> in the line" in waiting
+    assert "left" not in waiting
 
 
-def test_status__no_error_yet(visitor: Visitor) -> None:
-    assert "signal" not in parts.status(visitor, Progress(0, 48))
-    assert "signal" not in parts.status(visitor, Progress(24, 48, float("inf")))
+@pytest.mark.parametrize("error", [None, float("inf"), float("nan")])
+def test_progress__no_error_yet(error: float | None) -> None:
+    assert "signal" not in parts.progress_bar(Progress(0, 48), error)
+    assert "error 31% of the signal" in parts.progress_bar(Progress(24, 48), 0.31)
 
 
 def test_status__without_a_photo() -> None:
     assert parts.status(Visitor()) == ""
-    assert "not an image" in parts.status(Visitor(), message="That is not an image.")
 
 
 def test_chooser__samples_and_drop_zone() -> None:
-    shown = parts.chooser({"flag": flag()}, 20)
+    shown = parts.chooser({"flag": flag()}, {"flag": ("red", "blue")}, 20)
     assert 'data-sample="flag"' in shown
+    assert 'data-like="red" data-unlike="blue"' in shown
+    assert "data-like" not in parts.chooser({"flag": flag()}, {}, 20)
     assert "up to 20 MB" in shown
-    assert "or try one" not in parts.chooser({}, 20)
+    assert "or try one" not in parts.chooser({}, {}, 20)
 
 
 def test_pictures__each_can_be_removed(tmp_path: Path) -> None:
     flag().save(tmp_path / 'a"b.png')
-    shown = parts.pictures([reference_picture(tmp_path / 'a"b.png')] * 2)
+    shown = parts.pictures([reference_picture(tmp_path / 'a"b.png')] * 2, "Looks like")
     assert 'data-remove="0"' in shown
     assert 'data-remove="1"' in shown
     assert 'title="a&quot;b"' in shown
-    assert "or drop pictures" in parts.pictures([])
+    assert 'aria-label="Looks like: choose pictures"' in shown
+    assert "or drop pictures" in parts.pictures([], "rather than")
 
 
 def test_assets__load_nothing_from_elsewhere() -> None:
-    for name in ("style.css", "photo.js", "pictures.js", "figure.js", "download.js"):
+    for name in ("style.css", "photo.js", "pictures.js", "figure.js", "radios.js", "download.js"):
         text = parts.asset(name)
         assert "http:" not in text
         assert "https:" not in text

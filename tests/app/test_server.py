@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -16,10 +17,11 @@ import pytest
 from cocoax.app import MEGABYTES, Page, launch, server
 from cocoax.app.server import theme
 from tests.app.colours import encoder
+from tests.app.serving import serving
 
 
-def fetch(url: str, data: bytes | None = None, kind: str = "application/json") -> tuple[int, bytes]:
-    request = urllib.request.Request(url, data, {"Content-Type": kind} if data is not None else {})
+def fetch(url: str, data: bytes | None = None, kind: str = "application/json", **headers: str) -> tuple[int, bytes]:
+    request = urllib.request.Request(url, data, {**({"Content-Type": kind} if data is not None else {}), **headers})
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read()
@@ -74,6 +76,21 @@ def test_upload__goes_to_the_folder_of_the_page(address: str) -> None:
     assert ".." not in path
 
 
+def test_other_names_and_sites__are_refused(address: str) -> None:
+    body, kind = multipart("a.png", b"x")
+    for headers in ({"Host": "evil.example:7860"}, {"Origin": "http://evil.example"}):
+        assert fetch(address, **headers)[0] == 403
+        assert fetch(f"{address}gradio_api/upload", body, kind, **headers)[0] == 403
+    assert fetch(f"{address}gradio_api/upload", body, kind, Origin=address.rstrip("/"))[0] == 200
+
+
+@pytest.mark.parametrize("depth", [50, 500, 20_000])
+def test_message__nested_deeply(address: str, depth: int) -> None:
+    status, told = fetch(f"{address}gradio_api/queue/join", b"[" * depth + b"]" * depth)
+    assert status == 400
+    assert b"nested too deeply" in told
+
+
 def test_message__with_an_address_for_a_file_is_refused(address: str) -> None:
     file = {"path": "http://127.0.0.1:1/x.png", "meta": {"_type": "gradio.FileData"}}
     said = json.dumps({"data": [file], "fn_index": 0, "session_hash": "x"}).encode()
@@ -92,6 +109,20 @@ def test_encoder__cannot_be_chosen_by_a_visitor(address: str) -> None:
     photos = {"on_photo", "on_sample", "on_refused", "on_more", "on_stop", "on_leave"}
     questions = {"on_ask", "on_dropped", "on_removed", "on_too_large", "on_compare"}
     assert events == photos | questions | {"on_view", "on_point", "on_curves", "on_download"}
+
+
+# --- ending -----------------------------------------------------------------------------------------------------------
+
+
+def test_sighup__leaves_no_upload_behind(tmp_path: Path) -> None:
+    """SIGTERM ends every page of these tests, and ``serving`` looks at what is left."""
+    with serving(tmp_path) as (server, address):
+        body, kind = multipart("a.png", b"x" * 1000)
+        assert fetch(f"{address}gradio_api/upload", body, kind)[0] == 200
+        assert [path.name for path in tmp_path.rglob("cocoax-app-*/*/a.png")] == ["a.png"]
+        server.send_signal(signal.SIGHUP)
+        assert server.wait(30) == 128 + signal.SIGHUP
+    assert list(tmp_path.glob("cocoax-app-*")) == []
 
 
 # --- launching --------------------------------------------------------------------------------------------------------

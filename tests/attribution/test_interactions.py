@@ -247,6 +247,27 @@ def test_given__by_number_name_and_side(runs: tuple[cocoax.Run, cocoax.Run]) -> 
     assert answer.given("violinist", side="a").names == tuple(B.split())
 
 
+def test_given__rather_than_others(runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+    answer = cocoax.interactions(*runs)
+    contrast = answer.given("house", rather_than=[0, "cat"])
+    torch.testing.assert_close(contrast.values, answer.values[:, 6] - (answer.values[:, 0] + answer.values[:, 1]) / 2)
+    assert contrast.name == "house rather than a / cat"
+    other = answer.given(1, side="a", rather_than=[3])
+    torch.testing.assert_close(other.values, answer.values[1] - answer.values[3])
+    with pytest.raises(ValueError, match="cannot be contrasted with itself"):
+        answer.given(6, rather_than=[-2])
+
+
+def test_given__errors_of_a_contrast_are_those_of_independent_ones(text: TextEncoder) -> None:
+    method = cocoax.Rise(samples=40)
+    answer = cocoax.interactions(method.run(text, A), cocoax.Rise(samples=40, seed=1).run(text, B))
+    error = answer.standard_error
+    assert error is not None
+    told = answer.given(2, rather_than=[0, 1]).standard_error
+    assert told is not None
+    torch.testing.assert_close(told, (error[:, 2] ** 2 + (error[:, 0] ** 2 + error[:, 1] ** 2) / 4).sqrt())
+
+
 def test_given__mistakes(runs: tuple[cocoax.Run, cocoax.Run], text: TextEncoder) -> None:
     answer = cocoax.interactions(*runs)
     with pytest.raises(ValueError, match=r"No feature is called 'hause'; close are house"):
@@ -310,3 +331,35 @@ def test_interactions__one_word(runs: tuple[cocoax.Run, cocoax.Run], text: TextE
     assert answer.values.shape == (1, 8)
     shapley = cocoax.interactions(cocoax.KernelShap().run(text, "dog"), runs[1])
     torch.testing.assert_close(answer.values, shapley.values, rtol=0, atol=1e-6)
+
+
+def test_interactions__one_seed_on_pictures_of_two_sizes_is_not_biased() -> None:
+    """Masks of one seed have the same cells whatever the size; what their errors have in common is taken out."""
+    encoder = cocoax.Encoder(SmallNet().eval())
+    first, second = images_of(24, 0), images_of(27, 1)
+    truth = cocoax.interactions(
+        cocoax.Rise(samples=1500, grid=3, seed=91).run(encoder, first, progress=False),
+        cocoax.Rise(samples=1500, grid=3, seed=92).run(encoder, second, progress=False),
+        grid=3,
+    ).matrix
+    errors = []
+    for seed in range(25):
+        method = cocoax.Rise(samples=60, grid=3, seed=seed)
+        runs = [method.run(encoder, image, progress=False) for image in (first, second)]
+        errors.append((cocoax.interactions(*runs, grid=3).matrix - truth).diagonal())
+    together = torch.stack(errors)
+    bias, spread = float(together.mean()), float(together.mean(1).std()) / len(errors) ** 0.5
+    assert abs(bias) < 4 * spread
+
+
+def images_of(side: int, seed: int) -> torch.Tensor:
+    return torch.rand(3, side, side, generator=torch.Generator().manual_seed(seed))
+
+
+def test_contrast__other_pictures_are_refused() -> None:
+    encoder = cocoax.Encoder(SmallNet().eval())
+    runs = [cocoax.Rise(samples=40, grid=3).run(encoder, images_of(24, seed), progress=False) for seed in range(4)]
+    with pytest.raises(ValueError, match="of the same input a and of one similarity"):
+        cocoax.interactions(runs[0], runs[1]) - cocoax.interactions(runs[2], runs[3])
+    with pytest.raises(ValueError, match="of the same input a and of one similarity"):
+        cocoax.interactions(runs[0], runs[1]) - cocoax.interactions(runs[0], runs[2], "dot")

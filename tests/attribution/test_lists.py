@@ -427,7 +427,7 @@ def test_baseline__columns_without_a_background() -> None:
     target = cocoax.representation_similarity()
     with pytest.raises(ValueError, match=r"What should removed columns of 'bare' hold\? Give the encoder background=rows"):
         cocoax.Rise(samples=20).explain(encoder, ROW, target)
-    with pytest.raises(ValueError, match=r"Noise is for images\. Columns take cocoax\.Background"):
+    with pytest.raises(ValueError, match=r"Noise is for numbers\. Columns take cocoax\.Background"):
         cocoax.Rise(samples=20, baseline=cocoax.Noise()).explain(encoder, ROW, target)
-    with pytest.raises(ValueError, match=r"IntegratedGradients takes one baseline, and Background\(draws=\.\.\.\) gives 3"):
+    with pytest.raises(ValueError, match=r"IntegratedGradients takes one baseline, but Background gives 3; use one"):
         cocoax.IntegratedGradients(baseline=cocoax.Background(TABLE, draws=3)).explain(encoder, ROW, target)

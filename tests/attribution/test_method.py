@@ -306,7 +306,7 @@ def test_baseline__of_another_shape(name: str, encoder: cocoax.Encoder) -> None:
         "GradientShap": cocoax.GradientShap(baseline=images(1, 8, 8)[0]),
         "Captum": cocoax.Captum("DeepLift", baseline=images(1, 8, 8)[0]),
     }[name]
-    with pytest.raises(ValueError, match=r"baseline image has shape \[3, 8, 8\] but the explicand has \[3, 16, 16\]"):
+    with pytest.raises(ValueError, match=r"baseline has shape \[3, 8, 8\] but the explicand has \[3, 16, 16\]"):
         made.explain(encoder, images(1)[0], cocoax.representation_similarity())
 
 

@@ -43,6 +43,10 @@ def test_to_plain__values() -> None:
 def test_from_plain__unknown_type() -> None:
     with pytest.raises(ValueError, match="written with 'Magic', which this version of Cocoax does not know"):
         from_plain({"type": "Magic"}, {}, {"Blur": cocoax.Blur})
+    with pytest.raises(
+        ValueError, match=r"written with 'lime\.Lime', which is not known here; import the module that defines"
+    ):
+        from_plain({"type": "lime.Lime"}, {}, {"Blur": cocoax.Blur})
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from PIL import Image
 
 import cocoax
 from cocoax.attribution.removal import RemovalMethod
+from cocoax.attribution.run import IN_FILES
 from tests.attribution.runs import EXTENDABLE, METHODS, assert_identical, every_method
 from tests.conftest import SmallNet, images
 
@@ -142,3 +143,25 @@ def test_batch_size__is_kept_to(net: SmallNet, encoder: cocoax.Encoder) -> None:
 def test_batch_size__not_positive(encoder: cocoax.Encoder) -> None:
     with pytest.raises(ValueError, match=r"'batch_size' parameter must be .*at least 1. Got 0 instead"):
         cocoax.Rise(samples=60, batch_size=0).run(encoder, images(1)[0])
+
+
+# --- what every method promises -----------------------------------------------------------------------------------------
+
+OURS: list[RemovalMethod] = [kind() for kind in IN_FILES.values() if kind.__module__.startswith("cocoax.")]  # new ones too
+PLANES = [(method, (16, 16)) for method in (*METHODS.values(), *OURS)]
+LISTS = [(method, (6,)) for method in OURS]
+
+
+@pytest.mark.parametrize(("method", "shape"), [*PLANES, *LISTS])
+def test_estimate__linear_in_the_scores(method: RemovalMethod, shape: tuple[int, ...]) -> None:
+    """So that a run answers targets that nobody has asked yet, and a field is the same as the run."""
+    masks, generator = method.draw(shape), torch.Generator().manual_seed(0)
+    scores = torch.randn(2, len(masks), 3, generator=generator, dtype=torch.float64)
+    ends = torch.randn(2, 2, 3, generator=generator, dtype=torch.float64)
+    mixed = method.estimate(masks, 2 * scores[0] - scores[1], 2 * ends[0] - ends[1])
+    first, second = (method.estimate(masks, *parts) for parts in zip(scores, ends, strict=True))
+    torch.testing.assert_close(mixed.values, 2 * first.values - second.values, rtol=1e-5, atol=1e-6)
+    if mixed.neutral is not None:
+        assert first.neutral is not None
+        assert second.neutral is not None
+        torch.testing.assert_close(mixed.neutral, 2 * first.neutral - second.neutral)

@@ -14,6 +14,7 @@ from torch import Tensor
 import cocoax
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Estimate
+from cocoax.attribution.run import IN_FILES
 from cocoax.features import GridMasks, Removal
 from cocoax.storage import read_safetensors, write_safetensors
 from tests.attribution.runs import EXTENDABLE, METHODS, SAMPLED, assert_identical, every_method
@@ -582,3 +583,14 @@ def test_load__method_of_a_users_own_with_one_of_our_names(
     assert type(loaded.method) is Rise
     assert (loaded.method.windows, len(loaded)) == (6, 6)
     assert loaded.explain(target).metadata["method"] == "Rise"
+
+
+def test_load__method_of_a_users_own_that_has_moved(
+    encoder: cocoax.Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Rise(windows=6).run(encoder, images(1)[0]).save(tmp_path / "own.safetensors")
+    monkeypatch.delitem(IN_FILES, "tests.attribution.test_run.Rise")  # as if it were not imported
+    with pytest.raises(ValueError, match=r"'tests\.attribution\.test_run\.Rise', which is not known here; import the module"):
+        cocoax.Run.load(path)
+    monkeypatch.setitem(IN_FILES, "tests.attribution.test_run.Rise", Rise)  # what files called it
+    assert type(cocoax.Run.load(path).method) is Rise

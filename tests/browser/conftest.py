@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="session")
+def axe() -> str:
+    """The script of axe-core."""
+    path = Path(os.environ.get("AXE") or Path(sys.prefix) / "axe/node_modules/axe-core/axe.min.js")
+    assert path.is_file(), "there is no axe-core; `make test-browser` installs it, or set AXE to the path of axe.min.js"
+    return path.read_text()
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
@@ -38,19 +47,20 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(browser: Any, address: str) -> Iterator[Open]:
-    """Opens the page for a new visitor, in a window of this width."""
+    """Opens the page for a new visitor, in a window of this width; or another page."""
     contexts: list[Any] = []
     asked: list[str] = []
     complaints: list[str] = []
 
-    def open_page(width: int = 1280, height: int = 860) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": height}, has_touch=width < 600)
+    def open_page(width: int = 1280, height: int = 860, at: str = address, **options: Any) -> Any:
+        phone = {"has_touch": width < 600, "is_mobile": width < 600}
+        context = browser.new_context(viewport={"width": width, "height": height}, **phone, **options)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(60_000)
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(address)
+        page.goto(at)
         page.wait_for_selector("[data-sample]")
         page.wait_for_timeout(300)  # listeners are attached a moment after the page is shown
         return page

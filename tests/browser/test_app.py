@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.app.colours import flag
+from tests.app.serving import serving
 
 pytestmark = pytest.mark.browser
 LIKE, UNLIKE = "#cx-like-{} input, #cx-like-{} textarea", "#cx-unlike-{} input, #cx-unlike-{} textarea"
@@ -36,7 +37,7 @@ def samples(page: Any) -> int:
     return int(page.inner_text(".cx-status b"))
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1920, 1280, 390])
 def test_page__fits_its_window_and_has_no_clutter(visit: Any, width: int, photo: Path) -> None:
     page = visit(width)
     assert page.title() == "Cocoax"
@@ -46,6 +47,13 @@ def test_page__fits_its_window_and_has_no_clutter(visit: Any, width: int, photo:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert not page.is_visible("footer")
     assert "Gradio" not in page.inner_text("body")
+    cards = [page.locator(selector).bounding_box() for selector in ("#cx-photo", "#cx-asks")]
+    left, right = min(card["x"] for card in cards), width - max(card["x"] + card["width"] for card in cards)
+    assert abs(left - right) <= 1
+    assert left <= (10 if width == 390 else 0.15 * width)
+    behind = """x => document.elementsFromPoint(x, 500).map(element => getComputedStyle(element).backgroundColor)
+        .find(colour => colour !== "rgba(0, 0, 0, 0)")"""
+    assert page.evaluate(behind, 2) == page.evaluate(behind, left - 4)  # the same from edge to edge
 
 
 def test_photo__runs_with_live_progress_then_answers(visit: Any, photo: Path) -> None:
@@ -154,6 +162,23 @@ def test_pictures__dropped_on_a_side(visit: Any, photo: Path, tmp_path: Path) ->
     page.wait_for_selector("#cx-like-pictures-0 .cx-ref", state="detached")
 
 
+def test_samples__five_fast_clicks_leave_words_and_map_of_the_last(visit: Any) -> None:
+    page = visit()
+    for name in ("collage", "cat", "rocket", "motorbike", "coffee"):
+        page.click(f"[data-sample={name}]")
+    finished(page)
+    page.wait_for_timeout(1000)  # whatever was still on its way
+    assert page.input_value(LIKE.format(0, 0)) == "a cup of coffee"
+    assert page.input_value(UNLIKE.format(0, 0)) == "a spoon"
+    assert page.inner_text("#cx-figure-0 .cx-question") == "a cup of coffee rather than a spoon"
+    shapes = page.evaluate(
+        "[...document.querySelectorAll('.cx-photo img, #cx-figure-0 .cx-map img')].map(i => i.naturalWidth / i.naturalHeight)"
+    )
+    thumbnail = 1.5  # the photo of the coffee is 600 x 400
+    assert shapes == pytest.approx([thumbnail, thumbnail], rel=0.02)
+    assert page.is_visible("[data-sample=coffee].chosen")
+
+
 def test_photo__dropped_from_outside(visit: Any, photo: Path) -> None:
     page = visit()
     data = list(photo.read_bytes())
@@ -173,16 +198,31 @@ def test_upload__that_is_no_picture(visit: Any, tmp_path: Path) -> None:
     page = visit()
     (tmp_path / "story.png").write_text("Once upon a time")
     upload(page, tmp_path / "story.png")
-    page.wait_for_selector("#cx-status .cx-notice")
-    assert "story.png is not an image that can be read" in page.inner_text("#cx-status .cx-notice")
+    page.wait_for_selector("#cx-notice .cx-notice")
+    assert "story.png is not an image that can be read" in page.inner_text("#cx-notice .cx-notice")
+
+
+def test_upload__that_is_no_picture_is_told_while_a_run_goes_on_and_after_it(visit: Any, photo: Path, tmp_path: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    page.wait_for_selector("#cx-figure-0 .cx-map img")
+    (tmp_path / "story.png").write_text("Once upon a time")
+    upload(page, tmp_path / "story.png")
+    page.wait_for_selector("#cx-notice .cx-notice")
+    before = samples(page)
+    finished(page)
+    assert samples(page) > before
+    assert "story.png" in page.inner_text("#cx-notice .cx-notice")
+    upload(page, photo)
+    page.wait_for_selector("#cx-notice .cx-notice", state="hidden")
 
 
 def test_upload__that_is_too_large(visit: Any, tmp_path: Path) -> None:
     page = visit()
     (tmp_path / "large.png").write_bytes(b"x" * 21_000_000)
     upload(page, tmp_path / "large.png")
-    page.wait_for_selector("#cx-status .cx-notice")
-    assert page.inner_text("#cx-status .cx-notice").startswith("large.png is too large: at most 20 MB")
+    page.wait_for_selector("#cx-notice .cx-notice")
+    assert page.inner_text("#cx-notice .cx-notice").startswith("large.png is too large: at most 20 MB")
 
 
 def test_question__bad_one_is_told_beside_the_old_answer(visit: Any, photo: Path) -> None:
@@ -192,8 +232,8 @@ def test_question__bad_one_is_told_beside_the_old_answer(visit: Any, photo: Path
     ask(page, "red", "blue")
     page.fill(UNLIKE.format(0, 0), "red")
     page.press(UNLIKE.format(0, 0), "Enter")
-    page.wait_for_selector("#cx-figure-0 .cx-notice")
-    assert "Both sides of the question are 'red'" in page.inner_text("#cx-figure-0 .cx-notice")
+    page.wait_for_selector("#cx-notice-0 .cx-notice")
+    assert "Both sides of the question are 'red'" in page.inner_text("#cx-notice-0 .cx-notice")
     assert page.is_visible("#cx-figure-0 .cx-map img")
 
 
@@ -219,6 +259,8 @@ def test_curves__on_demand(visit: Any, photo: Path) -> None:
     finished(page)
     page.click("#cx-measure")
     page.wait_for_selector("#cx-curves img")
+    ask(page, "red", "blue")
+    page.wait_for_selector("#cx-curves img", state="detached")
 
 
 def test_downloads(visit: Any, photo: Path, tmp_path: Path) -> None:
@@ -233,3 +275,98 @@ def test_downloads(visit: Any, photo: Path, tmp_path: Path) -> None:
         assert waiting.value.suggested_filename == f"red-rather-than-blue.{kind}"
     assert (tmp_path / "answer.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "answer.json").read_text())["question"] == "red rather than blue"
+
+
+def test_line__shows_the_place_and_lets_in(visit: Any, photo: Path, tmp_path: Path) -> None:
+    with serving(tmp_path, "1") as (_, address):
+        first, second = visit(at=address), visit(at=address)
+        upload(first, photo)
+        first.wait_for_selector("#cx-figure-0 .cx-map img")
+        upload(second, photo)
+        second.wait_for_selector("text=You are number 1 in the line")
+        ask(first, "red", "blue")
+        second.fill(LIKE.format(0, 0), "blue")
+        second.press(LIKE.format(0, 0), "Enter")
+        finished(first)
+        assert second.is_visible("text=You are number 1 in the line")
+        first.close()
+        finished(second)
+        assert second.inner_text("#cx-figure-0 .cx-question") == "blue"
+
+
+# --- keyboard and screen readers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "light"), (1280, "dark")])
+def test_axe__finds_nothing(visit: Any, axe: str, address: str, photo: Path, tmp_path: Path, width: int, scheme: str) -> None:
+    page = visit(width, at=f"{address}?__theme={scheme}", color_scheme=scheme)
+    page.evaluate(axe)
+
+    def findings() -> list[str]:
+        found = page.evaluate("axe.run(document)")
+        assert any(rule["id"] == "color-contrast" for rule in found["passes"])
+        return [f"{rule['id']}: {node['html'][:200]}" for rule in found["violations"] for node in rule["nodes"]]
+
+    assert findings() == []
+    upload(page, photo)
+    page.wait_for_selector("#cx-figure-0 .cx-map img")
+    assert findings() == []  # while a run goes on
+    finished(page)
+    ask(page, "red", "blue / green")
+    flag("blue", "blue").save(tmp_path / "sky.png")
+    page.check("#cx-compare input")
+    page.set_input_files("#cx-like-pictures-1 input[type=file]", str(tmp_path / "sky.png"))
+    page.wait_for_selector("#cx-figure-1 .cx-map img")
+    page.fill(UNLIKE.format(0, 0), "red")
+    page.press(UNLIKE.format(0, 0), "Enter")
+    page.wait_for_selector("#cx-notice-0 .cx-notice")
+    page.click("#cx-measure")
+    page.wait_for_selector("#cx-curves img")
+    assert findings() == []
+
+
+def test_names__of_what_has_no_text(visit: Any, photo: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    page.get_by_role("progressbar", name="masked copies seen").wait_for()
+    for side in ("Looks like", "rather than"):
+        assert page.get_by_label(f"{side}: choose pictures").first.count() == 1
+    assert page.get_by_label("Drop a photo here").count() == 1
+
+
+def test_keyboard__reads_the_map_without_a_mouse(visit: Any, photo: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    finished(page)
+    ask(page, "red", "blue")
+    page.focus("#cx-figure-0 .cx-map")
+    page.keyboard.press("ArrowLeft")  # begins in the middle
+    page.wait_for_function("document.querySelector('#cx-figure-0 .cx-said').innerText.includes('This place')")
+    for _ in range(8):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function(
+        "Math.abs(Number(document.querySelector('#cx-figure-0 .cx-pin').dataset.x) - 0.5 - 8 / 28) < 0.001"
+    )
+    page.wait_for_function("document.querySelector('#cx-figure-0 .cx-said').innerText.includes('−')")  # blue is on the right
+    said, reading = (page.inner_text(f"#cx-figure-0 .{name}") for name in ("cx-said", "cx-reading"))
+    assert said == reading
+    assert page.evaluate("document.activeElement.className") == "cx-map"  # although the figure was drawn again
+
+
+def test_keyboard__leads_through_the_page_and_shows_where_it_is(visit: Any) -> None:
+    page = visit()
+    page.focus("#cx-colours input")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function("document.querySelector('.cx-legend').innerText.includes('Orange raises')")
+    assert page.input_value("#cx-colours input:checked") == "Orange and purple"
+    page.focus("#cx-photo input[type=file]")
+    for _ in range(25):
+        outline = page.evaluate(
+            """(() => {
+                const focused = document.activeElement;
+                const style = getComputedStyle(focused.type === "file" ? focused.closest("label") : focused);
+                return [focused.outerHTML.slice(0, 80), style.outlineStyle, style.outlineWidth];
+            })()"""
+        )
+        assert outline[0].startswith("<body") or outline[1:] == ["solid", "3px"], outline[0]
+        page.keyboard.press("Tab")

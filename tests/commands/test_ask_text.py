@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import cocoax
+from cocoax.commands.methods import METHODS
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.load.sentence import TextModel, load_hf_text
 from tests.commands.support import interrupt_after, invoke
@@ -31,7 +32,7 @@ def ask(*arguments: str, **options: Any) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("method", ["rise", "kernel-shap", "occlusion", "integrated-gradients"])
+@pytest.mark.parametrize("method", METHODS)
 def test_ask_text__prints_the_text_the_score_and_the_words(method: str) -> None:
     output = ask(TEXT, "--like", "a cat", "--unlike", "a dog", "--samples", "60", "--method", method)
     assert "a cat rather than a dog" in output

@@ -12,6 +12,7 @@ import pytest
 import cocoax
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.load.sentence import TextModel, load_hf_text
+from cocoax.questions.windows import windows_of
 from tests.commands.support import interrupt_after, invoke, picture
 from tests.tiny import save_bert
 
@@ -118,3 +119,19 @@ def test_why__piped_lines_are_not_broken(tmp_path: Path) -> None:
     output = why("a red car", "--index", str(tmp_path / "texts.txt"))
     assert any(("the cat the dog " * 7).strip() in line for line in output.splitlines())
     assert all(line == line.rstrip() for line in output.splitlines())
+
+
+def test_why__long_texts_are_searched_window_by_window(tmp_path: Path, tiny: cocoax.Encoder) -> None:
+    long = "the cat behind the house " * 10 + "a red car"  # more than the encoder takes
+    with pytest.raises(ValueError, match="takes at most 32"):
+        tiny.represent([long])
+    (tmp_path / "texts.txt").write_text("\n".join(["a big dog", long]))
+    numbers = json.loads(why("a red car", "--index", str(tmp_path / "texts.txt"), "--top", "2", "--json"))
+    windows = windows_of(tiny, long)
+    own = tiny.represent(["a red car", "a big dog", *(long[window.begin : window.end] for window in windows)]).double()
+    own /= own.norm(dim=1, keepdim=True)
+    dog, *pieces = (own[1:] @ own[0]).tolist()
+    first = 0 if max(pieces) > dog else 1  # a text is as similar as the most similar of its windows
+    assert [hit["content"] for hit in numbers["hits"]] == ([long, "a big dog"] if first == 0 else ["a big dog", long])
+    assert numbers["hits"][first]["similarity"] == pytest.approx(max(pieces), abs=1e-5)
+    assert numbers["hits"][first]["window"]["number"] == 1 + pieces.index(max(pieces))

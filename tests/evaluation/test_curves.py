@@ -189,3 +189,8 @@ def test_curves__several_baselines_are_averaged() -> None:
         expected.append(float((encoder.represent(mixed) @ own).mean()))
     assert curve.y.tolist() == pytest.approx(expected, rel=1e-5)
     assert curve.x.tolist() == pytest.approx([0, 1 / 3, 2 / 3, 1])
+
+
+def test_curve__repr_names_the_attribute() -> None:
+    curve = cocoax.Curve(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 0.5]), "mine")
+    assert repr(curve) == f"Curve('mine', 2 points, auc {curve.auc:.4g})" == "Curve('mine', 2 points, auc 0.25)"

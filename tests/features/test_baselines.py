@@ -201,7 +201,7 @@ def test_fixed__the_image_itself() -> None:
 
 
 def test_fixed__wrong_shape() -> None:
-    with pytest.raises(ValueError, match=r"baseline image has shape \[3, 8, 8\] but the explicand has \[3, 16, 16\]"):
+    with pytest.raises(ValueError, match=r"baseline has shape \[3, 8, 8\] but the explicand has \[3, 16, 16\]"):
         Fixed(images(1, 8, 8)[0])(images(1)[0])
 
 
@@ -234,7 +234,7 @@ def test_tensor_as_baseline__is_taken_as_it_is(encoder: cocoax.Encoder) -> None:
 
 
 def test_picture_as_baseline__of_another_size(encoder: cocoax.Encoder, picture: Image.Image) -> None:
-    with pytest.raises(ValueError, match=r"baseline image has shape \[3, 20, 30\] but the explicand has \[3, 16, 16\]"):
+    with pytest.raises(ValueError, match=r"baseline has shape \[3, 20, 30\] but the explicand has \[3, 16, 16\]"):
         cocoax.Occlusion(baseline=picture).run(encoder, images(1)[0])
 
 
@@ -270,11 +270,26 @@ def test_background__draws_are_distinct_rows_and_repeatable() -> None:
 
 
 def test_background__bad_values() -> None:
-    with pytest.raises(ValueError, match=r"background must have shape \[n, m\] with n >= 1\. Got \[0, 3\]"):
+    with pytest.raises(ValueError, match=r"background must be n >= 1 samples: \[n, m\] of a table.* Got \[0, 3\]"):
         cocoax.Background(ROWS[:0])
     with pytest.raises(ValueError, match=r"not finite"):
         cocoax.Background(ROWS / 0)
     with pytest.raises(ValueError, match=r"'draws' parameter must be at least 1"):
         cocoax.Background(ROWS, draws=0)
-    with pytest.raises(ValueError, match=r"The background has 3 columns but the explicand has shape \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"The background holds samples of shape \[3\] but the explicand has shape \[1, 2\]"):
         cocoax.Background(ROWS)(torch.zeros(1, 2))
+
+
+def test_background__pictures_slow_version(encoder: cocoax.Encoder) -> None:
+    samples, explicand, target = images(3, seed=5), images(1)[0], cocoax.representation_similarity("dot")
+    result = cocoax.Occlusion(window=8, stride=8, baseline=cocoax.Background(samples, draws=9)).explain(
+        encoder, explicand, target
+    )
+    own = encoder.represent(explicand[None])[0]
+    for top, left in [(0, 0), (8, 8)]:
+        drops = []
+        for sample in samples:
+            without = explicand.clone()
+            without[:, top : top + 8, left : left + 8] = sample[:, top : top + 8, left : left + 8]
+            drops.append(own @ own - encoder.represent(without[None])[0] @ own)
+        assert float(result.values[top, left]) == pytest.approx(float(sum(drops)) / 3, abs=1e-4)

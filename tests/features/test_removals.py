@@ -30,6 +30,28 @@ class Turned(Removal):
         return torch.where(explicand.elements_kept(kept).bool(), explicand.tensor, emptied)
 
 
+class OwnVersions(Turned):
+    """No baseline, with two versions: what is removed is turned around, or doubled."""
+
+    def emptied(self, explicand: Explicand) -> Tensor:
+        return torch.stack([-explicand.tensor, 2 * explicand.tensor])
+
+    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
+        kept = explicand.elements_kept(kept)[:, None].bool()
+        return torch.where(kept, explicand.tensor, emptied).flatten(0, 1)
+
+
+def test_versions__of_a_removal_that_is_no_baseline() -> None:
+    encoder, recording = recording_encoder(), recordings(1)[0]
+    target = cocoax.representation_similarity("dot")
+    result = cocoax.Occlusion(baseline=OwnVersions()).explain(encoder, recording, target)
+    own, members = encoder.represent(recording)[0], encoder.explicand(recording).members
+    for feature in range(len(result.values)):
+        versions = [torch.where(members == feature, version, recording) for version in (-recording, 2 * recording)]
+        drops = own @ own - encoder.represent(torch.stack(versions)) @ own
+        assert float(result.values[feature]) == pytest.approx(float(drops.mean()), abs=1e-5)
+
+
 def test_defaults__of_a_removal_that_says_nothing() -> None:
     removal = Turned()
     explicand = Explicand(torch.ones(3, 4, 4))
@@ -67,6 +89,8 @@ def test_versions__of_several_baselines() -> None:
     several, one = Several(0.0, 1.0), cocoax.Mean()
     assert [version.shape for version in several.versions(explicand, several.emptied(explicand))] == [(3, 4, 4)] * 2
     assert [version.shape for version in one.versions(explicand, one.emptied(explicand))] == [(3, 4, 4)]
+    both = OwnVersions()
+    assert [version.shape for version in both.versions(explicand, both.emptied(explicand))] == [(3, 4, 4)] * 2
     hidden = cocoax.AttentionMask(0)  # ids over an attention mask are one version, of two rows
     text = Explicand(torch.tensor([5, 6]), members=torch.tensor([0, -1]))
     emptied = hidden.emptied(text)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 
 import cocoax
-from cocoax.inputs import Inputs
+from cocoax.encoders.identity import describe
+from cocoax.inputs import Inputs, Rows
 from cocoax.inputs.kind import CPU_BATCH
-from tests.kinds import Recordings, recording_encoder, recordings
+from cocoax.storage import file_digest
+from tests.kinds import CHANNELS, STEPS, Recordings, recording_encoder, recordings
 
 
 def test_each__one_is_a_list_of_one() -> None:
@@ -86,3 +92,109 @@ def test_encoder__of_a_kind_of_ones_own() -> None:
     assert (reference.name, reference.count) == ("5 recordings", 5)
     with pytest.raises(cocoax.encoders.forward.ForwardError, match=r"'recordings' failed .* Check the shape of the inputs"):
         encoder.represent([torch.zeros(2, 2)])
+
+
+@pytest.mark.parametrize("wrong", [{"scale": 1.0}, ["scale"], "scale"])
+def test_settings__must_be_a_tuple(wrong: object) -> None:
+    class Wrong(Recordings):
+        settings = wrong  # type: ignore[assignment]
+
+    with pytest.raises(TypeError, match=rf"'settings' of Wrong must be a property .* Got {type(wrong).__name__} instead"):
+        _ = recording_encoder(Wrong()).fingerprint
+
+
+def test_settings__written_as_a_method() -> None:
+    class Wrong(Recordings):
+        def settings(self) -> tuple[object, ...]:  # type: ignore[override]
+            return (1.0,)
+
+    with pytest.raises(TypeError, match=r"must be a property that returns a tuple.* Got method instead"):
+        recording_encoder(Wrong()).reference(recordings(2))
+
+
+class Folders(Recordings):
+    """A kind of which a string is a number of recordings."""
+
+    def many(self, inputs: Any) -> Iterable[Any]:
+        return (recording for recording in recordings(int(inputs))) if isinstance(inputs, str) else super().many(inputs)
+
+
+def test_many__a_generator_of_what_a_folder_holds() -> None:
+    encoder = recording_encoder(Folders())
+    assert torch.equal(encoder.represent("3"), encoder.represent(recordings(3)))
+    assert encoder.reference("3").count == 3
+    assert len(cocoax.Occlusion().explain(encoder, "2", cocoax.representation_similarity())) == 2
+    with pytest.raises(TypeError, match=r"one recording or an iterable of them\. Got str instead"):
+        recording_encoder().represent("3")
+
+
+def test_each__a_generator_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Wrong\.each must return an iterator and a count; write a generator as 'many'"):
+
+        class Wrong(Recordings):
+            def each(self, inputs: Any) -> Iterator[Any]:  # type: ignore[override]
+                yield from inputs
+
+
+def test_name_together__of_a_noun_that_ends_in_s() -> None:
+    class Plural(Recordings):
+        noun = "series"
+
+    assert [Plural().name_together([], count) for count in (1, 2)] == ["1 series", "2 series"]
+
+
+def test_repr__options_but_not_data() -> None:
+    assert repr(Recordings(segments=3)) == "Recordings(segments=3, fixed=0)"
+    assert repr(recording_encoder().inputs) == "Recordings(segments=2, fixed=0, encoder='recordings')"
+    many = repr(Rows([f"column {number}" for number in range(99)]))
+    assert many.startswith("Rows(encoder='the encoder', columns=('column 0',")
+    assert len(many) < 120
+
+
+def test_describe__a_kind_is_told_by_more_than_its_repr() -> None:
+    first, other = Scaled(1.0), Scaled(1.0)
+    other.table = torch.ones(2)  # type: ignore[attr-defined]
+    assert repr(first) == repr(other)
+    assert describe(first) != describe(other)
+
+
+class Reading(Recordings):
+    """Recordings in files, one number a line."""
+
+    def is_one(self, inputs: object) -> bool:
+        return isinstance(inputs, str) or super().is_one(inputs)
+
+    def prepare(self, item: Any) -> torch.Tensor:
+        if isinstance(item, str):
+            numbers = [float(line) for line in Path(item).read_text().splitlines()]
+            return torch.tensor(numbers)[None].expand(CHANNELS, STEPS)
+        return super().prepare(item)
+
+    def explicand(self, item: Any) -> cocoax.Explicand:
+        return super().explicand(self.prepare(item) if isinstance(item, str) else item)
+
+    def digest(self, item: Any) -> str:
+        return file_digest(item) if isinstance(item, str) else super().digest(item)
+
+
+def test_files__a_missing_one_is_told_with_its_number(tmp_path: Path) -> None:
+    encoder = recording_encoder(Reading())
+    (tmp_path / "a.txt").write_text("1\n" * STEPS)
+    files = [str(tmp_path / name) for name in ("a.txt", "gone.txt")]
+    missing = r"^Input 1: No file at .*gone\.txt; check the path\.$"
+    with pytest.raises(FileNotFoundError, match=missing):
+        encoder.reference(files)
+    with pytest.raises(FileNotFoundError, match=missing):
+        encoder.represent(files)
+    with pytest.raises(FileNotFoundError, match=missing):
+        cocoax.Occlusion().explain(encoder, files, cocoax.representation_similarity())
+    with pytest.warns(UserWarning, match="1 input was skipped"):
+        assert encoder.reference(files, on_error="skip").count == 1
+
+
+def test_files__one_that_changed_is_read_again(tmp_path: Path) -> None:
+    encoder, file = recording_encoder(Reading()), tmp_path / "a.txt"
+    file.write_text("1\n" * STEPS)
+    first = encoder.reference(str(file))
+    file.write_text("2\n" * STEPS)
+    assert not torch.equal(encoder.reference(str(file)).mean, first.mean)

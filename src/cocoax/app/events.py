@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import gradio as gr
 from PIL import Image
 
 from cocoax.app import parts
-from cocoax.app.drawing import View, card, curve_plot
-from cocoax.app.layout import Layout
-from cocoax.app.studio import MEGABYTES, MORE, PICTURES, Studio, Visitor, no_pictures, reference_picture
+from cocoax.app.drawing import View, card
+from cocoax.app.layout import SIDES, Layout
+from cocoax.app.studio import MEGABYTES, MORE, PICTURES, Studio, reference_picture
+from cocoax.app.visitors import Visitor
 from cocoax.report import data_uri
 
 TOLD = (ValueError, TypeError, OSError, RuntimeError, MemoryError)  # what the page says in a sentence; the rest is a bug
@@ -41,10 +42,12 @@ class Page:
         self.folder = folder.resolve()
         self.held = ExitStack()  # what lasts as long as the page
         self.samples = _samples()
+        questions = SAMPLES if studio.takes_words else {}
         with gr.Blocks(title="Cocoax", analytics_enabled=False, delete_cache=(600, 3600)) as self.blocks:
-            self.layout = Layout(studio.encoder.name, studio.takes_words, self.samples)
+            self.layout = Layout(studio.encoder.name, studio.takes_words, parts.chooser(self.samples, questions, MEGABYTES))
             self._wire()
-        self.blocks.queue(max_size=64, api_open=False, default_concurrency_limit=32)
+        # The studio bounds what goes on at once; Gradio's own limits would make visitors wait without a word.
+        self.blocks.queue(max_size=256, api_open=False, default_concurrency_limit=None)
 
     def close(self) -> None:
         """End the page: its server, its folder and its environment variables."""
@@ -53,36 +56,37 @@ class Page:
     def _wire(self) -> None:
         """Tell Gradio which method answers which event, what it reads and what it writes."""
         page = self.layout
-        run = [page.status, page.stop, page.more, *page.figures]
+        run = [page.notice, page.status, page.stop, page.more, page.curves, *page.figures]
         first, second = page.panels
         quiet: Any = {"show_progress": "hidden", "api_visibility": "private"}
         again: Any = {**quiet, "trigger_mode": "multiple"}  # also while an earlier one has not ended
         last: Any = {**quiet, "trigger_mode": "always_last"}
         page.chooser.photo(self.on_photo, None, run, **again)
-        page.chooser.sample(self.on_sample, None, [*run, *first.words.values(), *first.pictures.values()], **again)
-        page.chooser.refused(self.on_refused, None, page.status, **again)
+        page.chooser.sample(self.on_sample, None, [*run, first.notice, *first.pictures.values()], **again)
+        page.chooser.refused(self.on_refused, None, page.notice, **again)
         page.more.click(self.on_more, None, run, **again)
         page.stop.click(self.on_stop, None, page.stop, **again)
         view: list[Any] = [page.opacity, page.palette, page.grid, page.same]
         for control in view:
             control.input(self.on_view, view, [*page.figures, page.legend], **last)
-        compared = [second.column, *page.figures, *second.pictures.values()]
+        compared = [second.column, second.notice, page.status, page.curves, *page.figures, *second.pictures.values()]
         page.compare.input(self.on_compare, page.compare, compared, **last)
         page.measure.click(self.on_curves, None, page.curves, api_visibility="private")
         for index, panel in enumerate(page.panels):
             number = gr.State(index)
             words = list(panel.words.values())
-            asked: Any = {"fn": self.on_ask, "inputs": [number, *words], "outputs": page.figures, **last}
+            answered = [panel.notice, page.status, page.curves, *page.figures]
+            asked: Any = {"fn": self.on_ask, "inputs": [number, *words], "outputs": answered, **last}
             for trigger in (*(box.submit for box in words), panel.ask.click):
                 trigger(**asked)
             panel.figure.point(self.on_point, None, page.figures, **again)
             for side, pictures in panel.pictures.items():
-                inputs, outputs = [number, gr.State(side), *words], [pictures, *page.figures]
+                inputs, outputs = [number, gr.State(side), *words], [pictures, *answered]
                 pictures.dropped(self.on_dropped, inputs, outputs, **again)
                 pictures.removed(self.on_removed, inputs, outputs, **again)
-                pictures.refused(self.on_too_large, number, page.figures, **again)
+                pictures.refused(self.on_too_large, number, panel.notice, **again)
             for kind, button in (("png", panel.png), ("json", panel.json)):
-                made = button.click(self.on_download, [number, gr.State(kind)], [page.file, panel.figure], **quiet)
+                made = button.click(self.on_download, [number, gr.State(kind)], [page.file, panel.notice], **quiet)
                 made.then(None, page.file, None, js=parts.asset("download.js"))
         self.blocks.unload(self.on_leave)
 
@@ -95,59 +99,62 @@ class Page:
     def on_photo(self, event: gr.EventData, request: gr.Request) -> Iterator[Updates]:
         """Look at an uploaded photo."""
         visitor = self.visitor(request)
-        yield from self._look(visitor, lambda: self.studio.choose(visitor, self.uploaded(event._data.get("path"))))
+        try:
+            taken = self.studio.choose(visitor, self.uploaded(event._data.get("path")), choice=_choice(event))
+        except TOLD as error:
+            yield {self.layout.notice: parts.notice(self.sentence(error))}
+        else:
+            yield from self._look(visitor) if taken else ()
 
     def on_sample(self, event: gr.EventData, request: gr.Request) -> Iterator[Updates]:
-        """Look at a sample photo, and ask the question that comes with it."""
+        """Look at a sample photo, and ask the question that comes with it; the browser has written its words already."""
         visitor = self.visitor(request)
         name = str(event._data.get("name"))
-
-        def choose() -> None:
+        try:
             if name not in self.samples:
                 raise ValueError(f"No sample photo is called {name!r}; there are {', '.join(self.samples)}.")
-            self.studio.choose(visitor, self.samples[name])
-            if self.studio.takes_words:
-                visitor.pictures[0] = no_pictures()
-                self.studio.ask(visitor, 0, *SAMPLES[name])
-
-        words = dict(zip(self.layout.panels[0].words.values(), SAMPLES.get(name, ("", "")), strict=True))
-        asked = {**words, **self.pictures(Visitor(), 0)}  # the sample's question has words only
-        yield from self._look(visitor, choose, asked if self.studio.takes_words else {})
+            words = SAMPLES[name] if self.studio.takes_words else None
+            taken = self.studio.choose(visitor, self.samples[name], words, _choice(event))
+        except TOLD as error:
+            yield {self.layout.notice: parts.notice(self.sentence(error))}
+            return
+        if taken:
+            yield {self.layout.panels[0].notice: "", **self.pictures(visitor, 0)}
+            yield from self._look(visitor)
 
     def on_more(self, request: gr.Request) -> Iterator[Updates]:
         """Encode more masked copies of the photo."""
-        visitor = self.visitor(request)
-        yield from self._look(visitor, lambda: None, more=MORE)
+        yield from self._look(self.visitor(request), more=MORE)
 
-    def _look(
-        self, visitor: Visitor, choose: Callable[[], None], also: Updates | None = None, more: int = 0
-    ) -> Iterator[Updates]:
-        """Run the encoder, and show how far it is and what the answers are so far; ``also`` is shown once, with the first."""
+    def _look(self, visitor: Visitor, more: int = 0) -> Iterator[Updates]:
+        """Run the encoder, and show how far it is and what the answers are so far."""
+        if not more:
+            yield {self.layout.notice: "", self.layout.curves: ""}
         try:
-            choose()
-            for progress in self.studio.sample(visitor, more):
-                yield {
-                    self.layout.status: parts.status(visitor, progress),
-                    self.layout.stop: gr.Button(visible=progress.running, interactive=True),
-                    self.layout.more: gr.Button(visible=not progress.running),
-                    **self.figures(visitor),
-                    **(also or {}),
-                }
-                also = None
-        except TOLD as error:
-            yield {
-                self.layout.status: parts.status(visitor, message=self.sentence(error)),
-                self.layout.stop: gr.Button(visible=False),
-            }
+            for _ in self.studio.sample(visitor, more):
+                yield self._run_shown(visitor)
+        except Exception as error:
+            yield {**self._run_shown(visitor), self.layout.notice: parts.notice(self.sentence(error))}
+            if not isinstance(error, TOLD):
+                raise
+
+    def _run_shown(self, visitor: Visitor) -> Updates:
+        """Return the run and the answers so far, drawn again."""
+        return {
+            self.layout.status: parts.status(visitor),
+            self.layout.stop: gr.Button(visible=visitor.running, interactive=not visitor.stopping),
+            self.layout.more: gr.Button(visible=visitor.explicand is not None and not visitor.running),
+            **self.figures(visitor),
+        }
 
     def on_stop(self, request: gr.Request) -> Any:
         """Stop the run, which says so itself when it has ended."""
-        self.visitor(request).stopping = True
+        self.studio.stop(self.visitor(request))
         return gr.Button(interactive=False)
 
-    def on_refused(self, event: gr.EventData, request: gr.Request) -> str:
+    def on_refused(self, event: gr.EventData) -> str:
         """Say why the browser could not upload a photo."""
-        return parts.status(self.visitor(request), message=_refusal(event))
+        return parts.notice(_refusal(event))
 
     def on_leave(self, request: gr.Request) -> None:
         """Forget a visitor who has closed the page."""
@@ -159,8 +166,20 @@ class Page:
         try:
             self.studio.ask(visitor, index, str(like or ""), str(unlike or ""))
         except TOLD as error:
-            return self.notice(visitor, index, self.sentence(error))
-        return self.figures(visitor, None if visitor.view.same_scale else index)
+            return self.notice(index, self.sentence(error))
+        return {
+            **self.notice(index, ""),
+            **self._changed(visitor),
+            **self.figures(visitor, None if visitor.view.same_scale else index),
+        }
+
+    def _changed(self, visitor: Visitor) -> Updates:
+        """Return what a new question changes beside its figure: the curves go, and the error is another one.
+
+        While a run goes on it draws its own status; this one could arrive after its last.
+        """
+        status = {} if visitor.running else {self.layout.status: parts.status(visitor)}
+        return {self.layout.curves: "", **status}
 
     def on_dropped(self, index: int, side: str, like: str, unlike: str, event: gr.EventData, request: gr.Request) -> Updates:
         """Add dropped pictures to one side of a question, and answer it again."""
@@ -172,7 +191,7 @@ class Page:
                 raise ValueError(f"At most {PICTURES} pictures fit on one side; these would be {len(there) + len(new)}.")
             pictures = [reference_picture(path) for path in new]
         except (*TOLD, KeyError) as error:
-            return self.notice(visitor, index, self.sentence(error))
+            return self.notice(index, self.sentence(error))
         visitor.pictures[index][side] = [*there, *pictures]
         return self._with_pictures(index, side, like, unlike, request)
 
@@ -185,15 +204,13 @@ class Page:
 
     def _with_pictures(self, index: int, side: str, like: str, unlike: str, request: gr.Request) -> Updates:
         """Return the pictures of one side, shown again, and the answer to the question with them."""
-        pictures = self.visitor(request).pictures[index][side]
-        return {
-            self.layout.panels[index].pictures[side]: parts.pictures(pictures),
-            **self.on_ask(index, like, unlike, request),
-        }
+        shown = self.layout.panels[index].pictures[side]
+        pictures = self.pictures(self.visitor(request), index)[shown]
+        return {shown: pictures, **self.on_ask(index, like, unlike, request)}
 
-    def on_too_large(self, index: int, event: gr.EventData, request: gr.Request) -> Updates:
+    def on_too_large(self, index: int, event: gr.EventData) -> Updates:
         """Say why the browser could not upload a picture for a question."""
-        return self.notice(self.visitor(request), index, _refusal(event))
+        return self.notice(index, _refusal(event))
 
     def on_view(self, opacity: float, palette: str, grid: str, same: bool, request: gr.Request) -> Updates:
         """Draw the maps in another way."""
@@ -207,22 +224,26 @@ class Page:
         if not wanted:
             self.studio.drop(visitor, 1)
         column = {self.layout.panels[1].column: gr.Column(visible=bool(wanted))}
-        return {**column, **self.figures(visitor), **self.pictures(visitor, 1)}
+        changed = {} if wanted else {**self.notice(1, ""), **self._changed(visitor)}
+        return {**column, **changed, **self.figures(visitor), **self.pictures(visitor, 1)}
 
     def on_point(self, event: gr.EventData, request: gr.Request) -> Updates:
         """Show what all maps say at the place that was clicked."""
         visitor = self.visitor(request)
         x, y = (float(event._data.get(axis, -1)) for axis in "xy")
-        visitor.place = (x, y) if 0 <= x <= 1 and 0 <= y <= 1 else None
+        visitor.point = (x, y) if 0 <= x <= 1 and 0 <= y <= 1 else None
         return self.figures(visitor)
 
     def on_curves(self, request: gr.Request) -> str:
-        """Draw insertion and deletion curves."""
+        """Draw insertion and deletion curves; nothing if there is another photo or question by now."""
+        visitor = self.visitor(request)
+        changes = visitor.changes
         try:
-            measured = self.studio.curves(self.visitor(request))
+            measured = self.studio.curves(visitor)
         except TOLD as error:
             return parts.notice(self.sentence(error))
-        return f'<img class="cx-curves" alt="insertion and deletion curves" src="{curve_plot(measured)}">'
+        shown = parts.curves(measured)
+        return shown if visitor.changes == changes else ""
 
     def on_download(self, index: int, kind: str, request: gr.Request) -> Updates:
         """Send an answer as a file."""
@@ -230,13 +251,13 @@ class Page:
         answer = visitor.answers[index]
         if answer is None:
             nothing = "There is nothing to download yet; choose a photo and ask."
-            return {self.layout.file: None, **self.notice(visitor, index, nothing)}
+            return {self.layout.file: None, **self.notice(index, nothing)}
         if kind == "png":
             data = data_uri("image/png", card(answer, visitor.view, *parts.scale_of(visitor, index)))
         else:
             data = data_uri("application/json", json.dumps(answer.describe(), ensure_ascii=False).encode())
         name = re.sub(r"\W+", "-", answer.name).strip("-")[:60] or "answer"
-        return {self.layout.file: {"name": f"{name}.{kind}", "data": data}}
+        return {self.layout.file: {"name": f"{name}.{kind}", "data": data}, **self.notice(index, "")}
 
     # --- helpers ------------------------------------------------------------------------------------------------------
 
@@ -251,11 +272,11 @@ class Page:
     def pictures(self, visitor: Visitor, index: int) -> Updates:
         """Return the pictures of both sides of a question, shown again."""
         shown = self.layout.panels[index].pictures
-        return {shown[side]: parts.pictures(images) for side, images in visitor.pictures[index].items()}
+        return {shown[side]: parts.pictures(images, SIDES[side][0]) for side, images in visitor.pictures[index].items()}
 
-    def notice(self, visitor: Visitor, index: int, message: str) -> Updates:
-        """Return the figure of a panel with a sentence about what went wrong."""
-        return {self.layout.panels[index].figure: parts.figure(visitor, index, message)}
+    def notice(self, index: int, message: str) -> Updates:
+        """Return the sentence above an answer about what went wrong; it stays there until the visitor does better."""
+        return {self.layout.panels[index].notice: parts.notice(message)}
 
     def uploaded(self, path: Any) -> Path:
         """Return the path that the browser sent; raise if it is not one of our uploads."""
@@ -267,7 +288,15 @@ class Page:
     def sentence(self, error: BaseException) -> str:
         """Return what an error says, without the folders where files lie."""
         text = str(error) or type(error).__name__
+        if not isinstance(error, TOLD):
+            text = f"Something in the page is broken ({type(error).__name__}: {error}); choose the photo again."
         return re.sub(re.escape(str(self.folder)) + r"/(?:[^/\s]+/)*", "", text)
+
+
+def _choice(event: gr.EventData) -> int:
+    """Return the number that the browser gave to a choice of photo."""
+    choice = event._data.get("choice")
+    return choice if isinstance(choice, int) else 0
 
 
 def _refusal(event: gr.EventData) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
-from PIL import Image
 
 from cocoax.app import parts
 from cocoax.app.drawing import GRIDS, PALETTES, View
-from cocoax.app.studio import MEGABYTES, MORE, PANELS, Visitor
+from cocoax.app.studio import MORE
+from cocoax.app.visitors import PANELS, Visitor
 
 SIDES = {"like": ("Looks like", "a cat"), "unlike": ("rather than", "a dog / a fox")}  # labels and examples
 PROOF = (
@@ -28,6 +28,7 @@ class Panel:
     words: Mapping[str, gr.Textbox]
     pictures: Mapping[str, gr.HTML]
     ask: gr.Button
+    notice: gr.HTML
     figure: gr.HTML
     png: gr.Button
     json: gr.Button
@@ -39,15 +40,15 @@ class Layout:
     Args:
         encoder: its name.
         takes_words: whether questions may be in words.
-        samples: photos to try.
+        chooser: where a photo is chosen, as HTML.
 
     """
 
-    def __init__(self, encoder: str, takes_words: bool, samples: dict[str, Image.Image]) -> None:
+    def __init__(self, encoder: str, takes_words: bool, chooser: str) -> None:
         _html(parts.header(encoder))
         with gr.Row(elem_id="cx-page"):
             with gr.Column(elem_id="cx-photo", elem_classes="cx-card", min_width=280):
-                self._lay_out_photo(samples)
+                self._lay_out_photo(chooser)
             with gr.Column(elem_id="cx-asks", min_width=300):
                 with gr.Row(elem_id="cx-panels"):
                     self.panels = [self._panel(index, takes_words) for index in range(PANELS)]
@@ -64,8 +65,9 @@ class Layout:
         """The answers of all panels."""
         return [panel.figure for panel in self.panels]
 
-    def _lay_out_photo(self, samples: dict[str, Image.Image]) -> None:
-        self.chooser = _html(parts.chooser(samples, MEGABYTES), js_on_load=parts.asset("photo.js"))
+    def _lay_out_photo(self, chooser: str) -> None:
+        self.chooser = _html(chooser, js_on_load=parts.asset("photo.js"))
+        self.notice = _html(elem_id="cx-notice")
         self.status = _html(elem_id="cx-status")
         with gr.Row(elem_classes="cx-buttons"):
             self.stop = gr.Button("Stop", size="sm", visible=False, elem_id="cx-stop")
@@ -74,7 +76,7 @@ class Layout:
     def _lay_out_look(self) -> None:
         view = View()
         _html("<h2>How to read it</h2>")
-        self.legend = _html(parts.legend(view))
+        self.legend = _html(parts.legend(view), js_on_load=parts.asset("radios.js"))
         self.opacity = gr.Slider(0, 1, view.opacity, step=0.05, label="Opacity", elem_id="cx-opacity")
         self.palette = gr.Radio(list(PALETTES), value=view.palette, label="Colours", elem_id="cx-colours")
         self.grid = gr.Radio(list(GRIDS), value=view.grid, label="Grid", elem_id="cx-grid")
@@ -92,12 +94,13 @@ class Layout:
                 ask = gr.Button("Ask", variant="primary", size="sm", elem_id=f"cx-ask-{index}")
                 if index == 0:
                     self.compare = gr.Checkbox(label="Compare with a second question", elem_id="cx-compare")
+            notice = _html(elem_id=f"cx-notice-{index}")
             shown = parts.figure(Visitor(), index)
             figure = _html(shown, js_on_load=parts.asset("figure.js"), elem_id=f"cx-figure-{index}")
             with gr.Row(elem_classes="cx-buttons"):
                 png = gr.Button("Download PNG", size="sm", elem_id=f"cx-png-{index}")
                 json = gr.Button("Download JSON", size="sm", elem_id=f"cx-json-{index}")
-        return Panel(column, words, pictures, ask, figure, png, json)
+        return Panel(column, words, pictures, ask, notice, figure, png, json)
 
 
 def _side(side: str, index: int, takes_words: bool) -> tuple[gr.Textbox, gr.HTML]:
@@ -112,7 +115,7 @@ def _side(side: str, index: int, takes_words: bool) -> tuple[gr.Textbox, gr.HTML
         elem_id=f"cx-{side}-{index}",
     )
     pictures = _html(
-        parts.pictures([]),
+        parts.pictures([], label),
         js_on_load=parts.asset("pictures.js"),
         elem_classes="cx-refs",
         elem_id=f"cx-{side}-pictures-{index}",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from PIL import Image, ImageOps
 
-from cocoax import Answer
-from cocoax.app.drawing import PALETTES, Reading, View, colours, draw, jpeg_uri, limit_of, read
-from cocoax.app.studio import Progress, Visitor
+from cocoax import Answer, Curve
+from cocoax.app.drawing import PALETTES, Reading, View, colours, curve_plot, draw, jpeg_uri, limit_of, read
+from cocoax.app.visitors import SILENCE, Progress, Visitor
 
 
 def asset(name: str) -> str:
@@ -29,36 +29,46 @@ def header(encoder: str) -> str:
     )
 
 
-def chooser(samples: dict[str, Image.Image], megabytes: int) -> str:
-    """Return sample photos to click on, and a place to drop one's own."""
+def chooser(samples: Mapping[str, Image.Image], questions: Mapping[str, tuple[str, str]], megabytes: int) -> str:
+    """Return sample photos to click on, with the words of their questions, and a place to drop one's own."""
     thumbs = "".join(
-        f'<button type="button" data-sample="{escape(name)}" title="{escape(name)}">'
+        f'<button type="button" data-sample="{escape(name)}" title="{escape(name)}"{_words(questions.get(name))}>'
         f'<img alt="{escape(name)}" src="{thumbnail(photo)}"></button>'
         for name, photo in samples.items()
     )
     return (
-        '<h2><i>1</i>Photo</h2><label class="cx-drop" tabindex="0"><input type="file" accept="image/*">'
+        '<h2><i>1</i>Photo</h2><label class="cx-drop"><input type="file" accept="image/*">'
         f"<b>Drop a photo here</b><span>or click to choose one, up to {megabytes} MB</span></label>"
         + (f'<p class="cx-hint">or try one of these</p><div class="cx-thumbs">{thumbs}</div>' if thumbs else "")
     )
 
 
-def status(visitor: Visitor, progress: Progress | None = None, message: str = "") -> str:
-    """Return the photo, how far its run is, and what went wrong."""
+def _words(question: tuple[str, str] | None) -> str:
+    """Return the words of a question as attributes, which the browser writes where words are typed."""
+    return "" if question is None else f' data-like="{escape(question[0])}" data-unlike="{escape(question[1])}"'
+
+
+def status(visitor: Visitor) -> str:
+    """Return the photo and how far its run is."""
     if visitor.explicand is None or visitor.explicand.picture is None:
-        return notice(message)
+        return ""
     photo = ImageOps.contain(Image.fromarray(visitor.explicand.picture.numpy()), (480, 300))
+    progress = visitor.progress
     return (
-        f'{notice(message)}<div class="cx-photo"><img alt="the photo" src="{jpeg_uri(photo)}"></div>'
-        f"{'' if progress is None else progress_bar(progress)}"
+        f'<div class="cx-photo"><img alt="the photo" src="{jpeg_uri(photo)}"></div>'
+        f"{'' if progress is None else progress_bar(progress, visitor.error)}"
     )
 
 
-def progress_bar(progress: Progress) -> str:
+def progress_bar(progress: Progress, error: float | None) -> str:
     """Return how far a run is, as a bar and in words."""
+    if progress.place:
+        return (
+            f'<p class="cx-status" role="status">All places are taken. You are number <b>{progress.place}</b> in the line; '
+            "your photo is looked at as soon as there is room. Nothing is lost, and nothing needs to be done.</p>"
+        )
     share = progress.samples / progress.goal if progress.goal else 0.0
-    known = progress.error is not None and math.isfinite(progress.error)
-    error = f"error {progress.error:.0%} of the signal" if known else ""
+    size = f"error {error:.0%} of the signal" if error is not None and math.isfinite(error) else ""
     if progress.running:
         left = "" if progress.seconds is None else f"{progress.seconds:.0f} s left"
         seen = f"<b>{progress.samples}</b> of {progress.goal} masked copies seen"
@@ -67,13 +77,14 @@ def progress_bar(progress: Progress) -> str:
         seen = f"<b>{progress.samples}</b> masked copies seen"
     state = "running" if progress.running else left
     return (
-        f'<div class="cx-progress {state}" role="progressbar" aria-valuenow="{100 * share:.0f}">'
+        f'<div class="cx-progress {state}" role="progressbar" aria-label="masked copies seen" aria-valuemin="0" '
+        f'aria-valuemax="{progress.goal}" aria-valuenow="{progress.samples}">'
         f'<span style="width:{100 * share:.1f}%"></span></div>'
-        f'<p class="cx-status">{seen}<br><span class="cx-error">{error}</span><span class="cx-left">{left}</span></p>'
+        f'<p class="cx-status">{seen}<br><span class="cx-error">{size}</span><span class="cx-left">{left}</span></p>'
     )
 
 
-def pictures(images: Sequence[Image.Image]) -> str:
+def pictures(images: Sequence[Image.Image], side: str) -> str:
     """Return the pictures of one side, each with a button to take it away, and where to drop more."""
     names = [escape(Path(getattr(image, "filename", "")).stem) for image in images]
     shown = "".join(
@@ -82,34 +93,30 @@ def pictures(images: Sequence[Image.Image]) -> str:
         for index, (name, image) in enumerate(zip(names, images, strict=True))
     )
     return (
-        f'{shown}<label class="cx-add" tabindex="0"><input type="file" accept="image/*" multiple>'
+        f'{shown}<label class="cx-add"><input type="file" accept="image/*" multiple aria-label="{side}: choose pictures">'
         f"+ {'more' if images else 'or drop pictures'}</label>"
     )
 
 
-def figure(visitor: Visitor, panel: int, message: str = "") -> str:
+def figure(visitor: Visitor, panel: int) -> str:
     """Return one answer: the map, its scale, the score and what it is made of; or what to do to get one."""
     answer = visitor.answers[panel]
     if answer is None:
-        if panel == 0 and visitor.explicand is None:
-            hint = "Choose a photo to begin. It is looked at once; then ask anything."
-        elif visitor.run is None and visitor.explicand is not None:
-            hint = "Looking at the photo …"
-        else:
-            hint = "Write a question above and press Enter."
-        return f'{notice(message)}<div class="cx-empty">{hint}</div>'
+        return f'<div class="cx-empty">{_hint(visitor, panel)}</div>'
     view = visitor.view
     limit, cut = scale_of(visitor, panel)
     picture = jpeg_uri(draw(answer.attribution, view, limit))
-    pin, reading = "", '<span class="cx-hint">Click on the picture to read the value of a place.</span>'
-    if visitor.place is not None:
-        x, y = visitor.place
-        pin = f'<span class="cx-pin" style="left:{100 * x:.2f}%;top:{100 * y:.2f}%"></span>'
-        reading = in_words(read(answer.attribution, visitor.place, view, limit))
+    pin, reading = "", '<span class="cx-hint">Click on the picture or use the arrow keys to read the value of a place.</span>'
+    if visitor.point is not None:
+        x, y = visitor.point
+        pin = f'<span class="cx-pin" data-x="{x}" data-y="{y}" style="left:{100 * x:.2f}%;top:{100 * y:.2f}%"></span>'
+        reading = in_words(read(answer.attribution, visitor.point, view, limit))
+    name = f"map of {escape(answer.name)}; the arrow keys walk over it and read out values"
     return (
-        f'{notice(message)}<div class="cx-answer"><div class="cx-left-side"><div class="cx-map">'
-        f'<img alt="{escape(answer.name)}" src="{picture}">{pin}</div>{scale_bar(view, limit, cut)}'
-        f'<p class="cx-reading" aria-live="polite">{reading}</p>{remarks(answer)}</div>'
+        '<div class="cx-answer"><div class="cx-left-side">'
+        f'<div class="cx-map" tabindex="0" role="application" aria-label="{name}" data-cells="{view.cells or 28}">'
+        f'<img alt="" src="{picture}">{pin}</div>{scale_bar(view, limit, cut)}'
+        f'<p class="cx-reading">{reading}</p>{remarks(answer)}</div>'
         f'<div class="cx-right-side">{score(answer)}{regions(answer)}{comparison(answer)}</div></div>'
     )
 
@@ -117,6 +124,28 @@ def figure(visitor: Visitor, panel: int, message: str = "") -> str:
 def remarks(answer: Answer) -> str:
     """Return what a reader should know before believing an answer, if there is anything."""
     return "".join(f'<p class="cx-hint">{escape(remark)}</p>' for remark in answer.attribution.remarks)
+
+
+def _hint(visitor: Visitor, panel: int) -> str:
+    """Return what to do, or what to wait for, to get an answer."""
+    if visitor.away_too_long:
+        away = f"You were away for more than {SILENCE // 60} minutes while others waited, so your place went to one of them. "
+        return away + "Choose the photo again."
+    if panel == 0 and visitor.explicand is None:
+        return "Choose a photo to begin. It is looked at once; then ask anything."
+    if visitor.run is None and visitor.running:
+        return "Waiting for a place …" if visitor.progress and visitor.progress.place else "Looking at the photo …"
+    return "Write a question above and press Enter."
+
+
+def curves(measured: Sequence[tuple[str, list[dict[str, Curve]]]]) -> str:
+    """Return insertion and deletion curves, drawn, with their areas in words."""
+    areas = "; ".join(
+        f"{kind} of {escape(name)}: area {own[kind].auc:+.3f}, in random order {random[kind].auc:+.3f}"
+        for name, (own, random) in measured
+        for kind in own
+    )
+    return f'<img class="cx-curves" alt="{areas}" src="{curve_plot(measured)}">'
 
 
 def scale_of(visitor: Visitor, panel: int) -> tuple[float, bool]:

@@ -21,9 +21,6 @@ element.addEventListener("click", (event) => {
   const remove = event.target.closest("[data-remove]");
   if (remove) trigger("removed", { index: Number(remove.dataset.remove) });
 });
-element.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && event.target.classList.contains("cx-add")) event.target.querySelector("input").click();
-});
 for (const kind of ["dragover", "dragleave", "drop"])
   element.addEventListener(kind, (event) => {
     event.preventDefault();

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import current_thread, main_thread
+from types import FrameType
 
 import gradio as gr
 
 import cocoax
 from cocoax.app import parts
 from cocoax.app.events import Page
-from cocoax.app.guard import Guard
+from cocoax.app.guard import Guard, Uploads
 from cocoax.app.studio import MEGABYTES, Studio
+from cocoax.app.visitors import LINE
 
 
 def launch(
@@ -29,7 +34,8 @@ def launch(
 ) -> tuple[Page, str]:
     """Serve the page; returns it and its address, at once if not to ``wait``: ``page.close()`` then ends it.
 
-    While it lasts, the environment variables GRADIO_TEMP_DIR and COCOAX_CACHE name its own folder, which goes when it ends.
+    While it lasts, the environment variables GRADIO_TEMP_DIR and COCOAX_CACHE name its own folder, which goes when it ends,
+    also by SIGTERM or SIGHUP (unless the process has its own way with these).
 
     Args:
         encoder: an encoder, or what :func:`cocoax.load` takes; visitors cannot choose another.
@@ -43,6 +49,7 @@ def launch(
     """
     loaded = cocoax.load(encoder) if isinstance(encoder, str) else encoder
     with ExitStack() as held:
+        held.enter_context(_ended_by_signals())
         folder = held.enter_context(tempfile.TemporaryDirectory(prefix="cocoax-app-"))
         # Uploads, and what becomes of them, go when the page goes.
         held.enter_context(_environment(GRADIO_TEMP_DIR=folder, COCOAX_CACHE=folder))
@@ -70,10 +77,33 @@ def _environment(**variables: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP, where they would kill, into an orderly exit, in which everything that is held is let go."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        for again in mine:
+            signal.signal(again, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    mine = [number for number in known if signal.getsignal(number) == signal.SIG_DFL]
+    mine = mine if current_thread() is main_thread() else []  # no other thread may
+    for number in mine:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def _serve(page: Page, host: str, port: int | None, browser: bool) -> str:
     """Start the server; returns its address."""
     from starlette.middleware import Middleware
 
+    uploads = Uploads(page.folder, MEGABYTES * 2**20 + 10_000)  # a little for what is around the file
+    guard = Middleware(Guard, host=host, uploads=uploads)
     _, address, _ = page.blocks.launch(
         server_name=host,
         server_port=port,
@@ -91,9 +121,10 @@ def _serve(page: Page, host: str, port: int | None, browser: bool) -> str:
         pwa=False,
         show_error=False,
         state_session_capacity=64,
+        max_threads=page.studio.visitors.kept + LINE + 40,  # who runs or waits takes one
         theme=theme(),
         head=f"<style>{parts.asset('style.css')}</style>",  # css= would lose what depends on the width of a container
-        app_kwargs={"middleware": [Middleware(Guard)], "docs_url": None, "redoc_url": None, "openapi_url": None},
+        app_kwargs={"middleware": [guard], "docs_url": None, "redoc_url": None, "openapi_url": None},
     )
     return str(address)
 

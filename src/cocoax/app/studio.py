@@ -6,11 +6,11 @@ words have a network each), a small piece at a time, so that visitors take turns
 
 from __future__ import annotations
 
+import ctypes
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,14 +18,12 @@ from typing import Any
 import torch
 from PIL import Image
 
-from cocoax import Answer, Attribution, Curve, Encoder, Explicand, Question, Rise, Run, Side, ask, curves
-from cocoax.app.drawing import View
+from cocoax import Attribution, Curve, Encoder, Question, Rise, Side, ask, curves
+from cocoax.app.visitors import PANELS, Progress, Visitor, Visitors, no_pictures
 from cocoax.attribution.method import Input
-from cocoax.attribution.rise import relative_error
 from cocoax.inputs.images import open_image
 from cocoax.questions.sides import SEPARATOR
 
-PANELS = 2  # questions side by side
 MEGABYTES = 20  # the largest upload
 CHUNK = 24  # masked copies encoded before anybody else gets their turn; half a second on two cores
 MORE = 500  # samples that "more" adds
@@ -35,54 +33,13 @@ LONGEST = 512  # their longer side, in pixels: many are kept, and encoders look 
 CURVE_STEPS = 20
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is.
-
-    Attributes:
-        samples: masked copies encoded.
-        goal: how many there will be.
-        error: of the map, as a fraction of the map; None while there are too few samples to tell.
-        seconds: what is left, at the pace so far.
-        running: whether it goes on.
-
-    """
-
-    samples: int
-    goal: int
-    error: float | None = None
-    seconds: float | None = None
-    running: bool = True
-
-
-def no_pictures() -> dict[str, list[Image.Image]]:
-    """Return the pictures dropped on the two sides of a new question: none."""
-    return {"like": [], "unlike": []}
-
-
-@dataclass(eq=False)
-class Visitor:
-    """One visitor's photo, run and questions."""
-
-    explicand: Explicand | None = None
-    run: Run | None = None
-    goal: int = 0
-    job: int = 0  # whoever samples for this visitor stops when this has moved on
-    stopping: bool = False
-    view: View = field(default_factory=View)
-    place: tuple[float, float] | None = None
-    questions: list[Question | None] = field(default_factory=lambda: [None] * PANELS)
-    answers: list[Answer | None] = field(default_factory=lambda: [None] * PANELS)
-    pictures: list[dict[str, list[Image.Image]]] = field(default_factory=lambda: [no_pictures() for _ in range(PANELS)])
-
-
 class Studio:
     """An encoder and its visitors.
 
     Args:
         encoder: of images; with a text tower, questions may be in words.
         method: how photos are explained; ``samples`` is how many copies a run has before "more" is asked for.
-        kept: visitors whose runs are kept; whoever was away longest makes room.
+        kept: visitors who have a place, and keep their runs, at the same time; the others wait for one.
 
     """
 
@@ -91,9 +48,7 @@ class Studio:
             raise ValueError(f"The 'kept' parameter must be at least 1. Got {kept} instead.")
         self.encoder = encoder.freeze()
         self.method = Rise() if method is None else method
-        self.kept = kept
-        self._visitors: OrderedDict[str, Visitor] = OrderedDict()
-        self._door = Lock()  # to the list of visitors
+        self.visitors = Visitors(kept)
         self._pictures = Lock()  # to the image tower
         self._words = Lock()  # to the text tower, and to what is remembered of it
 
@@ -102,95 +57,125 @@ class Studio:
         """Whether captions can be asked about."""
         return hasattr(self.encoder, "text")
 
-    # --- visitors -----------------------------------------------------------------------------------------------------
-
     def visitor(self, key: str) -> Visitor:
         """Return the visitor of this key, new or not."""
-        with self._door:
-            visitor = self._visitors.setdefault(key, Visitor())
-            self._visitors.move_to_end(key)
-            while len(self._visitors) > self.kept:
-                _, gone = self._visitors.popitem(last=False)
-                _forget(gone)
-        return visitor
+        return self.visitors.visitor(key)
 
     def leave(self, key: str) -> None:
         """Drop all that belongs to a visitor who closed the page, and end their run."""
-        with self._door:
-            gone = self._visitors.pop(key, None)
-            if gone is not None:
-                _forget(gone)
+        self.visitors.leave(key)
+        give_back_memory()
 
     # --- the photo and its run ----------------------------------------------------------------------------------------
 
-    def choose(self, visitor: Visitor, photo: Input) -> None:
-        """Take a photo (a picture or a file); a run that is under way for another one ends."""
+    def choose(self, visitor: Visitor, photo: Input, words: tuple[str, str] | None = None, choice: int = 0) -> bool:
+        """Take a photo (a picture or a file), with the words of a question about it or without.
+
+        A run that is under way for another one ends. The browser counts its choices: one that arrives after a later one is
+        not taken. Return whether it was.
+        """
         explicand = self.encoder.explicand(photo)
-        with self._door:
+        question = None if words is None else self._question(no_pictures(), *words)
+        with self.visitors.door:
+            if visitor.gone or choice < visitor.choice:
+                return False
+            visitor.choice = choice
             visitor.job += 1
-            visitor.explicand, visitor.run = explicand, None
+            visitor.changes += 1
             visitor.goal = self.method.samples
+            visitor.explicand, visitor.run, visitor.progress = explicand, None, Progress(0, visitor.goal)
             visitor.answers = [None] * PANELS
-            visitor.place = None
+            visitor.point, visitor.away_too_long = None, False
+            if question is not None:
+                visitor.questions[0], visitor.pictures[0] = question, no_pictures()
+            self.visitors.door.notify_all()
+        return True
+
+    def stop(self, visitor: Visitor) -> None:
+        """End the run that is under way, or the wait for one; what was sampled stays."""
+        with self.visitors.door:
+            visitor.stopping = True
+            self.visitors.door.notify_all()
 
     def sample(self, visitor: Visitor, more: int = 0) -> Iterator[Progress]:
         """Encode masked copies of the photo until there are enough, a few at a time, and answer again after each few.
 
-        It ends early when the visitor stops it, leaves or chooses another photo; what was sampled stays.
+        Who has no place on the page yet waits for one first. It ends early when the visitor stops it, leaves or chooses
+        another photo; what was sampled stays.
         """
-        if visitor.explicand is None:
-            raise ValueError("There is no photo yet; choose one or upload your own.")
-        visitor.job += 1
-        job, visitor.stopping = visitor.job, False
+        with self.visitors.door:
+            if visitor.explicand is None:
+                raise ValueError("There is no photo yet; choose one or upload your own.")
+            visitor.job += 1
+            job, visitor.stopping = visitor.job, False
+            if more:
+                visitor.goal = min((0 if visitor.run is None else len(visitor.run)) + more, MOST)
+        try:
+            for progress in self._steps(visitor, job):
+                with self.visitors.door:
+                    if visitor.job != job:
+                        return
+                    visitor.progress = progress
+                    visitor.seen = self.visitors.clock()
+                yield progress
+        finally:  # whatever ended it: nobody is to be told for ever that it goes on
+            with self.visitors.door:
+                if visitor.job == job:
+                    self.visitors.step_out(visitor)
+                    visitor.progress = visitor.progress and replace(visitor.progress, running=False, place=0)
+
+    def _steps(self, visitor: Visitor, job: int) -> Iterator[Progress]:
+        """Wait for a place and sample, a few masked copies for each step; the caller ends it when there is another job."""
         run = None if visitor.run is None else replace(visitor.run)
         had = 0 if run is None else len(run)
-        if more:
-            visitor.goal = min(had + more, MOST)
+        while visitor.wants(job) and (place := self.visitors.place(visitor)):
+            yield Progress(had, visitor.goal, place=place)
+            self.visitors.wait(visitor, job, place)
         began = time.monotonic()
         yield Progress(had, visitor.goal)
-        while visitor.job == job and not visitor.stopping and (run is None or len(run) < visitor.goal):
+        while visitor.wants(job) and (run is None or len(run) < visitor.goal):
             with self._pictures:
-                if visitor.job != job:
+                if visitor.job != job or visitor.explicand is None:
                     return
                 if run is None:
                     first = replace(self.method, samples=min(CHUNK, visitor.goal))
                     run = first.run(self.encoder, visitor.explicand, progress=False)
                 else:
                     run.extend(self.encoder, min(CHUNK, visitor.goal - len(run)), progress=False)
-            with self._door:
+            with self.visitors.door:
                 if visitor.job != job:
                     return
                 # A copy, since this one grows while others read.
                 visitor.run = replace(run, method=replace(self.method, samples=len(run), baseline=run.method.baseline))
             self.answer(visitor)
             pace = (time.monotonic() - began) / (len(run) - had)
-            yield Progress(len(run), visitor.goal, self.error(visitor), pace * (visitor.goal - len(run)))
-        if visitor.job == job and run is not None:
-            yield Progress(len(run), visitor.goal, self.error(visitor), running=False)
-
-    def error(self, visitor: Visitor) -> float | None:
-        """Return the largest relative error among the visitor's answers."""
-        errors = [relative_error(answer.attribution) for answer in visitor.answers if answer is not None]
-        return max(errors, default=None)
+            yield Progress(len(run), visitor.goal, pace * (visitor.goal - len(run)))
+        yield Progress(0 if run is None else len(run), visitor.goal, running=False)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def ask(self, visitor: Visitor, panel: int, like: str, unlike: str) -> None:
         """Answer a question in words (several captions are separated by " / "), with the pictures dropped beside them."""
-        pictures = visitor.pictures[panel]
+        question = self._question(visitor.pictures[panel], like, unlike)
+        with self.visitors.door:
+            visitor.questions[panel] = question
+            visitor.changes += 1
+        self.answer(visitor, panel)
+
+    def _question(self, pictures: dict[str, list[Image.Image]], like: str, unlike: str) -> Question:
+        """Return a question in words and pictures; raise if it cannot be asked."""
         question = Question(Side(captions(like), pictures["like"]), Side(captions(unlike), pictures["unlike"]))
         if (question.like.captions or question.unlike.captions) and not self.takes_words:
             raise ValueError(f"The encoder {self.encoder.name!r} knows no words; drop pictures instead.")
         with self._towers(question):
             question.target(self.encoder)  # so that a bad question is told now, whether or not there is a run
-        with self._door:
-            visitor.questions[panel] = question
-        self.answer(visitor, panel)
+        return question
 
     def drop(self, visitor: Visitor, panel: int) -> None:
         """Put a question away."""
-        with self._door:
+        with self.visitors.door:
             visitor.questions[panel] = visitor.answers[panel] = None
+            visitor.changes += 1
             visitor.pictures[panel] = no_pictures()
 
     def answer(self, visitor: Visitor, panel: int | None = None) -> None:
@@ -199,7 +184,7 @@ class Studio:
         Nothing asked in the first panel asks about the photo itself (label-free). An answer that took so long that there is
         another question or run by now is dropped; whoever brought those answers too.
         """
-        with self._door:
+        with self.visitors.door:
             run = visitor.run
             if run is not None and visitor.questions[0] is None:
                 visitor.questions[0] = Question()
@@ -211,7 +196,7 @@ class Studio:
                 continue
             with self._towers(question):
                 (answer,) = ask(self.encoder, run, [question])
-            with self._door:
+            with self.visitors.door:
                 if visitor.run is run and visitor.questions[index] is question:
                     visitor.answers[index] = answer
 
@@ -241,6 +226,12 @@ class Studio:
         return held
 
 
+def give_back_memory() -> None:
+    """Return memory that is free to the system; with many threads, the C library keeps some for each of them."""
+    with suppress(AttributeError, OSError, TypeError):  # only glibc can be told
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def reference_picture(path: Path) -> Image.Image:
     """Return a dropped picture as it is kept: in memory, since uploads are deleted after a while, and by its name alone."""
     image: Any = open_image(path)
@@ -257,10 +248,3 @@ def captions(text: str) -> list[str]:
 def random_like(attribution: Attribution) -> torch.Tensor:
     """Return a map of the same size whose pixels are in random, repeatable order."""
     return torch.rand(attribution.values.shape, generator=torch.Generator().manual_seed(0))
-
-
-def _forget(visitor: Visitor) -> None:
-    """Drop a visitor's photo, run and answers, and end the run."""
-    visitor.job += 1
-    visitor.explicand = visitor.run = None
-    visitor.answers = [None] * PANELS

@@ -8,6 +8,7 @@ the n x m game.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -26,7 +27,7 @@ from cocoax.checks import check_kind
 from cocoax.features.segments import check_grid
 from cocoax.inputs import Display, Names
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.storage import write_text
+from cocoax.storage import digest, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,6 +41,7 @@ class Matched:
 
     display: Display
     shape: tuple[int, ...]
+    identity: str = ""  # of its representation and the similarity
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,7 +58,7 @@ class Interactions:
 
     ``values[i, j]`` is the change in score when both are kept, beyond what each does alone: the mean over everything else of
     s(i and j) - s(i alone) - s(j alone) + s(neither). For KernelShap runs the changes are Shapley values of each side, and
-    all values together sum to s(a, b) - s(a, ∅) - s(∅, b) + s(∅, ∅).
+    all values together, on the method's own features, sum to s(a, b) - s(a, ∅) - s(∅, b) + s(∅, ∅).
 
     Attributes:
         values: ``[*features_a, *features_b]``.
@@ -90,26 +92,40 @@ class Interactions:
         order = torch.argsort(flat, descending=True, stable=True)[:count].tolist()
         return [(*names[index], float(flat[index]), None if errors is None else errors[index]) for index in order]
 
-    def given(self, feature: Cell | str, side: str = "b") -> Attribution:
+    def given(self, feature: Cell | str, side: str = "b", *, rather_than: Sequence[Cell | str] = ()) -> Attribution:
         """Return the map on the other side for one feature, by its number (row and column for a picture) or its name.
 
-        ``side`` is the one that the feature belongs to: ``"b"`` gives a map on ``a``.
+        Args:
+            feature: which one.
+            side: the one that it belongs to: ``"b"`` gives a map on ``a``.
+            rather_than: other features of that side, whose mean is subtracted: where does *this* noun lie, rather than the
+                others? Errors are then those of independent ones.
+
         """
         if side not in ("a", "b"):
             raise ValueError(f"The 'side' parameter must be 'a' or 'b'. Got {side!r} instead.")
         its, other = (self.b, self.a) if side == "b" else (self.a, self.b)
-        index = _index(feature, its)
-        values = self.matrix[:, index] if side == "b" else self.matrix[index]
-        error = self.standard_error
-        if error is not None:
-            error = error.reshape(self.matrix.shape)
-            error = error[:, index] if side == "b" else error[index]
+        index, *others = (_index(item, its) for item in (feature, *rather_than))
+        if index in others:
+            raise ValueError(f"{its.names[index]!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
+        values, error = (
+            None if part is None else part.reshape(self.matrix.shape) if side == "b" else part.reshape(self.matrix.shape).T
+            for part in (self.values, self.standard_error)
+        )
+        assert values is not None
+        chosen, errors = values[:, index], None if error is None else error[:, index]
+        name = its.names[index]
+        if others:
+            chosen = chosen - values[:, others].mean(1)
+            if error is not None and errors is not None:
+                errors = (errors.square() + error[:, others].square().sum(1) / len(others) ** 2).sqrt()
+            name += f" rather than {' / '.join(its.names[number] for number in others)}"
         return Attribution(
-            values=values.reshape(other.shape),
-            score=float(values.sum()),
+            values=chosen.reshape(other.shape),
+            score=float(chosen.sum()),
             baseline_score=0.0,
-            standard_error=None if error is None else error.reshape(other.shape),
-            metadata={"target": its.names[index], "method": "interactions"},
+            standard_error=None if errors is None else errors.reshape(other.shape),
+            metadata={"target": name, "method": "interactions"},
             display=other.display,
         )
 
@@ -145,9 +161,9 @@ class Interactions:
         """Return both, of one input with two others: the features of the other's b stand after those of this one's."""
         if not isinstance(other, Interactions):
             return NotImplemented
-        if self.a.names != other.a.names:
+        if self.a.names != other.a.names or self.a.identity != other.a.identity:
             raise ValueError(
-                "Interactions can be contrasted where they are of the same input a; these have different features."
+                "Interactions can be contrasted where they are of the same input a and of one similarity; these are not."
             )
         names = (*self.b.names, *(f"{name} (instead)" if sign < 0 else name for name in other.b.names))
         errors = [part.standard_error for part in (self, other)]
@@ -205,8 +221,8 @@ def interactions(
     return Interactions(
         values.float().view(shape),
         None if variance is None else variance.sqrt().float().view(shape),
-        Matched(run_a.explicand.display, a.shape),
-        Matched(run_b.explicand.display, b.shape),
+        a.matched(linear),
+        b.matched(linear),
         score,
     )
 
@@ -228,6 +244,11 @@ class _Effects:
         if pictures:
             cells = default_grid(run, 1) if grid is None else check_grid(run.explicand.shape[0], run.explicand.shape[1], grid)
         return cls(run, run.method.cells(run.masks, cells), cells, *feature_vectors(run, similarity))
+
+    def matched(self, similarity: LinearSimilarity) -> Matched:
+        """Return the input of this side, as it is shown."""
+        identity = digest(self.run.ends[0], self.run.space, str(similarity))
+        return Matched(self.run.explicand.display, self.shape, identity)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -265,9 +286,10 @@ def _in_common(a: _Effects, b: _Effects) -> tuple[tuple[Tensor, Tensor], tuple[T
     """
     count = min(len(a.run), len(b.run))
     parts_a, parts_b = (side.run.masks.tensors for side in (a, b))
-    if parts_a.keys() != parts_b.keys() or a.run.explicand.shape != b.run.explicand.shape:
+    if "bits" not in parts_a or parts_a.keys() != parts_b.keys() or parts_a["bits"].shape[1:] != parts_b["bits"].shape[1:]:
         return None
-    if not all(torch.equal(parts_a[name][:count], parts_b[name][:count]) for name in ("bits", "shifts") if name in parts_a):
+    # Pictures of different sizes have the same cells under one seed, shifted otherwise: their errors go together too.
+    if not torch.equal(parts_a["bits"][:count], parts_b["bits"][:count]):
         return None
     factors = [side.scatter() for side in (a, b)]
     if factors[0] is None or factors[1] is None:

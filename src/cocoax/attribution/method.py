@@ -18,6 +18,7 @@ from cocoax.checks import as_items
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
+from cocoax.inputs.kind import naming_input
 from cocoax.seeding import stream
 from cocoax.targets import FunctionTarget, Target, class_score
 
@@ -120,7 +121,12 @@ def check_encoder(encoder: Encoder) -> None:
 
 def explicands_of(encoder: Encoder, inputs: Any) -> list[Explicand]:
     """Return one or many inputs made ready to be explained; raise if there are none."""
-    explicands = [encoder.explicand(item) for item in encoder.as_list(inputs)]
+    if encoder.is_one(inputs):
+        return [encoder.explicand(inputs)]
+    explicands = []
+    for index, item in enumerate(encoder.as_list(inputs)):
+        with naming_input(index):
+            explicands.append(encoder.explicand(item))
     if not explicands:
         raise ValueError("There are 0 explicands; pass at least one.")
     return explicands

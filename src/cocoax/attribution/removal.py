@@ -100,9 +100,12 @@ class RemovalMethod(Method):
     def at_length(self, run: Run, at_least: bool) -> tuple[Run, int]:
         """Return an earlier run of this method as it can be used, and how many perturbations it lacks.
 
-        ``at_least`` takes all of a run that is longer than asked for. By default a run is whole.
+        ``at_least`` takes all of a run that is longer than asked for. By default a run is as long as what :meth:`draw` gives.
         """
-        return run, 0
+        wanted = len(self.draw(run.explicand.shape))
+        if len(run) > wanted and not at_least:
+            return run.first(wanted), 0
+        return run, max(wanted - len(run), 0)
 
     @overload
     def run(  # type: ignore[overload-overlap]

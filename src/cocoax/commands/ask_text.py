@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import cocoax
-from cocoax.commands.methods import method_class, option_names
+from cocoax.commands.methods import METHODS, method_class, option_names
 from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Device, Kept, print_json, print_written
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ EXAMPLES = (
     'cocoax ask-text "flat tyre" --match --like "Patch it." --unlike "Fix a tap."',
     'cocoax ask-text - --like "good news" --features sentences --json < article.txt',
 )
-METHODS_FOR_TEXTS = ("rise", "kernel-shap", "occlusion", "integrated-gradients")
 
 
 def explain_text(
@@ -48,9 +47,7 @@ def explain_text(
     removal: Annotated[
         str | None, typer.Option(help="How words are removed: mask, deletion or attention.", rich_help_panel=HOW)
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="rise, kernel-shap, occlusion or integrated-gradients", rich_help_panel=HOW)
-    ] = "rise",
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.", rich_help_panel=HOW)] = "rise",
     samples: Annotated[int, typer.Option(help="Texts with words removed to encode.", min=10, rich_help_panel=HOW)] = 500,
     seed: Annotated[int, typer.Option(help="Seed of what is removed.", rich_help_panel=HOW)] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.", rich_help_panel=OUTPUT)] = None,
@@ -92,7 +89,7 @@ def check_texts(text: str, like: Sequence[str], unlike: Sequence[str], match: bo
 
 def method_for_texts(name: str, options: dict[str, Any]) -> cocoax.Method:
     """Return a method with those of the options that it has and that are not None."""
-    method = method_class(name, METHODS_FOR_TEXTS)
+    method = method_class(name)
     has = option_names(method)
     return method(**{option: value for option, value in options.items() if option in has and value is not None})
 

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import cocoax
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, EncoderName, Kept, Seed, counted, print_json, print_plain
+from cocoax.commands.terminal import (
+    ASKED,
+    HOW,
+    OUTPUT,
+    AsJson,
+    Device,
+    EncoderName,
+    Kept,
+    Seed,
+    counted,
+    print_json,
+    print_plain,
+)
 
 if TYPE_CHECKING:
     from cocoax.data.labelled import Split
@@ -31,9 +43,11 @@ def build_index(
     samples: SamplesOption = 200,
     grid: GridOption = None,
     seed: Seed = 0,
+    device: Device = None,
     workers: WorkersOption = 0,
     ray: RayOption = None,
     shard: ShardOption = 256,
+    retry: RetryOption = False,
     out: OutOption = Path("index"),
     as_json: AsJson = False,
 ) -> None:
@@ -57,9 +71,11 @@ def build_index(
             column=column,
             id_column=id_column,
             split=cast("Split", split),
+            device=device,
             workers=workers,
             ray=ray,
             shard=shard,
+            retry=retry,
         )
     except KeyboardInterrupt as stop:
         kept = counted(len(shard_files(out)), "file")
@@ -92,4 +108,5 @@ RayOption = Annotated[
     str | None, typer.Option(help="Address of a running Ray, or auto; --workers of it.", rich_help_panel=WHERE)
 ]
 ShardOption = Annotated[int, typer.Option(help="Inputs in a file.", min=1, rich_help_panel=OUTPUT)]
+RetryOption = Annotated[bool, typer.Option("--retry", help="Try inputs again that failed.", rich_help_panel=HOW)]
 OutOption = Annotated[Path, typer.Option(help="Folder of the index; run again to go on.", rich_help_panel=OUTPUT)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 
 import cocoax
 
-METHODS = {  # the classes are those of the package
+METHODS = {  # the classes are those of cocoax.attribution
     "rise": "Rise",
     "kernel-shap": "KernelShap",
     "occlusion": "Occlusion",
@@ -20,13 +20,15 @@ METHODS = {  # the classes are those of the package
 }
 
 
-def method_class(name: str, known: Collection[str] = METHODS) -> type[cocoax.Method]:
-    """Return the class of the method with this name; raise if it is not among the ``known`` ones."""
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+def method_class(name: str) -> type[cocoax.Method]:
+    """Return the class of the method with this name; raise if there is none."""
+    from cocoax import attribution
+
+    if name not in METHODS:
+        close = difflib.get_close_matches(name, METHODS, n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"No method is called {name!r}; known are {', '.join(known)}.{hint}")
-    method: type[cocoax.Method] = getattr(cocoax, METHODS[name])
+        raise ValueError(f"No method is called {name!r}; known are {', '.join(METHODS)}.{hint}")
+    method: type[cocoax.Method] = getattr(attribution, METHODS[name])
     return method
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -29,5 +30,5 @@ def serve_page(
     loaded = cocoax.load(encoder, device=device)
     page, address = launch(loaded, samples=samples, port=port, kept=kept, browser=browser, wait=False)
     print_plain(f"The page is at {address} (Ctrl-C ends it)")
-    page.blocks.block_thread()
-    page.close()
+    with closing(page):
+        page.blocks.block_thread()

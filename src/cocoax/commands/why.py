@@ -101,27 +101,32 @@ class Documents:
         """Return the ``count`` documents whose cosine to the query is largest, best first."""
         import torch
 
-        from cocoax.questions.windows import tower_of
+        from cocoax.questions.windows import pieces_of, represent, tower_of
         from cocoax.vectors import Selection, read_vectors
 
-        own = tower_of(encoder, query).represent([query], progress=False)[0].double()
-        if self.store is None:
+        own = represent(pieces_of(encoder, query)).double()
+        owners = torch.arange(len(self.contents))
+        if self.store is None:  # of a text that is longer than the encoder takes, the window that fits best counts
+            pieces = [pieces_of(encoder, content) for content in self.contents]
+            owners = torch.repeat_interleave(owners, torch.tensor([len(windows) for windows in pieces]))
             tower = tower_of(encoder, self.contents[0])
-            parts = [tower.represent(list(self.contents)).double()]
+            parts = [tower.represent([piece.content for windows in pieces for piece in windows]).double()]
         else:
             parts = [vectors for _, vectors, _ in read_vectors(self.store, Selection(self.column))]
         scores = []
         for vectors in parts:
-            if vectors.shape[1] != len(own):
+            if vectors.shape[1] != own.shape[1]:
                 raise ValueError(
-                    f"The index has vectors of {vectors.shape[1]} dimensions, but {encoder.name!r} gives {len(own)}; name "
-                    "the encoder that made the index by --encoder."
+                    f"The index has vectors of {vectors.shape[1]} dimensions, but {encoder.name!r} gives {own.shape[1]}; "
+                    "name the encoder that made the index by --encoder."
                 )
-            scores.append(torch.nn.functional.normalize(vectors, dim=1) @ torch.nn.functional.normalize(own, dim=0))
+            cosines = torch.nn.functional.normalize(vectors, dim=1) @ torch.nn.functional.normalize(own, dim=1).T
+            scores.append(cosines.amax(1))
         every = torch.cat(scores)
-        if len(every) != len(self.contents):
+        if len(every) != len(owners):
             raise ValueError(f"The index has {len(every)} vectors but {len(self.contents)} texts; give one for each.")
-        return [self.contents[row] for row in every.argsort(descending=True, stable=True)[:count].tolist()]
+        best = torch.full((len(self.contents),), -torch.inf, dtype=every.dtype).scatter_reduce(0, owners, every, "amax")
+        return [self.contents[row] for row in best.argsort(descending=True, stable=True)[:count].tolist()]
 
 
 def read_index(index: Path, texts: Path | None, text_column: str, vector_column: str | None) -> Documents:

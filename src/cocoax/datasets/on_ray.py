@@ -21,7 +21,7 @@ from cocoax.encoders import Encoder, load
 if TYPE_CHECKING:
     from cocoax.datasets.building import Chunk
 
-Recipe = tuple[Encoder | str, Making, Manifest]
+Recipe = tuple[Encoder | str, str | None, Making, Manifest]
 
 
 class Worker:
@@ -31,9 +31,9 @@ class Worker:
         import torch
 
         torch.set_num_threads(threads)
-        encoder, making, manifest = pickle.loads(recipe)
+        encoder, device, making, manifest = pickle.loads(recipe)
         self.columns = manifest.columns
-        self.maker = Maker(load(encoder) if isinstance(encoder, str) else encoder, making, manifest.space)
+        self.maker = Maker(load(encoder, device=device) if isinstance(encoder, str) else encoder, making, manifest.space)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Return the shards of a batch of chunks."""
@@ -81,7 +81,7 @@ def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: 
             concurrency=min(count, len(chunks)),
             num_cpus=1,
             max_restarts=-1,
-            max_task_retries=-1,
+            max_task_retries=3,  # an input that kills its process ends the build, rather than being tried for ever
         )
         for row in done.iter_rows():
             yield str(row["name"]), pa.ipc.open_stream(row["table"]).read_all()

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from cocoax.attribution.plain import to_plain
 from cocoax.datasets.entries import Entry, Making
+from cocoax.datasets.items import Item, Scalar
 from cocoax.inputs import Display
 from cocoax.inputs.display import load_display, save_display
-from cocoax.storage import digest, to_json, whole_file, write_text
+from cocoax.storage import digest, sealed, to_json, unsealed, whole_file, write_text
 from cocoax.version import __version__
 
 MANIFEST = "manifest.json"
@@ -53,7 +54,7 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Write it."""
-        write_text(folder / MANIFEST, to_json({"kind": "index", **asdict(self)}, indent=1) + "\n")
+        write_text(folder / MANIFEST, sealed(to_json({"kind": "index", **asdict(self)}, indent=1)) + "\n")
 
     @classmethod
     def load(cls, folder: str | Path) -> Manifest:
@@ -64,7 +65,8 @@ class Manifest:
                 f"{folder} is no index: it has no {MANIFEST}. Make one with 'cocoax index DATA --out INDEX'."
             )
         try:
-            plain = json.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8").removesuffix("\n")
+            plain = json.loads(unsealed(text) or text)
             if plain.pop("kind") != "index" or plain["format"] != FORMAT:
                 raise ValueError("it is of another version")
             return cls(**plain)
@@ -140,11 +142,30 @@ def table_of(entries: Sequence[Entry], columns: Mapping[str, str]) -> Any:
     return pa.Table.from_pylist([_row(entry, columns) for entry in entries], schema=schema_of(columns))
 
 
-def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": entry.id, "digest": entry.digest, "error": entry.error}
+def with_columns(table: Any, items: Sequence[Item], columns: Mapping[str, str]) -> Any:
+    """Return a table of entries with what is known about their inputs now in place of what was known before."""
+    import pyarrow as pa
+
+    schema = schema_of(columns)
+    known = [_known(item.columns, columns) for item in items]
+    arrays = [
+        table[name].combine_chunks() if name in OWN else pa.array([row[name] for row in known], schema.field(name).type)
+        for name in schema.names
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _known(values: Mapping[str, Scalar], columns: Mapping[str, str]) -> dict[str, Scalar]:
+    """Return what is known about one input, by the names and in the types of a shard's columns."""
+    row: dict[str, Scalar] = {}
     for name, kind in columns.items():
-        value = entry.columns.get(name)
+        value = values.get(name)
         row[f"column_{name}" if name in OWN else name] = str(value) if kind == "string" and value is not None else value
+    return row
+
+
+def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": entry.id, "digest": entry.digest, "error": entry.error, **_known(entry.columns, columns)}
     if entry.field is None or entry.representation is None or entry.emptied is None or entry.noise is None:
         return row
     scale = max(float(entry.field.abs().max()), 1e-30) if entry.field.numel() else 1.0
@@ -212,11 +233,14 @@ def read_shard(path: Path, columns: Sequence[str] | None = None, rows: np.ndarra
 
     try:
         file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+        missing = sorted({*(columns or ())} - {*file.schema_arrow.names})
+        if missing:
+            raise ValueError(f"it has no column {missing[0]!r}")
         if rows is None:
             return file.read(columns=columns)
         groups = np.unique(rows // ROWS)
         table = file.read_row_groups(groups.tolist(), columns=columns)
-        if len(rows) == len(table):
+        if np.array_equal(rows, np.arange(len(table))):
             return table
         starts = np.searchsorted(groups, rows // ROWS) * ROWS
         return table.take(starts + rows % ROWS)

@@ -29,7 +29,7 @@ from cocoax.encoders.forward import (
     run_module,
     size_of,
 )
-from cocoax.encoders.identity import Identity, describe, look
+from cocoax.encoders.identity import Identity, describe_settings, look
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
 from cocoax.inputs import Explicand, Inputs
 from cocoax.inputs.holding import each_input
@@ -132,7 +132,7 @@ class Encoder:
 
     def _identity(self, settings: tuple[object, ...]) -> str:
         lower = () if self._autocast is None else (self._autocast,)
-        return digest(look(self._weights), self.layer, self.pooling, *map(describe, settings), *lower)
+        return digest(look(self._weights), self.layer, self.pooling, *describe_settings(settings, self.inputs), *lower)
 
     def freeze(self) -> Self:
         """Take the weights as final, so that fingerprints need not look at them again; return itself.
@@ -281,7 +281,8 @@ class Encoder:
 
     def explicand(self, item: Any) -> Explicand:
         """Return one input made ready to be explained, on the CPU."""
-        return self.inputs.explicand(item).at_rest()
+        explicand = self.inputs.explicand(item).at_rest()
+        return explicand if explicand is item else explicand.apart()
 
     def collate(self, prepared: Sequence[Tensor] | Tensor) -> Any:
         """Return prepared inputs as one batch for the module, on its device."""

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.code import is_installed, methods_of, names_in, own_attributes
+from cocoax.inputs import Inputs
 from cocoax.storage import digest
 
 # What has been looked at inside of `looking_once`, by what computes the digest.
@@ -238,9 +239,20 @@ def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
             f"function {describe((value.__code__, value.__defaults__, value.__kwdefaults__, held, _globals(value)), within)}"
         )
     text = repr(value)
-    if " object at 0x" in text and hasattr(value, "__dict__"):  # a repr that only says where the object lies
+    short = " object at 0x" in text or isinstance(value, Inputs)  # which tells where it lies, or only some options
+    if short and hasattr(value, "__dict__"):
         return f"{type(value).__module__}.{type(value).__qualname__} {describe(vars(value), within)}"
     return f"{type(value).__qualname__} {_without_addresses(text)}"
+
+
+def describe_settings(settings: object, inputs: Inputs) -> list[str]:
+    """Return what the settings of a kind of input are; raise unless they are a tuple, of which nothing is overlooked."""
+    if not isinstance(settings, tuple):
+        raise TypeError(
+            f"The 'settings' of {type(inputs).__name__} must be a property that returns a tuple, of all options that change "
+            f"the prepared tensor. Got {type(settings).__name__} instead."
+        )
+    return [describe(setting) for setting in settings]
 
 
 def _as_run(value: Any, inside: tuple[int, ...] = ()) -> str:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cocoax.inputs.holding import each_input
+from cocoax.inputs.kind import naming_input
 from cocoax.progress import bar
 from cocoax.references import KEPT, Reference, cached, store
 from cocoax.storage import digest
@@ -44,7 +45,7 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
     items, total = each_input(inputs, encoder.inputs, how.key)
     numbered = enumerate(items)
     fingerprint = encoder.fingerprint
-    cache = how.cache and encoder.recognisable
+    caches = how.cache and encoder.recognisable
     parts: list[Reference] = []
     skipped: list[tuple[int, str]] = []
     labels: list[str] = []
@@ -54,8 +55,8 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
         ]:
             chunk = [(index, item) for index, item, _ in labelled]
             keep = how.keeps(chunk[0][0])
-            key = digest(fingerprint, keep, *(encoder.inputs.digest(item) for _, item in chunk)) if cache else ""
-            part = cached(key) if cache else None
+            key = _key(encoder, chunk, fingerprint, keep) if caches else None
+            part = None if key is None else cached(key)
             if part is None:
                 failed: list[tuple[int, str]] | None = [] if how.skip else None
                 representations = _encode_chunk(encoder, chunk, how.batch_size, failed)
@@ -63,7 +64,7 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
                     # In the cache a chunk bears the name of its encoder.
                     part = Reference.from_representations(representations, name=encoder.name, keep_samples=keep)
                 skipped += failed or []
-                if cache and part is not None and not failed:
+                if key is not None and part is not None and not failed:
                     store(key, part)
             left_out = {index for index, _ in skipped}
             if part is not None and len(labels) < 4:
@@ -103,14 +104,22 @@ def prepared_batches(
         yield indices, batch
 
 
+def _key(encoder: Encoder, chunk: list[tuple[int, Any]], fingerprint: str, keep: bool) -> str | None:
+    """Return what a chunk is cached by; None if one of its inputs cannot be read, which is told where it is encoded."""
+    try:
+        return digest(fingerprint, keep, *(encoder.inputs.digest(item) for _, item in chunk))
+    except (ValueError, TypeError, OSError, RuntimeError):
+        return None
+
+
 def _prepare_numbered(encoder: Encoder, index: int, item: Any) -> Tensor:
     try:
-        return encoder.prepare(item)
-    except (ValueError, TypeError, OSError, RuntimeError) as error:
-        kind = next((kind for kind in (FileNotFoundError, TypeError) if isinstance(error, kind)), ValueError)
-        words = kind is FileNotFoundError and hasattr(encoder, "text") and not Path(item).suffix
-        hint = " For words, use encoder.text.reference([...])." if words else ""
-        raise kind(f"Input {index}: {error}{hint}") from error
+        with naming_input(index):
+            return encoder.prepare(item)
+    except FileNotFoundError as error:
+        if hasattr(encoder, "text") and not Path(item).suffix:
+            raise FileNotFoundError(f"{error} For words, use encoder.text.reference([...]).") from error
+        raise
 
 
 def _light(encoder: Encoder, item: Any) -> Any:

@@ -50,7 +50,7 @@ class Curve:
         return float(torch.trapezoid(self.y.double(), self.x.double()))
 
     def __repr__(self) -> str:
-        return f"Curve({self.name!r}, {len(self.x)} points, area {self.auc:.4g})"
+        return f"Curve({self.name!r}, {len(self.x)} points, auc {self.auc:.4g})"
 
     def _repr_html_(self) -> str:
         return image_element(self.plot, repr(self))

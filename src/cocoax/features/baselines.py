@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -51,18 +50,13 @@ class Baseline(Removal):
         """Whether masked inputs are blends, as long as a subclass does not mask in another way."""
         return type(self).masked is Baseline.masked
 
-    def versions(self, explicand: Explicand, emptied: Tensor) -> Sequence[Tensor]:
-        """Return each of several baselines."""
-        return list(emptied) if emptied.ndim > explicand.tensor.ndim else [emptied]
-
     def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
         """Return blends ``[n * K, C, ...]`` of the explicand and its K baselines, for every row of ``kept [n, *shape]``."""
         kept = explicand.elements_kept(kept)
         tensor = explicand.tensor
-        if tensor.ndim == emptied.ndim == kept.ndim == 3:  # one baseline, and channels that belong together
-            return _blend(emptied, tensor - emptied, kept)
-        # [n, K, C, ...]: each mask with each baseline.
-        kept = kept.view(len(kept), *[1] * (tensor.ndim + 2 - kept.ndim), *kept.shape[1:])
+        if tensor.ndim == emptied.ndim == 3 and kept.shape[1] == 1:  # one baseline, and channels that belong together
+            return _blend(emptied, tensor - emptied, kept[:, 0])
+        kept = kept[:, None]  # [n, K, C, ...]: each mask with each baseline
         return (kept * tensor + (1 - kept) * emptied.view(-1, *tensor.shape)).flatten(0, 1)
 
     def embedded(self, inputs: Embeddings) -> Removal:
@@ -130,7 +124,7 @@ class Constant(Baseline):
             raise ValueError(f"The 'value' parameter must be finite. Got {shown(self.value)} instead.")
 
     def __call__(self, explicand: Tensor) -> Tensor:
-        """Return the constant image."""
+        """Return the constant."""
         values = torch.as_tensor(self.value).reshape(-1, *[1] * (explicand.ndim - 1))
         if len(values) not in (1, len(explicand)):
             raise ValueError(
@@ -141,12 +135,10 @@ class Constant(Baseline):
 
 @dataclass(frozen=True)
 class Mean(Baseline):
-    """The mean colour of the explicand."""
-
-    made_for = "images"
+    """The mean of each channel of the explicand: the mean colour of a picture."""
 
     def __call__(self, explicand: Tensor) -> Tensor:
-        """Return the image of that colour."""
+        """Return those means, everywhere."""
         return explicand.mean(_places(explicand), keepdim=True).expand_as(explicand).clone()
 
 
@@ -154,7 +146,6 @@ class Mean(Baseline):
 class Noise(Baseline):
     """Gaussian noise with the mean and the standard deviation of each channel of the explicand, or a given one."""
 
-    made_for = "images"
     std: float | None = None
     seed: int = 0
 
@@ -163,7 +154,7 @@ class Noise(Baseline):
             check_at_least("std", self.std, 0)
 
     def __call__(self, explicand: Tensor) -> Tensor:
-        """Return the noise image; the same for the same seed."""
+        """Return the noise; the same for the same seed."""
         noise = stream(self.seed).standard_normal(tuple(explicand.shape), dtype=np.float32)
         std = explicand.std(_places(explicand), keepdim=True) if self.std is None else self.std
         return explicand.mean(_places(explicand), keepdim=True) + torch.from_numpy(noise).to(explicand) * std
@@ -171,9 +162,9 @@ class Noise(Baseline):
 
 @dataclass(frozen=True, eq=False)
 class Fixed(Baseline):
-    """A given image ``[C, H, W]``, preprocessed like the explicand."""
+    """A given input, such as an image ``[C, H, W]``, preprocessed like the explicand."""
 
-    subject: ClassVar[str] = "The baseline image has"  # of the sentence about a wrong shape
+    subject: ClassVar[str] = "The baseline has"  # of the sentence about a wrong shape
     image: Tensor = field(repr=False)
 
     def __repr__(self) -> str:
@@ -183,7 +174,7 @@ class Fixed(Baseline):
         object.__setattr__(self, "image", as_numbers("A baseline", self.image))
 
     def __call__(self, explicand: Tensor) -> Tensor:
-        """Return the image; raise if it does not have the explicand's shape."""
+        """Return the input; raise if it does not have the explicand's shape."""
         if self.image.shape != explicand.shape:
             raise ValueError(
                 f"{self.subject} shape {list(self.image.shape)} but the explicand has {list(explicand.shape)}; "
@@ -211,18 +202,18 @@ class Embedded(Fixed):
 
 @dataclass(frozen=True, eq=False)
 class Background(Baseline):
-    """Rows of a table that stand for what a column usually holds.
+    """Inputs, such as rows of a table, that stand for what a feature usually holds.
 
     Args:
-        rows: background samples ``[n, m]``, also as an array or a data frame, preprocessed like the explicand.
-        draws: average every score over this many of the rows, drawn once (all of them if there are no more): removed columns
-            take their values from each in turn, as in SHAP. Costs that many times the encoder work. By default one row is
-            put in, their mean.
+        rows: background samples, preprocessed like the explicand: rows of a table ``[n, m]``, also as an array or
+            a data frame; other inputs in the shape of the explicand, ``[n, *tensor.shape]``.
+        draws: average every score over this many of the samples, drawn once (all of them if there are no more): removed
+            features take their values from each in turn, as in SHAP. Costs that many times the encoder work. By default one
+            is put in, their mean.
         seed: of the draws.
 
     """
 
-    made_for = "rows of a table"
     rows: Tensor = field(repr=False)
     draws: int | None = None
     seed: int = 0
@@ -235,8 +226,11 @@ class Background(Baseline):
             except (ValueError, TypeError, OverflowError) as error:
                 raise TypeError(f"The background must hold numbers only ({error}); turn categories into numbers.") from error
         rows = as_numbers("The background", rows)
-        if rows.ndim != 2 or len(rows) == 0:
-            raise ValueError(f"The background must have shape [n, m] with n >= 1. Got {list(rows.shape)} instead.")
+        if rows.ndim < 2 or len(rows) == 0:
+            raise ValueError(
+                "The background must be n >= 1 samples: [n, m] of a table, [n, *tensor.shape] of other inputs. Got "
+                f"{list(rows.shape)} instead."
+            )
         object.__setattr__(self, "rows", rows.to("cpu", torch.float32))
         if not bool(torch.isfinite(self.rows).all()):
             raise ValueError("The background has values that are not finite; leave those rows out or fill them in.")
@@ -255,18 +249,19 @@ class Background(Baseline):
         return cls(rows)
 
     def __call__(self, explicand: Tensor) -> Tensor:
-        """Return the mean row ``[1, m]``, or the drawn ones ``[draws, 1, m]``."""
-        if explicand.ndim != 2 or self.rows.shape[1] != explicand.shape[-1]:
+        """Return the mean of the samples, or the drawn ones ``[draws, *tensor.shape]``."""
+        samples = self.rows[:, None] if self.rows.ndim == explicand.ndim == 2 else self.rows  # rows have one channel
+        if samples.shape[1:] != explicand.shape:
             raise ValueError(
-                f"The background has {self.rows.shape[1]} columns but the explicand has shape {list(explicand.shape)}; they "
-                "must be rows of the same table."
+                f"The background holds samples of shape {list(self.rows.shape[1:])} but the explicand has shape "
+                f"{list(explicand.shape)}; they must be preprocessed alike, or be rows of the same table."
             )
         if self.draws is None:
-            return self.rows.mean(0, keepdim=True)
-        if self.draws >= len(self.rows):
-            return self.rows[:, None]
-        chosen = np.sort(stream(self.seed).choice(len(self.rows), self.draws, replace=False))
-        return self.rows[torch.from_numpy(chosen)][:, None]
+            return samples.mean(0)
+        if self.draws >= len(samples):
+            return samples
+        chosen = np.sort(stream(self.seed).choice(len(samples), self.draws, replace=False))
+        return samples[torch.from_numpy(chosen)]
 
 
 def _places(explicand: Tensor) -> tuple[int, ...]:

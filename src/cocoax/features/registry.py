@@ -15,20 +15,22 @@ from cocoax.features.spectra import Silence, SpectralNoise
 from cocoax.features.tokens import AttentionMask, Deletion, MaskToken
 from cocoax.inputs import Inputs
 
-_KINDS: tuple[type[Removal], ...] = (
-    Blur,
-    Constant,
-    Mean,
-    Noise,
-    Fixed,
-    Background,
-    MaskToken,
-    Deletion,
-    AttentionMask,
-    Silence,
-    SpectralNoise,
-)
-REMOVALS = {kind.__name__: kind for kind in _KINDS}
+REMOVALS: dict[str, type[Removal]] = {
+    kind.__name__: kind
+    for kind in (
+        Blur,
+        Constant,
+        Mean,
+        Noise,
+        Fixed,
+        Background,
+        MaskToken,
+        Deletion,
+        AttentionMask,
+        Silence,
+        SpectralNoise,
+    )
+}
 
 
 def resolve(removal: Any, inputs: Inputs) -> Removal:
@@ -82,15 +84,21 @@ def _takes_an_object(name: str, inputs: Inputs) -> str:
 
 
 def _put_in_place(prepared: list[Tensor], inputs: Inputs) -> Baseline:
-    """Return the baseline that an input is; rows of a table may be several."""
-    rows = Background.__name__ in inputs.removals
+    """Return the baseline that an input is, or several are where the kind takes a background."""
+    several = Background.__name__ in inputs.removals
     if len(prepared) == 1:
         return Fixed(prepared[0].detach().to("cpu", torch.float32))
-    if rows and prepared:
-        return Background(torch.cat(prepared))
-    raise ValueError(
-        f"The 'baseline' parameter must be one {inputs.noun}{' or more' if rows else ''}. Got {len(prepared)} instead."
-    )
+    if not (several and prepared):
+        raise ValueError(
+            f"The 'baseline' parameter must be one {inputs.noun}{' or more' if several else ''}. Got {len(prepared)} instead."
+        )
+    shapes = sorted({tuple(tensor.shape) for tensor in prepared})
+    if len(shapes) > 1:
+        raise ValueError(
+            f"The inputs given as 'baseline' have different shapes, {list(shapes[0])} and {list(shapes[1])}; they must be "
+            "preprocessed alike."
+        )
+    return Background(torch.stack([tensor.detach().to("cpu", torch.float32) for tensor in prepared]))
 
 
 def _check_suits(removal: Removal, inputs: Inputs) -> None:

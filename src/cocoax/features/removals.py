@@ -40,8 +40,12 @@ class Removal(ABC):
         """Return the explicand with all of its features removed, prepared for the encoder; or :meth:`versions` of that."""
 
     def versions(self, explicand: Explicand, emptied: Tensor) -> Sequence[Tensor]:
-        """Return each version of the explicand without its features; scores are averaged over them. By default only one."""
-        return [emptied]
+        """Return each version of the explicand without its features; scores are averaged over them.
+
+        Where inputs are numbers, those are what :meth:`emptied` gave with one dimension more than the explicand has.
+        """
+        several = explicand.tensor.is_floating_point() and emptied.ndim > explicand.tensor.ndim
+        return list(emptied) if several else [emptied]  # token ids may lie over an attention mask, which is no version
 
     @abstractmethod
     def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Sequence[Tensor] | Tensor:

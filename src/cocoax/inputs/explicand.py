@@ -77,12 +77,16 @@ class Explicand:
         return summed.new_zeros(*summed.shape[:-1], *self.shape).index_add_(-1, members[own], summed[..., own])
 
     def elements_kept(self, kept: Tensor) -> Tensor:
-        """Turn what is kept of the features ``[n, *shape]`` into what is kept of the elements, ``[n, *members.shape]``."""
-        if self.members is None:
-            return kept
-        # What is never removed are members of -1, the column of ones that is put at the end.
-        always = torch.cat([kept, torch.ones(len(kept), 1, dtype=kept.dtype, device=kept.device)], dim=1)
-        return always[:, self.members]
+        """Turn what is kept of the features ``[n, *shape]`` into what is kept of the elements.
+
+        It has as many dimensions as a batch of tensors ``[n, *tensor.shape]``, and can be multiplied with one: those of
+        channels that belong together are 1.
+        """
+        if self.members is not None:
+            # What is never removed are members of -1, the column of ones that is put at the end.
+            always = torch.cat([kept, torch.ones(len(kept), 1, dtype=kept.dtype, device=kept.device)], dim=1)
+            kept = always[:, self.members]
+        return kept.reshape(len(kept), *[1] * (self.tensor.ndim + 1 - kept.ndim), *kept.shape[1:])
 
     def to(self, device: torch.device) -> Explicand:
         """Return the same on a device."""
@@ -97,7 +101,11 @@ class Explicand:
         explicand = self.to(torch.device("cpu"))
         if not explicand.tensor.requires_grad and not explicand.tensor.is_inference():
             return explicand
-        return replace(explicand, tensor=explicand.tensor.detach().clone())
+        return explicand.apart()
+
+    def apart(self) -> Explicand:
+        """Return the same in memory of its own, which nobody else writes to."""
+        return replace(self, tensor=self.tensor.detach().clone())
 
     # --- what displays know, for readers of the attribute names --------------------------------------------------------
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
+from inspect import isgeneratorfunction
+from textwrap import shorten
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
@@ -59,10 +62,19 @@ class Inputs(ABC):
     noun: ClassVar[str] = "input"
     hint: ClassVar[str] = "Check the shape of the inputs that it expects."
     continuous: ClassVar[bool] = True
-    removals: ClassVar[tuple[str, ...]] = ("Constant", "Mean", "Noise", "Fixed")
+    removals: ClassVar[tuple[str, ...]] = ("Constant", "Mean", "Noise", "Fixed", "Background")
     removal_names: ClassVar[tuple[str, ...]] = ()
     any_shape: bool = False
     advice: ClassVar[str] = "Write baseline=cocoax.Constant(0.0), or give an input to put in place."
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if isgeneratorfunction(cls.each):
+            raise TypeError(f"{cls.__name__}.each must return an iterator and a count; write a generator as 'many' instead.")
+
+    def __repr__(self) -> str:
+        options = [f"{name}={value!r}" for name, value in vars(self).items() if isinstance(value, str | int | float | tuple)]
+        return f"{type(self).__name__}({', '.join(shorten(option, 60, placeholder='…') for option in options)})"
 
     # --- what users hold ------------------------------------------------------------------------------------------------
 
@@ -70,15 +82,19 @@ class Inputs(ABC):
     def is_one(self, inputs: object) -> bool:
         """Whether this is one input rather than many."""
 
+    def many(self, inputs: Any) -> Iterable[Any]:
+        """Return many inputs as something to go through, such as a list or a generator; by default what an iterable gives.
+
+        For kinds of which a folder or a data frame holds many.
+        """
+        if isinstance(inputs, str) or not isinstance(inputs, Iterable) or getattr(inputs, "ndim", None) == 0:
+            raise TypeError(f"Inputs must be one {self.noun} or an iterable of them. Got {type(inputs).__name__} instead.")
+        return inputs
+
     def each(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
         """Return inputs one by one, of one or of many, and how many there are if that is known."""
-        if self.is_one(inputs):
-            inputs = [inputs]
-        elif not isinstance(inputs, Iterable):
-            raise TypeError(f"Inputs must be one {self.noun} or an iterable of them. Got {type(inputs).__name__} instead.")
-        if getattr(inputs, "ndim", None) == 0:
-            raise TypeError(f"Inputs must be one {self.noun} or an iterable of them. Got a single number instead.")
-        return iter(inputs), len(inputs) if hasattr(inputs, "__len__") else None
+        items = [inputs] if self.is_one(inputs) else self.many(inputs)
+        return iter(items), len(items) if isinstance(items, Sized) else None
 
     @abstractmethod
     def prepare(self, item: Any) -> Tensor:
@@ -127,7 +143,7 @@ class Inputs(ABC):
 
     def name_together(self, labels: Sequence[str], count: int) -> str:
         """Return what to call a set of ``count`` inputs; ``labels`` are those of the first few."""
-        return f"{count} {self.noun}{'s' if count != 1 else ''}"
+        return f"{count} {self.noun}{'' if count == 1 or self.noun.endswith('s') else 's'}"  # one series, two series
 
     # --- what removing a feature means ----------------------------------------------------------------------------------
 
@@ -144,3 +160,15 @@ class Inputs(ABC):
     def fit(self, removal: Fitting[Fitted]) -> Fitted:
         """Return the removal with what only this kind of input knows filled in."""
         return removal.ready(self)
+
+
+@contextmanager
+def naming_input(index: int) -> Iterator[None]:
+    """Let an error about an input say which one it is: "Input 3: …"."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError, RuntimeError) as error:
+        kind = next((kind for kind in (FileNotFoundError, TypeError) if isinstance(error, kind)), ValueError)
+        missing = getattr(error, "filename", None) if kind is FileNotFoundError else None
+        words = str(error) if missing is None else f"No file at {missing}; check the path."  # Python's own is no sentence
+        raise kind(f"Input {index}: {words}") from error

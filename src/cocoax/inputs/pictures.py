@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,7 +37,7 @@ class Pictures(Inputs):
 
     noun = "image"
     hint = "Check the number of channels and the size that it expects."
-    removals: ClassVar[tuple[str, ...]] = ("Blur", "Constant", "Mean", "Noise", "Fixed")
+    removals: ClassVar[tuple[str, ...]] = ("Blur", "Constant", "Mean", "Noise", "Fixed", "Background")
     advice = "Pictures take cocoax.Blur(), Mean(), Constant(0.0), Noise(), or a picture."
 
     def __init__(self, preprocess: Preprocess | None = None, any_shape: bool = False) -> None:
@@ -57,13 +57,13 @@ class Pictures(Inputs):
             return inputs.ndim in (1, 3)
         return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not os.path.isdir(inputs))
 
-    def each(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
-        """Return pictures one by one: a single one, those of a folder, what an iterable gives."""
-        if isinstance(inputs, str | Path) and not self.is_one(inputs):
-            inputs = image_files(Path(inputs))
-        if not (self.is_one(inputs) or isinstance(inputs, Iterable)) or getattr(inputs, "ndim", None) == 0:
+    def many(self, inputs: Any) -> Iterable[Any]:
+        """Return the pictures of a folder, or what an iterable gives."""
+        if isinstance(inputs, str | Path):
+            return image_files(Path(inputs))
+        if not isinstance(inputs, Iterable) or getattr(inputs, "ndim", None) == 0:
             raise TypeError(f"Inputs must be pictures, tensors or an iterable of those. Got {type(inputs).__name__}.")
-        return super().each(inputs)
+        return inputs
 
     def prepare(self, item: Any) -> Tensor:
         """Return one picture as the tensor ``[C, H, W]`` that the module takes; tensors and float arrays as they are."""
@@ -147,7 +147,9 @@ class Pictures(Inputs):
     def digest(self, item: Any) -> str:
         """Return a digest of one picture: the content of its file, or the prepared tensor."""
         if isinstance(item, str | Path):
-            return file_digest(Path(item)) if Path(item).is_file() else "missing"
+            return file_digest(item)
+        if isinstance(item, Image.Image):
+            return digest(item.mode, np.asarray(item))
         return digest(item)
 
     def label(self, item: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 from cocoax.checks import as_items, as_numbers
 from cocoax.inputs.display import Names
 from cocoax.inputs.explicand import Explicand
-from cocoax.inputs.kind import Inputs
+from cocoax.inputs.kind import Inputs, naming_input
 
 
 class Rows(Inputs):
@@ -54,10 +54,8 @@ class Rows(Inputs):
     def _background(self, rows: Any) -> Tensor:
         prepared = []
         for index, row in enumerate(self.each(rows)[0]):
-            try:
+            with naming_input(index):
                 prepared.append(self.prepare(row))
-            except (ValueError, TypeError) as error:
-                raise type(error)(f"Input {index}: {error}") from error
         if not prepared:
             raise ValueError("The background has 0 rows; pass at least one.")
         return torch.cat(prepared)
@@ -78,14 +76,14 @@ class Rows(Inputs):
             return len(inputs) > 0 and all(isinstance(value, int | float | np.number) for value in inputs)
         return isinstance(inputs, Explicand) or getattr(inputs, "ndim", None) == 1
 
-    def each(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
-        """Return rows one by one: of an array, a data frame, a list."""
-        if not self.is_one(inputs) and hasattr(inputs, "to_numpy"):  # a data frame, which would give its columns
+    def many(self, inputs: Any) -> Iterable[Any]:
+        """Return the rows of an array, a data frame or a list."""
+        if hasattr(inputs, "to_numpy"):  # a data frame, which would give its columns
             self._check_names(getattr(inputs, "columns", self.columns))
             inputs = inputs.to_numpy()
         if isinstance(inputs, str):
             raise TypeError("Inputs must be rows of numbers: an array [n, m], a data frame or a list. Got str instead.")
-        return super().each(inputs)
+        return super().many(inputs)
 
     def prepare(self, item: Any) -> Tensor:
         """Return one row as floats ``[1, m]``."""

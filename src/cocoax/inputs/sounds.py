@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -218,7 +218,7 @@ class Sounds(Inputs):
 
     noun = "sound"
     hint = "Check the rate and the length that it expects."
-    removals: ClassVar[tuple[str, ...]] = ("Silence", "SpectralNoise", "Mean", "Constant", "Fixed")
+    removals: ClassVar[tuple[str, ...]] = ("Silence", "SpectralNoise", "Mean", "Constant", "Fixed", "Background")
     removal_names: ClassVar[tuple[str, ...]] = ("silence", "noise", "mean")
     advice = (
         "Sounds take baseline='silence', 'noise' (of the sound's own spectrum) or 'mean', or another sound of the same "
@@ -272,13 +272,13 @@ class Sounds(Inputs):
             return _with_rate(inputs) is not None
         return isinstance(inputs, Explicand) or (isinstance(inputs, str | Path) and not Path(inputs).is_dir())
 
-    def each(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
-        """Return sounds one by one: a single one, those of a folder, what an iterable gives."""
-        if isinstance(inputs, str | Path) and not self.is_one(inputs):
-            inputs = sound_files(Path(inputs))
-        if isinstance(inputs, Tensor | np.ndarray) and not self.is_one(inputs):
+    def many(self, inputs: Any) -> Iterable[Any]:
+        """Return the sounds of a folder, or what an iterable gives."""
+        if isinstance(inputs, str | Path):
+            return sound_files(Path(inputs))
+        if isinstance(inputs, Tensor | np.ndarray):
             self._check_many(inputs)
-        return super().each(inputs)
+        return super().many(inputs)
 
     def _check_many(self, inputs: Tensor | np.ndarray) -> None:
         """Raise unless an array holds one sound a row."""
@@ -371,7 +371,7 @@ class Sounds(Inputs):
     def digest(self, item: Any) -> str:
         """Return a digest of one sound: the content of its file, or its samples and their rate."""
         if isinstance(item, str | Path):
-            return file_digest(Path(item)) if Path(item).is_file() else "missing"
+            return file_digest(item)
         return digest(*item) if isinstance(item, tuple) else digest(item)
 
     def label(self, item: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -196,11 +196,11 @@ class Texts(Inputs):
         """Whether this is one text rather than many."""
         return isinstance(inputs, str | Explicand)
 
-    def each(self, inputs: Any) -> tuple[Iterator[Any], int | None]:
-        """Return texts one by one; a single string is one text."""
-        if not hasattr(inputs, "__iter__") and not self.is_one(inputs):
+    def many(self, inputs: Any) -> Iterable[Any]:
+        """Return the texts that an iterable gives."""
+        if not isinstance(inputs, Iterable):
             raise TypeError(f"Inputs must be a string or an iterable of strings. Got {type(inputs).__name__} instead.")
-        return super().each(inputs)
+        return inputs
 
     def prepare(self, item: Any) -> Tensor:
         """Return the token ids of a text."""

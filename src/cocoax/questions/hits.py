@@ -231,7 +231,7 @@ def explain_hits(
         hits: what was found, best first.
         rather_than: what each hit is compared with. By default the hits after it; the last has none, and is compared with
             nothing. Other inputs: those, for every hit. An empty list: nothing. A hit is never compared with itself.
-        method: Rise, KernelShap or Occlusion; :class:`cocoax.Rise` with 500 samples if not given.
+        method: one that removes features; :class:`cocoax.Rise` with 500 samples if not given.
         similarity: that of the search.
         documents: the encoder of documents, where queries have another prompt: ``encoder.by(prompt="passage: ")``.
         progress: show a progress bar (``None``: when it takes long).
@@ -240,7 +240,7 @@ def explain_hits(
     method = Rise(samples=SAMPLES) if method is None else method
     if not isinstance(method, RemovalMethod):
         raise TypeError(
-            f"Hits are explained from runs, which methods that remove features make: Rise, KernelShap or Occlusion. "
+            "Hits are explained from runs, which methods that remove features make, such as cocoax.Rise(). "
             f"Got {type(method).__name__} instead."
         )
     listed = as_list(hits)
@@ -340,8 +340,8 @@ class _Search:
 
 
 def _key(piece: Piece, explicand: Explicand) -> object:
-    """Return what two equal inputs of one encoder share."""
-    return id(piece.tower.module), digest(explicand.tensor)
+    """Return what two equal inputs of one encoder share; two texts of the same tokens may be written in two ways."""
+    return id(piece.tower.module), digest(explicand.tensor), getattr(explicand.display, "text", None)
 
 
 def _next_hits(runs: Sequence[Run]) -> list[_Foil | None]:

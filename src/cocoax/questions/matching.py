@@ -19,7 +19,7 @@ from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_
 from cocoax.references import Reference
 from cocoax.report import Section, write_report
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.storage import write_text
+from cocoax.storage import write_figure, write_text
 from cocoax.targets import similarity_to
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class Match:
         query, document = self.query_side.run, self.document_side.run
         if query is None or document is None:
             raise ValueError(
-                "Interactions come from two runs, which methods that remove features make; explain the match with "
-                "method=cocoax.Rise(), KernelShap() or Occlusion()."
+                "Interactions come from two runs, which methods that remove features make; explain the match with one of "
+                "them, such as method=cocoax.Rise()."
             )
         return interactions(query, document, "cosine" if self.measure is None else self.measure)
 
@@ -158,9 +158,9 @@ class Match:
         page = write_report(folder / "match.html", f"Why they match: similarity {self.similarity:+.3f}", sections)
         numbers = write_text(folder / "match.json", json.dumps(self.describe(), indent=1, ensure_ascii=False))
         figure = self.plot()
-        figure.savefig(folder / "match.png", dpi=150)
+        drawing = write_figure(folder / "match.png", figure)
         plt.close(figure)
-        return [page, numbers, folder / "match.png"]
+        return [page, numbers, drawing]
 
 
 def _shortly(attribution: Attribution) -> str:
