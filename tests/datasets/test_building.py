@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
 from cocoax.datasets import Index, build
@@ -54,11 +55,12 @@ def test_build__masks_differ_between_inputs(folder: Path, tmp_path: Path) -> Non
 
 def test_build__nothing_is_done_twice(folder: Path, tmp_path: Path) -> None:
     encoder = photos.encoder()
-    build(encoder, folder, tmp_path / "index", METHOD, shard=3)
-    before = contents(tmp_path / "index")
     seen: list[int] = []
     assert encoder.owner is not None
     encoder.owner.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
+    build(encoder, folder, tmp_path / "index", METHOD, shard=3)
+    before = contents(tmp_path / "index")
+    seen.clear()
     build(encoder, folder, tmp_path / "index", METHOD, shard=3)
     assert not seen
     assert contents(tmp_path / "index") == before
@@ -94,10 +96,11 @@ def test_build__changed_added_and_deleted_files(folder: Path, tmp_path: Path) ->
 def test_build__labels_that_change_are_brought_up_to_date_without_the_encoder(tmp_path: Path) -> None:
     encoder = photos.encoder()
     images = [photos.pixels("dawn", seed) for seed in range(6)]
-    build(encoder, images, tmp_path / "index", METHOD, shard=4, labels=[1, 2, 3, 4, 5, 6])
     seen: list[int] = []
     assert encoder.owner is not None
     encoder.owner.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
+    build(encoder, images, tmp_path / "index", METHOD, shard=4, labels=[1, 2, 3, 4, 5, 6])
+    seen.clear()
     columns = {"label": list("abcdef"), "year": [2001, None, 2003, 2004, 2005, 2006]}
     index = build(encoder, images, tmp_path / "index", METHOD, shard=4, labels=columns)
     assert not seen
@@ -133,8 +136,11 @@ def test_build__other_data_do_not_take_the_place_of_an_index(folder: Path, tmp_p
 
 def test_build__inputs_that_failed_are_tried_again_if_asked(folder: Path, tmp_path: Path) -> None:
     encoder = photos.encoder()
-    assert encoder.owner is not None
-    broken = encoder.owner.register_forward_pre_hook(_fail_on_small)
+    owner = encoder.owner
+    # Of all modules: one of its own would make it another encoder.
+    broken = register_module_forward_pre_hook(
+        lambda module, inputs: _fail_on_small(module, inputs) if module is owner else None
+    )
     Image.fromarray(np.zeros((16, 16, 3), np.uint8)).save(folder / "dusk" / "dark.png")
     assert list(build(encoder, folder, tmp_path / "index", METHOD, shard=4).failed) == ["dusk/dark.png"]
     broken.remove()

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import check_count
+from cocoax.checks import check_at_least, check_count
 from cocoax.features.game import check_range
 from cocoax.inputs import Display, Explicand, Picture
 from cocoax.inputs.display import load_display, save_display
@@ -248,6 +248,9 @@ class Origin:
     samples: int | None = None
     stopped: str = ""
     rounding: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_at_least("rounding", self.rounding, 0)
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -150,7 +150,9 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
     from safetensors import SafetensorError, safe_open
 
     path = as_path(path)
-    if not path.is_file():
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it.")
+    if not path.exists():
         raise FileNotFoundError(f"No file at {path}; check the path.")
     path.open("rb").close()  # one that may not be read is not a damaged one
     try:
