@@ -270,7 +270,12 @@ class Index:
         """Return the mean map over all rows, from what the files say about themselves; None where only the maps tell."""
         if self.cells is None or target.needs_explicand:
             return None
-        return mean_field(self._files, self.cells) @ self.directions(target, np.array([0]))[0]
+        return self._mean_field @ self.directions(target, np.array([0]))[0]
+
+    @cached_property
+    def _mean_field(self) -> Tensor:
+        assert self.cells is not None
+        return mean_field(self._files, self.cells)
 
     def directions(self, target: Target, rows: np.ndarray) -> Tensor:
         """Return the direction of a target for each row, ``[n, d]``; one for all where it does not depend on the row."""

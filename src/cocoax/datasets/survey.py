@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FIGURES = ("id", "place", "score", "standard_error", "map", "hottest_cell", "representation", "vector")
 MANY = 5000  # maps that are all read to see where the heat lies on average
-SOME = 256  # of more, so many tell how much they differ
+SOME = 64  # of more, so many tell how much they differ
 
 
 @dataclass(frozen=True, eq=False)
