@@ -10,7 +10,7 @@ help:
 	@echo "make demo         explain two photos with the starter encoder; says where the pictures are"
 	@echo "make test         lint, type-check and test"
 	@echo "make test-slow    the long checks as well"
-	@echo "make test-hard    an hour of kills, damaged files, full disks and long streams (docs/reliability.md)"
+	@echo "make test-hard    an hour of bad calls, kills, damaged files, full disks and long streams (docs/reliability.md)"
 	@echo "make test-interop targets in Captum, SHAP, shapiq, Quantus and pytorch-grad-cam; installs the last two"
 	@echo "make app          the web page, at http://127.0.0.1:7860"
 	@echo "make test-browser the web page in a real browser; installs Chromium if there is none"
@@ -53,6 +53,7 @@ test-interop: $(VENV)/.interop
 
 # The campaigns of docs/reliability.md; each prints its table and ends with an error if something did not hold.
 test-hard: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py --calls 10000
 	for campaign in files trouble kill long; do OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaigns.$$campaign || exit 1; done
 
 app: $(INSTALLED)

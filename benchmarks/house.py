@@ -28,6 +28,7 @@ ROOMS = [
     *(
         "version",
         "seeding",
+        "checks",
         "cautions",
         "progress",
         "storage",
@@ -129,7 +130,7 @@ class Floor:
 
 # From the ground up.
 FLOORS = [
-    Floor(("version", "seeding", "cautions", "progress", "storage"), "small things that everybody needs"),
+    Floor(("version", "seeding", "checks", "cautions", "progress", "storage"), "small things that everybody needs"),
     Floor(("similarity",), "s: how alike two representations are"),
     Floor(("vectors",), "embeddings that are kept elsewhere"),
     Floor(("references",), "C, F: corpus and foil, encoded once"),

@@ -379,6 +379,15 @@ def test_linear__similarity_of_your_own_needs_samples_at_once() -> None:
     torch.testing.assert_close(cocoax.similarity_to(kept, Signs()).score(z), expected)
 
 
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), -float("inf"), "2", None])
+def test_target__weights_are_finite_numbers(weight: Any) -> None:
+    reference = Reference.from_representations(torch.eye(3), name="axes")
+    with pytest.raises(ValueError, match="The weight of 'axes' in a target must be a finite number"):
+        Target({reference: weight})
+    with pytest.raises((ValueError, TypeError)):
+        weight * similarity_to(reference)
+
+
 def test_class_score__a_head_in_training_mode_is_asked_as_in_use_and_left_alone(net: nn.Module) -> None:
     with torch.random.fork_rng():
         head = nn.Sequential(nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 
 from cocoax.cautions import caution
+from cocoax.checks import as_numbers, check_kind, check_number, check_plain, check_positive, shown
 from cocoax.similarity import Cosine, LinearSimilarity
 from cocoax.storage import Layout, cache_folder, read_safetensors, sound_or_aside, understood, write_safetensors
 from cocoax.vectors import Selection, read_vectors
@@ -84,6 +86,7 @@ class Reference:
         if rows.ndim != 2 or len(rows) == 0:
             raise ValueError(f"'representations' must have shape [n, d] with n >= 1. Got {list(rows.shape)} instead.")
         counts = check_weights(weights, len(rows))
+        check_kind("The 'keep_samples' parameter", keep_samples, (bool, type(None)), "must be True, False or None")
         keep = len(rows) <= KEPT if keep_samples is None else keep_samples
         sums = torch.zeros(2, rows.shape[1], dtype=torch.float64)  # of raw and of unit representations
         kept: list[Tensor] = []
@@ -116,11 +119,11 @@ class Reference:
         samples = self.kept("a selection")
         if isinstance(which, int):
             which = [which]
-        chosen = which if isinstance(which, slice) else torch.as_tensor(np.asarray(which))
+        chosen = which if isinstance(which, slice) else as_numbers("What is chosen of a reference", which)
         if isinstance(chosen, Tensor) and chosen.dtype == torch.bool and tuple(chosen.shape) != (len(samples),):
             raise ValueError(f"A mask must have one entry for each of the {len(samples)} samples. Got {list(chosen.shape)}.")
         if isinstance(chosen, Tensor) and chosen.dtype != torch.bool:
-            chosen = chosen.long()
+            chosen = self._row_numbers(chosen)
         rows = samples[chosen]
         if len(rows) == 0:
             raise ValueError(f"Nothing of {self.name!r} was chosen; choose at least one of its {len(samples)} samples.")
@@ -128,9 +131,21 @@ class Reference:
         made = Reference.from_representations(rows, name=self.name, space=self.space, keep_samples=True, weights=weights)
         return replace(made, name=f"{made.count} of {self.name}" if made.count < self.count else self.name)
 
+    def _row_numbers(self, numbers: Tensor) -> Tensor:
+        if numbers.ndim != 1 or (numbers.is_floating_point() and numbers.numel()):
+            raise ValueError(
+                f"Samples are chosen by a mask, a slice or a list of numbers. Got {numbers.dtype}, {numbers.ndim}-d."
+            )
+        beyond = [number for number in numbers.tolist() if not -self.count <= number < self.count]
+        if beyond:
+            raise ValueError(
+                f"The reference {self.name!r} has {self.count} samples, counted from 0. Got {beyond[0]} instead."
+            )
+        return numbers.long()
+
     def where(self, mask: Any, name: str | None = None) -> Reference:
         """Return the reference of the samples for which a mask ``[n]`` holds, as in ``where(labels == "cat")``."""
-        chosen = self[np.asarray(mask, dtype=bool)]
+        chosen = self[as_numbers("A mask", mask).bool()]
         return chosen if name is None else replace(chosen, name=name)
 
     def nearest(self, pool: Reference, count: int, name: str | None = None) -> Reference:
@@ -140,8 +155,10 @@ class Reference:
         """
         check_same_space([self, pool])
         samples = pool.kept("nearest()")
-        if not 1 <= count <= len(samples):
-            raise ValueError(f"The 'count' parameter must lie between 1 and {len(samples)}, the pool's size. Got {count}.")
+        if not (isinstance(count, Integral) and 1 <= count <= len(samples)):
+            raise ValueError(
+                f"The 'count' parameter must lie between 1 and {len(samples)}, the pool's size. Got {shown(count)}."
+            )
         scores = Cosine().features(samples.double()) @ self.mean_unit
         chosen = torch.topk(scores, count).indices
         return replace(pool[chosen.numpy()], name=name or f"the {count} of {pool.name} nearest to {self.name}")
@@ -265,6 +282,8 @@ class Reference:
 
 def as_rows(representations: Any) -> Any:
     """Return representations as an array or a tensor ``[n, d]``, without reading what is on disk."""
+    if isinstance(representations, Tensor):
+        check_plain(representations)
     if isinstance(representations, Tensor | np.ndarray):
         return representations
     for method in ("to_numpy", "to_pylist"):  # columns of pandas, polars and Arrow
@@ -283,7 +302,7 @@ def check_weights(weights: Any, count: int) -> Tensor:
     """Return weights ``[n]`` scaled to 1 on average; ones if there are none."""
     if weights is None:
         return torch.ones(count, dtype=torch.float64)
-    given = torch.as_tensor(np.asarray(weights, dtype=np.float64))
+    given = as_numbers("'weights'", weights).double()
     if tuple(given.shape) != (count,):
         raise ValueError(f"'weights' must be one number for each of the {count} representations. Got {list(given.shape)}.")
     if not bool(torch.isfinite(given).all()) or bool((given < 0).any()) or float(given.sum()) <= 0:
@@ -304,6 +323,8 @@ def _check_lengths(lengths: Tensor, start: int, total: int) -> None:
 
 def check_same_space(references: Sequence[Reference], space: str | None = None, owner: str = "the encoder") -> None:
     """Raise if references do not share one space (nor that of ``owner``, when its ``space`` is given)."""
+    for reference in references:
+        check_kind("It", reference, Reference, "must be a Reference, as encoder.reference(...) gives")
     known = [reference for reference in references if reference.space is not None]
     wanted = space if space is not None else next((reference.space for reference in known), None)
     for reference in known:
@@ -346,8 +367,8 @@ def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:
     >>> foil_size(0.05, 0.01, nonnegative=True), foil_size(0.05, 0.01)
     (1060, 4239)
     """
-    if not epsilon > 0:
-        raise ValueError(f"The 'epsilon' parameter must be above 0. Got {epsilon!r} instead.")
+    check_positive("epsilon", epsilon)
+    check_number("delta", delta)
     if not 0 < delta < 1:
         raise ValueError(f"The 'delta' parameter must lie between 0 and 1. Got {delta!r} instead.")
     factor = 0.5 if nonnegative else 2.0

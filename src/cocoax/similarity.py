@@ -7,13 +7,17 @@ The other kernels (RBF, Laplacian, polynomial) have no finite feature map and co
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor
+
+from cocoax.checks import as_float, shown
 
 _ROWS_AT_ONCE = 4096  # kernel matrices are built for this many representations at a time
 
@@ -79,6 +83,11 @@ class Similarity(ABC):
             total = total + weight * torch.cat(rows)
         return total
 
+    def size(self, representations: Tensor, weighted: WeightedSum) -> float:
+        """Return how large the terms are that a score of representations ``[n, d]`` is the sum of."""
+        sizes = [(abs(weight), compared) for weight, compared in weighted]
+        return float(self.scores(representations, [sizes]).abs().max())
+
     def direction(self, weighted: WeightedSum) -> Tensor:
         """Return the vector ``[d]`` whose product with φ(z) is a signed sum of mean similarities, if there is one."""
         raise ValueError(f"A {self.name} target is a weighted set of points, not one direction.")
@@ -108,6 +117,11 @@ class LinearSimilarity(Similarity):
         """Return the weighted sum of mean feature vectors, ``[d]``."""
         return torch.stack([weight * compared.mean_features(self) for weight, compared in weighted]).sum(0)
 
+    def size(self, representations: Tensor, weighted: WeightedSum) -> float:
+        """Return the product of the lengths of feature vectors, which is what the entries of their dot product are like."""
+        lengths = sum(abs(weight) * float(compared.mean_features(self).norm()) for weight, compared in weighted)
+        return lengths * float(self.features(representations.double()).norm(dim=1).max())
+
 
 @dataclass(frozen=True)
 class Cosine(LinearSimilarity):
@@ -117,22 +131,39 @@ class Cosine(LinearSimilarity):
     undefined_at_zero = True
 
     def features(self, representations: Tensor) -> Tensor:
-        """Return unit vectors; raise if a representation is zero, which has no direction."""
-        return representations / self._norms(representations)
+        """Return unit vectors, whatever the scale; raise if a representation is zero, which has no direction."""
+        near_one, norms = _near_one(representations)
+        return near_one / norms
 
     def project(self, representations: Tensor, directions: Tensor) -> Tensor:
         """Return φ(z)·v without a copy of all representations as unit vectors."""
-        return representations @ directions / self._norms(representations)
+        near_one, norms = _near_one(representations)
+        return near_one @ directions / norms
 
-    def _norms(self, representations: Tensor) -> Tensor:
-        norms: Tensor = torch.linalg.vector_norm(representations, dim=1, keepdim=True)
-        zero = (norms[:, 0] == 0).nonzero()[:, 0].tolist()
-        if zero:
-            raise ValueError(
-                f"Representation {_some(zero)} of {len(representations)} is zero, so its cosine similarity is undefined; "
-                "leave out the inputs that the encoder maps to zero, or use similarity='dot'."
-            )
-        return norms
+
+def _near_one(representations: Tensor) -> tuple[Tensor, Tensor]:
+    """Return representations ``[n, d]``, scaled so that squares neither overflow nor vanish, and their norms ``[n, 1]``.
+
+    Those that need no scaling, which are nearly all, come back as they are.
+    """
+    norms: Tensor = torch.linalg.vector_norm(representations, dim=1, keepdim=True)
+    limits = torch.finfo(representations.dtype)
+    if not bool(((norms > limits.tiny**0.4) & (norms < limits.max**0.4)).all()):
+        # A cosine does not depend on the scale, so neither does its gradient, which need not go through it.
+        largest = representations.detach().abs().amax(1, keepdim=True)
+        _check_no_zero(largest[:, 0])
+        representations = representations / largest
+        norms = torch.linalg.vector_norm(representations, dim=1, keepdim=True)
+    return representations, norms
+
+
+def _check_no_zero(sizes: Tensor) -> None:
+    zero = (sizes == 0).nonzero()[:, 0].tolist()
+    if zero:
+        raise ValueError(
+            f"Representation {_some(zero)} of {len(sizes)} is zero, so its cosine similarity is undefined; "
+            "leave out the inputs that the encoder maps to zero, or use similarity='dot'."
+        )
 
 
 @dataclass(frozen=True)
@@ -144,6 +175,26 @@ class Dot(LinearSimilarity):
     def features(self, representations: Tensor) -> Tensor:
         """Return the representations themselves."""
         return representations
+
+    def project(self, representations: Tensor, directions: Tensor) -> Tensor:
+        """Return z·v, in double precision where products of such numbers might overflow or vanish otherwise.
+
+        Raise where they are so small that an attribution, which is in single precision, cannot hold them.
+        """
+        limits = torch.finfo(representations.dtype)
+        largest = float(_largest(representations)) * float(_largest(directions))
+        if 0 < largest < torch.finfo(torch.float32).tiny:
+            raise ValueError(
+                f"Dot products of about {largest:.0e} are too small for single precision; scale the encoder's "
+                "representations to about 1, or use similarity='cosine', which does not depend on scale."
+            )
+        if largest != 0 and not limits.tiny**0.8 < largest < limits.max**0.8:
+            representations, directions = representations.double(), directions.double()
+        return representations @ directions
+
+
+def _largest(values: Tensor) -> Tensor:
+    return values.detach().abs().amax() if values.numel() else values.new_zeros(())
 
 
 @dataclass(frozen=True)
@@ -189,10 +240,11 @@ class Polynomial(Similarity):
 
     def __post_init__(self) -> None:
         _check_gamma(self.gamma)
-        if self.degree < 1 or self.degree != int(self.degree) or not self.constant >= 0:
+        numbers = isinstance(self.degree, Real) and isinstance(self.constant, Real)
+        if not (numbers and 1 <= self.degree <= 100 and self.degree % 1 == 0 and 0 <= as_float(self.constant) < math.inf):
             raise ValueError(
-                "Polynomial needs degree >= 1 and constant >= 0 to be a kernel. "
-                f"Got degree={self.degree}, constant={self.constant} instead."
+                "Polynomial needs an integer degree >= 1 and constant >= 0 to be a kernel, and degree <= 100 to be a number. "
+                f"Got degree={shown(self.degree)}, constant={shown(self.constant)} instead."
             )
 
     def pairwise(self, representations: Tensor, references: Tensor) -> Tensor:
@@ -212,16 +264,16 @@ def get_similarity(similarity: str | Similarity) -> Similarity:
         return similarity
     try:
         return SIMILARITIES[similarity.lower()]()
-    except (KeyError, AttributeError):
+    except (KeyError, AttributeError, TypeError):
         raise ValueError(
             f"The 'similarity' parameter must be one of {', '.join(SIMILARITIES)}, or a Similarity. "
-            f"Got {similarity!r} instead."
+            f"Got {shown(similarity)} instead."
         ) from None
 
 
 def _check_gamma(gamma: float | None) -> None:
-    if gamma is not None and not gamma > 0:
-        raise ValueError(f"The 'gamma' parameter must be a number above 0, or None for 1/d. Got {gamma!r} instead.")
+    if gamma is not None and not (isinstance(gamma, Real) and 0 < as_float(gamma) < math.inf):
+        raise ValueError(f"The 'gamma' parameter must be a number above 0, or None for 1/d. Got {shown(gamma)} instead.")
 
 
 def _gamma(gamma: float | None, references: Tensor) -> float:

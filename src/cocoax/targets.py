@@ -15,14 +15,18 @@ import copy
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from cocoax.checks import as_items, check_finite, check_kind, shown
 from cocoax.references import Reference, caution_overlap, check_same_space
 from cocoax.similarity import Compared, LinearSimilarity, Similarity, WeightedSum, get_similarity
+
+_COMPARES = "compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...)"
 
 
 class Encodes(Protocol):
@@ -63,6 +67,10 @@ class Target:
         name: str | None = None,
     ) -> None:
         self.similarity = get_similarity(similarity)
+        check_kind("The weights of a target", weights, Mapping, "must be a dict from references to numbers")
+        for reference, weight in weights.items():
+            check_kind("A target", reference, (Reference, type(None)), _COMPARES)
+            check_finite(f"The weight of {getattr(reference, 'name', 'the explicand')!r} in a target", weight)
         # What cancels is left out: it would cost a comparison and say nothing.
         kept = {reference: float(weight) for reference, weight in weights.items() if weight != 0}
         self.weights: Mapping[Reference | None, float] = MappingProxyType(kept or dict(weights))
@@ -88,14 +96,14 @@ class Target:
         return Target(weights, self.similarity)
 
     def __mul__(self, factor: float) -> Target:
-        if not isinstance(factor, int | float):
+        if not isinstance(factor, Real):
             return NotImplemented
         return Target({reference: factor * weight for reference, weight in self.weights.items()}, self.similarity)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float) -> Target:
-        if not isinstance(divisor, int | float):
+        if not isinstance(divisor, Real):
             return NotImplemented
         if divisor == 0:
             raise ZeroDivisionError("A target cannot be divided by zero.")
@@ -167,10 +175,7 @@ class Target:
     # --- scoring ------------------------------------------------------------------------------------------------------
 
     def score(self, representations: Tensor, explicand: Tensor | None = None) -> Tensor:
-        """Return γ of every representation: ``[n, d] -> [n]``, differentiable.
-
-        ``explicand`` is the explicand's representation ``[d]``, needed by targets that compare with the explicand.
-        """
+        """Return γ of every representation, ``[n, d] -> [n]``, differentiable; ``explicand [d]`` for targets that need it."""
         return score_all([self], representations, explicand)[:, 0]
 
     def direction(self, explicand: Tensor | None = None) -> Tensor:
@@ -180,6 +185,10 @@ class Target:
     def weighted(self, explicand: Tensor | None = None) -> list[tuple[float, Compared]]:
         """Return its weights, and what they belong to; ``explicand`` takes the place of the placeholder."""
         return [(weight, self._own(explicand) if key is None else key) for key, weight in self.weights.items()]
+
+    def size(self, explicand: Tensor) -> float:
+        """Return how large the terms are whose sum is the score of an explicand ``[d]``; they are rounded, and so is it."""
+        return self.similarity.size(explicand[None], self.weighted(explicand))
 
     def _own(self, explicand: Tensor | None) -> _Itself:
         if explicand is None:
@@ -196,6 +205,8 @@ class Target:
         ``column`` the module gives ``[batch, 1]``, a classifier of one class, which is what Quantus, SHAP and others ask for,
         and is a copy that shares the weights: what such libraries leave in it, they do not leave in the encoder's.
         """
+        if not hasattr(encoder, "copied"):
+            raise TypeError(f"A target becomes a module with a cocoax.Encoder. Got {shown(encoder)} instead.")
         self.check_space(encoder.space)
         own = None
         if self.needs_explicand and explicand is not None:
@@ -244,7 +255,10 @@ class _Function(Similarity):
 
     def scores(self, representations: Tensor, sums: Sequence[WeightedSum]) -> Tensor:
         """Return the function of representations ``[n, d]``, ``[n, sums]``."""
-        values = self.function(representations)
+        try:
+            values = self.function(representations)
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
+            raise ValueError(f"The function failed on representations {list(representations.shape)}: {error}") from error
         if not isinstance(values, Tensor) or tuple(values.shape) != (len(representations),):
             got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise ValueError(
@@ -268,9 +282,11 @@ class Classifies(Protocol):
 
 def class_score(encoder: Classifies, label: int | str) -> Target:
     """Return the score (the logit) that the encoder's head gives to one class, by number or name, as a target."""
-    head, names = encoder.head, encoder.classes
+    head, names = getattr(encoder, "head", None), getattr(encoder, "classes", None)
     if head is None:
-        raise ValueError(f"The encoder {encoder.name!r} has no head; give it one: cocoax.Encoder(module, head=...).")
+        owner = repr(getattr(encoder, "name", shown(encoder)))
+        raise ValueError(f"The encoder {owner} has no head; give it one: cocoax.Encoder(module, head=...).")
+    check_kind("A class", label, (int, str), "is asked for by its number or its name")
     if isinstance(label, str):
         if names is None or label not in names:
             close = difflib.get_close_matches(label, names or [], n=3, cutoff=0.3)
@@ -279,7 +295,6 @@ def class_score(encoder: Classifies, label: int | str) -> Target:
         number, name = names.index(label), label
     else:
         number, name = label, names[label] if names is not None and 0 <= label < len(names) else f"class {label}"
-
     head = copy.deepcopy(head).eval()  # in training mode dropout would draw; the user's own stays as it is
 
     def score(representations: Tensor) -> Tensor:
@@ -327,7 +342,7 @@ class TargetModule(nn.Module):
         if isinstance(inputs, Tensor):
             representations = self.encoder(self.encoder.collate(inputs))
         else:  # texts, rows, pictures, as SHAP's explainers of those hand them over
-            representations = self.encoder.represent(list(inputs))
+            representations = self.encoder.represent(as_items("Inputs", inputs))
         scores = self.target.score(representations, self.explicand)
         return scores[:, None] if self.column else scores
 
@@ -339,12 +354,13 @@ def rather_than(corpus: str, foil: str) -> str:
 
 def score_all(targets: Sequence[Target], representations: Tensor, explicand: Tensor | None = None) -> Tensor:
     """Return scores of many targets, ``[n, targets]``: by one matrix product for all that share a linear similarity."""
+    check_kind("Representations", representations, Tensor, "must be a tensor [n, d]")
     if representations.ndim != 2:
         raise ValueError(f"'representations' must have shape [n, d]. Got {list(representations.shape)} instead.")
-    if explicand is not None and explicand.numel() != representations.shape[1]:
-        raise ValueError(
-            f"The explicand has {explicand.numel()} dimensions but the representations {representations.shape[1]}."
-        )
+    if explicand is not None:
+        check_kind("The explicand's representation", explicand, Tensor, "must be a tensor [d]")
+        if (own := explicand.numel()) != representations.shape[1]:
+            raise ValueError(f"The explicand has {own} dimensions but the representations {representations.shape[1]}.")
     columns: dict[int, Tensor] = {}
     similarities: list[Similarity] = []  # not a dict: a similarity of a user's own may have no hash
     for target in targets:
@@ -360,11 +376,7 @@ def score_all(targets: Sequence[Target], representations: Tensor, explicand: Ten
 
 def similarity_to(reference: Reference, similarity: str | Similarity = "cosine") -> Target:
     """Return the mean similarity to a reference; the piece that all other targets are made of."""
-    if not isinstance(reference, Reference):
-        raise TypeError(
-            f"A target compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...). "
-            f"Got {type(reference).__name__} instead."
-        )
+    check_kind("A target", reference, Reference, _COMPARES)
     return Target({reference: 1.0}, similarity)
 
 

@@ -15,6 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.checks import as_numbers
+from cocoax.storage import as_path
+
 AT_ONCE = 1_000_000  # numbers in a batch; some copies of it are in memory at a time
 ROWS = 8192  # of a batch, where a store does not say how long its vectors are before they are read
 COLUMN = "vector"
@@ -103,7 +106,9 @@ def _kept(batch: Batch, where: Any) -> np.ndarray:
         return keep
     if where is None or not _is_list(where):
         return keep  # the store has filtered by itself
-    chosen = np.asarray(where)
+    chosen = as_numbers("'where'", np.asarray(where) if isinstance(where, range) else where).numpy()
+    if chosen.ndim != 1:
+        raise ValueError(f"'where' must be one boolean for each row, or row numbers. Got shape {list(chosen.shape)} instead.")
     if chosen.dtype == bool:
         if batch.rows[-1] >= len(chosen):
             raise ValueError(f"'where' has {len(chosen)} entries but the store has more rows; give one for each row.")
@@ -119,7 +124,7 @@ def _weights(batch: Batch, keep: np.ndarray, weights: Any) -> Tensor | None:
     if isinstance(weights, str):
         values = np.asarray(batch.columns[weights], dtype=np.float64)[keep]
     else:
-        every = np.asarray(weights, dtype=np.float64)
+        every = as_numbers("'weights'", weights).double().numpy()
         if every.ndim != 1 or batch.rows[-1] >= len(every):
             raise ValueError(f"'weights' has shape {list(every.shape)}; give one number for each row of the store.")
         values = every[batch.rows[keep]]
@@ -141,6 +146,7 @@ def _reader(source: Any) -> Reader:
         if recognised(source):
             return reader
     path = isinstance(source, str | Path)
+    source = as_path(source) if path else source
     if path and not Path(source).exists():
         raise FileNotFoundError(f"No file at {source}; check the path.")
     got = Path(source).suffix or "a file without an ending" if path else type(source).__name__
@@ -165,7 +171,7 @@ def read_array(source: Any, selection: Selection) -> Iterator[Batch]:
     """Read an array or memory map ``[n, d]``, a tensor, or a .npy file, which is mapped and never read as a whole."""
     array = np.load(source, mmap_mode="r") if isinstance(source, str | Path) else source
     if isinstance(array, Tensor):
-        array = array.detach().cpu().numpy()
+        array = as_numbers("Vectors", array).numpy()
     if array.ndim != 2:
         raise ValueError(f"An array of vectors must have shape [n, d]. Got {list(array.shape)} instead.")
     _without_columns(selection, "An array")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
 from cocoax.attribution.removal import RemovalMethod
@@ -22,11 +23,11 @@ def interrupt_after(net: SmallNet, inputs: int) -> Any:
     """Ctrl-C when the net has seen this many more inputs."""
     last = net.inputs + inputs
 
-    def press(_module: object, _inputs: object) -> None:
-        if net.inputs >= last:
+    def press(module: object, _inputs: object) -> None:
+        if module is net and net.inputs >= last:
             raise KeyboardInterrupt
 
-    return net.register_forward_pre_hook(press)
+    return register_module_forward_pre_hook(press)  # of all modules: one of its own would make it another encoder
 
 
 def interrupted_run(net: SmallNet, encoder: cocoax.Encoder, method: RemovalMethod, samples: int) -> Run:

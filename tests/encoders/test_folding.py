@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
+from cocoax.encoders.folding import agree
 from cocoax.encoders.load.resnet import cifar_resnet18
 
 
@@ -194,7 +195,7 @@ def test_hooks_and_settings_that_come_later_count(inputs: Tensor) -> None:
             self.layers, self.settings = plain(), [1.0]
 
         def features(self, images: Tensor) -> Tensor:  # where the fingerprint does not look
-            return self.layers(images) ** self.settings[0]
+            return self.layers(images) ** getattr(self, "sett" + "ings")[0]
 
         def forward(self, images: Tensor) -> Tensor:
             return self.features(images)
@@ -236,3 +237,111 @@ def test_another_device(inputs: Tensor) -> None:
     found = folded(encoder, inputs)
     module.to("meta")
     assert encoder.folded(space, list(inputs[:2]), torch.zeros(2, 1)) is not found
+
+
+class Clamped(nn.Module):
+    """Something works in place between convolution and norm, and does nothing to either end."""
+
+    def __init__(self, in_place: bool = True) -> None:
+        super().__init__()
+        self.convolution, self.norm, self.in_place = nn.Conv2d(3, 4, 3), norm(4), in_place
+        with torch.no_grad():
+            self.convolution.weight.fill_(1 / 27)
+            self.convolution.bias.zero_()  # type: ignore[union-attr]
+
+    def forward(self, images: Tensor) -> Tensor:
+        between = self.convolution(images)
+        between = between.clamp_(max=0.8) if self.in_place else between.clamp(max=0.8)
+        return self.norm(between)
+
+
+def test_in_place_work_between_convolution_and_norm(inputs: Tensor) -> None:
+    encoder = cocoax.Encoder(Clamped(), pooling="flatten")
+    dark = inputs * 0.1
+    assert folded(encoder, dark) is encoder
+    assert encoder._folded is not None
+    assert encoder._folded[1] is None  # seen at once, not only where it shows
+
+
+class Masking(nn.Module):
+    """Does something else with a masked input than with either end, in a way that no fold can see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.norm = nn.Conv2d(3, 4, 3), norm(4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        middle = (images.std((1, 2, 3)) > 0.01).float()[:, None, None, None]
+        before = self.convolution(images)
+        return self.norm(before) + middle * before
+
+
+def ends_are_flat(module: nn.Module) -> tuple[cocoax.Encoder, Tensor, cocoax.Constant]:
+    """An encoder, an explicand and a baseline that are both of one colour; all between them is not."""
+    return cocoax.Encoder(module, pooling="flatten"), torch.full((3, 16, 16), 0.9), cocoax.Constant(0.1)
+
+
+def test_masked_inputs_show_that_a_fold_is_wrong() -> None:
+    module = Masking()
+    encoder, explicand, baseline = ends_are_flat(module)
+    method = cocoax.Rise(samples=40, grid=4, baseline=baseline, batch_size=8)
+    run = method.run(encoder, explicand)
+    expected = torch.stack(
+        [_alone(module, run.baseline + mask * (explicand - run.baseline)) for mask in run.masks.full(slice(0, 40))]
+    )
+    torch.testing.assert_close(run.representations, expected, atol=1e-4, rtol=1e-4)
+    assert encoder._folded is not None
+    assert encoder._folded[1] is None
+
+
+def _alone(module: nn.Module, image: Tensor) -> Tensor:
+    with torch.no_grad():
+        return module.eval()(image[None])[0].flatten()
+
+
+def test_gradients_show_that_a_fold_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, explicand, _ = ends_are_flat(Masking())
+    noisy = torch.rand(3, 16, 16) * 0.1
+    method = cocoax.IntegratedGradients(steps=6, baseline=noisy - noisy)
+    target = cocoax.representation_similarity("dot")
+    explicand = explicand.clone()
+    explicand[:, :8] = 0.2
+    fast = method.explain(encoder, explicand, target)
+    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _space, _examples, _expected: self)
+    slow = method.explain(encoder, explicand, target)
+    assert torch.allclose(fast.values, slow.values, rtol=1e-3, atol=1e-5 * float(slow.values.abs().max()))
+
+
+def test_a_fold_is_tried_on_the_first_batch_of_an_explicand_only(inputs: Tensor) -> None:
+    module = plain()
+    encoder = cocoax.Encoder(module, pooling="flatten")
+    seen: list[int] = []
+    encode = cocoax.Encoder.encode
+
+    def counted(self: cocoax.Encoder, prepared: Tensor) -> Tensor:
+        seen.append(len(prepared))
+        return encode(self, prepared)
+
+    method = cocoax.Rise(samples=40, grid=4, batch_size=8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cocoax.Encoder, "encode", counted)
+        run = method.run(encoder, inputs[0])
+        assert sum(seen) == 2 + 40 + 8
+        seen.clear()
+        run.extend(encoder, 16)
+        assert sum(seen) == 16
+        cocoax.insertion(encoder, inputs[0], torch.rand(16, 16), cocoax.representation_similarity(), steps=10)
+        assert sum(seen) == 16 + 2 + 9
+
+
+def test_agree__holds_each_entry_against_its_own_size() -> None:
+    expected = torch.randn(6, 20)
+    expected[:, 3] = 1e6  # a constant that is all there is to a norm
+    assert agree(expected * (1 + 1e-6), expected)
+    wrong = expected.clone()
+    wrong[2, 5] += 0.01
+    assert not agree(wrong, expected)
+    assert float((wrong - expected).norm()) < 1e-4 * float(expected.norm())
+    assert not agree(torch.full_like(expected, torch.nan), expected)
+    assert agree(torch.zeros(2, 3), torch.zeros(2, 3))
+    assert not agree(expected[:, :5], expected)

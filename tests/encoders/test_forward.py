@@ -429,3 +429,26 @@ def test_is_out_of_memory__by_kind_and_words(error: Exception, expected: bool) -
 def test_layer_named__of_nothing() -> None:
     with pytest.raises(ValueError, match=r"The encoder 'x' has no layer 'a'; it is not an nn\.Module with layers"):
         layer_named(None, "a", "x")
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize")  # torch calls them deprecated
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda output: output.to_sparse(), "sparse"),
+        (lambda output: torch.complex(output, output), "complex"),
+        (lambda output: torch.quantize_per_tensor(output, 0.1, 0, torch.qint8), "quantised"),
+    ],
+)
+def test_output__that_is_no_plain_tensor(change: Callable[[Tensor], Tensor], kind: str) -> None:
+    encoder = Encoder(lambda batch: change(batch.mean((2, 3))), name="odd")
+    with pytest.raises(TypeError, match=f"The encoder 'odd' returned a {kind} tensor; it must return plain real numbers"):
+        encoder.represent(images(2))
+
+
+def test_encode__has_no_autograd_state(net: SmallNet) -> None:
+    def with_gradients(batch: Tensor) -> Tensor:
+        with torch.enable_grad():
+            return net(batch)  # type: ignore[no-any-return]
+
+    assert not Encoder(with_gradients).encode(images(2)).requires_grad

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.evaluation import curves
+from cocoax.evaluation.curves import moved
 from tests.conftest import SmallNet, images
 
 
@@ -17,32 +18,60 @@ def cocoa(encoder: cocoax.Encoder) -> cocoax.Target:
     return cocoax.contrastive_corpus_similarity(corpus, foil)
 
 
+def published_sizes(pixels: int, steps: int) -> list[int]:
+    """How many pixels each step moves, as the published rule has it."""
+    return [pixels // steps + (1 if step < pixels % steps else 0) for step in range(steps)]
+
+
 def slow_curve(
     encoder: cocoax.Encoder, x: Tensor, values: Tensor, target: cocoax.Target, steps: int, kind: str
-) -> np.ndarray:
-    """Pixel by pixel, as the definition says."""
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return x, y and the area, pixel by pixel as the definition says, with trapezoids drawn one at a time."""
     blur = cocoax.Blur()(x)
     start, end = (blur, x) if kind == "insertion" else (x, blur)
-    order = sorted(range(values.numel()), key=lambda i: -float(values.reshape(-1)[i]))
-    scores = []
-    for step in range(steps + 1):
-        image = start.clone().reshape(len(x), -1)
-        for pixel in order[: round(step * values.numel() / steps)]:
+    order = sorted(range(values.numel()), key=lambda i: -float(values.reshape(-1)[i]))  # equal ones stay in raster order
+    image = start.clone().reshape(len(x), -1)
+    at, scores = [0.0], [float(target.score(encoder.represent([start]))[0])]
+    area, done = 0.0, 0
+    for size in published_sizes(values.numel(), steps):
+        for pixel in order[done : done + size]:
             image[:, pixel] = end.reshape(len(x), -1)[:, pixel]
+        done += size
+        at.append(done / values.numel())
         scores.append(float(target.score(encoder.represent([image.reshape(x.shape)]))[0]))
-    return np.array(scores)
+        area += (at[-1] - at[-2]) * (scores[-1] + scores[-2]) / 2
+    return np.array(at), np.array(scores), area
 
 
 @pytest.mark.parametrize("kind", ["insertion", "deletion"])
-def test_curve__equals_slow_version(encoder: cocoax.Encoder, kind: str) -> None:
+@pytest.mark.parametrize(("steps", "levels"), [(20, 1000), (20, 3), (7, 1000), (99, 1000), (50, 2)])
+def test_curve__equals_slow_version(encoder: cocoax.Encoder, kind: str, steps: int, levels: int) -> None:
+    """With few levels many pixels are equal, and come in raster order."""
     x = images(1, height=11, width=9)[0]
-    values = images(1, height=11, width=9, channels=1, seed=5)[0, 0]
+    values = (images(1, height=11, width=9, channels=1, seed=5)[0, 0] * levels).round()
     target = cocoa(encoder)
-    curve = getattr(cocoax, kind)(encoder, x, values, target, steps=20)
-    expected = slow_curve(encoder, x, values, target, 20, kind)
-    np.testing.assert_allclose(curve.y.numpy(), expected, atol=1e-5)
-    np.testing.assert_allclose(curve.x.numpy(), np.linspace(0, 1, 21), atol=1e-6)
-    assert curve.auc == pytest.approx(float(((expected[1:] + expected[:-1]) / 2).mean()), abs=1e-5)
+    curve = getattr(cocoax, kind)(encoder, x, values, target, steps=steps)
+    at, scores, area = slow_curve(encoder, x, values, target, steps, kind)
+    np.testing.assert_allclose(curve.x.numpy(), at, rtol=1e-14)
+    np.testing.assert_allclose(curve.y.numpy(), scores, atol=1e-5)
+    assert curve.auc == pytest.approx(area, abs=1e-6)
+    # Over the same scores the area is the same to the last digits.
+    assert curve.auc == pytest.approx(float(np.trapezoid(curve.y.double().numpy(), at)), abs=1e-12)
+
+
+def test_moved__first_steps_move_the_remainder() -> None:
+    sizes = np.diff(moved(1024, 50)).tolist()
+    assert sizes == [21] * 24 + [20] * 26
+    for features, steps in ((1024, 50), (7, 7), (50, 7), (10, 1), (50176, 50)):
+        assert np.diff(moved(features, steps)).tolist() == published_sizes(features, steps)
+
+
+def test_curve__more_steps_than_features_takes_one_feature_a_step(encoder: cocoax.Encoder) -> None:
+    explicand, target = images(1)[0], cocoax.representation_similarity()
+    curve = cocoax.insertion(encoder, explicand, torch.zeros(16, 16), target, steps=100_000)
+    assert len(curve.x) == 257
+    with pytest.raises(ValueError, match="at most 10000000"):
+        cocoax.insertion(encoder, explicand, torch.zeros(16, 16), target, steps=2**63)
 
 
 def test_curve__has_51_points_by_default_and_takes_an_attribution(encoder: cocoax.Encoder) -> None:

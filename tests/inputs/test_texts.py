@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -228,3 +230,25 @@ def test_text__names_notes_and_bars() -> None:
     assert Text("a", ((0, 1),)).notes == {}
     assert [label.get_text() for label in shown.plot().axes[0].get_yticklabels()] == ["A", "<b>", "cat", "."]
     plt.close("all")
+
+
+def test_explicand__says_which_words_are_unknown(tmp_path: Path) -> None:
+    class Tokens:
+        unknown = 1
+
+        def __call__(self, text: str) -> list[int]:
+            return self.places(text)[0]
+
+        def places(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+            spans = [match.span() for match in re.finditer(r"\S+", text)]
+            return [1 if not text[begin].isascii() else 5 for begin, _ in spans], spans
+
+    encoder = TextEncoder(Words(), Tokens(), limit=20)
+    result = cocoax.Rise(samples=20).explain(encoder, "a 🐱 and a 猫 or a 🐱", cocoax.representation_similarity())
+    assert result.metadata["unknown"] == ["🐱", "猫"]
+    assert result.remarks == ("The encoder does not know '🐱', '猫': all unknown words are the same to it.",)
+    assert "does not know" in result._repr_html_()
+    again = cocoax.Attribution.load(result.save(tmp_path / "result"))
+    assert again.remarks == result.remarks
+    known = cocoax.Rise(samples=20).explain(encoder, "a cat", cocoax.representation_similarity())
+    assert "unknown" not in known.metadata

@@ -89,9 +89,11 @@ def test_explain_match__encoder_without_texts(encoder: TextEncoder, tmp_path: Pa
 
 
 def test_explain_text__one_run_for_all_parts(encoder: TextEncoder) -> None:
-    corpus, foil = encoder.reference(["a cat"]), encoder.reference(["a dog"])
     calls: list[int] = []
+    # Before the references: with a hook it may be another encoder.
     handle = encoder.owner.register_forward_hook(lambda *_: calls.append(1))  # type: ignore[union-attr]
+    corpus, foil = encoder.reference(["a cat"]), encoder.reference(["a dog"])
+    calls.clear()
     try:
         explain_text(encoder, DOCUMENT, corpus, foil, method=cocoax.Occlusion())
         with_foil = len(calls)

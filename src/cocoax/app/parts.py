@@ -116,9 +116,14 @@ def figure(visitor: Visitor, panel: int) -> str:
         '<div class="cx-answer"><div class="cx-left-side">'
         f'<div class="cx-map" tabindex="0" role="application" aria-label="{name}" data-cells="{view.cells or 28}">'
         f'<img alt="" src="{picture}">{pin}</div>{scale_bar(view, limit, cut)}'
-        f'<p class="cx-reading">{reading}</p></div>'
+        f'<p class="cx-reading">{reading}</p>{remarks(answer)}</div>'
         f'<div class="cx-right-side">{score(answer)}{regions(answer)}{comparison(answer)}</div></div>'
     )
+
+
+def remarks(answer: Answer) -> str:
+    """Return what a reader should know before believing an answer, if there is anything."""
+    return "".join(f'<p class="cx-hint">{escape(remark)}</p>' for remark in answer.attribution.remarks)
 
 
 def _hint(visitor: Visitor, panel: int) -> str:

@@ -114,7 +114,7 @@ class Captum(Method):
                 raw = raw / _removed_together(explicand, "feature_mask" in _parameters(self.method.attribute))
             estimate = Estimate(explicand.per_feature(raw), raw=raw)
             origin = Origin({**self.describe(), "baseline": to_plain(game.removal)}, encoder.name, space)
-            answers.append(attributions(origin, explicand, targets, scores, estimate))
+            answers.append(attributions(origin, explicand, targets, scores, estimate, game.ends[0]))
         return answers
 
     def _check(self, encoder: Encoder, maps: list[Tensor]) -> None:

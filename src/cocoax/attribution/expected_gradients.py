@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution.gradient import GradientMethod, Points, along
-from cocoax.attribution.method import check_count
+from cocoax.checks import check_count
 from cocoax.encoders import Encoder
 from cocoax.features import Fixed
 from cocoax.inputs import Explicand

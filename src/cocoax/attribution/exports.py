@@ -42,7 +42,8 @@ def to_dataframe(attribution: Attribution, grid: int) -> Any:
             "bottom": [top + (bottom - top) * (row + 1) / rows for row, _ in places],
         }
     columns["value"] = values.flatten().numpy()
-    columns["relative"] = columns["value"] - attribution.neutral
+    relative = columns["value"] - attribution.neutral
+    columns["relative"] = np.where(np.abs(relative) > attribution.floor, relative, 0.0)
     if errors is not None:
         columns["standard_error"] = errors.double().flatten().numpy()
     return pandas.DataFrame(columns)
@@ -51,7 +52,7 @@ def to_dataframe(attribution: Attribution, grid: int) -> Any:
 def to_shap(attribution: Attribution) -> Any:
     """Return a ``shap.Explanation``; see :meth:`cocoax.Attribution.to_shap`."""
     shap = _library("shap", "An explanation for SHAP")
-    values = (attribution.values - attribution.neutral).numpy()
+    values = attribution.relative.float().numpy()
     base = attribution.baseline_score
     if values.ndim == 1:
         names = attribution.names or tuple(str(index) for index in range(len(values)))

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from cocoax.attribution.method import Askable, as_asked, check_targets
 from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.checks import check_count
 from cocoax.features.masks import averaging
 from cocoax.features.segments import check_grid
 from cocoax.inputs import Display, Explicand
@@ -97,7 +98,7 @@ class Field:
         """Return the attribution of a target to the cells, a list of them for a list, a dict for a dict."""
         asked = check_targets(targets)
         for target in asked:
-            target.check_space(self.space)
+            target.check_space(self.space, len(self.own))
             if target.similarity != self.similarity:
                 raise ValueError(
                     f"The field answers targets of the {self.similarity.name} similarity, not of {target.similarity.name}: a "
@@ -111,7 +112,7 @@ class Field:
         maps = Estimate((self.values.double() @ directions.T).movedim(-1, 0), error, directions @ self.neutral.double())
         shape = tuple(self.values.shape[:-1])
         shown = Explicand(torch.zeros(1, *shape), self.display)
-        answers = attributions(self.origin, shown, asked, self.ends.double() @ directions.T, maps)
+        answers = attributions(self.origin, shown, asked, self.ends.double() @ directions.T, maps, self.own)
         return as_asked(targets, answers)
 
     def save(self, path: str | Path) -> Path:
@@ -124,7 +125,7 @@ class Field:
         for name in ("values", "deviations"):
             if name in tensors:
                 whole = tensors[name] - self.neutral if name == "values" else tensors[name]
-                scale = whole.abs().amax(-1, keepdim=True).clamp(min=1e-30)
+                scale = whole.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
                 tensors[name], scales[f"{name}_scale"] = (whole / scale).half(), scale.float()
         header = {"similarity": self.similarity.name, "display": display, "origin": vars(self.origin)}
         return write_safetensors(path, {**tensors, **scales, **shown}, "field", header)
@@ -158,6 +159,7 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
             f"A field needs a similarity that is a dot product of feature vectors, cosine or dot; {linear.name} compares "
             "with every sample and has no such vectors. Keep the run, which answers it."
         )
+    check_count("groups", groups, 0, 10_000)
     vectors, ends = feature_vectors(run, linear)
     pictures = len(run.explicand.shape) == 2
     grid = (default_grid(run, 2) if grid is None else grid) if pictures else None
@@ -177,14 +179,13 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
             neutral[columns] = maps.neutral
         apart = run.method.deviations(masks, vectors[:, columns], ends[:, columns], signs) if groups else None
         deviations += [] if apart is None else [pooled(apart, run, grid, 2)]
-    origin = Origin(run.method.describe(), run.encoder, run.space, len(run), run.stopped)
     return Field(
         torch.cat(values).movedim(0, -1).float(),
         neutral.float(),
         ends.float(),
         run.ends[0].float(),
         linear,
-        origin,
+        run.origin,
         run.explicand.display,
         torch.cat(deviations, dim=1).movedim(1, -1).float() if deviations else None,
     )

@@ -22,7 +22,7 @@ from cocoax.attribution.method import Method, normal
 from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
 from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
-from cocoax.encoders.forward import frozen, is_out_of_memory
+from cocoax.encoders.forward import frozen, is_out_of_memory, rounding_of
 from cocoax.features import Game, resolve
 from cocoax.inputs import Explicand
 from cocoax.progress import bar
@@ -86,11 +86,13 @@ class GradientMethod(Method):
         for game in games:
             check_one_baseline(game, self)
         scores = [game.score(targets) for game in games]
-        encoder = games[0].encoder
         weights = self.weights()
         parts, mixture = shared_parts(targets)
         sums = [_Sums(mixture, explicand, self.sampled) for explicand in explicands]
         size = encoder.batch_size(explicands[0].tensor, self.batch_size)
+        if not games[0].trusts_fold:
+            games[0].encode_batch(self.points(explicands[0], games[0].emptied, slice(0, min(size, len(weights)))).at)
+        encoder = games[0].encoder
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):
                 points = [self.points(explicands[index], games[index].emptied, rows) for index, rows in batch]
@@ -102,15 +104,9 @@ class GradientMethod(Method):
                     sums[index].add([gradient[start:stop] for gradient in gradients], point.factor, weights[rows])
                     start = stop
                 shown.update(start)
-        origin = Origin(self.describe(), encoder.name, space, len(weights))
+        origin = Origin(self.describe(), encoder.name, space, len(weights), rounding=rounding_of(encoder))
         return [
-            attributions(
-                origin,
-                game.explicand,
-                targets,
-                ends,
-                Estimate(game.explicand.per_feature(total.raw), total.standard_error(), raw=total.raw),
-            )
+            attributions(origin, game.explicand, targets, ends, total.estimate(), game.ends[0])
             for game, ends, total in zip(games, scores, sums, strict=True)
         ]
 
@@ -187,6 +183,11 @@ class _Sums:
         """The attributions ``[targets, C, ...]``."""
         return torch.einsum("tp,p...->t...", self.mixture, self.parts).movedim(-1, 1)
 
+    def estimate(self) -> Estimate:
+        """Return the maps; a pixel's value is its share of the score."""
+        values = self.explicand.per_feature(self.raw)
+        return Estimate(values, self.standard_error(), raw=self.raw, shares=values[0].numel())
+
     def standard_error(self) -> Tensor | None:
         """Return that of each feature's value, for equally weighted random points."""
         if self.squares is None:
@@ -258,6 +259,12 @@ def _gradients_at_once(encoder: Encoder, at: Tensor, own: list[Tensor], parts: l
         representations = encoder(inputs)
         if not representations.requires_grad:
             raise RuntimeError(_no_gradient(encoder))
+        if not bool(torch.isfinite(representations).all()):
+            raise ValueError(
+                f"The encoder {encoder.name!r} gives representations that are not finite at some points between this input "
+                "and its baseline, so there is no gradient to follow; use another baseline, or a method that removes parts, "
+                "such as cocoax.Rise."
+            )
         # The score's own derivative is cheap and taken on a copy; only its product with the encoder's Jacobian is not.
         leaf = representations.detach().requires_grad_()
         gradients = []

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution.gradient import GradientMethod, Points, along, noise_at, noisy_gradients
-from cocoax.attribution.method import check_at_least, check_count
+from cocoax.checks import check_at_least, check_count
 from cocoax.inputs import Explicand
 from cocoax.seeding import stream
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cocoax.attribution.gradient import GradientMethod, Points, along, noisy_gradients
-from cocoax.attribution.method import check_count
+from cocoax.checks import check_count
 from cocoax.inputs import Explicand
+
+MOST_STEPS = 1000  # finding the points takes the cube of their number, and a hundred are enough for anything smooth
+
+
+@lru_cache
+def _quadrature(steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return points and weights of the Gauss-Legendre quadrature on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(steps)
+    return (1 + nodes) / 2, weights / 2
 
 
 @dataclass(frozen=True)
@@ -29,15 +39,15 @@ class IntegratedGradients(GradientMethod):
     steps: int = 50
 
     def __post_init__(self) -> None:
-        check_count("steps", self.steps, 1)
+        check_count("steps", self.steps, 1, MOST_STEPS)
 
     def weights(self) -> Tensor:
         """Return the weights of the quadrature on [0, 1]."""
-        return torch.from_numpy(np.polynomial.legendre.leggauss(self.steps)[1] / 2)
+        return torch.from_numpy(_quadrature(self.steps)[1])
 
     def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
         """Return points on the line."""
-        nodes = (1 + np.polynomial.legendre.leggauss(self.steps)[0]) / 2
+        nodes = _quadrature(self.steps)[0]
         difference = explicand.tensor - baseline
         return Points(baseline + along(torch.from_numpy(nodes[rows]), explicand.tensor) * difference, difference)
 

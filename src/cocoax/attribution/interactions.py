@@ -23,6 +23,7 @@ from cocoax.attribution import linked_page, linking
 from cocoax.attribution.field import AT_ONCE, default_grid, feature_vectors, pooled
 from cocoax.attribution.result import Attribution, Estimate
 from cocoax.attribution.run import Run
+from cocoax.checks import check_kind
 from cocoax.features.segments import check_grid
 from cocoax.inputs import Display, Names
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
@@ -193,6 +194,8 @@ def interactions(
     linear = get_similarity(similarity)
     if not isinstance(linear, LinearSimilarity):
         raise ValueError(f"Interactions need a similarity that is a dot product, cosine or dot. Got {linear.name} instead.")
+    for run in (run_a, run_b):
+        check_kind("Interactions", run, Run, "are between two runs, such as cocoax.Rise().run(encoder, input) gives")
     if run_a.space != run_b.space:
         raise ValueError(
             f"The runs live in different representation spaces: one was made by {run_a.encoder!r}, the other by "

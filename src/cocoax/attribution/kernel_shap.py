@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_count
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Estimate
+from cocoax.checks import check_count
 from cocoax.features import grid_segments
-from cocoax.features.segments import check_segments
-from cocoax.seeding import stream
+from cocoax.features.segments import check_segments, check_sides
+from cocoax.seeding import check_seed, stream
 
 _BLOCK = 256  # draws of one block come from one random stream, so that any number of coalitions starts the same
 
@@ -48,6 +48,8 @@ class KernelShap(RemovalMethod):
 
     def __post_init__(self) -> None:
         check_count("samples", self.samples, 2)
+        check_sides(self.grid)
+        check_seed(self.seed)
 
     def draw(self, shape: tuple[int, ...], count: int | None = None) -> Coalitions:
         """Return enumerated and drawn coalitions. A single word or column has none: it counts for everything."""

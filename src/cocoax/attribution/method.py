@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral
 from pathlib import Path
 from typing import Any, overload
 
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from cocoax.attribution.plain import to_plain
 from cocoax.attribution.result import Attribution
+from cocoax.checks import as_items
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
@@ -141,8 +141,8 @@ def check_targets(
     """
     if isinstance(targets, Mapping):
         return [_target(target, encoder).named(str(name)) for name, target in targets.items()] or _none()
-    several = isinstance(targets, Iterable) and not isinstance(targets, str)
-    return [_target(target, encoder) for target in (targets if several else [targets])] or _none()  # type: ignore[union-attr]
+    several = isinstance(targets, Iterable) and not isinstance(targets, str | bytes)
+    return [_target(target, encoder) for target in (as_items("Targets", targets) if several else [targets])] or _none()
 
 
 def _target(asked: object, encoder: Encoder | None) -> Target:
@@ -167,25 +167,6 @@ def as_asked(targets: object, answers: list[Attribution]) -> Any:
     if isinstance(targets, Mapping):
         return dict(zip(targets, answers, strict=True))
     return answers if isinstance(targets, Iterable) and not isinstance(targets, str) else answers[0]
-
-
-def check_at_least(name: str, value: float, least: float) -> None:
-    """Raise unless ``value >= least``."""
-    if not value >= least:
-        raise ValueError(f"The '{name}' parameter must be at least {least}. Got {value!r} instead.")
-
-
-def check_count(name: str, value: int, least: int) -> None:
-    """Raise unless it is an integer, ``>= least``."""
-    if not isinstance(value, Integral):
-        raise TypeError(f"The '{name}' parameter must be an integer of at least {least}. Got {value!r} instead.")
-    check_at_least(name, value, least)
-
-
-def check_positive(name: str, value: float) -> None:
-    """Raise unless ``value > 0``."""
-    if not value > 0:
-        raise ValueError(f"The '{name}' parameter must be above 0. Got {value!r} instead.")
 
 
 def normal(seed: int, row: int, shape: tuple[int, ...]) -> Tensor:

@@ -27,6 +27,8 @@ def to_plain(value: Any, tensors: dict[str, Tensor] | None = None, other: Callab
     if is_dataclass(value) and not isinstance(value, type):
         options = {item.name: to_plain(getattr(value, item.name), tensors, other) for item in fields(value)}
         return {"type": type_name(type(value)), **options}
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "biufc":
+        return other(value)
     if isinstance(value, Tensor | np.ndarray):
         value = torch.as_tensor(value)
         if tensors is None:

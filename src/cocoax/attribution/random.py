@@ -36,7 +36,7 @@ class RandomAttribution(Method):
         origin = Origin(self.describe(), encoder.name, space)
         answers = []
         for explicand in explicands:
-            ends = self._ends(encoder, explicand, targets, space)
+            ends, own = self._ends(encoder, explicand, targets, space)
             # Each input has noise of its own, the same alone or among others, so that means over inputs average it out.
             row = int(digest(explicand.tensor)[:8], 16)
             if explicand.members is None:
@@ -44,14 +44,18 @@ class RandomAttribution(Method):
                 maps = Estimate(explicand.per_feature(raw), raw=raw)
             else:
                 maps = Estimate(torch.stack([normal(self.seed, row, explicand.shape)] * len(targets)))
-            answers.append(attributions(origin, explicand, targets, ends, maps))
+            answers.append(attributions(origin, explicand, targets, ends, maps, own))
         return answers
 
     @staticmethod
-    def _ends(encoder: Encoder, explicand: Explicand, targets: list[Target], space: str) -> Tensor:
-        """Return the scores of explicand and baseline; nothing is asked of a user for the sake of the second."""
+    def _ends(encoder: Encoder, explicand: Explicand, targets: list[Target], space: str) -> tuple[Tensor, Tensor]:
+        """Return the scores of explicand and baseline, and the representation of the explicand.
+
+        Nothing is asked of a user for the sake of the baseline, which may have no score.
+        """
         if encoder.inputs.removes_by_default:
-            return Game(encoder, explicand, space=space).score(targets)
+            game = Game(encoder, explicand, space=space)
+            return game.score(targets), game.ends[0]
         own = encoder.represent([explicand], progress=False)
         scores = score_all(targets, own, own[0])
-        return torch.cat([scores, torch.full_like(scores, torch.nan)])
+        return torch.cat([scores, torch.full_like(scores, torch.nan)]), own[0]

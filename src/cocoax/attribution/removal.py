@@ -136,7 +136,7 @@ class RemovalMethod(Method):
         the similarity to the explicand itself if there are none.
         """
         check_encoder(encoder)
-        asked = check_targets(targets, encoder) if targets else []
+        asked = [] if isinstance(targets, list | tuple) and not targets else check_targets(targets, encoder)
         with looking_once():
             space = encoder.space
             for target in asked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.checks import check_count
+from cocoax.features.game import check_range
 from cocoax.inputs import Display, Explicand, Picture
 from cocoax.inputs.display import load_display, save_display
 from cocoax.inputs.drawing import WHOLE, Box, figure_of, hidden_in_noise
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TENSORS = ("values", "raw", "standard_error", "features")
+NOTHING = "No part of the input makes a difference: all there is to see is rounding."
 _LAYOUT = Layout(
     "attribution",
     {"values": "*", "raw?": "*", "standard_error?": "*", "features?": "*"},
@@ -47,6 +50,7 @@ class Attribution:
         metadata: method and options, target, encoder, versions.
         display: how the input is shown. What it knows can be read here too: ``picture``, ``box``, ``names`` (also as
             ``tokens``), ``text``, ``offsets``.
+        floor: how far rounding alone may move a value: what lies within it of ``neutral`` is nothing.
 
     """
 
@@ -59,10 +63,12 @@ class Attribution:
     neutral: float = 0.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
     display: Display = Picture()  # noqa: RUF009 (it is immutable)
+    floor: float = 0.0
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))
-        return f"Attribution({self.name!r}, {shape}, score {self.score:+.3f}, by {self.metadata.get('method', 'unknown')})"
+        how = f"by {self.metadata.get('method', 'unknown')}{', nothing but rounding' * self.is_nothing}"
+        return f"Attribution({self.name!r}, {shape}, score {self.score:+.3f}, {how})"
 
     @property
     def name(self) -> str:
@@ -71,8 +77,22 @@ class Attribution:
 
     @property
     def relative(self) -> Tensor:
-        """The values minus ``neutral``, in double precision: above 0 what raises the target, below 0 what lowers it."""
-        return self.values.double() - self.neutral
+        """The values minus ``neutral``, in double precision: above 0 what raises the target, below 0 what lowers it.
+
+        What is below the ``floor`` may be rounding alone, and is 0; ``values`` are as they were estimated.
+        """
+        relative = self.values.double() - self.neutral
+        return torch.where(relative.abs() > self.floor, relative, 0.0)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no part of the input makes a difference that is more than rounding."""
+        return not bool(self.relative.any())
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know before believing it, in sentences; mostly there is nothing to say."""
+        return ((NOTHING,) if self.is_nothing else ()) + self.display.remarks
 
     @property
     def picture(self) -> Tensor | None:
@@ -132,6 +152,7 @@ class Attribution:
             "score": self.score,
             "baseline_score": self.baseline_score,
             "neutral": self.neutral,
+            "floor": self.floor,
             "metadata": dict(self.metadata),
             "display": display,
         }
@@ -155,8 +176,9 @@ class Attribution:
         """
         if self.names is None:
             raise ValueError("The attribution is of an image, whose pixels have no names; look at 'values'.")
+        check_count("count", count, 0)
         sizes = {None: self.relative.abs(), "positive": self.relative, "negative": -self.relative}
-        if sign not in sizes:
+        if sign is not None and (not isinstance(sign, str) or sign not in sizes):
             raise ValueError(f"The 'sign' parameter must be 'positive', 'negative' or None. Got {sign!r} instead.")
         order = torch.argsort(sizes[sign], descending=True, stable=True)[:count].tolist()
         return [(self.names[index], float(self.relative[index])) for index in order if sign is None or sizes[sign][index] > 0]
@@ -184,30 +206,48 @@ class Attribution:
         legend = "Red raises the score, blue lowers it; white makes no difference."
         if hidden_in_noise(self).any():
             legend += f" {self.display.doubt} is not known: within two standard errors there may be nothing."
+        legend = html.escape(" ".join((legend, *self.remarks)))
         heading = f"<b>{html.escape(self.name)}</b>: score {self.score:+.3f}{f', by {html.escape(how)}' if how else ''}"
         return f"<div><p>{heading}<br><small>{legend}</small></p>{self.html()}</div>"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Maps of k targets: ``values [k, *shape]``, and ``raw [k, *tensor.shape]`` where a method has values of all elements."""
+    """Maps of k targets: ``values [k, *shape]``, and ``raw [k, *tensor.shape]`` where a method has values of all elements.
+
+    ``shares`` is among how many features a score is divided, where a value is no whole score but a share of one.
+    """
 
     values: Tensor
     standard_error: Tensor | None = None
     neutral: Tensor | None = None
     features: Tensor | None = None
     raw: Tensor | None = None
+    shares: int = 1
+
+    def times(self, factors: Tensor) -> Estimate:
+        """Return the maps of scores that are ``factors [k]`` times as large."""
+
+        def scaled(maps: Tensor) -> Tensor:
+            return maps * factors.to(maps).view(-1, *[1] * (maps.ndim - 1))
+
+        given = {name: scaled(maps) for name, maps in vars(self).items() if isinstance(maps, Tensor)}
+        return replace(self, **given)  # type: ignore[arg-type]  # the only number among its fields is no tensor
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an attribution comes from: the method as plain values, the encoder, its space, and how long it sampled."""
+    """Where an attribution comes from: the method as plain values, the encoder, its space, and how long it sampled.
+
+    ``rounding`` is how far rounding moves a score, relative to the terms that it is the sum of; 0 where nothing is known.
+    """
 
     method: Mapping[str, Any]
     encoder: str
     space: str
     samples: int | None = None
     stopped: str = ""
+    rounding: float = 0.0
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -222,26 +262,50 @@ class Origin:
             "versions": versions(),
         }
 
+    def floor(self, target: Target, own: Tensor, ends: Tensor, shares: int) -> float:
+        """Return how far rounding alone may move a value of a target's map.
+
+        Every score is rounded, relative to the terms whose sum it is, which may be much larger than the sum. Rounding goes
+        with what is masked, so that more samples do not average it out. ``own [d]`` is the explicand's representation and
+        ``ends [2]`` are the scores of explicand and baseline.
+        """
+        if not self.rounding:
+            return 0.0
+        return self.rounding * max(target.size(own), float(ends.abs().nan_to_num(0).max())) / shares
+
 
 def attributions(
-    origin: Origin, explicand: Explicand, targets: Sequence[Target], ends: Tensor, maps: Estimate
+    origin: Origin, explicand: Explicand, targets: Sequence[Target], ends: Tensor, maps: Estimate, own: Tensor
 ) -> list[Attribution]:
-    """Return one attribution per target, from their maps and the scores ``ends [2, targets]`` of the two ends."""
+    """Return one attribution per target, from their maps and the scores ``ends [2, targets]`` of the two ends.
+
+    ``own [d]`` is the explicand's representation.
+    """
     raw, error, features = maps.raw, maps.standard_error, maps.features
     shape = (len(targets), *explicand.shape)
     values = maps.values.reshape(shape)
     metadata = {**origin.metadata, **explicand.display.notes}
-    return [
-        Attribution(
-            values=values[index].float(),
-            score=float(ends[0, index]),
-            baseline_score=float(ends[1, index]),
-            standard_error=None if error is None else error.reshape(shape)[index].float(),
-            raw=None if raw is None else raw[index].float(),
-            features=None if features is None else features[index].float(),
-            neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),
-            metadata={**metadata, "target": target.name, "similarity": str(target.similarity)},
-            display=explicand.display,
+    answers = []
+    for index, target in enumerate(targets):
+        check_range(target, values[index])
+        floor = origin.floor(target, own, ends[:, index], maps.shares)
+        answers.append(
+            Attribution(
+                values=values[index].float(),
+                score=float(ends[0, index]),
+                baseline_score=float(ends[1, index]),
+                standard_error=None if error is None else _at_least_rounding(error.reshape(shape)[index], floor),
+                raw=None if raw is None else raw[index].float(),
+                features=None if features is None else features[index].float(),
+                neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),
+                metadata={**metadata, "target": target.name, "similarity": str(target.similarity)},
+                display=explicand.display,
+                floor=floor,
+            )
         )
-        for index, target in enumerate(targets)
-    ]
+    return answers
+
+
+def _at_least_rounding(error: Tensor, floor: float) -> Tensor:
+    """Return standard errors, two of which are at least the floor; those that are 0 are of values that nothing is left to."""
+    return torch.where(error > 0, error.clamp(min=floor / 2), error).float()

@@ -10,17 +10,17 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_count, check_positive
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Attribution, Estimate
 from cocoax.attribution.run import Run
+from cocoax.checks import check_count, check_number, check_positive, shown
 from cocoax.features import BitMasks, GridMasks
 from cocoax.features.controls import FOLDS, Fit
 from cocoax.features.masks import MaskGeometry
 from cocoax.features.pooled import PooledMasks
-from cocoax.features.segments import check_grid
+from cocoax.features.segments import check_grid, check_sides
 from cocoax.inputs import Explicand
-from cocoax.seeding import stream
+from cocoax.seeding import check_seed, stream
 from cocoax.targets import Target, representation_similarity
 
 # Contributions are so uneven that their variance is known as well as that of n/3 normal ones (measured). Errors are made
@@ -75,15 +75,21 @@ class Rise(RemovalMethod):
     max_samples: int = 20_000
 
     def __post_init__(self) -> None:
-        if self.estimator not in ("efficient", "paper"):
-            raise ValueError(f"The 'estimator' parameter must be 'efficient' or 'paper'. Got {self.estimator!r} instead.")
+        if not isinstance(self.estimator, str) or self.estimator not in ("efficient", "paper"):
+            raise ValueError(
+                f"The 'estimator' parameter must be 'efficient' or 'paper'. Got {shown(self.estimator)} instead."
+            )
         check_count("samples", self.samples, 2 * FOLDS if self.estimator == "efficient" else 2)
+        check_count("max_samples", self.max_samples, 1)
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)
             if self.max_samples < self.samples:
                 raise ValueError(
                     f"The 'max_samples' parameter must be at least 'samples', {self.samples}. Got {self.max_samples} instead."
                 )
+        check_sides(self.grid)
+        check_seed(self.seed)
+        check_number("keep", self.keep)
         if not 0 < self.keep < 1:
             raise ValueError(f"The 'keep' parameter must lie between 0 and 1. Got {self.keep!r} instead.")
 
@@ -331,8 +337,8 @@ def relative_error(attribution: Attribution) -> float:
         raise ValueError("The attribution has no standard error.")
     error = float(attribution.standard_error.double().square().mean()) ** 0.5
     size = float(attribution.relative.square().mean()) ** 0.5
-    rounding = 1e-6 * max(abs(attribution.score), abs(attribution.neutral))  # more samples do not help below this
-    return 0.0 if error <= rounding else error / size if size > 0 else math.inf
+    # More samples do not help below the rounding of the scores.
+    return 0.0 if error <= attribution.floor else error / size if size > 0 else math.inf
 
 
 def _standard_error(squared_deviations: Tensor, n: int) -> Tensor:

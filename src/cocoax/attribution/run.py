@@ -16,11 +16,13 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution.field import GROUPS, Field, field_of
-from cocoax.attribution.method import Askable, as_asked, check_targets
+from cocoax.attribution.method import Askable, as_asked, check_encoder, check_targets
 from cocoax.attribution.plain import from_plain, to_plain, type_name
 from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
 from cocoax.cautions import caution
+from cocoax.checks import check_count
 from cocoax.encoders import Encoder
+from cocoax.encoders.forward import ROUNDING, rounding_of
 from cocoax.features import Game, Masks, Removal
 from cocoax.features.game import score_ends, score_masked
 from cocoax.inputs import Explicand
@@ -81,6 +83,7 @@ class Run:
         encoder: name of the encoder.
         space: the space its targets must live in.
         stopped: why sampling ended, where the method decides that by itself.
+        rounding: how far rounding moves scores, relative to the terms that they are sums of.
         journal: where it notes what it has encoded while it is made.
 
     """
@@ -94,6 +97,7 @@ class Run:
     encoder: str
     space: str
     stopped: str = ""
+    rounding: float = ROUNDING
     journal: Journal | None = field(default=None, repr=False)
 
     @classmethod
@@ -113,6 +117,7 @@ class Run:
         method = replace(method, baseline=game.removal)
         nothing = game.ends.new_empty(0, game.ends.shape[1])
         run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, journal=journal)
+        run.rounding = rounding_of(encoder)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
             run._encode(game, masks, shown)
             try:
@@ -141,8 +146,8 @@ class Run:
 
         A Rise run is then what a longer one would have been; a KernelShap run keeps enumerating as much as it did.
         """
-        if samples < 1:
-            raise ValueError(f"The 'samples' parameter must be at least 1. Got {samples} instead.")
+        check_encoder(encoder)
+        check_count("samples", samples, 1)
         if encoder.space != self.space:
             raise ValueError(
                 f"The run was made by the encoder {self.encoder!r} as it was then; {encoder.name!r} is another one, or its "
@@ -204,11 +209,17 @@ class Run:
         asked = check_targets(targets)
         for target in asked:
             target.check_space(self.space)
-        ends = score_ends(asked, self.ends)
-        estimate = self.method.estimate(self.masks, score_masked(asked, self.representations, self.ends), ends)
+        ends, scores = score_ends(asked, self.ends), score_masked(asked, self.representations, self.ends)
+        # Maps are linear in scores, so these may be about 1 on the way, where their squares neither overflow nor vanish.
+        sizes = _powers_of_two(torch.cat([ends, scores]))
+        estimate = self.method.estimate(self.masks, scores.double() / sizes, ends.double() / sizes).times(sizes)
         self._check_noise(asked, estimate)
-        origin = Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped)
-        return as_asked(targets, attributions(origin, self.explicand, asked, ends, estimate))
+        return as_asked(targets, attributions(self.origin, self.explicand, asked, ends, estimate, self.ends[0]))
+
+    @property
+    def origin(self) -> Origin:
+        """Where its answers come from."""
+        return Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped, self.rounding)
 
     def _check_noise(self, targets: Sequence[Target], estimate: Estimate) -> None:
         """Caution if the sampling error of a map is most of what is seen on it."""
@@ -252,6 +263,7 @@ class Run:
             "encoder": self.encoder,
             "space": self.space,
             "stopped": self.stopped,
+            "rounding": self.rounding,
         }
         tensors = {
             **options,
@@ -301,4 +313,11 @@ class Run:
             encoder=str(header["encoder"]),
             space=str(header["space"]),
             stopped=str(header["stopped"]),
+            rounding=float(header.get("rounding", ROUNDING)),
         )
+
+
+def _powers_of_two(scores: Tensor) -> Tensor:
+    """Return the size of each column of scores ``[n, k]``, as a power of two, by which nothing is rounded: ``[k]``."""
+    exponents = torch.frexp(scores.abs().amax(0).double()).exponent
+    return torch.ldexp(torch.ones(len(exponents), dtype=torch.float64), exponents)

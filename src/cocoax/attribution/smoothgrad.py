@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from cocoax.attribution.gradient import GradientMethod, Points, noise_at, slope
-from cocoax.attribution.method import check_count, check_positive
+from cocoax.checks import check_count, check_positive
 from cocoax.inputs import Explicand
 
 

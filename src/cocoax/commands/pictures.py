@@ -190,11 +190,14 @@ def print_answers(answers: Sequence[cocoax.Answer]) -> None:
         print_line(f"score {escape(answer.split())}")
         if comparison := compare(answer):
             print_plain(comparison)
+        for remark in answer.attribution.remarks:
+            print_plain(remark)
         rows: list[list[Cell]] = [
             [Text("raised", "red") if effect == "raises" else Text("lowered", "blue"), *cells]
             for effect, *cells in region_rows(answer)
         ]
-        print_table(("the score is …", "by the region", "of the picture", "mean change ± standard error"), rows)
+        if rows:
+            print_table(("the score is …", "by the region", "of the picture", "mean change ± standard error"), rows)
     how = answers[0].attribution.metadata
     samples = f", {how['samples']} samples" if how.get("samples") else ""
     stopped = f": {how['stopped']}" if how.get("stopped") else ""

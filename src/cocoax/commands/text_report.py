@@ -34,9 +34,8 @@ def print_side(heading: str, side: ExplainedText, most: int = 8) -> None:
     if more > 0:
         counts = "counts" if more == 1 else "count"
         print_plain(f"and {more} more that {counts} less; --out writes them all")
-    if left_out := side.attribution.metadata.get("left_out"):
-        were = "token of the text was" if left_out == 1 else f"{left_out} tokens of the text were"
-        print_plain(f"The last {were} left out: the encoder takes no more.")
+    for remark in side.attribution.remarks:
+        print_plain(remark)
 
 
 def _word_table(side: ExplainedText, most: int | None = None) -> tuple[list[str], list[list[str]]]:
@@ -64,7 +63,7 @@ def write_sides(folder: Path, sides: Mapping[str, ExplainedText]) -> list[Path]:
     sections = []
     for heading, side in sides.items():
         header, rows = _word_table(side)
-        text = f"{side.attribution.name}: {side}. {HOW_TO_READ}"
+        text = " ".join((f"{side.attribution.name}: {side}. {HOW_TO_READ}", *side.attribution.remarks))
         sections.append(Section(heading, text, header=header, rows=rows, html=side.attribution.html()))
     with alone_in(folder):
         ending = free_ending(folder, "answer{}.html")
@@ -88,6 +87,7 @@ def _numbers(side: ExplainedText) -> dict[str, Any]:
         "corpus": side.corpus.score,
         "foil": None if side.foil is None else side.foil.score,
         "neutral": whole.neutral,
+        "remarks": list(whole.remarks),
         "tokens": whole.tokens,
         "offsets": whole.offsets,
         "values": whole.values.tolist(),

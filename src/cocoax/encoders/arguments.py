@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
+import torch
 from torch import nn
 
+from cocoax.checks import check_kind
 from cocoax.encoders.forward import Pooling
 from cocoax.inputs import Inputs, Pictures, Rows
 
@@ -21,6 +23,8 @@ def check_module(module: object) -> None:
         return
     if is_sentence_transformer(module):
         raise TypeError(f"{type(module).__name__} encodes texts and brings its own tokenizer; use cocoax.wrap(model).")
+    if isinstance(module, torch.jit.ScriptModule):  # it does not tell its parameters
+        return
     first = next(iter(inspect.signature(module.forward).parameters), None)
     if first == "input_ids":
         what = "the processor" if hasattr(module, "get_image_features") else "the tokenizer"
@@ -28,6 +32,13 @@ def check_module(module: object) -> None:
             f"{type(module).__name__} takes texts as token ids; use cocoax.wrap(model, processor) with {what} that it was "
             "trained with, or cocoax.TextEncoder around a module from tokens to representations."
         )
+
+
+def name_of(module: Callable[..., Any], name: str | None) -> str:
+    """Return the name of an encoder: the one it was given, or that of its module."""
+    if name is not None:
+        check_kind("The 'name' parameter", name, str, "must be a string")
+    return name or getattr(module, "__name__", None) or type(module).__name__
 
 
 def is_sentence_transformer(model: object) -> bool:
@@ -40,7 +51,7 @@ def is_sentence_transformer(model: object) -> bool:
 
 def check_pooling(pooling: str) -> None:
     """Raise unless it is one of the ways to make one vector of many."""
-    if pooling not in get_args(Pooling):
+    if not isinstance(pooling, str) or pooling not in get_args(Pooling):
         raise ValueError(f"The 'pooling' parameter must be 'mean', 'flatten' or 'first'. Got {pooling!r} instead.")
 
 
@@ -54,6 +65,7 @@ def check_classes(classes: Sequence[str] | None, head: nn.Module | None) -> None
 
 def inputs_for(features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str) -> Inputs:
     """Return the kind of inputs that the options of :class:`cocoax.Encoder` describe."""
+    check_kind("The 'features' parameter", features, str, "must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder")
     if features == "columns":
         columns = getattr(background, "columns", None) if columns is None else columns
         if columns is None:

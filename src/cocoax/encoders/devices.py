@@ -41,7 +41,7 @@ def device_named(name: str | torch.device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu")
     try:
         device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"No device is called {name!r}; write 'cpu', 'cuda', 'cuda:1', 'mps' or 'auto'.") from error
     if device.type == "meta":
         raise ValueError("The device 'meta' holds no numbers, so nothing can be encoded there; use 'cpu' or 'auto'.")

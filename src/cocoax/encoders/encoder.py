@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cocoax.encoders.arguments import check_classes, check_module, check_pooling, inputs_for
+from cocoax.encoders.arguments import check_classes, check_module, check_pooling, inputs_for, name_of
 from cocoax.encoders.devices import HALF, device_named, precision_named
 from cocoax.encoders.folding import around, folded, shallow_copy
 from cocoax.encoders.forward import (
@@ -27,8 +27,9 @@ from cocoax.encoders.forward import (
     one_vector_each,
     owner_of,
     run_module,
+    size_of,
 )
-from cocoax.encoders.identity import WeightsDigest, describe_settings, look, weights_digest_of
+from cocoax.encoders.identity import Identity, describe_settings, look
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
 from cocoax.inputs import Explicand, Inputs
 from cocoax.inputs.holding import each_input
@@ -99,12 +100,13 @@ class Encoder:
         self._image_tower: Encoder | None = None
         if self._text is not None:
             self._text._image_tower = self  # the towers share a space
-        self._weights = weights_digest_of(module, name)
+        self._weights = Identity(module, name)
         self._submodule = self.layer_named(self.layer) if self.layer is not None else None
         self._autocast: torch.dtype | None = None
         self._most_at_once: int | None = None  # learned when memory ran out
         self._checked = 0  # 1 after one input alone was encoded twice, 2 after one of a batch was
         self._folded: tuple[object, Encoder | None] | None = None
+        self.agreed: set[str] | None = None  # of a folded copy: explicands on which it was seen to give the same
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}{f', layer={self.layer!r}' if self.layer else ''})"
@@ -135,20 +137,26 @@ class Encoder:
     def freeze(self) -> Self:
         """Take the weights as final, so that fingerprints need not look at them again; return itself.
 
-        For programs that ask many small questions: looking takes longer than encoding a few words does. Changing the
-        weights afterwards goes unnoticed, so do not.
+        For many small questions, where looking takes longest. Changing the weights afterwards goes unnoticed, so do not.
         """
-        final = self._weights()
-        self._weights = lambda: final
+        self._weights.freeze()
         if self._text is not None:
             self._text.freeze()
+        return self
+
+    def changed(self, note: str | None = None) -> Self:
+        """Say that it is another encoder from now on, where its fingerprint cannot see that; return itself.
+
+        Such as what hooks and unnamed functions keep in lists. With a ``note``, any text, it is known after a restart too.
+        """
+        self._weights.changed(note)
+        self._folded, self._checked = None, 0
         return self
 
     @property
     def recognisable(self) -> bool:
         """Whether the fingerprint means anything beyond this process; that of an unnamed callable does not."""
-        # Of a module there is always a digest, and reading all its weights to see that would take long.
-        return isinstance(self._weights, WeightsDigest) or not look(self._weights).startswith("unnamed-")
+        return self._weights.recognisable
 
     @property
     def space(self) -> str:
@@ -199,15 +207,10 @@ class Encoder:
                 if module is not None:
                     module.to(place, precision)
             if precision is not None:
-                tower._weights = weights_digest_of(tower.module, tower.name)
+                tower._weights = Identity(tower.module, tower.name)
             tower._most_at_once = tower._folded = None
             tower._checked = 0
         return self
-
-    @property
-    def autocasts(self) -> bool:
-        """Whether it computes in a lower precision than that of its weights."""
-        return self._autocast is not None
 
     def autocast(self, dtype: str | torch.dtype | None) -> Self:
         """Let torch compute in half precision where it deems that safe, and keep the weights as they are; return itself.
@@ -233,10 +236,10 @@ class Encoder:
         other.inputs = copy.copy(self.inputs)
         other.inputs.encoder = name
         other._text = other._image_tower = None
-        other._weights = weights_digest_of(other.module, name)
+        other._weights = Identity(other.module, name)
         other._submodule = other.layer_named(self.layer) if self.layer is not None else None
         other._checked = 0
-        other._folded = None
+        other._folded = other.agreed = None
         return other
 
     def copied(self) -> Self:
@@ -250,6 +253,10 @@ class Encoder:
         be folded, or the examples' representations are not the ``expected`` ones but for rounding, it is the encoder itself.
         """
         return folded(self, space, examples, expected)
+
+    def unfold(self) -> None:
+        """Give up the folded copy, which was seen to give something else."""
+        self._folded = None if self._folded is None else (self._folded[0], None)
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
@@ -297,10 +304,9 @@ class Encoder:
         """Return representations ``[n, d]`` of a collated batch, differentiable; for the rest it is :meth:`represent`."""
         if not isinstance(batch, Tensor | Mapping):
             return self.represent(batch)
-        own = self._first_parameter()
+        size, own = size_of(batch), self._first_parameter()
         if isinstance(batch, Tensor) and batch.is_floating_point() and own.numel() > 0:
             batch = batch.to(own.device, own.dtype)
-        size = len(batch) if isinstance(batch, Tensor) else len(next(iter(batch.values())))
         try:
             with torch.autocast(self.device.type, self._autocast) if self._autocast is not None else nullcontext():
                 output = run_module(self.module, self.inputs.to_module(batch), self._submodule)
@@ -327,7 +333,7 @@ class Encoder:
         try:
             batch = self.collate(prepared)
             with torch.no_grad():
-                output = self(batch).to("cpu", torch.float32)
+                output = self(batch).detach().to("cpu", torch.float32)  # some modules switch gradients on by themselves
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -388,12 +394,7 @@ class Encoder:
             key: the entry to take where inputs come as dicts.
 
         """
-        if on_error not in ("raise", "skip"):
+        if not isinstance(on_error, str) or on_error not in ("raise", "skip"):
             raise ValueError(f"The 'on_error' parameter must be 'raise' or 'skip'. Got {on_error!r} instead.")
         how = Streaming(keep_samples, batch_size, on_error == "skip", cache, progress, key)
         return stream_reference(self, inputs, name, how)
-
-
-def name_of(module: Callable[..., Any], name: str | None) -> str:
-    """Return the name of an encoder: the one it was given, or that of its module."""
-    return name or getattr(module, "__name__", None) or type(module).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,10 +13,14 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from cocoax.inputs.kind import check_batch
+
 if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder
 
 Pooling = Literal["mean", "flatten", "first"]
+# How far rounding moves what is computed from representations in single precision: every layer adds its own.
+ROUNDING = 16 * torch.finfo(torch.float32).eps
 
 # A forward pass sets the mode of the module and hooks into its layers, so that one module serves one thread at a time.
 _LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
@@ -99,6 +103,7 @@ def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tens
             f"The encoder {name!r} returned {what}; it must return one tensor [n, d]. Take a layer= whose output "
             f"is a tensor, or wrap it: Encoder({do}, name=...)."
         )
+    _check_plain(output, name)
     if output.ndim < 2 or len(output) != size:
         raise ValueError(
             f"The encoder {name!r} returned shape {list(output.shape)} for a batch of {size}; expected [{size}, d]. "
@@ -115,11 +120,37 @@ def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tens
     return representations
 
 
+def size_of(batch: Tensor | Mapping[str, Tensor]) -> int:
+    """Return how many inputs a batch holds; raise if it is none."""
+    parts = [batch] if isinstance(batch, Tensor) else list(batch.values())
+    if not parts or not all(isinstance(part, Tensor) and part.ndim > 0 for part in parts):
+        raise TypeError("A batch must be a tensor with one row per input, or a dict of such tensors.")
+    for part in parts:
+        check_batch(part)
+    return len(parts[0])
+
+
 def is_prepared(inputs: object) -> bool:
     """Whether inputs are tensors already, one for each: a batch, or a list of them."""
     if isinstance(inputs, list | tuple):
         return len(inputs) > 0 and all(isinstance(tensor, Tensor) for tensor in inputs)
     return isinstance(inputs, Tensor)
+
+
+def _check_plain(output: Tensor, name: str) -> None:
+    """Raise unless it is a tensor of real numbers, all of them there."""
+    if output.is_complex():
+        kind, way = "complex", "torch.view_as_real(model(x)).flatten(1)"
+    elif output.is_quantized:
+        kind, way = "quantised", "model(x).dequantize()"
+    elif output.layout != torch.strided:
+        kind, way = "sparse", "model(x).to_dense()"
+    else:
+        return
+    raise TypeError(
+        f"The encoder {name!r} returned a {kind} tensor; it must return plain real numbers. Wrap it: "
+        f"Encoder(lambda x: {way}, name=...)."
+    )
 
 
 def by_shape(prepared: Sequence[Tensor], encode: Callable[[Sequence[Tensor]], Tensor]) -> Tensor:
@@ -130,13 +161,21 @@ def by_shape(prepared: Sequence[Tensor], encode: Callable[[Sequence[Tensor]], Te
     return outputs[torch.tensor([index for group in groups for index in group]).argsort()]
 
 
+def rounding_of(encoder: Encoder) -> float:
+    """Return how far rounding moves scores of an encoder's representations, relative to the terms that they are sums of."""
+    return max(ROUNDING, 16 * torch.finfo(_computes_in(encoder)).eps)  # representations are in single precision at most
+
+
+def _computes_in(encoder: Encoder) -> torch.dtype:
+    return encoder.precision if encoder._autocast is None else encoder._autocast
+
+
 def check_deterministic(encoder: Encoder, prepared: Tensor, before: Tensor) -> None:
     """Raise if an input, encoded again and alone, has another representation: attribution is meaningless then."""
     with torch.no_grad():
-        again = encoder(encoder.collate([prepared])).to("cpu")[0]
-    low_precision = encoder.precision in (torch.float16, torch.bfloat16) or encoder.autocasts
-    allowed = (5e-2 if low_precision else 1e-3) * float(before.norm())
-    if float((again - before).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
+        again = encoder(encoder.collate([prepared])).detach().to("cpu")[0]
+    allowed = (5e-2 if torch.finfo(_computes_in(encoder)).bits < 32 else 1e-3) * float(before.double().norm())
+    if float((again.double() - before.double()).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
         raise ValueError(
             f"The encoder {encoder.name!r} gave two representations of the same input: it is random even in eval mode "
             "(dropout or noise that ignores it), or its output depends on the rest of the batch. Switch that off."
@@ -158,7 +197,9 @@ def locked(module: nn.Module | None) -> Iterator[None]:
 @contextmanager
 def evaluating(module: nn.Module | None) -> Iterator[None]:
     """Put a module into eval mode for a while; every submodule gets its own mode back."""
-    training = [] if module is None else [part for part in module.modules() if part.training]
+    training = (
+        [] if module is None else [part for part in module.modules() if getattr(part, "training", False)]
+    )  # frozen scripts have no mode
     for part in training:
         part.training = False
     try:

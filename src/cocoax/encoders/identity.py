@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dis
 import re
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,11 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cocoax.encoders.code import is_installed, methods_of, names_in, own_attributes
 from cocoax.inputs import Inputs
 from cocoax.storage import digest
 
 # What has been looked at inside of `looking_once`, by what computes the digest.
 _LOOKED_AT: ContextVar[dict[Callable[[], str], str] | None] = ContextVar("looked_at", default=None)
+# What a function may hold and cannot have changed by itself.
+_CONSTANTS = (bool, int, float, str, bytes, tuple, frozenset, Tensor, np.ndarray, nn.Module, FunctionType, partial)
 
 
 @contextmanager
@@ -47,53 +50,156 @@ def look(compute: Callable[[], str]) -> str:
     return looked_at[compute]
 
 
-class WeightsDigest:
-    """The digest of a module's weights, computed again only when they changed."""
+class Identity:
+    """What an encoder's module is known by, and whether that means anything in another process.
 
-    def __init__(self, module: nn.Module) -> None:
+    Args:
+        module: what computes the representations. A module, or a method of one, is known by its weights, structure, code and
+            settings. Any other callable is known by the name its user gave it and by what it holds, or else by nothing that
+            outlives this process.
+        name: given by the user.
+
+    """
+
+    def __init__(self, module: Callable[..., Any], name: str | None) -> None:
+        owner = getattr(module, "__self__", None)
+        self.recognisable = True
+        self._note = ""
+        self._final: str | None = None
+        self._compute: Callable[[], str]
+        if isinstance(module, nn.Module):
+            self._compute = WeightsDigest(module)
+        elif isinstance(owner, nn.Module):
+            method = getattr(module, "__name__", "")
+            weights = WeightsDigest(owner, method)
+            self._compute = lambda: digest(weights(), method)
+        elif name is None:
+            self.recognisable = False
+            unnamed = uuid.uuid4().hex
+            self._compute = lambda: digest(unnamed, _as_run(module))
+        else:  # a network that it closes over is described by its weights
+            self._compute = lambda: digest("callable", name, describe(module))
+
+    def __call__(self) -> str:
+        """Return the digest as it is now."""
+        now = self._compute() if self._final is None else self._final
+        return digest(now, self._note) if self._note else now
+
+    def freeze(self) -> None:
+        """Take what there is as final, from the first time on."""
+        self._final = self._compute() if self._final is None else self._final
+
+    def changed(self, note: str | None) -> None:
+        """Be another one from now on; ``note`` is what it is known by."""
+        self.recognisable = self.recognisable and note is not None
+        self._note = f"note {note}" if note is not None else uuid.uuid4().hex
+        if self._final is not None:
+            self._final = self._compute()
+
+
+class WeightsDigest:
+    """The digest of a module's weights, structure, code and settings; weights are digested only when they changed.
+
+    Args:
+        module: the module.
+        method: the name of the method that runs, if it is not ``forward``.
+
+    """
+
+    def __init__(self, module: nn.Module, method: str = "forward") -> None:
         self._module = module
+        self._method = method
         self._seen: object = None
         self._digest = ""
 
-    def __call__(self) -> str:
-        """Return the digest of structure, parameters and buffers (those that are not saved too: they count all the same)."""
+    def __call__(self, inside: tuple[int, ...] = ()) -> str:
+        """Return the digest of structure, parameters and buffers (those that are not saved too: they count all the same).
+
+        ``inside`` are the objects whose description this is a part of.
+        """
         state = dict(chain(self._module.named_parameters(), self._module.named_buffers()))
-        structure = [_structure(name, part) for name, part in self._module.named_modules()]
-        seen = (structure, [(name, tensor.data_ptr(), _probe(tensor)) for name, tensor in state.items()])
+        tensors = [(name, plain) for name, tensor in state.items() for plain in _plain_tensors(tensor, name)]
+        within = (*inside, id(self._module))
+        structure = [
+            _structure(name, part, self._method if part is self._module else "forward", within)
+            for name, part in self._module.named_modules()
+        ]
+        seen = (structure, [(name, tensor.data_ptr(), _probe(tensor)) for name, tensor in tensors])
         if seen != self._seen:
-            tensors = [part for name, tensor in state.items() for part in (name, tensor)]
-            self._digest = digest(*structure, *tensors)
+            self._digest = digest(*structure, *chain.from_iterable(tensors))
             self._seen = seen
         return self._digest
 
 
-def _structure(name: str, module: nn.Module) -> str:
-    """Return what a module does apart from its weights and parts: its kind, its own forward code, its settings."""
+def _structure(name: str, module: nn.Module, method: str, inside: tuple[int, ...]) -> str:
+    """Return what a module does apart from its weights and parts: its kind, the code that runs, settings, hooks."""
     kind = type(module)
-    text = f"{name} {kind.__module__}.{kind.__qualname__} {module.extra_repr()}"
-    if kind.__module__.startswith("torch.nn.") or not isinstance(kind.forward, FunctionType):
-        return text  # torch's own are fully told by that, and compiled ones cannot be looked into
-    own = {**vars(kind), **vars(module), "training": False}  # in whatever mode it is left, it runs in eval mode
-    read = _only_read(kind.forward.__code__)
-    settings = {name: own[name] for name in read if name in own and not isinstance(own[name], nn.Module)}
-    return f"{text} {describe((kind.forward, settings))}"
+    parts = [f"{name} {kind.__module__}.{kind.__qualname__} {module.extra_repr()}"]
+    within = (*inside, id(module))
+    if isinstance(module, torch.jit.ScriptModule):
+        parts.append(_script(module))
+    elif not kind.__module__.startswith("torch.nn."):  # torch's own are fully told by the above
+        methods = methods_of(kind, "forward", method)
+        names = [names_in(each.__code__) for each in methods]
+        read = frozenset().union(*(each.reads for each in names)) - frozenset().union(*(each.writes for each in names))
+        # In whatever mode it is left, it runs in eval mode.
+        own = {**own_attributes(kind), **vars(module), "training": False}
+        settings = {key: own[key] for key in read if key in own and _is_setting(own[key])}
+        parts.append(describe((methods, settings), within))
+    if "forward" in vars(module):  # patched on this one
+        parts.append(f"forward {_as_run(vars(module)['forward'], within)}")
+    for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
+        if not str(getattr(hook, "__module__", "")).startswith("cocoax."):  # ours only look
+            parts.append(f"hook {_as_run(hook, within)}")
+    if type(module)._save_to_state_dict is not nn.Module._save_to_state_dict:  # quantised modules pack their weights
+        packed: dict[str, Any] = {}
+        module._save_to_state_dict(packed, "", keep_vars=False)
+        parts.append(f"packed {describe(packed, within)}")
+    return " ".join(parts)
 
 
-@lru_cache(maxsize=4096)  # code never changes, and one network has many modules of a kind
-def _only_read(code: CodeType) -> frozenset[Any]:
-    """Return names that code reads but never writes. Such attributes are settings; others count or record things."""
-    steps = list(dis.get_instructions(code))
-    written = {step.argval for step in steps if step.opname == "STORE_ATTR"}
-    return frozenset(step.argval for step in steps if step.opname.startswith("LOAD_")) - written
+def _is_setting(value: object) -> bool:
+    return not isinstance(value, nn.Module | FunctionType | property | staticmethod | classmethod)
 
 
-def _probe(tensor: Tensor) -> tuple[object, int]:
-    """Return cheap evidence of a change: the version counter, and a sum of all bits for writes that bypass it."""
-    flat = tensor.detach().reshape(-1)
-    raw = flat.cpu().view(torch.uint8).numpy()
-    whole = len(raw) // 8 * 8
-    version = None if tensor.is_inference() else tensor._version
-    return version, int(raw[:whole].view(np.uint64).sum()) + int(raw[whole:].sum())
+def _script(module: torch.jit.ScriptModule) -> str:
+    """Return what a module of TorchScript does: its code, and the constants that freezing made of its weights."""
+    graph = getattr(module, "graph", None)  # a container has none
+    if graph is None:
+        return ""
+    constants = [
+        getattr(node, node.kindOf("value"))("value")
+        for kind in ("prim::Constant", "prim::ConstantMKLDNNTensor")
+        for node in graph.findAllNodes(kind)
+        if node.hasAttribute("value")
+    ]
+    return describe((_without_addresses(getattr(module, "code", "")), constants))
+
+
+def _plain_tensors(tensor: Tensor, name: str) -> list[Tensor]:
+    """Return the plain tensors that a parameter or buffer consists of; raise if it has no values."""
+    if tensor.device.type == "meta":
+        raise ValueError(
+            f"{name or 'A tensor'!r} is on the meta device: it has a shape but no values, so there is nothing to encode "
+            "with. Load the weights first (module.to_empty(device='cpu'), then load_state_dict), or load the model without "
+            "offloading."
+        )
+    tensor = tensor.detach()
+    if tensor.is_quantized:
+        each = tensor.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric)
+        scale = tensor.q_per_channel_scales() if each else torch.tensor(tensor.q_scale())
+        zero = tensor.q_per_channel_zero_points() if each else torch.tensor(tensor.q_zero_point())
+        return [tensor.int_repr(), scale, zero]
+    if tensor.layout == torch.sparse_coo:
+        tensor = tensor.coalesce()
+        return [tensor.indices(), tensor.values()]
+    return [tensor if tensor.layout == torch.strided else tensor.to_dense()]
+
+
+def _probe(tensor: Tensor) -> object:
+    """Return cheap evidence of a change, of writes that bypass the version counter too."""
+    raw = tensor.reshape(-1).cpu().view(torch.uint8).numpy()
+    return zlib.crc32(raw.data)
 
 
 def _without_addresses(text: str) -> str:
@@ -109,10 +215,12 @@ def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
     if id(value) in inside:
         return "again"
     within = (*inside, id(value))
-    if isinstance(value, Tensor | np.ndarray):
+    if isinstance(value, Tensor):
+        return digest(*_plain_tensors(value, ""))
+    if isinstance(value, np.ndarray):
         return digest(value)
     if isinstance(value, nn.Module):
-        return WeightsDigest(value)()
+        return WeightsDigest(value)(inside)
     if isinstance(value, dict):
         return f"{{{', '.join(sorted(f'{describe(key, within)}: {describe(item, within)}' for key, item in value.items()))}}}"
     if isinstance(value, set | frozenset):
@@ -126,10 +234,10 @@ def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
     if isinstance(value, MethodType):
         return f"method {describe((value.__func__, value.__self__), within)}"
     if isinstance(value, FunctionType):
-        held = [cell.cell_contents for cell in value.__closure__ or ()]
-        if not _installed(value.__code__):  # globals of a library are its own affair: transformers keeps registries in them
-            held += [value.__globals__[name] for name in _names(value.__code__) if _counts(value.__globals__.get(name))]
-        return f"function {describe((value.__code__, value.__defaults__, value.__kwdefaults__, held), within)}"
+        held = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        return (
+            f"function {describe((value.__code__, value.__defaults__, value.__kwdefaults__, held, _globals(value)), within)}"
+        )
     text = repr(value)
     short = " object at 0x" in text or isinstance(value, Inputs)  # which tells where it lies, or only some options
     if short and hasattr(value, "__dict__"):
@@ -147,20 +255,60 @@ def describe_settings(settings: object, inputs: Inputs) -> list[str]:
     return [describe(setting) for setting in settings]
 
 
+def _as_run(value: Any, inside: tuple[int, ...] = ()) -> str:
+    """Return what a callable does that may keep records: its code, and what it holds and cannot have changed by itself.
+
+    So a hook that collects what it sees in a list stays the same. What it holds in lists, dicts and other objects does not
+    count, then.
+    """
+    within = (*inside, id(value))
+    if id(value) in inside:
+        return "again"
+    held: dict[Any, Any]
+    if isinstance(value, partial):
+        held = {**dict(enumerate(value.args)), **value.keywords}
+        return f"partial {_as_run(value.func, within)} {_constants(held, within)}"
+    if isinstance(value, FunctionType):
+        cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
+        assigned = names_in(value.__code__).assigned
+        held = {name: cell.cell_contents for name, cell in cells.items() if _is_filled(cell) and name not in assigned}
+        held.update(enumerate(value.__defaults__ or ()))
+        held.update(value.__kwdefaults__ or {})
+        held.update(_globals(value))
+        return f"function {_code(value.__code__)} {_constants(held, within)}"
+    owner = getattr(value, "__self__", value)
+    method = value.__func__ if isinstance(value, MethodType) else own_attributes(type(value)).get("__call__")
+    if not isinstance(method, FunctionType):
+        return f"{type(value).__module__}.{type(value).__qualname__}"
+    names = names_in(method.__code__)
+    held = {name: item for name, item in getattr(owner, "__dict__", {}).items() if name in names.reads - names.writes}
+    return f"method {_as_run(method, within)} {_constants(held, within)}"
+
+
+def _constants(held: dict[Any, Any], inside: tuple[int, ...]) -> str:
+    return describe({key: item for key, item in held.items() if item is None or isinstance(item, _CONSTANTS)}, inside)
+
+
+def _is_filled(cell: Any) -> bool:
+    """Whether a variable of an outer function has a value yet."""
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=4096)
 def _code(code: CodeType) -> str:
     return f"{code.co_name} {code.co_code.hex()} {code.co_names} {describe(code.co_consts)}"
 
 
-@lru_cache(maxsize=4096)
-def _names(code: CodeType) -> list[str]:
-    """Return the global names that code uses, nested functions included."""
-    nested = [name for part in code.co_consts if isinstance(part, CodeType) for name in _names(part)]
-    return sorted({*code.co_names, *nested})
-
-
-def _installed(code: CodeType) -> bool:
-    return any(folder in code.co_filename for folder in ("site-packages", "dist-packages"))
+def _globals(function: FunctionType) -> dict[str, Any]:
+    """Return the globals that are part of what a function does; those of a library (it may keep registries) are not."""
+    if is_installed(function.__code__):
+        return {}
+    known = function.__globals__
+    return {name: known[name] for name in sorted(names_in(function.__code__).globals) if _counts(known.get(name))}
 
 
 def _counts(value: Any) -> bool:
@@ -169,21 +317,3 @@ def _counts(value: Any) -> bool:
     return own or isinstance(
         value, bool | int | float | str | tuple | list | dict | Tensor | np.ndarray | nn.Module | partial
     )
-
-
-def weights_digest_of(module: Callable[..., Any], name: str | None) -> Callable[[], str]:
-    """Return what gives the digest of what computes the representations.
-
-    A module, or a method of one, is known by its weights. Any other callable is known by the name its user gave it, or
-    else by nothing that outlives this process.
-    """
-    owner = getattr(module, "__self__", None)
-    if isinstance(module, nn.Module):
-        return WeightsDigest(module)
-    if isinstance(owner, nn.Module):
-        weights = WeightsDigest(owner)
-        return lambda: digest(weights(), getattr(module, "__name__", ""))
-    if name is None:
-        unnamed = f"unnamed-{uuid.uuid4().hex}"
-        return lambda: unnamed
-    return lambda: digest("callable", name, describe(module))  # a network that it closes over is described by its weights

@@ -7,13 +7,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from cocoax.similarity import Cosine
+
 
 def knn_accuracy(known: Tensor, labels: np.ndarray, asked: Tensor, truth: np.ndarray, neighbours: int = 20) -> float:
     """Return how often the weighted vote of the nearest neighbours is right (cosine, weights exp(s / .1); Wu et al. 2018).
 
     ``known`` is ``[n, d]`` with labels ``[n]``, ``asked`` ``[m, d]`` with labels ``[m]``.
     """
-    known, asked = functional.normalize(known, dim=1), functional.normalize(asked, dim=1)
+    known, asked = Cosine().features(known), Cosine().features(asked)
     near = (asked @ known.T).topk(min(neighbours, len(known)), dim=1)
     votes = functional.one_hot(torch.from_numpy(np.array(labels, np.int64)))[near.indices]  # [m, k, classes]
     winners = ((near.values / 0.1).exp()[..., None] * votes).sum(1).argmax(1)

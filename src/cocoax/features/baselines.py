@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.checks import as_float, as_numbers, check_at_least, shown
 from cocoax.encoders.embedding import Embeddings
 from cocoax.features.removals import Removal
 from cocoax.inputs import Explicand, Inputs
 from cocoax.seeding import stream
+
+_ROUNDING = 8 * torch.finfo(torch.float32).eps
+_WIDEST = 10_001  # of a blur's kernel, in pixels
 
 
 class Baseline(Removal):
@@ -35,6 +41,8 @@ class Baseline(Removal):
                 f"{type(self).__name__} gave a baseline of shape {list(baseline.shape)} for an explicand of shape "
                 f"{list(tensor.shape)}; it must have that shape, or be several of it."
             )
+        # A blur of one colour is that colour but for rounding, and what differs by rounding is no feature to remove.
+        baseline = torch.where((baseline - tensor).abs() <= _ROUNDING * tensor.abs(), tensor, baseline)
         return baseline if explicand.members is None else torch.where(explicand.members >= 0, baseline, tensor)
 
     @property
@@ -78,10 +86,15 @@ class Blur(Baseline):
     sigma: float = 5.0
 
     def __post_init__(self) -> None:
-        if self.kernel_size < 1 or self.kernel_size % 2 == 0:
-            raise ValueError(f"The 'kernel_size' parameter must be odd and positive. Got {self.kernel_size} instead.")
-        if not self.sigma > 0:
-            raise ValueError(f"The 'sigma' parameter must be above 0. Got {self.sigma} instead.")
+        if not isinstance(self.kernel_size, Integral) or self.kernel_size < 1 or self.kernel_size % 2 == 0:
+            raise ValueError(f"The 'kernel_size' parameter must be odd and positive. Got {self.kernel_size!r} instead.")
+        if self.kernel_size > _WIDEST:
+            raise ValueError(
+                f"The 'kernel_size' parameter must be at most {_WIDEST}. Got {self.kernel_size} instead; the blur of "
+                "everything is cocoax.Mean()."
+            )
+        if not (isinstance(self.sigma, Real) and 0 < as_float(self.sigma) < math.inf):
+            raise ValueError(f"The 'sigma' parameter must be above 0. Got {self.sigma!r} instead.")
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the blurred explicand."""
@@ -105,6 +118,10 @@ class Constant(Baseline):
     """One value everywhere, or one per channel, in units of the preprocessed input (0 is the mean colour of most)."""
 
     value: float | tuple[float, ...] = 0.0
+
+    def __post_init__(self) -> None:
+        if not bool(torch.isfinite(as_numbers("The 'value' parameter", self.value)).all()):
+            raise ValueError(f"The 'value' parameter must be finite. Got {shown(self.value)} instead.")
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the constant."""
@@ -132,6 +149,10 @@ class Noise(Baseline):
     std: float | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.std is not None:
+            check_at_least("std", self.std, 0)
+
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the noise; the same for the same seed."""
         noise = stream(self.seed).standard_normal(tuple(explicand.shape), dtype=np.float32)
@@ -148,6 +169,9 @@ class Fixed(Baseline):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self.image.shape)})"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "image", as_numbers("A baseline", self.image))
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the input; raise if it does not have the explicand's shape."""
@@ -198,9 +222,10 @@ class Background(Baseline):
         rows: Any = self.rows  # a tensor, an array, a list or a data frame
         if not isinstance(rows, Tensor):
             try:
-                rows = torch.from_numpy(np.array(rows, dtype=np.float32))
-            except (ValueError, TypeError) as error:
+                rows = np.array(rows, dtype=np.float32)
+            except (ValueError, TypeError, OverflowError) as error:
                 raise TypeError(f"The background must hold numbers only ({error}); turn categories into numbers.") from error
+        rows = as_numbers("The background", rows)
         if rows.ndim < 2 or len(rows) == 0:
             raise ValueError(
                 "The background must be n >= 1 samples: [n, m] of a table, [n, *tensor.shape] of other inputs. Got "
@@ -209,8 +234,8 @@ class Background(Baseline):
         object.__setattr__(self, "rows", rows.to("cpu", torch.float32))
         if not bool(torch.isfinite(self.rows).all()):
             raise ValueError("The background has values that are not finite; leave those rows out or fill them in.")
-        if self.draws is not None and self.draws < 1:
-            raise ValueError(f"The 'draws' parameter must be at least 1. Got {self.draws} instead.")
+        if self.draws is not None and not (isinstance(self.draws, Integral) and self.draws >= 1):
+            raise ValueError(f"The 'draws' parameter must be at least 1. Got {self.draws!r} instead.")
 
     @classmethod
     def default(cls, inputs: Inputs) -> Self:

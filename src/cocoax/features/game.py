@@ -15,10 +15,12 @@ from torch import Tensor
 
 from cocoax.cautions import caution
 from cocoax.encoders import Encoder
+from cocoax.encoders.folding import agree
 from cocoax.features.registry import resolve
 from cocoax.features.removals import Removal
 from cocoax.inputs import Explicand
 from cocoax.progress import Bar
+from cocoax.storage import digest
 from cocoax.targets import Target, score_all
 
 _HARDLY = 0.01  # of the length of a representation: what removing everything should change more than
@@ -146,8 +148,33 @@ class Game:
     def _encode_masked(self, inputs: Sequence[Tensor] | Tensor, batch_size: int | None) -> Tensor:
         """Return representations of one or more masked inputs; those of one mask may be more than a batch holds."""
         size = self.encoder.batch_size(self.explicand.tensor, batch_size)
-        parts = [self.encoder.encode(inputs[start : start + size]) for start in range(0, len(inputs), size)]
+        parts = [self.encode_batch(inputs[start : start + size]) for start in range(0, len(inputs), size)]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def encode_batch(self, inputs: Sequence[Tensor] | Tensor) -> Tensor:
+        """Return representations of a batch of inputs between the ends.
+
+        The first of them are encoded by the module as it is, too: where a folded copy gives something else, it is given up.
+        """
+        if self.trusts_fold:
+            return self.encoder.encode(inputs)
+        folded, plain = self.encoder.encode(inputs), self._unfolded.encode(inputs)
+        if agree(folded, plain):
+            assert self.encoder.agreed is not None
+            self.encoder.agreed.add(self._digest)
+            return folded
+        self._unfolded.unfold()
+        self.encoder = self._unfolded
+        return plain
+
+    @property
+    def trusts_fold(self) -> bool:
+        """Whether the encoder is the module itself, or a folded copy that was seen to agree with it on this explicand."""
+        return self.encoder.agreed is None or self._digest in self.encoder.agreed
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest(self.explicand.tensor)
 
     def _check_finite(self, output: Tensor, start: int) -> None:
         bad = (~torch.isfinite(output).flatten(1).all(1)).nonzero()[:, 0].tolist()
@@ -168,7 +195,19 @@ def score_ends(targets: Sequence[Target], ends: Tensor) -> Tensor:
                     "or similarity='dot'."
                 )
     scores = score_all(targets, ends, ends[0])
+    for target, column in zip(targets, scores.T, strict=True):
+        check_range(target, column)
     return scores if len(scores) == 2 else torch.stack([scores[0], scores[1:].mean(0)])
+
+
+def check_range(target: Target, values: Tensor) -> None:
+    """Raise if scores of a target, or values of its map, cannot be held in single precision."""
+    largest = float(values.abs().max())
+    if not largest <= torch.finfo(torch.float32).max:
+        raise ValueError(
+            f"The scores or values of the target {target.name!r} reach {largest:.2g}, which single precision does not hold; "
+            "scale the encoder's representations to about 1, or use similarity='cosine', which does not depend on scale."
+        )
 
 
 def score_masked(targets: Sequence[Target], representations: Tensor, ends: Tensor) -> Tensor:

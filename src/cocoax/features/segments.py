@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.checks import as_numbers
+
 
 def grid_segments(height: int, width: int, grid: int | tuple[int, int]) -> Tensor:
     """Return a ``grid`` of rectangles, as equal as the size allows: ``[height, width]``, numbered row by row."""
@@ -19,12 +21,7 @@ def grid_segments(height: int, width: int, grid: int | tuple[int, int]) -> Tenso
 
 def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[int, int]:
     """Return the grid as (rows, columns); raise if it is finer than the image."""
-    sides = (grid, grid) if isinstance(grid, Integral) else grid
-    if not (isinstance(sides, tuple | list) and len(sides) == 2 and all(isinstance(side, Integral) for side in sides)):
-        raise ValueError(f"The 'grid' parameter must be an integer, or two: (rows, columns). Got {grid!r} instead.")
-    rows, columns = sides
-    if rows < 1 or columns < 1:
-        raise ValueError(f"The 'grid' parameter must be at least 1. Got {grid} instead.")
+    rows, columns = check_sides(grid)
     if rows > height or columns > width:
         raise ValueError(
             f"A grid of {rows} x {columns} is finer than the image of {height} x {width} pixels; use a smaller grid."
@@ -32,9 +29,20 @@ def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[in
     return rows, columns
 
 
+def check_sides(grid: int | tuple[int, int]) -> tuple[int, int]:
+    """Return a grid as (rows, columns); raise if it is none."""
+    sides = (grid, grid) if isinstance(grid, Integral) else grid
+    if not (isinstance(sides, tuple | list) and len(sides) == 2 and all(isinstance(side, Integral) for side in sides)):
+        raise ValueError(f"The 'grid' parameter must be an integer, or two: (rows, columns). Got {grid!r} instead.")
+    rows, columns = sides
+    if rows < 1 or columns < 1:
+        raise ValueError(f"The 'grid' parameter must be at least 1. Got {grid} instead.")
+    return rows, columns
+
+
 def check_segments(segments: Tensor | np.ndarray, *shape: int) -> Tensor:
     """Return a user's label map (or list of labels), checked and renumbered 0 to n-1."""
-    segments = torch.as_tensor(segments)
+    segments = as_numbers("Segments", segments)
     if tuple(segments.shape) != shape or segments.is_floating_point():
         raise ValueError(
             f"The 'segments' parameter must be an integer label map of shape {list(shape)}. "

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from cocoax.checks import check_count
 from cocoax.encoders.embedding import Embeddings
 from cocoax.features.baselines import Embedded
 from cocoax.features.removals import Removal
@@ -30,6 +31,10 @@ class TokenRemoval(Removal):
 
     made_for = "texts"
     token: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.token is not None:
+            check_count("token", self.token, 0)
 
     @abstractmethod
     def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:

@@ -61,6 +61,11 @@ class Display(ABC):
         """What a reader of an attribution should know about the input; goes to its metadata."""
         return {}
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know about the input, in sentences."""
+        return ()
+
     @abstractmethod
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw values on the input; return the axes."""

@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from cocoax.checks import check_kind
 from cocoax.inputs.display import Display, Picture
 from cocoax.inputs.drawing import WHOLE, Box
 
@@ -34,6 +35,9 @@ class Explicand:
     scale: Tensor | None = None
 
     def __post_init__(self) -> None:
+        check_kind("The tensor of an explicand", self.tensor, Tensor, "must be a torch.Tensor")
+        if self.members is not None:
+            check_kind("'members'", self.members, Tensor, "must be a torch.Tensor of integers")
         members, whole = self.members, self.tensor.shape
         if members is None and len(whole) in (2, 3):
             return

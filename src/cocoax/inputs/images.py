@@ -15,6 +15,7 @@ from torch import Tensor
 
 from cocoax.inputs.drawing import WHOLE as WHOLE
 from cocoax.inputs.drawing import Box as Box
+from cocoax.storage import as_path
 
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -51,7 +52,7 @@ def open_image(source: str | Path | Image.Image | np.ndarray) -> Image.Image:
     else:
         if str(source).lower().startswith(("http:", "https:", "ftp:", "s3:", "gs:", "data:")):
             raise ValueError(f"{source} is an address, and nothing is fetched here; download it and pass the file.")
-        return read_file(Path(source), _to_rgb)
+        return read_file(as_path(source), _to_rgb)
     if error := _size_error(image.size):
         raise ValueError(f"The image {error}")
     return _to_rgb(image)

@@ -12,13 +12,22 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from cocoax.checks import check_plain
 from cocoax.inputs.explicand import Explicand
 from cocoax.storage import digest
 
 # Elements of a batch on a CPU: measured, larger ones leave the caches and take up to twice as long per image.
 CPU_BATCH = 640_000
+_MOST_ELEMENTS = 1_000_000_000  # of any batch
 
 Fitted = TypeVar("Fitted", covariant=True)
+
+
+def check_batch(batch: Tensor) -> None:
+    """Raise unless a batch is plain numbers, and no more than memory holds."""
+    check_plain(batch)
+    if batch.numel() > _MOST_ELEMENTS:
+        raise ValueError(f"A batch {list(batch.shape)} has too many elements; the most is {_MOST_ELEMENTS}.")
 
 
 class Fitting(Protocol[Fitted]):
@@ -78,7 +87,7 @@ class Inputs(ABC):
 
         For kinds of which a folder or a data frame holds many.
         """
-        if isinstance(inputs, str) or not isinstance(inputs, Iterable):
+        if isinstance(inputs, str) or not isinstance(inputs, Iterable) or getattr(inputs, "ndim", None) == 0:
             raise TypeError(f"Inputs must be one {self.noun} or an iterable of them. Got {type(inputs).__name__} instead.")
         return inputs
 
@@ -100,6 +109,7 @@ class Inputs(ABC):
     def collate(self, prepared: Sequence[Tensor] | Tensor, like: Tensor) -> Any:
         """Return prepared inputs as one batch, on the device and in the precision of ``like``: a tensor or a dict of them."""
         batch = prepared if isinstance(prepared, Tensor) else torch.stack([tensor.detach() for tensor in prepared])
+        check_batch(batch)
         return batch.to(like.device, like.dtype)
 
     def to_module(self, batch: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,10 +13,11 @@ from PIL import Image
 from torch import Tensor
 
 from cocoax.cautions import caution
+from cocoax.checks import as_numbers, check_plain
 from cocoax.inputs.display import Picture
 from cocoax.inputs.drawing import WHOLE, Box
 from cocoax.inputs.explicand import Explicand
-from cocoax.inputs.images import image_files, open_image, picture_of, picture_of_tensor, to_tensor
+from cocoax.inputs.images import MAX_PIXELS, image_files, open_image, picture_of, picture_of_tensor, to_tensor
 from cocoax.inputs.kind import Inputs
 from cocoax.storage import digest, file_digest
 
@@ -53,7 +55,7 @@ class Pictures(Inputs):
             return inputs.ndim <= 3
         if isinstance(inputs, Tensor | np.ndarray):
             return inputs.ndim in (1, 3)
-        return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not Path(inputs).is_dir())
+        return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not os.path.isdir(inputs))
 
     def many(self, inputs: Any) -> Iterable[Any]:
         """Return the pictures of a folder, or what an iterable gives."""
@@ -165,7 +167,10 @@ class Pictures(Inputs):
 
 def _check_tensor(item: Tensor | np.ndarray) -> Tensor:
     # Arrays are copied: torch cannot take those that run backwards or cannot be written.
-    tensor = torch.from_numpy(np.array(item)) if isinstance(item, np.ndarray) else item
+    tensor = as_numbers("A picture", np.array(item)) if isinstance(item, np.ndarray) else item
+    check_plain(tensor)
+    if tensor.numel() > 4 * MAX_PIXELS:
+        raise ValueError(f"The input has {tensor.numel()} elements, more than the {4 * MAX_PIXELS} of the largest picture.")
     if not tensor.is_floating_point():
         raise TypeError(
             f"A tensor must be a preprocessed float input [C, H, W]. Got {tensor.dtype} instead; "

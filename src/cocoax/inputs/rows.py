@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.checks import as_items, as_numbers
 from cocoax.inputs.display import Names
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.kind import Inputs, naming_input
@@ -37,12 +38,14 @@ class Rows(Inputs):
         encoder: str = "the encoder",
     ) -> None:
         self.encoder = encoder
-        self.columns = tuple(str(column) for column in columns)
-        self.preprocess = preprocess
-        if isinstance(columns, str) or not self.columns:
+        if isinstance(columns, str):
             raise ValueError(
                 f"The 'columns' parameter must be a list of names, one for each column. Got {columns!r} instead."
             )
+        self.columns = tuple(map(str, as_items("The 'columns' parameter", columns)))
+        self.preprocess = preprocess
+        if not self.columns:
+            raise ValueError("The 'columns' parameter must be a list of names, one for each column. Got [] instead.")
         twice = [column for index, column in enumerate(self.columns) if column in self.columns[:index]]
         if twice:
             raise ValueError(f"Two columns are called {twice[0]!r}; give each a name of its own.")
@@ -92,7 +95,7 @@ class Rows(Inputs):
             self._check_names(item.index)
             item = item.to_numpy()
         try:
-            array = item.detach().cpu().numpy() if isinstance(item, Tensor) else np.asarray(item)
+            array = as_numbers("A row", item).numpy() if isinstance(item, Tensor) else np.asarray(item)
             row = torch.from_numpy(array.astype(np.float32))
         except (ValueError, TypeError) as error:
             raise TypeError(f"A row must hold numbers only ({error}); turn categories into numbers first.") from error

@@ -34,6 +34,7 @@ class Text(Display):
         text: the original.
         offsets: where each feature begins and ends in it, so that ``text[begin:end]`` is the feature.
         left_out: how many tokens were cut off because the encoder takes no more.
+        unknown: the words that the encoder does not know.
 
     """
 
@@ -42,6 +43,7 @@ class Text(Display):
     text: str
     offsets: tuple[Span, ...] = field(repr=False)
     left_out: int = 0
+    unknown: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,8 +52,21 @@ class Text(Display):
 
     @property
     def notes(self) -> Mapping[str, object]:
-        """How much was cut off, if anything."""
-        return {"left_out": self.left_out} if self.left_out else {}
+        """How much was cut off, and which words are unknown, if any."""
+        notes = {"left_out": self.left_out, "unknown": list(self.unknown)}
+        return {name: note for name, note in notes.items() if note}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The same in sentences."""
+        remarks = []
+        if self.unknown:
+            words = ", ".join(map(repr, self.unknown[:5])) + (f" and {len(self.unknown) - 5} more" * (len(self.unknown) > 5))
+            remarks.append(f"The encoder does not know {words}: all unknown words are the same to it.")
+        if self.left_out:
+            were = "token of the text was" if self.left_out == 1 else f"{self.left_out} tokens of the text were"
+            remarks.append(f"The last {were} left out: the encoder takes no more.")
+        return tuple(remarks)
 
     def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw bars, in the order of the text; the options are those of :func:`cocoax.plots.bars`."""
@@ -105,12 +120,14 @@ class Text(Display):
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the text and its offsets."""
-        return {}, {"text": self.text, "offsets": self.offsets, "left_out": self.left_out}
+        header = {"text": self.text, "offsets": self.offsets, "left_out": self.left_out, "unknown": self.unknown}
+        return {}, header
 
     @classmethod
     def restored(cls, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Self:
         """Return the text that was saved."""
-        return cls(header["text"], tuple((begin, end) for begin, end in header["offsets"]), header["left_out"])
+        offsets = tuple((begin, end) for begin, end in header["offsets"])
+        return cls(header["text"], offsets, header["left_out"], tuple(header.get("unknown", ())))
 
 
 class Texts(Inputs):
@@ -187,10 +204,11 @@ class Texts(Inputs):
 
     def prepare(self, item: Any) -> Tensor:
         """Return the token ids of a text."""
-        if isinstance(item, Tensor):
-            return item
         if isinstance(item, Explicand):
-            return item.tensor
+            item = item.tensor
+        if isinstance(item, Tensor):
+            _check_ids(item)
+            return item
         ids = list(self.tokenize(_check_text(item)))
         self._check_tokens(item, ids)
         if len(ids) > self.limit:
@@ -219,8 +237,14 @@ class Texts(Inputs):
         spans, members = group(item, places, self.features)
         if not spans:
             raise ValueError(f"The text has no tokens that {self.encoder!r} knows; write other words: {item[:60]!r}.")
-        display = Text(item, tuple(spans), total - len(ids))
+        display = Text(item, tuple(spans), total - len(ids), self._unknown(item, ids, places))
         return Explicand(torch.tensor(ids), display, torch.tensor(members))
+
+    def _unknown(self, text: str, ids: Sequence[int], places: Sequence[Span | None]) -> tuple[str, ...]:
+        """Return the parts of a text that the tokenizer has nothing but one token for all unknown words for."""
+        token = getattr(self.tokenize, "unknown", None)
+        spans = [span for number, span in zip(ids, places, strict=True) if number == token and span is not None]
+        return tuple(dict.fromkeys(text[begin:end] for begin, end in spans))
 
     def places(self, text: str) -> tuple[list[int], list[Span | None]]:
         """Return the token ids of a text, and where each token stands in it; None for special ones."""
@@ -282,6 +306,22 @@ class Texts(Inputs):
     def name_together(self, labels: Sequence[str], count: int) -> str:
         """Return up to three texts, or the first and how many more."""
         return " / ".join(labels) if count <= 3 and len(labels) == count else f"{labels[0]} and {count - 1} more"
+
+
+def _check_ids(ids: Tensor) -> None:
+    """Raise unless a tensor is token ids, or ids over an attention mask."""
+    kinds = (torch.int64, torch.int32)
+    if (
+        ids.layout != torch.strided
+        or ids.dtype not in kinds
+        or ids.ndim not in (1, 2)
+        or 0 in ids.shape
+        or ids.shape[:-1] > (2,)
+    ):
+        raise TypeError(
+            "A text that is a tensor must be token ids [L], or ids over an attention mask [2, L], as integers. "
+            f"Got {ids.dtype} {list(ids.shape)} instead."
+        )
 
 
 def _check_text(text: Any) -> str:

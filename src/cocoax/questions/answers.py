@@ -107,6 +107,7 @@ class Answer:
             "regions": _plain_regions(self.regions),
             "against": _plain_regions(self.against),
             "neutral": attribution.neutral,
+            "remarks": list(attribution.remarks),
             "box": list(attribution.box),
             **dict(attribution.metadata),
         }

@@ -16,9 +16,10 @@ from typing import Literal
 from torch import Tensor
 
 from cocoax.attribution import Attribution, Method, Rise, Run
-from cocoax.attribution.method import Input
+from cocoax.attribution.method import Input, check_encoder
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.saved import saved_run
+from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.questions.answers import Answer, Rival
@@ -49,11 +50,14 @@ def ask(
     default) explains; runs of removal-based methods are kept and found again (``cocoax.attribution.saved``), those with more
     samples than asked for as a whole if ``at_least``.
     """
+    check_encoder(encoder)
     if isinstance(questions, Question | Reference | Target | str):
         questions = [questions]
-    several = [Question.of(asked) for asked in questions]
+    several = [Question.of(asked) for asked in as_items("Questions", questions)]
     if not several:
         raise ValueError("There are 0 questions; ask at least one.")
+    if method is not None:
+        check_kind("The method", method, Method, "must be an attribution method, such as cocoax.Rise()")
     space = encoder.space
     asked = [_Asked(question, *question.parts(encoder, space)) for question in several]
     targets = [each.target for each in asked]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cocoax.attribution import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
 from cocoax.attribution.method import INPUT_TYPES, Input
+from cocoax.checks import as_items
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.questions.showing import fragment_of, pairs_of, parts_of
@@ -258,4 +259,4 @@ def explain_match(
 
 def as_list(inputs: Input | Sequence[Input]) -> list[Input]:
     """Return one input, or many, as a list."""
-    return [inputs] if isinstance(inputs, INPUT_TYPES) else list(inputs)  # type: ignore[arg-type]
+    return [inputs] if isinstance(inputs, INPUT_TYPES) else as_items("Inputs", inputs)

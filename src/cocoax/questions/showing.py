@@ -32,7 +32,7 @@ def spans_of(attribution: Attribution) -> list[ScoredSpan]:
     """Return the words of a text in its order, with their values relative to ``neutral``; raise for other inputs."""
     if attribution.offsets is None or attribution.text is None:
         raise ValueError("Spans are parts of a text; a picture has regions, see cocoax.questions.regions.top_regions.")
-    values = (attribution.values.double() - attribution.neutral).tolist()
+    values = attribution.relative.tolist()
     errors = _errors(attribution)
     return [
         ScoredSpan(begin, end, attribution.text[begin:end], values[index], errors[index])
@@ -50,7 +50,7 @@ def parts_of(attribution: Attribution) -> list[dict[str, Any]]:
             {"place": region.place, "box": region.box, "score": region.value, "standard_error": region.standard_error}
             for region in (*regions[0], *regions[1])
         ]
-    values = (attribution.values.double() - attribution.neutral).tolist()
+    values = attribution.relative.tolist()
     return [
         {"feature": index, "name": name, "score": values[index], "standard_error": error}
         for index, (name, error) in enumerate(zip(attribution.names, _errors(attribution), strict=True))
@@ -87,9 +87,10 @@ def rich_of(attribution: Attribution) -> Text:
 def words_of(attribution: Attribution, most: int = MOST_REGIONS) -> list[str]:
     """Return what raises the score most, one line each."""
     if attribution.names is None:
-        return [str(region) for region in top_regions(attribution, most)] or ["no part of it raises the score"]
-    raising = [f"{name} {value:+.3f}" for name, value in attribution.top(most, "positive")]
-    return raising or ["no part of it raises the score"]
+        lines = [str(region) for region in top_regions(attribution, most)]
+    else:
+        lines = [f"{name} {value:+.3f}" for name, value in attribution.top(most, "positive")]
+    return [*(lines or ["no part of it raises the score"]), *attribution.remarks]
 
 
 def label_of(item: object, most: int = 60) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from cocoax.attribution.method import INPUT_TYPES, Input
+from cocoax.checks import as_items
 from cocoax.encoders import Encoder
 from cocoax.inputs.images import image_files
 from cocoax.references import Reference
@@ -57,7 +59,7 @@ class Side:
         name: str = "",
         encoded: Encoded | Iterable[Encoded] = (),
     ) -> None:
-        texts = [captions] if isinstance(captions, str) else list(captions)
+        texts = [captions] if isinstance(captions, str) else as_items("Captions", captions)
         for caption in texts:
             if not isinstance(caption, str):
                 raise TypeError(
@@ -109,7 +111,7 @@ class Side:
         paths = [path for picture in self.images if (path := _path_of(picture)) is not None]
         if len(paths) == len(self.images) <= 2:
             return SEPARATOR.join(
-                f"the pictures of {path.name}" if path.is_dir() else f"the picture {path.stem}" for path in paths
+                f"the pictures of {path.name}" if os.path.isdir(path) else f"the picture {path.stem}" for path in paths
             )
         return "a picture" if len(self.images) == 1 else f"{len(self.images)} pictures"
 

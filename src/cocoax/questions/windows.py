@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cocoax.attribution.method import check_encoder
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.words import words
@@ -57,6 +58,7 @@ class Piece:
 
 def tower_of(encoder: Encoder, item: object) -> Encoder:
     """Return the tower that takes an input: the text tower for strings, the encoder itself for everything else."""
+    check_encoder(encoder)
     text = isinstance(item, str) or (isinstance(item, Explicand) and item.text is not None)
     return encoder.text if text else encoder
 

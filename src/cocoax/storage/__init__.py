@@ -10,7 +10,7 @@ from cocoax.storage.cache import (
     sound_or_aside,
 )
 from cocoax.storage.digests import digest, file_digest, sealed, unsealed
-from cocoax.storage.files import alone_in, to_json, whole_file, write_figure, write_text
+from cocoax.storage.files import alone_in, as_path, to_json, whole_file, write_figure, write_text
 from cocoax.storage.tensors import (
     Layout,
     check_torch_file,
@@ -27,6 +27,7 @@ __all__ = [
     "CachedFile",
     "Layout",
     "alone_in",
+    "as_path",
     "cache_folder",
     "cache_info",
     "check_torch_file",

@@ -15,6 +15,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
+from cocoax.checks import check_kind, shown
+
 Content = TypeVar("Content")
 
 # The last are what killed writers left behind, and damaged files that were put aside.
@@ -83,8 +85,12 @@ def cache_info(*, kind: str | None = None, encoder: str | None = None, older_tha
         older_than: only what was written longer ago.
 
     """
-    if kind is not None and kind not in CACHE_KINDS:
-        raise ValueError(f"The 'kind' parameter must be one of {', '.join(CACHE_KINDS)}. Got {kind!r} instead.")
+    if kind is not None and (not isinstance(kind, str) or kind not in CACHE_KINDS):
+        raise ValueError(f"The 'kind' parameter must be one of {', '.join(CACHE_KINDS)}. Got {shown(kind)} instead.")
+    if encoder is not None:
+        check_kind("The 'encoder' parameter", encoder, str, "must be the name of an encoder")
+    if older_than is not None:
+        check_kind("The 'older_than' parameter", older_than, timedelta, "must be a datetime.timedelta")
     latest = math.inf if older_than is None else time.time() - older_than.total_seconds()
     files = tuple(
         file

@@ -6,6 +6,8 @@ import hashlib
 import re
 from pathlib import Path
 
+from cocoax.checks import check_plain
+
 
 def digest(*parts: object) -> str:
     """Return a digest of tensors, arrays, bytes and plain values, of their kind as well as of their content."""
@@ -15,12 +17,15 @@ def digest(*parts: object) -> str:
     sha = hashlib.sha256()
     for part in parts:
         if isinstance(part, torch.Tensor):
+            if part.device.type == "meta":
+                check_plain(part)
             part = part.detach().cpu()
+            part = part if part.layout == torch.strided else part.to_dense()
             sha.update(f"tensor {part.dtype} {tuple(part.shape)} ".encode())
             sha.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
         elif isinstance(part, np.ndarray):
             sha.update(f"array {part.dtype} {part.shape} ".encode())
-            sha.update(np.ascontiguousarray(part).data)
+            sha.update(np.ascontiguousarray(part).data if part.dtype.kind in "biufc" else repr(part.tolist()).encode())
         elif isinstance(part, bytes):
             sha.update(b"bytes " + part)
         else:

@@ -16,13 +16,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+def as_path(path: str | Path) -> Path:
+    """Return a path; raise for what is none."""
+    text = str(path) if isinstance(path, str | os.PathLike) else ""
+    if not text.strip() or "\0" in text or max(map(len, Path(text).parts)) > 255:
+        what = repr(text[:60]) if text else type(path).__name__
+        raise TypeError(f"A path must be a string or a pathlib.Path that names a file. Got {what} instead.")
+    return Path(path)
+
+
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
     """Give a temporary file to write; it takes the place of ``path`` at the end of the block, and is deleted after an error.
 
     So ``path`` is always either the old file or the whole new one. Its folder is made if there is none. Errors name ``path``.
     """
-    path = Path(path)
+    path = as_path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it.")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # two processes may write the same file
     try:

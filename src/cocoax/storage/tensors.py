@@ -14,7 +14,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from cocoax.storage.digests import sealed, unsealed
-from cocoax.storage.files import whole_file
+from cocoax.storage.files import as_path, whole_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -149,8 +149,8 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Return tensors and metadata of a safetensors file, whoever wrote it."""
     from safetensors import SafetensorError, safe_open
 
-    path = Path(path)
-    if not path.exists():
+    path = as_path(path)
+    if not path.is_file():
         raise FileNotFoundError(f"No file at {path}; check the path.")
     path.open("rb").close()  # one that may not be read is not a damaged one
     try:

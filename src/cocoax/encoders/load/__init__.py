@@ -109,6 +109,8 @@ def load(
 
 
 def _load(name: str, options: dict[str, Any]) -> Encoder:
+    if not isinstance(name, str) or "\0" in name or len(name) > 4000:
+        raise ValueError(f"The name of an encoder is a string, such as 'starter'. Got {type(name).__name__} instead.")
     family, colon, what = str(name).partition(":")
     key = family + colon
     if key not in ENCODERS:

@@ -1,0 +1,57 @@
+"""A few of the bad calls that ``make test-hard`` makes ten thousand of."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from benchmarks.fuzz import SECONDS, WRONG, Call, Report, attempt, calls, fuzz
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about some of the wrong things
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Modules of the fuzz draw their first weights from the global random state, and an alarm watches the clock."""
+    before = signal.getsignal(signal.SIGALRM)
+    with torch.random.fork_rng():
+        yield
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_right_calls__work() -> None:
+    """Or else what is wrong about a bad call might not be what was made wrong; two are of files that there are not."""
+    report = Report()
+    for call in calls():
+        attempt(call, {}, report)
+    assert report.failed == 0, report.causes
+    assert report.outcomes["a sentence"] <= 8, report.outcomes
+
+
+def test_bad_calls__end_in_sentences() -> None:
+    report = fuzz(250, 12345)
+    assert sum(report.outcomes.values()) == 250
+    assert not report.causes, "\n".join(f"{cause}: {call}" for cause, call in report.examples.items())
+    assert report.outcomes["a sentence"] > 100
+    assert report.slowest[0] < SECONDS
+
+
+def test_judged__errors_that_are_no_answers() -> None:
+    def torch_fails() -> None:
+        torch.zeros(2) @ torch.zeros(3)
+
+    def own() -> None:
+        raise ValueError("a sentence, but not of the library")
+
+    report = Report()
+    for number, run in enumerate((torch_fails, own)):
+        attempt(Call(str(number), run, {}), {}, report)
+    assert report.outcomes["no sentence"] == 2
+
+
+@pytest.mark.parametrize("name", ["a list in itself", "a sparse tensor", "the run", "NaN"])
+def test_wrong_things__can_be_made(name: str) -> None:
+    assert WRONG[name]() is not None
