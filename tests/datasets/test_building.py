@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
 from cocoax.datasets import Index, build
@@ -21,6 +25,14 @@ METHOD = cocoax.Rise(samples=40, grid=4)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return photos.write(tmp_path / "photos")
+
+
+@contextmanager
+def watching(hook: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Call a hook before every module runs, without touching any: a module with a hook is another encoder."""
+    handle = register_module_forward_pre_hook(hook)
+    yield
+    handle.remove()
 
 
 def contents(index: Path) -> dict[str, bytes]:
@@ -57,9 +69,8 @@ def test_build__nothing_is_done_twice(folder: Path, tmp_path: Path) -> None:
     build(encoder, folder, tmp_path / "index", METHOD, shard=3)
     before = contents(tmp_path / "index")
     seen: list[int] = []
-    assert encoder.owner is not None
-    encoder.owner.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
-    build(encoder, folder, tmp_path / "index", METHOD, shard=3)
+    with watching(lambda _module, inputs: seen.append(len(inputs[0]))):
+        build(encoder, folder, tmp_path / "index", METHOD, shard=3)
     assert not seen
     assert contents(tmp_path / "index") == before
 
@@ -96,10 +107,9 @@ def test_build__labels_that_change_are_brought_up_to_date_without_the_encoder(tm
     images = [photos.pixels("dawn", seed) for seed in range(6)]
     build(encoder, images, tmp_path / "index", METHOD, shard=4, labels=[1, 2, 3, 4, 5, 6])
     seen: list[int] = []
-    assert encoder.owner is not None
-    encoder.owner.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
     columns = {"label": list("abcdef"), "year": [2001, None, 2003, 2004, 2005, 2006]}
-    index = build(encoder, images, tmp_path / "index", METHOD, shard=4, labels=columns)
+    with watching(lambda _module, inputs: seen.append(len(inputs[0]))):
+        index = build(encoder, images, tmp_path / "index", METHOD, shard=4, labels=columns)
     assert not seen
     assert index.column("label").tolist() == list("abcdef")
     assert index.select({"year": 2003}).tolist() == [2]
@@ -133,16 +143,14 @@ def test_build__other_data_do_not_take_the_place_of_an_index(folder: Path, tmp_p
 
 def test_build__inputs_that_failed_are_tried_again_if_asked(folder: Path, tmp_path: Path) -> None:
     encoder = photos.encoder()
-    assert encoder.owner is not None
-    broken = encoder.owner.register_forward_pre_hook(_fail_on_small)
     Image.fromarray(np.zeros((16, 16, 3), np.uint8)).save(folder / "dusk" / "dark.png")
-    assert list(build(encoder, folder, tmp_path / "index", METHOD, shard=4).failed) == ["dusk/dark.png"]
-    broken.remove()
+    with watching(_fail_on_dark):
+        assert list(build(encoder, folder, tmp_path / "index", METHOD, shard=4).failed) == ["dusk/dark.png"]
     assert list(build(encoder, folder, tmp_path / "index", METHOD, shard=4).failed) == ["dusk/dark.png"]
     assert not build(encoder, folder, tmp_path / "index", METHOD, shard=4, retry=True).failed
 
 
-def _fail_on_small(_module: object, inputs: tuple[torch.Tensor, ...]) -> None:
+def _fail_on_dark(_module: object, inputs: tuple[torch.Tensor, ...]) -> None:
     if bool((inputs[0].flatten(1).amax(1) < 0.01).any()):
         raise RuntimeError("too dark")
 

@@ -266,6 +266,17 @@ class Index:
         parts_of = torch.split(products, sizes.tolist())
         return [part.view(self._rows.shapes[row]) for part, row in zip(parts_of, rows, strict=True)]
 
+    def scores(self, target: Target, rows: np.ndarray) -> np.ndarray:
+        """Return the score of each of some rows."""
+        directions = self.directions(target, rows)
+        features = self._features if len(rows) == len(self) and (np.diff(rows) == 1).all() else self._features[rows]
+        scores = features @ directions[0] if len(directions) == 1 else (features * directions).sum(1)
+        return np.asarray(scores.double().numpy())
+
+    @cached_property
+    def _features(self) -> Tensor:
+        return self.similarity.features(self.representations)
+
     def mean_map(self, target: Target) -> Tensor | None:
         """Return the mean map over all rows, from what the files say about themselves; None where only the maps tell."""
         if self.cells is None or target.needs_explicand:
