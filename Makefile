@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo app test test-slow test-interop test-browser screenshots lint clean
+.PHONY: help install demo app test test-slow test-hard test-interop test-browser screenshots lint clean
 
 help:
 	@echo "make demo         explain two photos with the starter encoder; says where the pictures are"
 	@echo "make test         lint, type-check and test"
 	@echo "make test-slow    the long checks as well"
+	@echo "make test-hard    an hour of kills, damaged files, full disks and long streams (docs/reliability.md)"
 	@echo "make test-interop targets in Captum, SHAP, shapiq, Quantus and pytorch-grad-cam; installs the last two"
 	@echo "make app          the web page, at http://127.0.0.1:7860"
 	@echo "make test-browser the web page in a real browser; installs Chromium if there is none"
@@ -49,6 +50,10 @@ $(VENV)/.interop: $(INSTALLED)
 
 test-interop: $(VENV)/.interop
 	$(BIN)/pytest -m 'not browser' tests/test_interop.py tests/habits
+
+# The campaigns of docs/reliability.md; each prints its table and ends with an error if something did not hold.
+test-hard: $(INSTALLED)
+	for campaign in files trouble kill long; do OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaigns.$$campaign || exit 1; done
 
 app: $(INSTALLED)
 	$(BIN)/cocoax app

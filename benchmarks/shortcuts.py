@@ -22,7 +22,7 @@ from torch import nn
 import cocoax
 from cocoax.data import open_data
 from cocoax.datasets import build
-from cocoax.datasets.shortcuts import class_target
+from cocoax.datasets.shortcuts import Classes
 
 CLASS, SIDE, COLOUR = 3, 6, (255, 0, 200)  # cats, which are hard to tell otherwise; pixels of the square
 
@@ -110,7 +110,7 @@ def main() -> None:
         "of those planted": float(np.isin(certain, planted).mean()) if certain else None,
         "share of the planted": float(np.isin(planted, certain).mean()),
     }, indent=1), flush=True)  # fmt: skip
-    index.ask(class_target(index, "label", data.classes[CLASS]), {"label": data.classes[CLASS]}).save(
+    index.ask(Classes.of(index, "label").target(data.classes[CLASS]), {"label": data.classes[CLASS]}).save(
         arguments.folder / "answer.html"
     )
     print(json.dumps(wrong_labels(arguments), indent=1))

@@ -367,3 +367,11 @@ def test_foil_size__bad_epsilon(epsilon: float) -> None:
 def test_foil_size__bad_delta(delta: float) -> None:
     with pytest.raises(ValueError, match=f"'delta' parameter must lie between 0 and 1. Got {delta} instead"):
         foil_size(0.1, delta)
+
+
+def test_from_representations__file_that_may_only_be_read(tmp_path: Path) -> None:
+    """Torch warns of such arrays, in the middle of whatever a user does."""
+    rows = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    reference = cocoax.Reference.from_representations(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    np.testing.assert_allclose(reference.mean.numpy(), rows.mean(0), atol=1e-7)

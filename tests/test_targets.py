@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from torch import nn
 
 import cocoax
 from cocoax import (
@@ -376,3 +377,15 @@ def test_linear__similarity_of_your_own_needs_samples_at_once() -> None:
     z = draw(1, 5, 3)
     expected = (torch.tanh(3 * z) @ torch.tanh(3 * draw(0, 4, 3)).T).mean(1)
     torch.testing.assert_close(cocoax.similarity_to(kept, Signs()).score(z), expected)
+
+
+def test_class_score__a_head_in_training_mode_is_asked_as_in_use_and_left_alone(net: nn.Module) -> None:
+    with torch.random.fork_rng():
+        head = nn.Sequential(nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
+    encoder = cocoax.Encoder(net, head=head)
+    before = {name: value.clone() for name, value in head.state_dict().items()}
+    target = cocoax.targets.class_score(encoder, 1)
+    points = torch.randn(5, 8, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(target.score(points), target.score(points))
+    assert head.training
+    assert all(torch.equal(value, before[name]) for name, value in head.state_dict().items())

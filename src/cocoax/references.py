@@ -21,12 +21,17 @@ from torch import Tensor
 
 from cocoax.cautions import caution
 from cocoax.similarity import Cosine, LinearSimilarity
-from cocoax.storage import cache_folder, read_safetensors, write_safetensors
+from cocoax.storage import Layout, cache_folder, read_safetensors, sound_or_aside, understood, write_safetensors
 from cocoax.vectors import Selection, read_vectors
 
 KEPT = 10_000  # samples that a reference keeps unless told otherwise
 OVERLAP = 0.1  # the part of a corpus, or of a foil, that may be in the other one before that is worth a word
 _AT_ONCE = 4096  # representations that are summed up at a time
+_LAYOUT = Layout(
+    "reference",
+    {"mean": "d", "mean_unit": "d", "samples?": "count d", "weights?": "count"},
+    {"count": int, "space": str | None, "name": str, "skipped": list},
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,9 +255,12 @@ class Reference:
     @classmethod
     def load(cls, path: str | Path) -> Reference:
         """Read a reference written by :meth:`save`."""
-        tensors, header = read_safetensors(path, "reference")
-        skipped = tuple((int(index), str(reason)) for index, reason in header.pop("skipped"))
-        return cls(**tensors, **header, skipped=skipped)
+        tensors, header = read_safetensors(path, _LAYOUT)
+        with understood(path):
+            skipped = tuple((int(index), str(reason)) for index, reason in header.pop("skipped"))
+            if header["count"] < 1:
+                raise ValueError(f"it is a reference of {header['count']} inputs.")
+            return cls(**tensors, **header, skipped=skipped)
 
 
 def as_rows(representations: Any) -> Any:
@@ -347,14 +355,12 @@ def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:
 
 
 def cached(key: str) -> Reference | None:
-    """Return the cached chunk with this key, if there is one that can be read."""
-    path = cache_folder() / "references" / f"{key}.safetensors"
-    if not path.exists():
-        return None
+    """Return the cached chunk with this key, if there is one that is sound; a damaged one is put aside, with a warning."""
     try:
-        return Reference.load(path)
-    except (ValueError, TypeError, KeyError):  # cut off by a crash, or from another version: encode it again
+        path = cache_folder() / "references" / f"{key}.safetensors"
+    except OSError:  # there is no cache, of which storing it warns
         return None
+    return sound_or_aside(path, Reference.load, cached=True)
 
 
 def store(key: str, reference: Reference) -> None:
@@ -362,4 +368,4 @@ def store(key: str, reference: Reference) -> None:
     try:
         reference.save(cache_folder() / "references" / f"{key}.safetensors")
     except OSError as error:
-        warnings.warn(f"The cache folder {cache_folder()} cannot be written ({error}); going on without.", stacklevel=2)
+        warnings.warn(f"The cache folder cannot be written ({error}); going on without.", stacklevel=2)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cocoax.storage import write_text
 from cocoax.version import __version__
 
 if TYPE_CHECKING:
@@ -44,10 +45,7 @@ def write_report(path: str | Path, title: str, sections: Sequence[Section]) -> P
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
         f"<body><h1>{html.escape(title)}</h1>\n{body}\n<footer>Cocoax {__version__}</footer></body></html>\n"
     )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
-    return path
+    return write_text(path, page)
 
 
 def png(figure: Figure, dpi: int) -> bytes:

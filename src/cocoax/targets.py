@@ -11,6 +11,7 @@ RELAX), is known only when an explicand is explained; until then it stands as a 
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -278,6 +279,8 @@ def class_score(encoder: Classifies, label: int | str) -> Target:
         number, name = names.index(label), label
     else:
         number, name = label, names[label] if names is not None and 0 <= label < len(names) else f"class {label}"
+
+    head = copy.deepcopy(head).eval()  # in training mode dropout would draw; the user's own stays as it is
 
     def score(representations: Tensor) -> Tensor:
         like = next(head.parameters(), representations)

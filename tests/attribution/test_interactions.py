@@ -331,3 +331,35 @@ def test_interactions__one_word(runs: tuple[cocoax.Run, cocoax.Run], text: TextE
     assert answer.values.shape == (1, 8)
     shapley = cocoax.interactions(cocoax.KernelShap().run(text, "dog"), runs[1])
     torch.testing.assert_close(answer.values, shapley.values, rtol=0, atol=1e-6)
+
+
+def test_interactions__one_seed_on_pictures_of_two_sizes_is_not_biased() -> None:
+    """Masks of one seed have the same cells whatever the size; what their errors have in common is taken out."""
+    encoder = cocoax.Encoder(SmallNet().eval())
+    first, second = images_of(24, 0), images_of(27, 1)
+    truth = cocoax.interactions(
+        cocoax.Rise(samples=1500, grid=3, seed=91).run(encoder, first, progress=False),
+        cocoax.Rise(samples=1500, grid=3, seed=92).run(encoder, second, progress=False),
+        grid=3,
+    ).matrix
+    errors = []
+    for seed in range(25):
+        method = cocoax.Rise(samples=60, grid=3, seed=seed)
+        runs = [method.run(encoder, image, progress=False) for image in (first, second)]
+        errors.append((cocoax.interactions(*runs, grid=3).matrix - truth).diagonal())
+    together = torch.stack(errors)
+    bias, spread = float(together.mean()), float(together.mean(1).std()) / len(errors) ** 0.5
+    assert abs(bias) < 4 * spread
+
+
+def images_of(side: int, seed: int) -> torch.Tensor:
+    return torch.rand(3, side, side, generator=torch.Generator().manual_seed(seed))
+
+
+def test_contrast__other_pictures_are_refused() -> None:
+    encoder = cocoax.Encoder(SmallNet().eval())
+    runs = [cocoax.Rise(samples=40, grid=3).run(encoder, images_of(24, seed), progress=False) for seed in range(4)]
+    with pytest.raises(ValueError, match="of the same input a and of one similarity"):
+        cocoax.interactions(runs[0], runs[1]) - cocoax.interactions(runs[2], runs[3])
+    with pytest.raises(ValueError, match="of the same input a and of one similarity"):
+        cocoax.interactions(runs[0], runs[1]) - cocoax.interactions(runs[0], runs[2], "dot")

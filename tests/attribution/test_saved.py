@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -16,8 +16,9 @@ import cocoax
 from cocoax import Rise
 from cocoax.attribution import RemovalMethod
 from cocoax.attribution.result import Estimate
-from cocoax.attribution.saved import _key, saved_run
+from cocoax.attribution.saved import Unfinished, _key, saved_run
 from cocoax.features import GridMasks
+from cocoax.storage import read_safetensors, write_safetensors
 from tests.conftest import SmallNet, images
 from tests.kinds import Recordings, Several, recording_encoder, recordings
 from tests.tiny import save_bert
@@ -127,7 +128,8 @@ def test_saved_run__damaged_file_is_made_again(encoder: cocoax.Encoder, tmp_path
     first = saved_run(encoder, IMAGE, RISE)
     (file,) = (tmp_path / "cache" / "runs").glob("*.safetensors")
     file.write_bytes(file.read_bytes()[:200])
-    assert same(first, saved_run(encoder, IMAGE, RISE))
+    with pytest.warns(UserWarning, match=rf"{file.name}.* It was put aside as {file.name}\.damaged"):
+        assert same(first, saved_run(encoder, IMAGE, RISE))
 
 
 @contextmanager
@@ -158,16 +160,36 @@ def test_saved_run__interrupted_rise_goes_on_where_it_stopped(
     assert 0 < done < 40
     net.inputs = 0
     assert len(saved_run(encoder, IMAGE, method)) == 40
-    assert net.inputs == 40 - done
+    assert net.inputs == 2 + 40 - done  # the two ends are encoded again
 
 
-def test_saved_run__interrupted_occlusion_is_not_taken_for_a_whole_one(
-    encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "method",
+    [
+        cocoax.Rise(samples=40, grid=4, batch_size=4),
+        cocoax.Rise(samples=20, grid=4, batch_size=4, tolerance=1e-9, max_samples=90),
+        cocoax.KernelShap(samples=60, grid=3, batch_size=4),
+        cocoax.Occlusion(window=4, stride=4, batch_size=4),
+    ],
+)
+@pytest.mark.parametrize("inputs", [3, 14, 30])
+def test_saved_run__interrupted_and_gone_on_is_what_an_undisturbed_one_is(
+    method: Any, inputs: int, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    method = cocoax.Occlusion(window=4, stride=4, batch_size=4)
-    with interrupted_after(6, net, monkeypatch):
-        saved_run(encoder, IMAGE, method)
-    assert len(saved_run(encoder, IMAGE, method)) == 16
+    undisturbed = saved_run(encoder, IMAGE, method, folder=tmp_path / "undisturbed")
+    net.inputs = 0
+    if inputs < 2 + len(undisturbed):
+        with interrupted_after(inputs, net, monkeypatch):
+            saved_run(encoder, IMAGE, method, folder=tmp_path / "interrupted")
+    done = net.inputs - 2
+    net.inputs = 0
+    again = saved_run(encoder, IMAGE, method, folder=tmp_path / "interrupted")
+    assert torch.equal(again.representations, undisturbed.representations)
+    assert again.stopped == undisturbed.stopped
+    assert net.inputs == 2 + len(undisturbed) - (done if inputs < 2 + len(undisturbed) else 0)
+    files = [list((tmp_path / name).iterdir()) for name in ("undisturbed", "interrupted")]
+    assert [len(each) for each in files] == [1, 1]  # what was unfinished is gone
+    assert files[0][0].read_bytes() == files[1][0].read_bytes()
 
 
 def test_saved_run__unnamed_callable_is_not_kept() -> None:
@@ -320,3 +342,105 @@ def test_saved_run__what_an_interruption_left_of_all_subsets_is_no_draw() -> Non
     assert (len(drawn), lacking) == (0, 40)
     rest, lacking = cocoax.Rise(samples=64).at_length(part, at_least=False)
     assert (len(rest), lacking) == (50, 14)
+
+
+# --- what a killed run leaves ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was encoded is written after every batch."""
+    monkeypatch.setattr("cocoax.attribution.saved.EVERY", 0.0)
+    monkeypatch.setattr("cocoax.attribution.saved.time.monotonic", lambda: 0.0)
+
+
+def kill_after(inputs: int, encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch, method: Any) -> None:
+    """End a run once the network has seen so many inputs, as nothing in it expects."""
+    encode, net = cocoax.Encoder.encode, encoder.module
+    assert isinstance(net, SmallNet)
+
+    def stop(self: cocoax.Encoder, prepared: Any) -> Any:
+        if net.inputs >= inputs:
+            raise SystemExit
+        return encode(self, prepared)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cocoax.Encoder, "encode", stop)
+        with pytest.raises(SystemExit):
+            saved_run(encoder, IMAGE, method)
+
+
+def test_saved_run__killed_goes_on_from_the_last_note(
+    often: None, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    method = cocoax.Rise(samples=40, grid=4, batch_size=8)
+    encoder.represent(images(2))  # the first batch is checked for being deterministic
+    net.inputs = 0
+    kill_after(20, encoder, monkeypatch, method)
+    (unfinished,) = (tmp_path / "cache" / "runs").iterdir()
+    assert unfinished.name.endswith(".unfinished.safetensors")
+    assert cocoax.cache_info().contents[0].encoder == "SmallNet"
+    net.inputs = 0
+    run = saved_run(encoder, IMAGE, method)
+    assert net.inputs == 2 + 40 - 24
+    assert torch.equal(run.representations, method.run(encoder, IMAGE).representations)
+    assert [file.name for file in (tmp_path / "cache" / "runs").iterdir()] == [unfinished.name.replace(".unfinished", "")]
+
+
+def test_saved_run__killed_while_it_was_extended(
+    often: None, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved_run(encoder, IMAGE, cocoax.Rise(samples=16, grid=4, batch_size=8))
+    net.inputs = 0
+    method = cocoax.Rise(samples=40, grid=4, batch_size=8)
+    kill_after(8, encoder, monkeypatch, method)
+    net.inputs = 0
+    run = saved_run(encoder, IMAGE, method)
+    assert net.inputs == 40 - 24
+    assert torch.equal(run.representations, method.run(encoder, IMAGE).representations)
+
+
+def test_saved_run__what_a_longer_one_left_serves_a_shorter_one_and_stays(
+    often: None, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder.represent(images(2))
+    net.inputs = 0
+    kill_after(34, encoder, monkeypatch, cocoax.Rise(samples=80, grid=4, batch_size=8))
+    net.inputs = 0
+    assert len(saved_run(encoder, IMAGE, cocoax.Rise(samples=16, grid=4, batch_size=8))) == 16
+    assert net.inputs == 2
+    net.inputs = 0
+    assert len(saved_run(encoder, IMAGE, cocoax.Rise(samples=80, grid=4, batch_size=8))) == 80
+    assert net.inputs == 80 - 32
+
+
+def test_saved_run__what_other_masks_left_is_not_used(
+    often: None, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where a longer run goes through all subsets in turn, and a shorter one draws them."""
+    method = cocoax.Rise(samples=40, grid=4, batch_size=8)
+    encoder.represent(images(2))  # the first batch is checked for being deterministic
+    net.inputs = 0
+    kill_after(20, encoder, monkeypatch, method)
+    (unfinished,) = (tmp_path / "cache" / "runs").iterdir()
+    tensors, _ = read_safetensors(unfinished, "unfinished run")
+    tensors["mask_bits"][10] = 1 - tensors["mask_bits"][10]
+    write_safetensors(unfinished, tensors, "unfinished run", {"encoder": "SmallNet"})
+    net.inputs = 0
+    run = saved_run(encoder, IMAGE, method)
+    assert net.inputs == 2 + 40 - 10  # the ten before are the same
+    torch.testing.assert_close(run.representations, method.run(encoder, IMAGE).representations)
+
+
+def test_saved_run__notes_are_taken_now_and_then(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    """Not for a run that is over in a moment, and not where there is no place for them."""
+    written = Unfinished(tmp_path / "a.safetensors", "name")
+    run = RISE.run(encoder, IMAGE)
+    written.note(run.masks, run.representations)
+    assert not written.path.exists()
+    written.note(run.masks, run.representations[:8], at_once=True)
+    assert torch.equal(cast(Tensor, written.earlier(run.masks)), run.representations[:8])
+    (tmp_path / "file").touch()
+    nowhere = Unfinished(tmp_path / "file" / "a.safetensors", "name")
+    nowhere.note(run.masks, run.representations, at_once=True)  # a warning comes at the end of the run
+    nowhere.forget(40)

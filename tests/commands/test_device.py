@@ -13,12 +13,13 @@ from tests.commands.support import run_main
 from tests.studies.tiny import write_checkpoint, write_folders
 
 # What runs no network; and bench, whose goals are those of a CPU.
-WITHOUT = {"cache", "encoders", "convert-simclr", "bench"}
+WITHOUT = {"cache", "encoders", "convert-simclr", "compare", "bench"}
 ARGUMENTS = {
     "ask": ["IMAGE", "--like", "a cat"],
     "ask-text": ["a cat sat", "--like", "a dog"],
     "match": ["a cat", "a dog"],
     "why": ["a cat", "--index", "TEXTS"],
+    "index": ["FOLDER", "--out", "index"],
     "localise": ["FOLDER", "--collages", "1"],
     "augmentations": ["IMAGE", "--foil", "FOLDER"],
     "reproduce": ["main", "--data", "DATA"],

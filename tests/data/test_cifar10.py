@@ -88,3 +88,22 @@ def test_cifar10__damaged_or_hostile(folder: Path, kind: str, monkeypatch: pytes
     with pytest.raises(ValueError, match=r"test_batch is not a batch of CIFAR-10 for Python, or it is damaged"):
         cifar10(folder, split)
     assert not (folder / "attacked").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({b"labels": [[1], [2], [3], [4]]}, "its labels are no list of numbers from 0 to 9"),
+        ({b"labels": [1, 2, 3, 10]}, "its labels are no list of numbers from 0 to 9"),
+        ({b"labels": [1, 2, 3, -1]}, "its labels are no list of numbers from 0 to 9"),
+        ({b"labels": [True, 2, 3, 4]}, "its labels are no list of numbers from 0 to 9"),
+        ({b"labels": [1, 2, 3]}, "it has 4 images but 3 labels"),
+        ({b"data": np.zeros((4, 3072), np.int64)}, "its data are no bytes of 32 x 32 pixels in three colours"),
+        ({b"data": np.zeros((2, 6144), np.uint8)}, "its data are no bytes of 32 x 32 pixels in three colours"),
+        ({b"data": [[0] * 3072] * 4}, "its data are no bytes of 32 x 32 pixels in three colours"),
+    ],
+)
+def test_cifar10__says_what_is_wrong_with_a_batch(change: dict[bytes, Any], said: str, folder: Path) -> None:
+    (folder / "cifar-10-batches-py" / "test_batch").write_bytes(pickle.dumps({**cifar10_batch(5), **change}, protocol=2))
+    with pytest.raises(ValueError, match=said):
+        cifar10(folder, "test")

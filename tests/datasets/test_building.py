@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -120,6 +121,53 @@ def test_build__all_failed(folder: Path, tmp_path: Path) -> None:
         build(photos.encoder(), folder, tmp_path / "index", METHOD)
 
 
+def test_build__other_data_do_not_take_the_place_of_an_index(folder: Path, tmp_path: Path) -> None:
+    encoder = photos.encoder()
+    build(encoder, folder, tmp_path / "index", METHOD)
+    before = contents(tmp_path / "index")
+    others = [photos.pixels("dusk", seed) for seed in range(3)]
+    with pytest.raises(ValueError, match=r"None of the inputs of the index .* it is of other data"):
+        build(encoder, others, tmp_path / "index", METHOD)
+    assert contents(tmp_path / "index") == before
+
+
+def test_build__inputs_that_failed_are_tried_again_if_asked(folder: Path, tmp_path: Path) -> None:
+    encoder = photos.encoder()
+    assert encoder.owner is not None
+    broken = encoder.owner.register_forward_pre_hook(_fail_on_small)
+    Image.fromarray(np.zeros((16, 16, 3), np.uint8)).save(folder / "dusk" / "dark.png")
+    assert list(build(encoder, folder, tmp_path / "index", METHOD, shard=4).failed) == ["dusk/dark.png"]
+    broken.remove()
+    assert list(build(encoder, folder, tmp_path / "index", METHOD, shard=4).failed) == ["dusk/dark.png"]
+    assert not build(encoder, folder, tmp_path / "index", METHOD, shard=4, retry=True).failed
+
+
+def _fail_on_small(_module: object, inputs: tuple[torch.Tensor, ...]) -> None:
+    if bool((inputs[0].flatten(1).amax(1) < 0.01).any()):
+        raise RuntimeError("too dark")
+
+
+def test_build__two_at_once(folder: Path, tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    build(photos.encoder(), folder, tmp_path / "index", METHOD)
+    with open(tmp_path / "index" / ".lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match="Another build is at work in"):
+            build(photos.encoder(), folder, tmp_path / "index", METHOD)
+
+
+def test_build__pictures_in_memory_are_known_by_their_pixels(tmp_path: Path) -> None:
+    encoder = photos.encoder()
+    images = [Image.fromarray(photos.pixels("dawn", seed)) for seed in range(4)]
+    build(encoder, images, tmp_path / "index", METHOD)
+    before = contents(tmp_path / "index")
+    build(encoder, [image.copy() for image in images], tmp_path / "index", METHOD)
+    assert contents(tmp_path / "index") == before
+    images[2].paste((255, 0, 0), (0, 0, 8, 8))
+    build(encoder, images, tmp_path / "index", METHOD)
+    assert contents(tmp_path / "index") != before
+
+
 def test_build__another_encoder_or_method_is_refused(folder: Path, tmp_path: Path) -> None:
     encoder = photos.encoder()
     build(encoder, folder, tmp_path / "index", METHOD)
@@ -150,6 +198,27 @@ def test_build__a_damaged_shard_is_named(folder: Path, tmp_path: Path, flip: int
     path.write_bytes(content)
     with pytest.raises(ValueError, match="is damaged or no shard"):
         read_shard(path)
+
+
+def test_build__a_damaged_manifest_is_named(folder: Path, tmp_path: Path) -> None:
+    build(photos.encoder(), folder, tmp_path / "index", METHOD)
+    path = tmp_path / "index" / "manifest.json"
+    whole = path.read_bytes()
+    for place in range(0, len(whole) - 1, 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"manifest\.json cannot be read .*make the index anew"):
+            Index.open(tmp_path / "index")
+    earlier = json.loads(whole)
+    del earlier["digest"]
+    path.write_text(json.dumps(earlier, indent=1) + "\n")  # from before there were digests
+    assert len(Index.open(tmp_path / "index"))
+
+
+def test_build__a_shard_without_a_column_is_named(folder: Path, tmp_path: Path) -> None:
+    build(photos.encoder(), folder, tmp_path / "index", METHOD)
+    (path,) = shard_files(tmp_path / "index")
+    with pytest.raises(ValueError, match=r"is damaged or no shard \(it has no column 'other'\)"):
+        read_shard(path, ["id", "other"])
 
 
 def test_build__truncated_shard(folder: Path, tmp_path: Path) -> None:

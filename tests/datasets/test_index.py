@@ -138,14 +138,16 @@ def test_select__bad_selections(index: Index) -> None:
 
 
 def test_shortcuts__an_input_that_rests_on_another_place_comes_first(tmp_path: Path) -> None:
-    images = [photos.pixels("dawn", seed) for seed in range(12)] + [photos.pixels("dusk", 100 + seed) for seed in range(12)]
+    images = [photos.pixels("dawn", seed) for seed in range(20)] + [photos.pixels("dusk", 100 + seed) for seed in range(22)]
     images[4][:4, :4], images[4][4:, :8] = 255, 30  # a dawn for the wrong reason: one bright corner
-    index = build(photos.encoder(), images, tmp_path / "index", METHOD, labels=["dawn"] * 12 + ["dusk"] * 12)
+    labels = ["dawn"] * 20 + ["dusk"] * 20 + ["noon", None]
+    index = build(photos.encoder(), images, tmp_path / "index", METHOD, labels=labels)
     found = index.shortcuts()
     assert found.suspects[0].row == 4
     assert found.suspects[0].cell == (0, 0)
-    assert found.suspects[0].p == pytest.approx(1 / 13)
-    assert found.attributions(1)[0].score == pytest.approx(float(found.index.ask(target(index)).scores[4]), abs=1e-6)
+    assert found.suspects[0].p == pytest.approx(1 / 21)
+    assert len(found.suspects) == 40  # a class of one, and an input of no class, are left out
+    assert found.attributions(1)[0].score == pytest.approx(float(index.ask(found.classes.target("dawn")).scores[4]), abs=1e-6)
 
 
 def test_typicality__a_wrong_label_comes_first(tmp_path: Path) -> None:
@@ -159,6 +161,42 @@ def test_typicality__a_wrong_label_comes_first(tmp_path: Path) -> None:
     own = features[[8, 9, 10, 11, 12, 13, 14, 15]].mean(0) @ features[3]
     other = features[[0, 1, 2, 4, 5, 6, 7]].mean(0) @ features[3]
     assert least[0].margin == pytest.approx(float(own - other), abs=1e-9)
+
+
+def test_ask__rows_that_occur_twice(index: Index) -> None:
+    whole = index.ask(target(index))
+    rows = [5] * len(index)
+    assert all(torch.equal(values, whole.maps[5]) for values in index.ask(target(index), rows).maps)
+
+
+def test_exports__columns_of_the_data_do_not_take_the_place_of_figures(tmp_path: Path) -> None:
+    images = [photos.pixels("dawn", seed) for seed in range(4)]
+    columns = {"score": [9, 9, 9, 9], "id": list("wxyz")}
+    own = build(photos.encoder(), images, tmp_path / "index", METHOD, labels=columns)
+    survey = own.ask(cocoax.similarity_to(own.reference([0])))
+    frame = survey.to_dataframe()
+    assert np.allclose(frame["score"], np.sort(survey.scores)[::-1])
+    assert frame["column_score"].tolist() == [9] * 4
+    assert survey.describe()["highest"][0]["score"] == pytest.approx(survey.scores.max())
+    assert own.to_dataframe()["column_id"].tolist() == list("wxyz")
+
+
+def test_typicality__classes_of_one_and_inputs_without_a_class_are_left_out(tmp_path: Path) -> None:
+    images = [photos.pixels("dawn", seed) for seed in range(4)] + [photos.pixels("dusk", 100 + seed) for seed in range(4)]
+    labels = [1, 1, 1, None, 2, 2, 2, 3]
+    own = build(photos.encoder(), images, tmp_path / "index", METHOD, labels=labels)
+    assert {typical.id for typical in own.typicality()} == {"0", "1", "2", "4", "5", "6"}
+    assert own.select({"label": 1}).tolist() == [0, 1, 2]
+
+
+def test_compare__classes_are_those_of_the_shared_inputs(index: Index, tmp_path: Path) -> None:
+    folder = Path(index.manifest.source)
+    images = [folder / name for name in index.ids[:20]]
+    labels = index.column("label")[:20].tolist()
+    part = build(photos.encoder(), images, tmp_path / "part", METHOD, labels=labels)
+    both = compare(part, part, "label")
+    again = compare(part, build(photos.encoder(), images, tmp_path / "again", METHOD, labels=labels), "label")
+    assert [item.scores for item in both.inputs] == [item.scores for item in again.inputs]
 
 
 def test_compare__the_same_encoder_agrees_and_another_does_not(index: Index, tmp_path: Path) -> None:

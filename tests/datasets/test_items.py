@@ -67,22 +67,44 @@ def test_tables__hold_texts_in_a_column_and_carry_the_others(tmp_path: Path, tex
     else:
         frame.to_csv(path, index=False, sep="," if suffix == "csv" else "\t")
     items = open_items(path, texts, Reading(column="body", id_column="name"))
-    assert [(item.id, item.value) for item in items] == [("x", "a cat"), ("y", "a dog\nor two")]
+    assert [(item.id, item.load()) for item in items] == [("x", "a cat"), ("y", "a dog\nor two")]
     assert dict(items[0].columns) == {"stars": 3, "name": "x"}
     frames = open_items(frame, texts, Reading(column="body", id_column="name"))
-    assert [item.value for item in frames] == [item.value for item in items]
+    assert [item.load() for item in frames] == [item.load() for item in items]
 
 
 def test_tables__paths_are_relative_to_the_table_and_pictures_may_be_inside(tmp_path: Path, pictures: Inputs) -> None:
     photos.write(tmp_path, 1)
     (tmp_path / "list.csv").write_text("file\ndawn/0.png\n")
     (item,) = open_items(tmp_path / "list.csv", pictures, Reading())
-    assert item.value == tmp_path / "dawn" / "0.png"
+    assert item.load() == tmp_path / "dawn" / "0.png"
     file = io.BytesIO()
     Image.fromarray(photos.pixels("dawn", 3)).save(file, "PNG")
     pq.write_table(pa.table({"image": [{"bytes": file.getvalue(), "path": None}]}), tmp_path / "inside.parquet")
     (item,) = open_items(tmp_path / "inside.parquet", pictures, Reading())
-    assert np.array_equal(np.asarray(item.value), photos.pixels("dawn", 3))
+    assert np.array_equal(np.asarray(item.load()), photos.pixels("dawn", 3))
+
+
+def test_tables__what_is_wrong_with_one_row_is_told_when_its_turn_comes(
+    tmp_path: Path, texts: Inputs, pictures: Inputs
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a cat\u2028or so", "code": "007"}\n{"text": null, "code": "08"}\n')
+    good, bad = open_items(tmp_path / "a.jsonl", texts, Reading(id_column="code"))
+    assert (good.id, bad.id) == ("007", "08")
+    with pytest.raises(ValueError, match="holds None here, which is no text"):
+        bad.load()
+    (tmp_path / "b.csv").write_text("text,code,day\na cat,007,2020-01-02\n")
+    (item,) = open_items(tmp_path / "b.csv", texts, Reading(id_column="code"))
+    assert item.id == "007"
+    assert item.columns["day"] == "2020-01-02"
+    pq.write_table(pa.table({"image": [{"bytes": b"no picture", "path": None}]}), tmp_path / "c.parquet")
+    (item,) = open_items(tmp_path / "c.parquet", pictures, Reading())
+    with pytest.raises(OSError, match="cannot identify"):
+        item.load()
+
+
+def test_natural__digits_of_other_scripts() -> None:
+    assert natural("a1²")
 
 
 def test_images__with_labels(pictures: Inputs) -> None:
@@ -109,7 +131,7 @@ def test_bad__each_with_its_sentence(tmp_path: Path, pictures: Inputs, texts: In
         open_items(tmp_path / "a.csv", texts, Reading(column="text"))
     with pytest.raises(ValueError, match="Say which column holds the texts by column=; the columns are x, y"):
         open_items(tmp_path / "a.csv", texts, Reading())
-    with pytest.raises(ValueError, match="Row 0 of the column 'x' holds 1, which is no text"):
+    with pytest.raises(ValueError, match="The column 'x' holds numbers such as 1, which are no texts"):
         open_items(tmp_path / "a.csv", texts, Reading(column="x"))
     (tmp_path / "b.jsonl").write_text('{"text": "a cat", "n": 1}\n{"text": "a dog", "n": 1}\n')
     with pytest.raises(ValueError, match="1 ids occur more than once, such as '1'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 from torch import Tensor
 
 import cocoax
 from cocoax.references import Reference
-from cocoax.storage import cache_folder, cache_info, write_safetensors
+from cocoax.storage import cache_folder, cache_info, load_tensors, write_safetensors
 from tests.conftest import SmallNet, images
 from tests.encoders.streams import assert_same, checked, encoded_by, write_pictures
 
@@ -198,8 +200,10 @@ def test_cache__corrupt_file_is_encoded_again(net: SmallNet, corrupt: Callable[[
     (file,) = (cache_folder() / "references").iterdir()
     corrupt(file)
     made: list[Reference] = []
-    assert encoded_by(net, lambda: made.append(encoder.reference(inputs))) == 5
+    with pytest.warns(UserWarning, match=rf"{file.name}.* It was put aside as {file.name}\.damaged"):
+        assert encoded_by(net, lambda: made.append(encoder.reference(inputs))) == 5
     assert_same(made[0], expected)
+    assert cache_info().leftovers == 1
     assert encoded_by(net, lambda: encoder.reference(inputs)) == 0  # and the file is whole again
 
 
@@ -271,7 +275,7 @@ def test_cache__that_cannot_be_written_only_warns(
     """A file stands where the folder should be, which stops root as well."""
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("COCOAX_CACHE", str(tmp_path / "file"))
-    with pytest.warns(UserWarning, match="cache folder .* cannot be written .*; going on without"):
+    with pytest.warns(UserWarning, match="cache folder cannot be written .*; going on without"):
         reference = encoder.reference(images(3))
     assert_same(reference, encoder.reference(images(3), cache=False))
 
@@ -289,3 +293,33 @@ def test_cache__full_disk_only_warns(encoder: cocoax.Encoder) -> None:
     assert any("cannot be written" in str(warning.message) for warning in caught)
     assert reference.count == 3
     assert cache_info().files == 0
+
+
+def test_cache__file_without_a_digest_is_made_again(net: SmallNet) -> None:
+    """Files that earlier versions wrote cannot tell whether they are damaged."""
+    encoder = checked(cocoax.Encoder(net))
+    inputs = images(5)
+    expected = encoder.reference(inputs)
+    (file,) = (cache_folder() / "references").iterdir()
+    tensors, metadata = load_tensors(file)
+    header = json.loads(metadata["cocoax"])
+    del header["digest"]
+    save_file(tensors, file, {"cocoax": json.dumps(header)})
+    made: list[Reference] = []
+    assert encoded_by(net, lambda: made.append(encoder.reference(inputs))) == 5
+    assert_same(made[0], expected)
+
+
+@pytest.mark.parametrize("place", [-1, -40, 60, 150])
+def test_cache__flipped_bit_is_encoded_again(net: SmallNet, place: int) -> None:
+    encoder = checked(cocoax.Encoder(net))
+    inputs = images(5)
+    expected = encoder.reference(inputs)
+    (file,) = (cache_folder() / "references").iterdir()
+    damaged = bytearray(file.read_bytes())
+    damaged[place] ^= 4
+    file.write_bytes(damaged)
+    made: list[Reference] = []
+    with pytest.warns(UserWarning, match=rf"{file.name}.* It was put aside"):
+        assert encoded_by(net, lambda: made.append(encoder.reference(inputs))) == 5
+    assert_same(made[0], expected)

@@ -76,6 +76,19 @@ def test_read_file__not_a_sound(tmp_path: Path, content: bytes) -> None:
         read(tmp_path / "text.wav")
 
 
+def test_read_file__cut_off(tmp_path: Path) -> None:
+    """Other libraries read a shorter sound, without a word."""
+    path = tmp_path / "cut.wav"
+    soundfile.write(path, np.zeros(1000), 8000)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-2])
+    with pytest.raises(ValueError, match=rf"cut\.wav is cut off: it has {len(whole) - 2} of {len(whole)} bytes"):
+        read_file(path, 60)
+    endless = whole[:4] + b"\xff\xff\xff\xff" + whole[8:40] + b"\xff\xff\xff\xff" + whole[44:]
+    path.write_bytes(endless)  # from a recorder that did not know how long it would go on
+    assert len(read_file(path, 60)[0]) == 1000
+
+
 def test_read_file__samples_without_a_header(tmp_path: Path) -> None:
     (tmp_path / "samples.raw").write_bytes(bytes(100))
     with pytest.raises(ValueError, match=r"samples.raw is not a sound that can be read"):

@@ -10,7 +10,7 @@ import torch
 import cocoax
 from cocoax import Explicand
 from cocoax.inputs import Names, Text
-from tests.conftest import images
+from tests.conftest import SmallNet, images
 
 TEXT = Explicand(torch.tensor([2, 7, 8, 9, 3]), Text("big violins", ((0, 3), (4, 11))), torch.tensor([-1, 0, 1, 1, -1]))
 
@@ -119,3 +119,11 @@ def test_attributes__of_displays_can_be_read_here_too() -> None:
     )
     assert (TEXT.picture, TEXT.box) == (None, (0.0, 0.0, 1.0, 1.0))
     assert (OWN.text, OWN.offsets, Explicand(torch.zeros(3, 4, 5)).names) == (None, None, None)
+
+
+def test_explicand__does_not_follow_what_happens_to_the_input_later() -> None:
+    given = images(1)[0].clone()
+    explicand = cocoax.Encoder(SmallNet()).explicand(given)
+    before = explicand.tensor.clone()
+    given.zero_()
+    assert torch.equal(explicand.tensor, before)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
+import cocoax
 from cocoax.inputs import Pictures
 from cocoax.inputs.holding import each_input
 
@@ -62,3 +63,15 @@ def test_each_input__dicts_without_the_key(key: str | None, what: str) -> None:
 
 def test_each_input__one_array_is_one_picture() -> None:
     assert [np.shape(item) for item in each_input(np.zeros((4, 6, 3), np.uint8), Pictures())[0]] == [(4, 6, 3)]
+
+
+def test_each_input__examples_of_a_data_set_are_single_whatever_their_labels_are() -> None:
+    class Reviews:
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, index: int) -> tuple[str, str]:
+            return [("I like it", "positive"), ("I hate it", "negative")][index]
+
+    kind = cocoax.TextEncoder(torch.nn.Identity(), str.split, limit=8, name="words").inputs  # type: ignore[arg-type]
+    assert list(each_input(Reviews(), kind)[0]) == ["I like it", "I hate it"]

@@ -191,6 +191,16 @@ def test_open_image__cut_off_jpeg(tmp_path: Path, kept: float) -> None:
     rejected(tmp_path / "cut.jpg", ValueError, r"cut\.jpg is damaged or cut off \(.+\); fetch it again")
 
 
+def test_open_image__flipped_bits_in_the_pixels_of_a_png(tmp_path: Path) -> None:
+    """They have a checksum, at which Pillow does not look unless it is told to."""
+    buffer = io.BytesIO()
+    Image.fromarray(pixels(64, 64)).save(buffer, "PNG", compress_level=0)  # so that every byte is a pixel, and can be read
+    whole = buffer.getvalue()
+    for place in range(whole.index(b"IDAT") + 100, len(whole) - 50, 997):
+        (tmp_path / "flipped.png").write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        rejected(tmp_path / "flipped.png", ValueError, r"flipped\.png is damaged or cut off \(.+\); fetch it again")
+
+
 def test_open_image__text_named_jpg(tmp_path: Path) -> None:
     (tmp_path / "text.jpg").write_text("this is not a picture")
     rejected(tmp_path / "text.jpg", ValueError, r"text\.jpg is not an image that can be read; expected JPEG, PNG")

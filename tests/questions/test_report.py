@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -80,6 +81,35 @@ def test_write_answers__again_keeps_what_is_there(tmp_path: Path) -> None:
     ]
     assert sorted((tmp_path / "out").iterdir()) == sorted(file for files in times for file in files)
     assert [json.loads(files[1].read_text())["title"] for files in times] == ["first", "second", "third"]
+
+
+def test_write_answers__several_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Files that are written at the same time have names of their own."""
+    several = answers()
+    with ThreadPoolExecutor(4) as pool:
+        written = list(pool.map(lambda answer: write_answers(tmp_path / "out", answer.name, [answer]), several + several[:1]))
+    names = [file.name for files in written for file in files]
+    assert len(names) == len(set(names)) == len(list((tmp_path / "out").iterdir())) == 16
+    for answer, files in zip(several, written, strict=False):
+        assert json.loads(files[1].read_text())["title"] == answer.name
+        assert cocoax.Attribution.load(files[3]).score == answer.score
+
+
+def test_write_answers__killed_before_the_end_is_written_again_under_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = answers()
+    with monkeypatch.context() as patch:
+        patch.setattr("cocoax.questions.report.write_report", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write_answers(tmp_path / "killed", "title", several)
+    files = write_answers(tmp_path / "killed", "title", several)
+    undisturbed = write_answers(tmp_path / "undisturbed", "title", several)
+    assert [(file.name, file.read_bytes()) for file in files] == [(file.name, file.read_bytes()) for file in undisturbed]
+
+
+def interrupted(*_arguments: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_write_answers__none(tmp_path: Path) -> None:

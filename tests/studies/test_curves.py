@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -117,19 +118,18 @@ def test_run__interrupted_anywhere_equals_uninterrupted(tmp_path: Path, monkeypa
         assert (tmp_path / "parts" / path.name).read_text() == path.read_text()
 
 
-def test_run__truncated_unit_is_told_and_nothing_overwritten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: data[:-20] + bytes([data[-20] ^ 1]) + data[-19:]])
+def test_run__damaged_unit_is_told_put_aside_and_made_again(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     study = main_study(tmp_path, runs=1)
     study.run(progress=False)
     path = study.results.path("123-0002")
-    path.write_bytes(path.read_bytes()[:-20])
     before = units(tmp_path)
-    with pytest.raises(ValueError, match=r"123-0002.safetensors is damaged .*delete this file and run the study again"):
+    damaged = damage(path.read_bytes())
+    path.write_bytes(damaged)
+    with pytest.warns(UserWarning, match=r"123-0002.safetensors.* It was put aside as 123-0002.safetensors.damaged"):
         main_study(tmp_path, runs=1).run(progress=False)
     assert units(tmp_path) == before
-    whole = before | {"123-0002.safetensors": b""}
-    path.unlink()
-    main_study(tmp_path, runs=1).run(progress=False)
-    assert {name for name, data in units(tmp_path).items() if data != whole[name]} == {"123-0002.safetensors"}
+    assert path.with_name("123-0002.safetensors.damaged").read_bytes() == damaged
 
 
 @pytest.mark.parametrize("change", [{"samples": 30}, {"explicands": 1}, {"classes": (0, 1)}])

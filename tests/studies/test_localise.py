@@ -88,6 +88,36 @@ def test_localise__goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert localise(encoder, examples, RISE, folder=tmp_path) == every  # the cut line has not spoilt the one after it
     assert net.inputs == 32
     assert every == localise(encoder, examples, RISE)
+    localise(encoder, examples, RISE, folder=tmp_path / "undisturbed")
+    results = [folder / "results.jsonl" for folder in (tmp_path, tmp_path / "undisturbed")]
+    assert results[0].read_bytes() == results[1].read_bytes()
+
+
+@pytest.mark.parametrize("place", [3, 60, 200, -5])
+def test_localise__damaged_line_is_told_and_computed_again(place: int, tmp_path: Path) -> None:
+    encoder = two_towers()
+    examples = [example(0), example(1)]
+    first = localise(encoder, examples, RISE, folder=tmp_path)
+    results = tmp_path / "results.jsonl"
+    lines = results.read_bytes().splitlines(keepends=True)
+    damaged = bytearray(lines[1])
+    damaged[place] ^= 1
+    results.write_bytes(lines[0] + damaged)
+    with pytest.warns(UserWarning, match=r"Line 2 of .*results\.jsonl is damaged; its picture is asked about again"):
+        assert localise(encoder, examples, RISE, folder=tmp_path) == first
+
+
+def test_localise__lines_from_before_there_were_digests(tmp_path: Path) -> None:
+    encoder = two_towers()
+    net = encoder.module
+    assert isinstance(net, SmallNet)
+    first = localise(encoder, [example(0)], RISE, folder=tmp_path)
+    entry = json.loads((tmp_path / "results.jsonl").read_text())
+    del entry["digest"]
+    (tmp_path / "results.jsonl").write_text(json.dumps(entry) + "\n")
+    net.inputs = 0
+    assert localise(encoder, [example(0)], RISE, folder=tmp_path) == first
+    assert net.inputs == 0
 
 
 @pytest.mark.parametrize("change", [{"template": "this {}"}, {"tolerance": 3.0}, {"fraction": 0.3}, {"foil": ["rocket"]}])

@@ -7,15 +7,15 @@ target of its similarity; kernels have no such vector and keep the run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_targets
+from cocoax.attribution.method import Askable, as_asked, check_targets
 from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
 from cocoax.features.masks import averaging
 from cocoax.features.segments import check_grid
@@ -23,7 +23,7 @@ from cocoax.inputs import Display, Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.seeding import stream
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.storage import read_safetensors, write_safetensors
+from cocoax.storage import Layout, read_safetensors, understood, write_safetensors
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
@@ -32,6 +32,19 @@ if TYPE_CHECKING:
 GROUPS = 16  # random sums that errors are kept by: an error is then known to about 1 / sqrt(2 * 16), 18 %
 AT_ONCE = 32  # columns of a map of pixels that are in memory at a time
 _SAVED = ("values", "neutral", "ends", "own", "deviations")
+_LAYOUT = Layout(
+    "field",
+    {
+        "values": "* d",
+        "values_scale": "* 1",
+        "deviations?": "* d",
+        "deviations_scale?": "* 1",
+        "neutral": "d",
+        "ends": "2 d",
+        "own": "representation",
+    },
+    {"similarity": str, "origin": dict},
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +90,11 @@ class Field:
     @overload
     def explain(self, targets: Sequence[Target]) -> list[Attribution]: ...
 
-    def explain(self, targets: Target | Sequence[Target]) -> Attribution | list[Attribution]:
-        """Return the attribution of a target to the cells, or a list of them for a list."""
+    @overload
+    def explain(self, targets: Mapping[str, Askable]) -> dict[str, Attribution]: ...
+
+    def explain(self, targets: Askable | Sequence[Askable] | Mapping[str, Askable]) -> Any:
+        """Return the attribution of a target to the cells, a list of them for a list, a dict for a dict."""
         asked = check_targets(targets)
         for target in asked:
             target.check_space(self.space)
@@ -96,7 +112,7 @@ class Field:
         shape = tuple(self.values.shape[:-1])
         shown = Explicand(torch.zeros(1, *shape), self.display)
         answers = attributions(self.origin, shown, asked, self.ends.double() @ directions.T, maps)
-        return answers[0] if isinstance(targets, Target) else answers
+        return as_asked(targets, answers)
 
     def save(self, path: str | Path) -> Path:
         """Write it as safetensors, vectors in half precision; returns the path."""
@@ -116,16 +132,22 @@ class Field:
     @classmethod
     def load(cls, path: str | Path) -> Field:
         """Read a field written by :meth:`save`."""
-        tensors, header = read_safetensors(path, "field")
-        similarity = get_similarity(header["similarity"])
-        assert isinstance(similarity, LinearSimilarity)
-        for name in ("values", "deviations"):
-            if name in tensors:
-                tensors[name] = tensors[name].float() * tensors[f"{name}_scale"]
-        tensors["values"] = tensors["values"] + tensors["neutral"]
-        parts = {name: tensors[name] for name in _SAVED if name in tensors}
-        origin = Origin(**header["origin"])
-        return cls(**parts, similarity=similarity, origin=origin, display=load_display(tensors, header["display"]))
+        tensors, header = read_safetensors(path, _LAYOUT)
+        with understood(path):
+            similarity = get_similarity(header["similarity"])
+            assert isinstance(similarity, LinearSimilarity)
+            for name in ("values", "deviations"):
+                if name in tensors:
+                    tensors[name] = tensors[name].float() * tensors[f"{name}_scale"]
+            tensors["values"] = tensors["values"] + tensors["neutral"]
+            parts = {name: tensors[name] for name in _SAVED if name in tensors}
+            if "deviations" in parts and parts["deviations"].shape[1:] != parts["values"].shape:
+                raise ValueError("its errors do not have the shape of its vectors.")
+            if similarity.features(parts["own"][None].double()).shape[1:] != parts["neutral"].shape:
+                raise ValueError("its input's representation does not have the dimension of its vectors.")
+            origin = Origin(**header["origin"])
+            str(origin.method["type"])  # which answers tell
+            return cls(**parts, similarity=similarity, origin=origin, display=load_display(tensors, header.get("display")))
 
 
 def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int] | None, groups: int) -> Field:

@@ -26,6 +26,8 @@ from cocoax.encoders.forward import frozen, is_out_of_memory
 from cocoax.features import Game, resolve
 from cocoax.inputs import Explicand
 from cocoax.progress import bar
+from cocoax.references import Reference
+from cocoax.similarity import Similarity
 from cocoax.targets import Target
 
 
@@ -199,7 +201,9 @@ def shared_parts(targets: list[Target]) -> tuple[list[Target], Tensor]:
 
     They are the targets themselves, or their distinct references if those are fewer.
     """
-    keys = list(dict.fromkeys((target.similarity, reference) for target in targets for reference in target.weights))
+    keys: list[tuple[Similarity, Reference | None]] = []  # not a dict: a similarity of a user's own may have no hash
+    for target in targets:
+        keys += [(target.similarity, key) for key in target.weights if (target.similarity, key) not in keys]
     if len(targets) <= len(keys) or not all(target.weights for target in targets):  # functions have no references
         return targets, torch.eye(len(targets))
     mixture = torch.tensor(

@@ -26,7 +26,7 @@ from cocoax.attribution.run import Run
 from cocoax.features.segments import check_grid
 from cocoax.inputs import Display, Names
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.storage import write_text
+from cocoax.storage import digest, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,6 +40,7 @@ class Matched:
 
     display: Display
     shape: tuple[int, ...]
+    identity: str = ""  # of its representation and the similarity
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,7 +57,7 @@ class Interactions:
 
     ``values[i, j]`` is the change in score when both are kept, beyond what each does alone: the mean over everything else of
     s(i and j) - s(i alone) - s(j alone) + s(neither). For KernelShap runs the changes are Shapley values of each side, and
-    all values together sum to s(a, b) - s(a, ∅) - s(∅, b) + s(∅, ∅).
+    all values together, on the method's own features, sum to s(a, b) - s(a, ∅) - s(∅, b) + s(∅, ∅).
 
     Attributes:
         values: ``[*features_a, *features_b]``.
@@ -159,9 +160,9 @@ class Interactions:
         """Return both, of one input with two others: the features of the other's b stand after those of this one's."""
         if not isinstance(other, Interactions):
             return NotImplemented
-        if self.a.names != other.a.names:
+        if self.a.names != other.a.names or self.a.identity != other.a.identity:
             raise ValueError(
-                "Interactions can be contrasted where they are of the same input a; these have different features."
+                "Interactions can be contrasted where they are of the same input a and of one similarity; these are not."
             )
         names = (*self.b.names, *(f"{name} (instead)" if sign < 0 else name for name in other.b.names))
         errors = [part.standard_error for part in (self, other)]
@@ -217,8 +218,8 @@ def interactions(
     return Interactions(
         values.float().view(shape),
         None if variance is None else variance.sqrt().float().view(shape),
-        Matched(run_a.explicand.display, a.shape),
-        Matched(run_b.explicand.display, b.shape),
+        a.matched(linear),
+        b.matched(linear),
         score,
     )
 
@@ -240,6 +241,11 @@ class _Effects:
         if pictures:
             cells = default_grid(run, 1) if grid is None else check_grid(run.explicand.shape[0], run.explicand.shape[1], grid)
         return cls(run, run.method.cells(run.masks, cells), cells, *feature_vectors(run, similarity))
+
+    def matched(self, similarity: LinearSimilarity) -> Matched:
+        """Return the input of this side, as it is shown."""
+        identity = digest(self.run.ends[0], self.run.space, str(similarity))
+        return Matched(self.run.explicand.display, self.shape, identity)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -277,9 +283,10 @@ def _in_common(a: _Effects, b: _Effects) -> tuple[tuple[Tensor, Tensor], tuple[T
     """
     count = min(len(a.run), len(b.run))
     parts_a, parts_b = (side.run.masks.tensors for side in (a, b))
-    if parts_a.keys() != parts_b.keys() or a.run.explicand.shape != b.run.explicand.shape:
+    if "bits" not in parts_a or parts_a.keys() != parts_b.keys() or parts_a["bits"].shape[1:] != parts_b["bits"].shape[1:]:
         return None
-    if not all(torch.equal(parts_a[name][:count], parts_b[name][:count]) for name in ("bits", "shifts") if name in parts_a):
+    # Pictures of different sizes have the same cells under one seed, shifted otherwise: their errors go together too.
+    if not torch.equal(parts_a["bits"][:count], parts_b["bits"][:count]):
         return None
     factors = [side.scatter() for side in (a, b)]
     if factors[0] is None or factors[1] is None:

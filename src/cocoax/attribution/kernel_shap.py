@@ -85,7 +85,13 @@ class KernelShap(RemovalMethod):
 
     def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Coalitions:
         """Return coalitions as saved."""
-        return Coalitions(**tensors)
+        masks = Coalitions(**tensors)
+        segments, (count, players) = masks.segments, masks.bits.shape
+        fits = tuple(segments.shape) == tuple(shape) and 0 <= int(segments.min()) <= int(segments.max()) < players
+        whole = segments.dtype == torch.int64 and masks.bits.dtype == torch.uint8
+        if not fits or not whole or tuple(masks.weights.shape) != (count,) or tuple(masks.counts.shape) != (count,):
+            raise ValueError(f"Coalitions of {players} segments do not fit an input of {list(shape)}.")
+        return masks
 
     def estimate(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> Estimate:
         """Return the solution of weighted least squares, constrained to sum to the difference of the ends."""

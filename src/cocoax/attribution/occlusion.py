@@ -67,7 +67,12 @@ class Occlusion(RemovalMethod):
     def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Windows:
         """Return windows as saved."""
         height, width = (1, *shape)[-2:]
-        return Windows(height, width, tensors["corners"], tensors["size"])
+        corners, size = tensors["corners"], tensors["size"]
+        if corners.shape[1:] != (2,) or size.shape != (2,) or corners.is_floating_point() or size.is_floating_point():
+            raise ValueError(
+                f"Windows at {list(corners.shape)} of size {list(size.shape)} do not fit an input of {list(shape)}."
+            )
+        return Windows(height, width, corners, size)
 
     def estimate(self, masks: Windows, scores: Tensor, ends: Tensor) -> Estimate:
         """Return the mean drop over the windows that cover each pixel."""

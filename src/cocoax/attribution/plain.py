@@ -50,8 +50,8 @@ def from_plain(plain: Any, tensors: Mapping[str, Tensor], known: Mapping[str, ty
     if not isinstance(plain, dict):
         return plain
     options = dict(plain)
-    name = options.pop("type")
-    if name == "Tensor":
+    name = options.pop("type", None)
+    if name == "Tensor" and options.get("key") in tensors:
         return tensors[options["key"]]
     if name not in known and "." in str(name):  # a class of a user's own, with its module
         raise ValueError(f"The file was written with {name!r}, which is not known here; import the module that defines it.")

@@ -15,7 +15,7 @@ from torch import Tensor
 from cocoax.inputs import Display, Explicand, Picture
 from cocoax.inputs.display import load_display, save_display
 from cocoax.inputs.drawing import WHOLE, Box, figure_of, hidden_in_noise
-from cocoax.storage import read_safetensors, write_safetensors
+from cocoax.storage import Layout, read_safetensors, understood, write_safetensors
 from cocoax.targets import Target
 from cocoax.version import versions
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TENSORS = ("values", "raw", "standard_error", "features")
+_LAYOUT = Layout(
+    "attribution",
+    {"values": "*", "raw?": "*", "standard_error?": "*", "features?": "*"},
+    {"score": float | int, "baseline_score": float | int, "neutral": float | int, "metadata": dict},
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +140,13 @@ class Attribution:
     @classmethod
     def load(cls, path: str | Path) -> Attribution:
         """Read an attribution written by :meth:`save`."""
-        tensors, header = read_safetensors(path, "attribution")
-        display = load_display(tensors, header.pop("display", None))
-        return cls(**{name: tensors[name] for name in _TENSORS if name in tensors}, **header, display=display)
+        tensors, header = read_safetensors(path, _LAYOUT)
+        with understood(path):
+            display = load_display(tensors, header.pop("display", None))
+            parts = {name: tensors[name] for name in _TENSORS if name in tensors}
+            if "standard_error" in parts and parts["standard_error"].shape != parts["values"].shape:
+                raise ValueError("its errors do not have the shape of its values.")
+            return cls(**parts, **header, display=display)
 
     def top(self, count: int = 5, sign: Literal["positive", "negative"] | None = None) -> list[tuple[str, float]]:
         """Return the features that count most, with their values relative to ``neutral``: the largest first, by size.

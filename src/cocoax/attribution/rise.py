@@ -107,10 +107,17 @@ class Rise(RemovalMethod):
 
     def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> GridMasks | BitMasks:
         """Return masks as saved."""
+        bits = tensors["bits"]
+        cells = shape if len(shape) == 1 else check_grid(shape[0], shape[1], self.grid)
+        if bits.dtype != torch.uint8 or tuple(bits.shape[1:]) != tuple(cells):
+            raise ValueError(f"Masks of {list(bits.shape[1:])} cells do not fit an input of {list(shape)}.")
         if len(shape) == 1:
-            return BitMasks(tensors["bits"], self.keep)
-        geometry = MaskGeometry(shape[0], shape[1], *check_grid(shape[0], shape[1], self.grid))
-        return GridMasks(geometry, tensors["bits"], tensors["shifts"], self.keep)
+            return BitMasks(bits, self.keep)
+        geometry, shifts = MaskGeometry(shape[0], shape[1], *cells), tensors["shifts"]
+        inside = (shifts >= 0) & (shifts < torch.tensor(geometry.cell))
+        if tuple(shifts.shape) != (len(bits), 2) or not bool(inside.all()):
+            raise ValueError("The shifts of the masks lie outside of a cell.")
+        return GridMasks(geometry, bits, shifts, self.keep)
 
     def at_length(self, run: Run, at_least: bool) -> tuple[Run, int]:
         """Return the first samples of a run that is longer than asked for, which are what a new one would have drawn."""

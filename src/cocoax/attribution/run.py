@@ -8,9 +8,9 @@ without the encoder.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Protocol, Self, overload
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.progress import Bar, bar
 from cocoax.similarity import Similarity
-from cocoax.storage import read_safetensors, write_safetensors
+from cocoax.storage import Layout, read_safetensors, understood, write_safetensors
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
@@ -36,6 +36,21 @@ if TYPE_CHECKING:
 _MOSTLY = 0.5  # the share of noise in a map from which on it is worth a word
 # Methods that saved runs are made by, by what files call them; every removal method adds itself.
 IN_FILES: dict[str, type] = {}
+_LAYOUT = Layout(
+    "run",
+    {"explicand": "any *", "members?": "int *", "baseline": "any *", "representations": "* d", "ends": "versions d"},
+    {"method": dict, "removal": str, "blends": bool, "encoder": str, "space": str, "stopped": str},
+)
+
+
+class Journal(Protocol):
+    """Where a run notes what it has encoded while it is made, so that not all is lost if its process is killed."""
+
+    def earlier(self, masks: Masks) -> Tensor | None:
+        """Return the representations that an unfinished run left, for as many of the first masks as it has in common."""
+
+    def note(self, masks: Masks, representations: Tensor, at_once: bool = False) -> None:
+        """Take note of the representations of the first masks, which are all there are so far; now and then, or at once."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -66,6 +81,7 @@ class Run:
         encoder: name of the encoder.
         space: the space its targets must live in.
         stopped: why sampling ended, where the method decides that by itself.
+        journal: where it notes what it has encoded while it is made.
 
     """
 
@@ -78,6 +94,7 @@ class Run:
     encoder: str
     space: str
     stopped: str = ""
+    journal: Journal | None = field(default=None, repr=False)
 
     @classmethod
     def start(
@@ -88,13 +105,14 @@ class Run:
         targets: Sequence[Target],
         progress: bool | None,
         space: str,
+        journal: Journal | None = None,
     ) -> Self:
         """Encode everything that ``method`` asks for; ``space`` is the encoder's."""
         masks = method.draw(explicand.shape)  # what is wrong with its options is told before anything is encoded
         game = Game(encoder, explicand, method.baseline, space=space)
         method = replace(method, baseline=game.removal)
         nothing = game.ends.new_empty(0, game.ends.shape[1])
-        run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space)
+        run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, journal=journal)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
             run._encode(game, masks, shown)
             try:
@@ -105,6 +123,8 @@ class Run:
             except Interrupted:
                 raise
             except KeyboardInterrupt:  # between two rounds
+                if journal is not None:
+                    journal.note(run.masks, run.representations, at_once=True)
                 run.stopped = "interrupted"
                 raise Interrupted(run) from None
         return run
@@ -150,11 +170,20 @@ class Run:
         representations = self.ends.new_empty(len(masks), *several, self.ends.shape[1])
         if done:
             representations[:done] = self.representations
+        earlier = None if self.journal is None else self.journal.earlier(masks)
+        if earlier is not None and earlier.shape[1:] == representations.shape[1:] and len(earlier) > done:
+            representations[done : len(earlier)] = earlier[done:]
+            shown.update(len(earlier) - done)
+            done = len(earlier)
         try:
             for part in game.encode(masks, done, self.method.batch_size, shown):
                 representations[done : done + len(part)] = part
                 done += len(part)
+                if self.journal is not None:
+                    self.journal.note(masks, representations[:done])
         except KeyboardInterrupt:
+            if self.journal is not None:
+                self.journal.note(masks, representations[:done], at_once=True)
             self.representations = representations[:done].clone()
             self.masks = self.method.draw(self.explicand.shape, done)
             self.stopped = "interrupted"
@@ -239,22 +268,34 @@ class Run:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a run written by :meth:`save`; it answers targets and can be extended."""
-        tensors, header = read_safetensors(path, "run")
+        tensors, header = read_safetensors(path, _LAYOUT)
+        with understood(path):
+            return cls._from_file(tensors, header)
+
+    @classmethod
+    def _from_file(cls, tensors: dict[str, Tensor], header: dict[str, Any]) -> Self:
+        """Return the run that a file holds; raise if its parts do not fit together."""
+        members = tensors.get("members")
+        if members is not None and not -1 <= int(members.min()) <= int(members.max()) < members.numel():
+            raise ValueError(f"it has {members.numel()} elements but features up to {int(members.max())}.")
         explicand = Explicand(tensors["explicand"], load_display(tensors, header.get("display")), tensors.get("members"))
         plain = dict(header["method"])
         known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
         how = plain["baseline"]
-        if not (isinstance(how, dict) and how["type"] in known):
+        if not (isinstance(how, dict) and how.get("type") in known):
             # A user's class that is not imported, or cannot be written down: of a blend its pixels are all one needs.
             pixels = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
             plain["baseline"] = pixels if header["blends"] else {"type": "Forgotten", "name": header["removal"]}
         method: RemovalMethod = from_plain(plain, tensors, known)
         compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
+        masks = method.restore(explicand.shape, compact)
+        if len(masks) != len(tensors["representations"]) or len(tensors["ends"]) < 2:
+            raise ValueError(f"it has {len(masks)} masks but {len(tensors['representations'])} representations.")
         return cls(
             method=method,
             explicand=explicand,
             baseline=tensors["baseline"],
-            masks=method.restore(explicand.shape, compact),
+            masks=masks,
             representations=tensors["representations"],
             ends=tensors["ends"],
             encoder=str(header["encoder"]),

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from cocoax.attribution.method import check_targets
 from cocoax.attribution.plain import to_plain
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.run import Interrupted, Run
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import describe, looking_once
-from cocoax.features import resolve
+from cocoax.features import Masks, resolve
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import save_display
-from cocoax.storage import cache_folder, digest
+from cocoax.storage import Layout, cache_folder, digest, read_safetensors, sound_or_aside, write_safetensors
 from cocoax.targets import Target
+
+EVERY = 5.0  # seconds of work that a killed process loses at most
+_LAYOUT = Layout("unfinished run", {"representations": "* d"}, {"encoder": str})
 
 
 def saved_run(
@@ -34,7 +43,8 @@ def saved_run(
 
     A run is found by the content of the input, the encoder's fingerprint and the method's options. A Rise run that is too
     short is extended and kept; of one that is longer than asked for, the first samples are used, which are what a new run
-    would have drawn, or all of them if ``at_least``. What an interruption leaves of a Rise run is kept too.
+    would have drawn, or all of them if ``at_least``. What an interruption or a kill leaves of a run is kept too, and the same
+    call goes on from there, to the same result. A damaged file is named in a warning and put aside.
 
     Args:
         encoder: what encodes.
@@ -47,29 +57,100 @@ def saved_run(
 
     """
     prepared = encoder.explicand(encoder.single(explicand))
-    if not encoder.recognisable:
+    place = _place(folder) if encoder.recognisable else None
+    if place is None:
         return method.run(encoder, prepared, targets, progress=progress)
+    asked = check_targets(targets, encoder) if targets else []
     with looking_once():
+        space = encoder.space
+        for target in asked:
+            target.check_space(space)
         method = replace(method, baseline=resolve(method.baseline, encoder.inputs))
-        path = (cache_folder() / "runs" if folder is None else folder) / f"{_key(encoder, prepared, method)}.safetensors"
+        path = place / f"{_key(encoder, prepared, method)}.safetensors"
         run = _load(path, encoder, method)
         before = 0 if run is None else len(run)
+        unfinished = Unfinished(path.with_suffix(".unfinished.safetensors"), encoder.name)
         try:
             if run is None:
-                run = method.run(encoder, prepared, targets, progress=progress)
+                run = Run.start(method, encoder, prepared, asked, progress, space, unfinished)
             else:
                 run, lacking = method.at_length(run, at_least)
+                run.journal = unfinished
                 if lacking:
                     run.extend(encoder, lacking, progress=progress)
-                while more := method.more(run, targets):
+                while more := method.more(run, asked):
                     run.extend(encoder, more, progress=progress)
         except Interrupted as stop:
-            if method.lengthening and len(stop.run) > before:  # the others cannot tell a part from the whole
-                _store(path, stop.run)
+            stop.run.journal = None
             raise
+        run.journal = None
         if len(run) > before:
             _store(path, run)
+            unfinished.forget(len(run))
     return run
+
+
+class Unfinished:
+    """What a run has encoded so far, in a file beside the place where it will be kept: a killed process loses seconds.
+
+    The file is written every few seconds, but never so often that writing takes more than a twentieth of the time.
+    """
+
+    def __init__(self, path: Path, encoder: str) -> None:
+        self.path = path
+        self.encoder = encoder
+        self._length = 0  # of what is in the file
+        self._due = time.monotonic() + EVERY
+
+    def earlier(self, masks: Masks) -> Tensor | None:
+        """Return the representations that an unfinished run left, for as many of the first masks as it has in common."""
+        tensors = sound_or_aside(self.path, lambda path: read_safetensors(path, _LAYOUT)[0])
+        if tensors is None:
+            return None
+        representations: Tensor = tensors["representations"]
+        self._length = len(representations)
+        common = min(len(masks), len(representations))
+        for name, ours in _for_each(masks, len(masks)).items():
+            theirs = tensors.get(name)
+            if theirs is None or theirs.shape[1:] != ours.shape[1:] or len(theirs) < common:
+                return None
+            differs = (theirs[:common] != ours[:common]).reshape(common, -1).any(1)
+            common = int(differs.nonzero()[0]) if bool(differs.any()) else common
+        return representations[:common]
+
+    def note(self, masks: Masks, representations: Tensor, at_once: bool = False) -> None:
+        """Write the representations of the first masks, if it is time to and the file has fewer."""
+        begun, length = time.monotonic(), len(representations)
+        if length <= self._length or not (at_once or begun >= self._due):
+            return
+        tensors = {"representations": representations, **_for_each(masks, length)}
+        try:
+            write_safetensors(self.path, tensors, _LAYOUT.kind, {"encoder": self.encoder})
+        except OSError:  # where runs cannot be kept, a warning says so at the end
+            self._due = math.inf
+            return
+        now = time.monotonic()
+        self._length, self._due = length, now + max(EVERY, 20 * (now - begun))
+
+    def forget(self, length: int) -> None:
+        """Delete the file, unless it has more than a run of this length."""
+        if self._length <= length:
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+
+
+def _for_each(masks: Masks, count: int) -> dict[str, Tensor]:
+    """Return those parts of the compact masks that have a row for each mask, for the first of them."""
+    return {f"mask_{name}": part[:count] for name, part in masks.tensors.items() if len(part) == len(masks)}
+
+
+def _place(folder: Path | None) -> Path | None:
+    """Return the folder where runs are kept; None, with a warning, if there is none."""
+    try:
+        return cache_folder() / "runs" if folder is None else folder
+    except OSError as error:
+        warnings.warn(f"The run cannot be kept: {error}", stacklevel=3)
+        return None
 
 
 def _key(encoder: Encoder, explicand: Explicand, method: RemovalMethod) -> str:
@@ -84,13 +165,9 @@ def _key(encoder: Encoder, explicand: Explicand, method: RemovalMethod) -> str:
 
 
 def _load(path: Path, encoder: Encoder, method: RemovalMethod) -> Run | None:
-    if not path.exists():
-        return None
-    try:
-        run = Run.load(path)
-    except (ValueError, TypeError, KeyError):  # cut off, or from another version
-        return None
-    run.method, run.encoder = method, encoder.name
+    run = sound_or_aside(path, Run.load, cached=True)
+    if run is not None:
+        run.method, run.encoder = method, encoder.name
     return run
 
 

@@ -48,7 +48,7 @@ def ask_picture(
     Without any --like the picture is compared with itself (label-free). A second question about the same picture is answered
     from the saved run. An index of a whole data set ('cocoax index') is asked all at once.
     """
-    from cocoax.commands.indexes import ask_index, is_index
+    from cocoax.commands.indexes import ask_index, check_unused, is_index
     from cocoax.commands.pictures import Asking, ask_about, pictures_of, print_answered
     from cocoax.inputs.images import open_image
 
@@ -58,8 +58,13 @@ def ask_picture(
     unlikes = cocoax.Side([*(unlike or ()), *many], unlike_image or ())
     questions = questions_of(likes, unlikes, question or (), each, similarity)
     if is_index(images):
+        given: dict[str, object] = {"encoder": encoder != "starter", "method": method != "rise", "samples": samples}
+        given |= {"grid": grid, "tolerance": tolerance, "seed": seed, "similarity": similarity != "cosine", "device": device}
+        check_unused({name: value for name, value in given.items() if value not in (None, False)})
         ask_index(images[0], questions, where or (), top, out, as_json)
         return
+    if where:
+        raise ValueError("--where chooses rows of an index; give one ('cocoax index'), or leave it out.")
     pictures = pictures_of(images, out)
     chosen = method_with(method, {"samples": samples, "grid": grid, "tolerance": tolerance, "seed": seed})
     if len(pictures) == 1:

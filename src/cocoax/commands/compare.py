@@ -49,4 +49,6 @@ def compare_indexes(
         ]
         print_table(("changed most", label or "", "maps agree", "score, first", "score, second"), changed)
     if out is not None:
-        print_written([comparison.save(out)])
+        file = comparison.save(out)
+        if not as_json:
+            print_written([file])

@@ -13,6 +13,7 @@ from cocoax.data import COLLAGE, collage, photo
 from cocoax.encoders import Encoder, load
 from cocoax.plots import panel
 from cocoax.report import Section, write_report
+from cocoax.storage import write_figure
 from cocoax.targets import Target, contrastive_corpus_similarity, representation_similarity
 
 CAPTIONS = {"cat": "a cat", "coffee": "a cup of coffee", "rocket": "a rocket", "motorbike": "a motorbike"}
@@ -85,8 +86,8 @@ def run_demo(
     collage_panel = panel([answer.attribution for answer in answers], columns=5)
     astronaut_panel = panel(astronaut, columns=5)
     files = [folder / "collage.png", folder / "astronaut.png", folder / "report.html"]
-    collage_panel.savefig(files[0], dpi=110)
-    astronaut_panel.savefig(files[1], dpi=110)
+    write_figure(files[0], collage_panel, dpi=110)
+    write_figure(files[1], astronaut_panel, dpi=110)
     how = (
         f"{samples} masked copies were encoded once; every question below was answered from them. Red raises the similarity "
         "that the title asks about, blue lowers it, white makes no difference; numbers are on the colour bars. A score says "

@@ -47,6 +47,7 @@ def build_index(
     workers: WorkersOption = 0,
     ray: RayOption = None,
     shard: ShardOption = 256,
+    retry: RetryOption = False,
     out: OutOption = Path("index"),
     as_json: AsJson = False,
 ) -> None:
@@ -74,6 +75,7 @@ def build_index(
             workers=workers,
             ray=ray,
             shard=shard,
+            retry=retry,
         )
     except KeyboardInterrupt as stop:
         kept = counted(len(shard_files(out)), "file")
@@ -106,4 +108,5 @@ RayOption = Annotated[
     str | None, typer.Option(help="Address of a running Ray, or auto; --workers of it.", rich_help_panel=WHERE)
 ]
 ShardOption = Annotated[int, typer.Option(help="Inputs in a file.", min=1, rich_help_panel=OUTPUT)]
+RetryOption = Annotated[bool, typer.Option("--retry", help="Try inputs again that failed.", rich_help_panel=HOW)]
 OutOption = Annotated[Path, typer.Option(help="Folder of the index; run again to go on.", rich_help_panel=OUTPUT)]

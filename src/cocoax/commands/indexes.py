@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import cocoax
@@ -16,14 +16,20 @@ def is_index(paths: Sequence[Path]) -> bool:
     return len(paths) == 1 and (paths[0] / "manifest.json").is_file() and (paths[0] / "shards").is_dir()
 
 
+def check_unused(options: Mapping[str, object]) -> None:
+    """Raise if options were given that an index has settled already."""
+    if options:
+        raise ValueError(f"--{next(iter(options))} was settled when the index was made; leave it out.")
+
+
 def chosen_rows(conditions: Sequence[str]) -> dict[str, list[str]] | None:
     """Return the selection that ``label=cat,dog`` and the like write down; None for all rows."""
-    selection = {}
+    selection: dict[str, list[str]] = {}
     for condition in conditions:
         name, equals, values = condition.partition("=")
         if not equals or not name.strip() or not values.strip():
             raise ValueError(f"A condition reads label=cat, or label=cat,dog for several. Got {condition!r} instead.")
-        selection[name.strip()] = [value.strip() for value in values.split(",")]
+        selection.setdefault(name.strip(), []).extend(value.strip() for value in values.split(","))
     return selection or None
 
 

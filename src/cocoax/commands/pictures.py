@@ -155,9 +155,9 @@ def what_was_kept(answered: Answered, method: cocoax.Method, stop: KeyboardInter
     kept = []
     if answered.records and len(answered.pictures) > 1:
         kept.append(f"the answers about {len(answered.records)} of {counted(len(answered.pictures), 'picture')}")
-    if isinstance(stop, cocoax.Interrupted) and len(stop.run) and getattr(method, "lengthening", None):
-        options = vars(method)  # the runs of methods that cannot be made longer are not kept
-        most = "" if options.get("tolerance") else f" of {options['samples']}"
+    if isinstance(stop, cocoax.Interrupted) and len(stop.run):
+        options = vars(method)
+        most = f" of {options['samples']}" if "samples" in options and not options.get("tolerance") else ""
         kept.append(f"{len(stop.run)}{most} samples")
     if not kept:
         return "nothing was kept but references encoded so far; the same command begins with those"

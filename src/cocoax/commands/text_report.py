@@ -14,7 +14,7 @@ from cocoax.highlight import to_rich
 from cocoax.questions.matching import ExplainedText
 from cocoax.questions.report import free_ending
 from cocoax.report import Section, write_report
-from cocoax.storage import to_json, write_text
+from cocoax.storage import alone_in, to_json, write_text
 
 HOW_TO_READ = (
     "Red words raise the score, blue ones lower it; point at a word to see its value. What is underlined with dots is not "
@@ -61,14 +61,16 @@ def _word_table(side: ExplainedText, most: int | None = None) -> tuple[list[str]
 
 def write_sides(folder: Path, sides: Mapping[str, ExplainedText]) -> list[Path]:
     """Write an HTML report and the numbers as JSON; return the files. Those that are there from an earlier time stay."""
-    ending = free_ending(folder, "answer{}.html")
     sections = []
     for heading, side in sides.items():
         header, rows = _word_table(side)
         text = f"{side.attribution.name}: {side}. {HOW_TO_READ}"
         sections.append(Section(heading, text, header=header, rows=rows, html=side.attribution.html()))
-    page = write_report(folder / f"answer{ending}.html", "What makes this text similar to that?", sections)
-    return [page, write_text(folder / f"answer{ending}.json", to_json(describe_sides(sides), indent=1))]
+    with alone_in(folder):
+        ending = free_ending(folder, "answer{}.html")
+        numbers = write_text(folder / f"answer{ending}.json", to_json(describe_sides(sides), indent=1))
+        page = write_report(folder / f"answer{ending}.html", "What makes this text similar to that?", sections)
+    return [page, numbers]
 
 
 def describe_sides(sides: Mapping[str, ExplainedText]) -> dict[str, Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from cocoax.data.labelled import LabelledImages, Split, check_split
+from cocoax.data.plain_pickle import read_plain_pickle
 from cocoax.encoders.load.paper import CIFAR10_CLASSES
 
 CIFAR10_FOLDER = "cifar-10-batches-py"
@@ -35,40 +33,21 @@ def cifar10(folder: str | Path, split: Split = "train") -> LabelledImages:
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Read images ``[n, 32, 32, 3]`` and labels ``[n]`` from a file."""
     try:
-        batch = _DataUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
-        pixels = np.asarray(batch[b"data"], dtype=np.uint8)
-        images = np.ascontiguousarray(pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-        labels = np.asarray(batch[b"labels"], dtype=np.int64)
-    except (
-        pickle.UnpicklingError,
-        EOFError,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        IndexError,
-        ImportError,
-    ) as error:
+        batch = read_plain_pickle(path.read_bytes())
+        if not (isinstance(batch, dict) and {b"data", b"labels"} <= set(batch)):
+            raise ValueError("it is no dict of data and labels")
+        pixels, labels = batch[b"data"], batch[b"labels"]
+        if not (isinstance(pixels, np.ndarray) and pixels.dtype == np.uint8 and pixels.shape[1:] == (3 * 32 * 32,)):
+            raise ValueError("its data are no bytes of 32 x 32 pixels in three colours")
+        if isinstance(labels, np.ndarray):
+            labels = labels.tolist()
+        if not (isinstance(labels, list) and all(type(label) is int and 0 <= label < 10 for label in labels)):
+            raise ValueError("its labels are no list of numbers from 0 to 9")
+        if len(labels) != len(pixels):
+            raise ValueError(f"it has {len(pixels)} images but {len(labels)} labels")
+    except ValueError as error:
         raise ValueError(
             f"{path} is not a batch of CIFAR-10 for Python, or it is damaged ({error}); unpack it again."
         ) from error
-    return images, labels
-
-
-class _DataUnpickler(pickle.Unpickler):
-    """Reads numbers, bytes, lists, dicts and numpy arrays; a pickle that asks for anything else is refused."""
-
-    _ALLOWED = frozenset(
-        {
-            ("numpy", "ndarray"),
-            ("numpy", "dtype"),
-            ("numpy.core.multiarray", "_reconstruct"),
-            ("numpy._core.multiarray", "_reconstruct"),
-            ("_codecs", "encode"),
-        }
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self._ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no data needs")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+    images = np.ascontiguousarray(pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+    return images, np.array(labels, dtype=np.int64)

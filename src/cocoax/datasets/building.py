@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -44,6 +45,7 @@ class Options(TypedDict, total=False):
         workers: processes of a local Ray; 0 (default) works in this one.
         ray: the address of a running Ray, or "auto"; ``workers`` of it are used, by default all.
         device: where an encoder that is given by name runs, here or in each worker.
+        retry: try inputs again that failed.
         progress: show how far it is (None: when it takes long).
 
     """
@@ -58,6 +60,7 @@ class Options(TypedDict, total=False):
     workers: int
     ray: str | None
     device: str | None
+    retry: bool
     progress: bool | None
 
 
@@ -85,8 +88,7 @@ def build(
         options: see :class:`Options`.
 
     """
-    device = options.get("device")
-    loaded = load(encoder, device=device) if isinstance(encoder, str) else encoder
+    loaded = load(encoder, device=options.get("device")) if isinstance(encoder, str) else encoder
     folder, size = Path(out), options.get("shard", SHARD)
     if size < 1:
         raise ValueError(f"The 'shard' parameter must be at least 1. Got {size} instead.")
@@ -103,8 +105,25 @@ def build(
         column_types(items),
     )
     _check_folder(folder, manifest)
-    manifest.save(folder)
-    chunks = _chunks(_missing(loaded, items, folder, manifest.columns), size)
+    with _alone(folder):
+        missing = _missing(loaded, items, folder, manifest.columns, options.get("retry", False))
+        manifest.save(folder)
+        _make(encoder, _chunks(missing, size), loaded, making, manifest, folder / "shards", options)
+    index = Index.open(folder)
+    index.check_any()
+    return index
+
+
+def _make(
+    encoder: Encoder | str,
+    chunks: Sequence[Chunk],
+    loaded: Encoder,
+    making: Making,
+    manifest: Manifest,
+    folder: Path,
+    options: Options,
+) -> None:
+    """Make what is missing, here or on Ray."""
     total = sum(len(chunk.items) for chunk in chunks)
     with bar(total, f"indexing with {loaded.name}", options.get("progress")) as shown:
         tally = Tally(shown)
@@ -112,15 +131,11 @@ def build(
         if workers or address:
             from cocoax.datasets.on_ray import made_on_ray
 
-            what = encoder if isinstance(encoder, str) else loaded
-            for name, table in made_on_ray(chunks, (what, device, making, manifest), workers, address):
-                write_shard(folder / "shards" / name, table)
+            for name, table in made_on_ray(chunks, (encoder, options.get("device"), making, manifest), workers, address):
+                write_shard(folder / name, table)
                 tally.count(table["error"].to_pylist())
         else:
-            make_here(Maker(loaded, making, manifest.space), chunks, manifest.columns, folder / "shards", tally)
-    index = Index.open(folder)
-    index.check_any()
-    return index
+            make_here(Maker(loaded, making, manifest.space), chunks, manifest.columns, folder, tally)
 
 
 def _check_folder(folder: Path, manifest: Manifest) -> None:
@@ -132,27 +147,55 @@ def _check_folder(folder: Path, manifest: Manifest) -> None:
         part.unlink(missing_ok=True)
 
 
-def _missing(encoder: Encoder, items: Sequence[Item], folder: Path, columns: Mapping[str, str]) -> list[tuple[int, Item]]:
+def _missing(
+    encoder: Encoder, items: Sequence[Item], folder: Path, columns: Mapping[str, str], retry: bool
+) -> list[tuple[int, Item]]:
     """Return the inputs that have no entry yet, with their numbers.
 
     Entries of inputs that are gone or have changed are dropped; what is known about the others is brought up to date.
     """
     by_id = {item.id: item for item in items}
     done: set[str] = set()
+    kept: dict[Path, list[int]] = {}
     for path in shard_files(folder):
-        table = read_shard(path)
-        rows, kept = [], []
-        for row, (name, content) in enumerate(zip(table["id"].to_pylist(), table["digest"].to_pylist(), strict=True)):
-            if name in by_id and name not in done and content_digest(encoder, by_id[name]) == content:
-                rows.append(row)
-                kept.append(by_id[name])
+        table, kept[path] = read_shard(path, ["id", "digest", "error"]), []
+        for row, (name, content, error) in enumerate(zip(*(column.to_pylist() for column in table), strict=True)):
+            again = name in done or (retry and error is not None)
+            if name in by_id and not again and content_digest(encoder, by_id[name]) == content:
+                kept[path].append(row)
                 done.add(name)
-        current = with_columns(table.take(rows), kept, columns)
-        if not rows:
+    if kept and not done and not retry:
+        raise ValueError(
+            f"None of the inputs of the index in {folder} is among these: it is of other data. Write to another folder."
+        )
+    for path, rows in kept.items():
+        table = read_shard(path)
+        current = with_columns(table.take(rows), [by_id[name] for name in table["id"].take(rows).to_pylist()], columns)
+        if len(rows) == len(table) and current.equals(table):
+            continue
+        if rows:  # another file, since an index that is open would find other rows in this one
+            number = int(path.name.split("-")[0])
+            write_shard(path.with_name(shard_name(number, current["id"].to_pylist())), current)
+        if len(rows) < len(table):
             path.unlink()
-        elif len(rows) < len(table) or not current.equals(table):
-            write_shard(path, current)
     return [(number, item) for number, item in enumerate(items) if item.id not in done]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder, so that two builds do not write the same entries; a process that is killed lets go."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such locks
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(f"Another build is at work in {folder}; wait until it is done.") from None
+        yield
 
 
 def _chunks(missing: Sequence[tuple[int, Item]], size: int) -> list[Chunk]:

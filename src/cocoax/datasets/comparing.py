@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from cocoax.datasets.index import Index
-from cocoax.datasets.shortcuts import class_target
+from cocoax.datasets.shortcuts import Classes
 from cocoax.storage import to_json, write_text
 from cocoax.targets import Target, representation_similarity
 
@@ -95,44 +95,56 @@ class Comparison:
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write it as JSON; return the path."""
-        return write_text(path, to_json(self.describe(), indent=1))
+        """Write it as JSON, with all inputs; return the path."""
+        return write_text(path, to_json(self.describe(len(self.inputs)), indent=1))
 
 
 def compare(first: Index, second: Index, label: str | None = None) -> Comparison:
     """Ask the same question of the inputs that two indexes share, and return where their maps differ most.
 
-    With a ``label`` every input is asked what makes it like its class rather than the others, without one what makes it like
-    itself (label-free). Inputs are the same where ids and cells are.
+    With a ``label`` of the first every input is asked what makes it like its class rather than the others, without one what
+    makes it like itself (label-free). Inputs are the same where ids and cells are.
     """
-    there = set(second.ids)
-    shared = [name for name in first.ids if name in there]
-    if not shared:
+    there = {name: row for row, name in enumerate(second.ids)}
+    pairs = [(row, there[name]) for row, name in enumerate(first.ids) if name in there]
+    if not pairs:
         raise ValueError("The two indexes have no id in common; they are of different data.")
-    numbers = [{name: row for row, name in enumerate(index.ids)} for index in (first, second)]
-    rows = [np.array([own[name] for name in shared]) for own in numbers]
-    classes = np.array([""] * len(shared)) if label is None else first.column(label).astype(str)[rows[0]]
+    rows = np.array(pairs)
     changed: list[Changed] = []
-    for name in np.unique(classes):
-        chosen = np.flatnonzero(classes == name)
-        answers = [_answers(index, own[chosen], label, str(name)) for index, own in zip((first, second), rows, strict=True)]
-        for number, place in enumerate(chosen):
-            scores = (float(answers[0][0][number]), float(answers[1][0][number]))
-            maps = [answer[1][number] for answer in answers]
-            if maps[0].shape != maps[1].shape:
+    for name, own, targets in _questions(first, second, rows, label):
+        scores, maps = zip(
+            *(_answers(index, own[:, side], targets[side]) for side, index in enumerate((first, second))), strict=True
+        )
+        for number, row in enumerate(own[:, 0]):
+            shapes = [list(side[number].shape) for side in maps]
+            if shapes[0] != shapes[1]:
                 raise ValueError(
-                    f"The maps of {shared[place]!r} have {list(maps[0].shape)} and {list(maps[1].shape)} cells; build both "
-                    "indexes with the same grid."
+                    f"The maps of {first.ids[row]!r} have {shapes[0]} and {shapes[1]} cells; build both with one grid."
                 )
-            changed.append(Changed(shared[place], str(name), scores, _correlation(maps[0], maps[1])))
+            pair = (float(scores[0][number]), float(scores[1][number]))
+            changed.append(Changed(first.ids[row], name, pair, _correlation(maps[0][number], maps[1][number])))
     changed.sort(key=lambda item: (np.nan_to_num(item.correlation, nan=-2.0), item.id))
     question = "itself" if label is None else f"its {label} rather than the others"
     return Comparison((first.manifest.encoder, second.manifest.encoder), question, changed)
 
 
-def _answers(index: Index, rows: np.ndarray, label: str | None, name: str) -> tuple[np.ndarray, list[torch.Tensor]]:
+def _questions(
+    first: Index, second: Index, rows: np.ndarray, label: str | None
+) -> Iterator[tuple[str, np.ndarray, tuple[Target, Target]]]:
+    """Yield the name of each class, its rows in both indexes ``[n, 2]``, and the same question to both."""
+    if label is None:
+        yield "", rows, (representation_similarity(first.similarity), representation_similarity(second.similarity))
+        return
+    classes = Classes.of(first, label, rows[:, 0])
+    partner = dict(rows.tolist())
+    shared = replace(classes, index=second, rows=np.array([partner[row] for row in classes.rows.tolist()]))
+    for name in classes.names:
+        own = np.stack([classes.members(name), shared.members(name)], 1)
+        yield name, own, (classes.target(name), shared.target(name))
+
+
+def _answers(index: Index, rows: np.ndarray, target: Target) -> tuple[np.ndarray, list[torch.Tensor]]:
     """Return scores and maps of some rows."""
-    target: Target = representation_similarity(index.similarity) if label is None else class_target(index, label, name)
     features = index.similarity.features(index.representations[rows].double())
     scores = (features * index.directions(target, rows).double()).sum(1)
     return scores.numpy(), index.maps(target, rows)

@@ -114,9 +114,11 @@ class Maker:
 
     def read(self, item: Item) -> Ready:
         """Return an input made ready to be explained."""
-        content = content_digest(self.encoder, item)
+        content = ""
         try:
-            return Ready(item, content, self.encoder.explicand(item.value))
+            value = item.load()
+            content = self.encoder.inputs.digest(value)
+            return Ready(item, content, self.encoder.explicand(value))
         except FAILURES as error:
             return Ready(item, content, error)
 
@@ -152,7 +154,11 @@ class Maker:
             yield from [None] * len(parts)  # one by one, so that what fails is known
             return
         size = self.encoder.batch_size(tensors[0])
-        encoded = [self.encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)]
+        try:
+            encoded = [self.encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)]
+        except FAILURES:
+            yield from [None] * len(parts)
+            return
         yield from torch.split(torch.cat(encoded), [len(part.tensors) for part in parts])
 
     def _entry(self, ready: Ready, part: _Emptied, ends: Tensor | None) -> Entry:
@@ -209,7 +215,7 @@ def _noise(factors: tuple[Tensor, Tensor] | None, run: Run, grid: int | tuple[in
 def content_digest(encoder: Encoder, item: Item) -> str:
     """Return a digest of an input's content; empty if it cannot be read."""
     try:
-        return encoder.inputs.digest(item.value)
+        return encoder.inputs.digest(item.load())
     except FAILURES:
         return ""
 

@@ -6,7 +6,6 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,8 @@ from torch import Tensor
 
 from cocoax.attribution.field import Field
 from cocoax.attribution.result import Attribution, Origin
-from cocoax.datasets.items import natural
-from cocoax.datasets.shards import OWN, Manifest, field_values, mean_field, read_shard, shard_files, unpack_display
+from cocoax.datasets.rows import Rows
+from cocoax.datasets.shards import Manifest, field_values, mean_field, read_shard, shard_files, unpack_display
 from cocoax.encoders import Encoder, load
 from cocoax.inputs import Display
 from cocoax.questions import Question
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from cocoax.datasets.survey import Survey
 
 Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
-SMALL = ("id", "error", "representation", "shape", "scale")
 BLOCK = 2048  # vectors that are multiplied at a time
 
 
@@ -70,8 +68,8 @@ class Index:
     # --- what it holds ------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _rows(self) -> _Rows:
-        return _Rows.read(self._files, self.manifest.columns)
+    def _rows(self) -> Rows:
+        return Rows.read(self._files, self.manifest.columns)
 
     @property
     def ids(self) -> list[str]:
@@ -105,6 +103,13 @@ class Index:
         """The shape of every map; None where inputs have different ones, as texts do."""
         shapes = set(self._rows.shapes)
         return shapes.pop() if len(shapes) == 1 else None
+
+    def known(self, label: str, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows (all, or of some) in which a column says something, and what, as text."""
+        rows = np.arange(len(self)) if rows is None else rows
+        values = self.column(label)[rows]
+        said = np.array([value is not None and value == value for value in values])
+        return rows[said], np.array([str(value) for value in values[said]])
 
     def column(self, name: str) -> np.ndarray:
         """Return what a column says about every row; raise if there is none of this name."""
@@ -215,14 +220,14 @@ class Index:
 
         return survey(self, question, self.select(where), top)
 
-    def shortcuts(self, label: str = "label") -> Shortcuts:
+    def shortcuts(self, label: str = "label", where: Where = None) -> Shortcuts:
         """Find inputs whose similarity to their class rests on a place where that of the class does not usually rest.
 
-        ``label`` is the column that tells the class.
+        ``label`` is the column that tells the class; ``where`` leaves out rows, as :meth:`ask` does.
         """
         from cocoax.datasets.shortcuts import shortcuts
 
-        return shortcuts(self, label)
+        return shortcuts(self, label, self.select(where))
 
     def typicality(self, label: str = "label") -> list[Typical]:
         """Return all rows, the least typical of its class first: where wrong labels are."""
@@ -234,7 +239,10 @@ class Index:
         """Return ids, columns and representations as a pandas data frame."""
         import pandas as pd
 
-        return pd.DataFrame({"id": self.ids, **self.columns, "representation": list(self.representations.numpy())})
+        from cocoax.datasets.survey import beside
+
+        columns = {beside(name): values for name, values in self.columns.items()}
+        return pd.DataFrame({"id": self.ids, **columns, "representation": list(self.representations.numpy())})
 
     # --- maps ---------------------------------------------------------------------------------------------------------
 
@@ -344,52 +352,3 @@ def _nothing(values: Tensor) -> Display:
     from cocoax.inputs import Names, Picture
 
     return Picture() if values.ndim == 2 else Names(tuple(map(str, range(len(values)))))
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """What is kept in memory of an index, in the order of the ids."""
-
-    ids: list[str]
-    failed: dict[str, str]
-    columns: dict[str, np.ndarray]
-    representations: Tensor
-    shapes: list[tuple[int, ...]]
-    scales: np.ndarray
-    places: np.ndarray  # shard and row of it, [n, 2]
-
-    @classmethod
-    def read(cls, files: Sequence[Path], columns: Mapping[str, str]) -> _Rows:
-        import pyarrow as pa
-
-        names = {name: f"column_{name}" if name in OWN else name for name in columns}
-        with ThreadPoolExecutor(2) as pool:
-            tables = list(pool.map(lambda path: read_shard(path, [*SMALL, *names.values()]), files))
-        if not tables:
-            return cls([], {}, {}, torch.empty(0, 0), [], np.empty(0), np.empty((0, 2), int))
-        places = [np.stack([np.full(len(table), shard), np.arange(len(table))], 1) for shard, table in enumerate(tables)]
-        table = pa.concat_tables(tables)
-        everything, errors = table["id"].to_pylist(), table["error"].to_pylist()
-        done = [row for row, error in enumerate(errors) if error is None]
-        fine = np.array(sorted(done, key=lambda row: natural(everything[row])), int)
-        failed = {everything[row]: error for row, error in enumerate(errors) if error is not None}
-        kept = table.select(["shape", "scale", *names.values()]).take(fine)
-        # Not by take: lists of numbers would be taken one by one.
-        numbers = np.concatenate([part.flatten().to_numpy() for part in table["representation"].drop_null().chunks])
-        order = np.empty(len(errors), int)
-        order[done] = np.arange(len(done))
-        vectors = torch.from_numpy(numbers.astype(np.float32, copy=False)).view(len(fine), len(numbers) // max(len(fine), 1))
-        return cls(
-            [everything[row] for row in fine],
-            failed,
-            {name: _values(kept[stored]) for name, stored in names.items()},
-            vectors[torch.from_numpy(order[fine])],
-            [tuple(shape) for shape in kept["shape"].to_pylist()],
-            kept["scale"].to_numpy().astype(np.float32),
-            np.concatenate(places)[fine],
-        )
-
-
-def _values(column: Any) -> np.ndarray:
-    """Return a column as an array; one with gaps as Python's own values, since NumPy's whole numbers have none."""
-    return np.array(column.to_pylist(), object) if column.null_count else np.asarray(column.to_numpy())

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from cocoax.data import open_data
 from cocoax.data.cifar10 import CIFAR10_FOLDER
 from cocoax.data.labelled import LabelledImages, Split
@@ -39,6 +41,10 @@ class Item:
     id: str
     value: Any
     columns: Mapping[str, Scalar] = field(default_factory=dict)
+
+    def load(self) -> Any:
+        """Return what the encoder takes, of a table's cell what it holds."""
+        return self.value.load() if isinstance(self.value, Cell) else self.value
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ def open_items(inputs: Any, kind: Inputs, reading: Reading, labels: Any = None) 
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     """Return a key that sorts texts as people do: 9 before 10."""
     parts = re.split(r"(\d+)", text)
-    return tuple((1, int(part), part) if part.isdigit() else (0, 0, part) for part in parts if part)
+    return tuple((1, int(part), part) if part.isdecimal() else (0, 0, part) for part in parts if part)
 
 
 def _said(inputs: Any) -> str:
@@ -144,7 +150,7 @@ def _of_path(path: Path, kind: Inputs, reading: Reading) -> list[Item]:
     if path.is_file():
         if path.suffix.lower() not in TABLES:
             raise ValueError(f"{path} is no table; a data set is a folder, or a file ending in {', '.join(sorted(TABLES))}.")
-        rows, names = _read_table(path)
+        rows, names = _read_table(path, reading.id_column)
         return _of_table(rows, names, kind, reading, path.parent)
     if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
         return _of_hugging_face(path, kind, reading)
@@ -178,12 +184,12 @@ def _hidden(path: Path) -> bool:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _read_table(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows of a file, and the names of its columns."""
+def _read_table(path: Path, id_column: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of a file, and the names of its columns; ids are taken as they are written."""
     suffix = path.suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
         rows = []
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
             if line.strip():
                 try:
                     row = json.loads(line)
@@ -199,7 +205,9 @@ def _read_table(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     try:
         if suffix in (".csv", ".tsv"):
             options = pyarrow.csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",", newlines_in_values=True)
-            table = pyarrow.csv.read_csv(path, parse_options=options)
+            types = {} if id_column is None else {id_column: pyarrow.string()}
+            kept = pyarrow.csv.ConvertOptions(column_types=types)
+            table = pyarrow.csv.read_csv(path, parse_options=options, convert_options=kept)
         else:
             kind = {".parquet": "parquet"}.get(suffix, "ipc")
             table = pyarrow.dataset.dataset(str(path), format=kind).to_table()
@@ -241,12 +249,49 @@ def _of_table(
     column = _column(names, kind, reading.column)
     if reading.id_column is not None and reading.id_column not in names:
         raise ValueError(f"There is no column {reading.id_column!r}; the columns are {', '.join(names)}.")
+    light = rows
+    if hasattr(rows, "select_columns"):  # of Hugging Face: pictures in it are decoded when their turn comes
+        light = rows.select_columns([name for name in names if name != column])
     items = []
-    for number, row in enumerate(rows):
+    for number, row in enumerate(light):
         name = str(number) if reading.id_column is None else str(row[reading.id_column])
         rest = {key: plain(value) for key, value in row.items() if key != column and _carried(value)}
-        items.append(Item(name, _value(row.get(column), kind, column, number, folder), rest))
+        items.append(Item(name, Cell(rows, number, column, kind.noun, folder), rest))
+    if items and isinstance(items[0].value.raw(), int | float | bool):
+        raise ValueError(
+            f"The column {column!r} holds numbers such as {items[0].value.raw()!r}, which are no {kind.noun}s; name "
+            "another by column=."
+        )
     return items
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """An input in a table, read when its turn comes: a text, the path of a file, or a picture that the table holds."""
+
+    rows: Any
+    number: int
+    column: str
+    noun: str
+    folder: Path
+
+    def raw(self) -> Any:
+        """Return what the table has there."""
+        return self.rows[self.number].get(self.column)
+
+    def load(self) -> Any:
+        """Return what the encoder takes."""
+        value = self.raw()
+        if isinstance(value, Mapping) and value.get("bytes") is not None:  # how Hugging Face keeps pictures in tables
+            value = Image.open(io.BytesIO(value["bytes"]))
+            value.load()
+        elif isinstance(value, Mapping) and value.get("path") is not None:
+            value = value["path"]
+        if isinstance(value, str):
+            return value if self.noun == "text" else self.folder / value
+        if isinstance(value, int | float | bool) or value is None:
+            raise ValueError(f"The column {self.column!r} holds {value!r} here, which is no {self.noun}.")
+        return value
 
 
 def _column(names: Sequence[str], kind: Inputs, asked: str | None) -> str:
@@ -262,24 +307,12 @@ def _column(names: Sequence[str], kind: Inputs, asked: str | None) -> str:
 
 
 def _carried(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float | bool) or getattr(value, "ndim", 1) == 0
-
-
-def _value(value: Any, kind: Inputs, column: str, number: int, folder: Path) -> Any:
-    """Return the input of one row: a text, the path of a file, or a picture that the table holds."""
-    if isinstance(value, Mapping) and value.get("bytes") is not None:  # how Hugging Face keeps pictures and sounds in tables
-        from PIL import Image
-
-        return Image.open(io.BytesIO(value["bytes"])) if kind.noun == "image" else Path(str(value.get("path")))
-    if isinstance(value, Mapping) and value.get("path") is not None:
-        value = value["path"]
-    if isinstance(value, str):
-        return value if kind.noun == "text" else folder / value
-    if isinstance(value, int | float | bool) or value is None:
-        raise ValueError(
-            f"Row {number} of the column {column!r} holds {value!r}, which is no {kind.noun}; name another by column=."
-        )
-    return value
+    """Whether a value of a table tells something in a word: no lists, pictures, or structures."""
+    return (
+        not isinstance(value, Mapping | list | tuple | bytes)
+        and getattr(value, "ndim", 0) == 0
+        and not hasattr(value, "size")
+    )
 
 
 def column_types(items: Sequence[Item]) -> dict[str, str]:

@@ -79,7 +79,12 @@ def export_fiftyone(survey: Survey, path: str | Path, label: str = "label") -> P
     for number, row in enumerate(survey.rows):
         cells = survey.maps[number]
         hottest = [int(at) for at in np.unravel_index(int(cells.argmax()), cells.shape)]
-        labels[Path(index.ids[row]).with_suffix("").as_posix()] = {
+        name = Path(index.ids[row]).with_suffix("").as_posix()
+        if name in labels:
+            raise ValueError(
+                f"FiftyOne knows pictures by their names without endings, and two are called {name!r}; rename one."
+            )
+        labels[name] = {
             "label": None if values is None else str(values[row]),
             "attributes": {"score": float(survey.scores[number]), "question": survey.question, "hottest_cell": hottest},
         }

@@ -81,7 +81,7 @@ def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: 
             concurrency=min(count, len(chunks)),
             num_cpus=1,
             max_restarts=-1,
-            max_task_retries=-1,
+            max_task_retries=3,  # an input that kills its process ends the build, rather than being tried for ever
         )
         for row in done.iter_rows():
             yield str(row["name"]), pa.ipc.open_stream(row["table"]).read_all()

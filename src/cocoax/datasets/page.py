@@ -55,7 +55,7 @@ def fragment(survey: Survey, most: int | None = None) -> str:
         f"<p>{_summary(survey)}</p>",
         '<p class="small"><span class="legend" role="img" aria-label="blue lowers, red raises"></span> blue lowers the '
         f"score of an input, red raises it; strongest at ±{limit:.3g}, which is the change in score if a part is kept "
-        "rather than removed. Maps have one scale. Below an input stands its score, ± the standard error of its map.</p>",
+        "rather than removed. Maps have one scale. Below an input stand its score and the standard error of its map.</p>",
         _overview(survey),
         _tiles("Highest", highest, limit),
         _tiles("Lowest", lowest, limit),
@@ -132,7 +132,8 @@ def _mean_map(mean: Attribution) -> str:
 
 def histogram(values: np.ndarray, bins: int = 40) -> str:
     """Return a histogram as an SVG image."""
-    counts, edges = np.histogram(values, bins)
+    middle, half = (values.max() + values.min()) / 2, max((values.max() - values.min()) / 2, 1e-6)  # they may all be equal
+    counts, edges = np.histogram(values, bins, (middle - half, middle + half))
     width, height = 320, 110
     bars = "".join(
         f'<rect x="{n * width / bins:.1f}" y="{height - height * count / counts.max():.1f}" width="{width / bins - 1:.1f}" '
@@ -159,11 +160,11 @@ def _tiles(heading: str, shown: Sequence[Placed], limit: float) -> str:
     for placed in shown:
         attribution = placed.attribution
         error = attribution.standard_error
-        doubt = "" if error is None else f" ± {float(error.flatten()[0]):.2g}"
+        doubt = "" if error is None else f"map ± {float(error.flatten()[0]):.2g}"
         known = ", ".join(f"{value}" for value in placed.columns.values() if value is not None)
         tiles.append(
             f'<div class="tile"><div class="what">{attribution.display.tile(attribution, limit)}</div>'
-            f"<b>{attribution.score:+.3f}</b>{doubt}<br>{html.escape(placed.id)}"
+            f"<b>{attribution.score:+.3f}</b> {doubt}<br>{html.escape(placed.id)}"
             + (f"<br>{html.escape(known[:80])}" if known else "")
             + "</div>"
         )

@@ -17,7 +17,7 @@ from cocoax.datasets.entries import Entry, Making
 from cocoax.datasets.items import Item, Scalar
 from cocoax.inputs import Display
 from cocoax.inputs.display import load_display, save_display
-from cocoax.storage import digest, to_json, whole_file, write_text
+from cocoax.storage import digest, sealed, to_json, unsealed, whole_file, write_text
 from cocoax.version import __version__
 
 MANIFEST = "manifest.json"
@@ -54,7 +54,7 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Write it."""
-        write_text(folder / MANIFEST, to_json({"kind": "index", **asdict(self)}, indent=1) + "\n")
+        write_text(folder / MANIFEST, sealed(to_json({"kind": "index", **asdict(self)}, indent=1)) + "\n")
 
     @classmethod
     def load(cls, folder: str | Path) -> Manifest:
@@ -65,7 +65,8 @@ class Manifest:
                 f"{folder} is no index: it has no {MANIFEST}. Make one with 'cocoax index DATA --out INDEX'."
             )
         try:
-            plain = json.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8").removesuffix("\n")
+            plain = json.loads(unsealed(text) or text)
             if plain.pop("kind") != "index" or plain["format"] != FORMAT:
                 raise ValueError("it is of another version")
             return cls(**plain)
@@ -232,11 +233,14 @@ def read_shard(path: Path, columns: Sequence[str] | None = None, rows: np.ndarra
 
     try:
         file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+        missing = sorted({*(columns or ())} - {*file.schema_arrow.names})
+        if missing:
+            raise ValueError(f"it has no column {missing[0]!r}")
         if rows is None:
             return file.read(columns=columns)
         groups = np.unique(rows // ROWS)
         table = file.read_row_groups(groups.tolist(), columns=columns)
-        if len(rows) == len(table):
+        if np.array_equal(rows, np.arange(len(table))):
             return table
         starts = np.searchsorted(groups, rows // ROWS) * ROWS
         return table.take(starts + rows % ROWS)

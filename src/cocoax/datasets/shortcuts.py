@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from cocoax.datasets.index import Index
 
 
+LEAST = 20  # inputs of a class: of fewer it is not known what is usual
+
+
 @dataclass(frozen=True, eq=False)
 class Suspect:
     """An input whose similarity to its class rests on an unusual place.
@@ -50,19 +53,18 @@ class Shortcuts:
     """What :meth:`cocoax.datasets.Index.shortcuts` found; ``suspects`` are all inputs, most unusual first."""
 
     index: Index
-    label: str
+    classes: Classes
     suspects: Sequence[Suspect]
     usual: dict[str, Tensor]
 
     def __repr__(self) -> str:
         certain = sum(suspect.q < 0.05 for suspect in self.suspects)
-        return f"Shortcuts({self.label!r}, {certain} of {len(self.suspects)} inputs with q < .05)"
+        return f"Shortcuts({self.classes.label!r}, {certain} of {len(self.suspects)} inputs with q < .05)"
 
     def attributions(self, count: int = 20) -> list[Attribution]:
         """Return the maps of the most unusual inputs: what makes each similar to its class, rather than to the others."""
         return [
-            self.index.attributions([suspect.row], class_target(self.index, self.label, suspect.label))[0]
-            for suspect in self.suspects[:count]
+            self.index.attributions([suspect.row], self.classes.target(suspect.label))[0] for suspect in self.suspects[:count]
         ]
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -72,63 +74,93 @@ class Shortcuts:
         return pd.DataFrame([vars(suspect) for suspect in self.suspects])
 
 
-def class_target(index: Index, label: str, name: str) -> Target:
-    """Return the target of one class: members rather than all others."""
-    values = index.column(label).astype(str)
-    corpus = index.reference(values == name, name)
-    foil = index.reference(values != name, f"other {label}s")
-    return contrastive_corpus_similarity(corpus, foil, index.similarity)
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Rows of an index by class; those of which the class is not known are left out.
+
+    Attributes:
+        index: where they are.
+        label: the column that tells the class.
+        rows: their numbers.
+        values: the class of each.
+
+    """
+
+    index: Index
+    label: str
+    rows: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, index: Index, label: str, rows: np.ndarray | None = None, least: int = 2) -> Classes:
+        """Return the classes of some rows; raise if there is one alone. Those with fewer than ``least`` rows are left out."""
+        known, values = index.known(label, rows)
+        names, counts = np.unique(values, return_counts=True)
+        many = np.isin(values, names[counts >= least])
+        found = cls(index, label, known[many], values[many])
+        if len(found.names) < 2:
+            raise ValueError(
+                f"A class is told apart from others, and {label!r} has {len(found.names)} with at least {least} inputs."
+            )
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the classes."""
+        return [str(name) for name in np.unique(self.values)]
+
+    def members(self, name: str) -> np.ndarray:
+        """Return the rows of a class."""
+        rows: np.ndarray = self.rows[self.values == name]
+        return rows
+
+    def target(self, name: str) -> Target:
+        """Return the target of one class: members rather than all others."""
+        corpus = self.index.reference(self.members(name), name)
+        foil = self.index.reference(self.rows[self.values != name], f"other {self.label}s")
+        return contrastive_corpus_similarity(corpus, foil, self.index.similarity)
 
 
-def shortcuts(index: Index, label: str) -> Shortcuts:
-    """Return all inputs, the one first whose map is most unlike those of its class; see :class:`Suspect`."""
+def shortcuts(index: Index, label: str, rows: np.ndarray) -> Shortcuts:
+    """Return inputs, the one first whose map is most unlike those of its class; see :class:`Suspect`."""
     if index.cells is None:
         raise ValueError("Inputs of different shapes, such as texts, have no places in common; ask for words instead.")
-    values = index.column(label).astype(str)
-    names, counts = np.unique(values, return_counts=True)
-    if len(names) < 2:
-        raise ValueError(f"All inputs have the same {label}, {names[0]!r}; a class is told apart from others.")
-    if counts.min() < 8:
-        raise ValueError(
-            f"The class {names[counts.argmin()]!r} has {counts.min()} inputs; what is usual takes at least 8. Leave it out."
-        )
-    unusual = np.empty((len(index), int(np.prod(index.cells))))
-    maps = np.empty_like(unusual)
+    classes = Classes.of(index, label, rows, LEAST)
+    found: list[tuple[int, str, int, float, float, float]] = []
     usual: dict[str, Tensor] = {}
-    for name in names:
-        rows = np.flatnonzero(values == name)
-        drawn = torch.stack(list(index.maps(class_target(index, label, str(name)), rows))).flatten(1).double().numpy()
+    for name in classes.names:
+        members = classes.members(name)
+        drawn = torch.stack(index.maps(classes.target(name), members)).flatten(1).double().numpy()
         middle = np.median(drawn, 0)
         spread = 1.4826 * np.median(np.abs(drawn - middle), 0)
-        maps[rows], usual[str(name)] = drawn, torch.from_numpy(middle).view(index.cells)
+        usual[name] = torch.from_numpy(middle).view(index.cells)
         # A cell in which a class hardly varies is not more telling than others: half of the typical spread is the least.
-        unusual[rows] = (drawn - middle) / np.maximum(spread, 0.5 * np.median(spread) + 1e-12)
-    z = unusual.max(1)
-    p = np.array([_share(z[row], z[values != values[row]]) for row in range(len(z))])
+        unusual = (drawn - middle) / np.maximum(spread, 0.5 * np.median(spread) + 1e-12)
+        at = unusual.argmax(1)
+        for number, row in enumerate(members):
+            cell = int(at[number])
+            found.append(
+                (int(row), name, cell, float(drawn[number, cell]), float(middle[cell]), float(unusual[number, cell]))
+            )
+    z = np.array([entry[-1] for entry in found])
+    p = _shares(z, np.array([entry[1] for entry in found]))
     q = _expected_false(p)
     suspects = []
-    for row in np.argsort(-z, kind="stable"):
-        at = int(unusual[row].argmax())
-        cell = tuple(int(place) for place in np.unravel_index(at, index.cells))
-        middle = float(usual[values[row]].flatten()[at])
-        suspects.append(
-            Suspect(
-                int(row),
-                index.ids[row],
-                values[row],
-                cell,
-                float(maps[row, at]),
-                middle,
-                float(z[row]),
-                float(p[row]),
-                float(q[row]),
-            )
-        )
-    return Shortcuts(index, label, suspects, usual)
+    for number in np.argsort(-z, kind="stable"):
+        row, name, at_cell, value, common, score = found[number]
+        cells = tuple(int(place) for place in np.unravel_index(at_cell, index.cells))
+        suspects.append(Suspect(row, index.ids[row], name, cells, value, common, score, float(p[number]), float(q[number])))
+    return Shortcuts(index, classes, suspects, usual)
 
 
-def _share(value: float, others: np.ndarray) -> float:
-    return float((1 + (others >= value).sum()) / (1 + len(others)))
+def _shares(z: np.ndarray, names: np.ndarray) -> np.ndarray:
+    """Return for each input the share of those of all other classes that are at least as unusual in theirs."""
+    p = np.empty(len(z))
+    for name in np.unique(names):
+        own = names == name
+        others = np.sort(z[~own])
+        p[own] = (1 + len(others) - np.searchsorted(others, z[own])) / (1 + len(others))
+    return p
 
 
 def _expected_false(p: np.ndarray) -> np.ndarray:
@@ -159,22 +191,26 @@ class Typical:
 
 
 def typicality(index: Index, label: str) -> list[Typical]:
-    """Return all inputs, the least typical of its class first: what a wrong label looks like."""
-    values = index.column(label).astype(str)
-    names, own = np.unique(values, return_inverse=True)
-    if len(names) < 2:
-        raise ValueError(f"All inputs have the same {label}, {names[0]!r}; a class is told apart from others.")
-    features = index.similarity.features(index.representations.double())
+    """Return inputs, the least typical of its class first: what a wrong label looks like. Classes of one are left out."""
+    classes = Classes.of(index, label)
+    names, own = np.unique(classes.values, return_inverse=True)
+    features = index.similarity.features(index.representations[classes.rows].double())
     sums = torch.zeros(len(names), features.shape[1], dtype=torch.float64).index_add_(0, torch.from_numpy(own), features)
     counts = torch.from_numpy(np.bincount(own)).double()
     scores = features @ (sums / counts[:, None]).T
-    rows = torch.arange(len(features))
+    places = torch.arange(len(features))
     mine = counts[own]
-    without = (scores[rows, own] * mine - features.square().sum(1)) / (mine - 1).clamp(min=1)
-    scores[rows, own] = -torch.inf
+    without = (scores[places, own] * mine - features.square().sum(1)) / (mine - 1)
+    scores[places, own] = -torch.inf
     best, which = scores.max(1)
     margin = without - best
     return [
-        Typical(int(row), index.ids[row], values[row], float(margin[row]), str(names[which[row]]))
-        for row in torch.argsort(margin, stable=True).tolist()
+        Typical(
+            int(classes.rows[place]),
+            index.ids[classes.rows[place]],
+            str(classes.values[place]),
+            float(margin[place]),
+            str(names[which[place]]),
+        )
+        for place in torch.argsort(margin, stable=True).tolist()
     ]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cocoax.datasets.index import Index
 
 
+FIGURES = ("id", "place", "score", "standard_error", "map", "hottest_cell", "representation", "vector")
 MANY = 5000  # maps that are all read to see where the heat lies on average
 SOME = 256  # of more, so many tell how much they differ
 
@@ -130,7 +131,8 @@ class Survey:
         """Where the heat lies on average, with the standard error over inputs; None where maps have different shapes."""
         if self.index.cells is None:
             return None
-        whole = self.index.mean_map(self.target) if len(self.rows) == len(self.index) > MANY else None
+        everything = len(self.index) > MANY and np.array_equal(self.rows, np.arange(len(self.index)))
+        whole = self.index.mean_map(self.target) if everything else None
         rows = self.rows
         if whole is not None:  # files know the sum of their fields; how much maps differ, some of them tell
             rows = np.sort(stream(0).choice(rows, SOME, replace=False))
@@ -180,7 +182,7 @@ class Survey:
                 "id": [self.index.ids[row] for row in rows],
                 "score": self.scores[self.order],
                 **{name: part[self.order] for name, part in self.parts.items()},
-                **{name: values[rows] for name, values in self.index.columns.items()},
+                **{beside(name): values[rows] for name, values in self.index.columns.items()},
                 "hottest_cell": [at[0] if len(at) == 1 else list(at) for at in hottest],
             }
         )
@@ -230,12 +232,17 @@ def _plain(placed: Placed) -> dict[str, Any]:
         "place": placed.place,
         "score": attribution.score,
         "standard_error": None if attribution.standard_error is None else float(attribution.standard_error.flatten()[0]),
-        **placed.columns,
+        **{beside(name): value for name, value in placed.columns.items()},
         "map": [
             [float(f"{value:.4g}") for value in row]
             for row in attribution.values.reshape(len(attribution.values), -1).tolist()
         ],
     }
+
+
+def beside(column: str) -> str:
+    """Return what a column of the data is called beside the figures of an answer."""
+    return f"column_{column}" if column in FIGURES or column.startswith("to ") else column
 
 
 def survey(index: Index, question: str | Question | Target, rows: np.ndarray, top: int) -> Survey:
@@ -254,13 +261,15 @@ def _asked(index: Index, question: str | Question | Target | Reference) -> tuple
     if isinstance(question, Reference):
         question = similarity_to(question, index.similarity)
     if isinstance(question, Target):
-        parts = {
-            f"to {'itself' if reference is None else reference.name}": Target({reference: 1.0}, question.similarity)
-            for reference in question.weights
-        }
+        parts = {}
+        for number, reference in enumerate(question.weights, 1):
+            part = f"to {'itself' if reference is None else reference.name}"
+            part = f"{part} ({number})" if part in parts else part
+            parts[part] = Target({reference: 1.0}, question.similarity)
         return question.name, question, parts
     asked = Question.parse(question, index.similarity) if isinstance(question, str) else question
-    corpus, foil = asked.parts(index.encoder)
+    encoded = not any((side.captions or side.images) for side in (asked.like, asked.unlike))
+    corpus, foil = asked.parts(None if encoded else index.encoder)  # type: ignore[arg-type]  # nothing is encoded with it
     parts = {f"to {asked.like_name}": corpus}
     if foil is not None:
         parts[f"to {asked.unlike.name}"] = foil

@@ -274,7 +274,8 @@ class Encoder:
 
     def explicand(self, item: Any) -> Explicand:
         """Return one input made ready to be explained, on the CPU."""
-        return self.inputs.explicand(item).at_rest()
+        explicand = self.inputs.explicand(item).at_rest()
+        return explicand if explicand is item else explicand.apart()
 
     def collate(self, prepared: Sequence[Tensor] | Tensor) -> Any:
         """Return prepared inputs as one batch for the module, on its device."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from cocoax.encoders.forward import evaluating
 from cocoax.references import Reference
 
 Head = Callable[[Tensor], Tensor]
@@ -21,7 +22,7 @@ def class_probability(head: Head, label: int, name: str | None = None) -> Callab
         raise ValueError(f"The 'label' parameter must be at least 0. Got {label} instead.")
 
     def probability(representations: Tensor) -> Tensor:
-        return logits_of(head, representations, label + 1).softmax(1)[:, label]
+        return logits_of(head, representations, max(2, label + 1)).softmax(1)[:, label]
 
     probability.__name__ = name or f"probability of class {label}"
     return probability
@@ -38,14 +39,14 @@ def majority_class(head: Head, corpus: Reference) -> int:
     if corpus.samples is None:
         raise ValueError(f"The majority class of {corpus.name!r} needs its samples; encode it with keep_samples=True.")
     predicted = logits_of(head, corpus.samples).argmax(1)
-    return int(torch.bincount(predicted).argmax())
+    return int(torch.bincount(predicted, corpus.weights).argmax())
 
 
 def logits_of(head: Head, representations: Tensor, classes: int = 2) -> Tensor:
     """Return the head's outputs ``[n, classes]`` for representations ``[n, d]``; raise if the head does not fit."""
     like = next(head.parameters(), representations) if isinstance(head, nn.Module) else representations
     try:
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(head if isinstance(head, nn.Module) else None):
             logits = head(representations.to(like)).to(representations)
     except RuntimeError as error:
         raise ValueError(

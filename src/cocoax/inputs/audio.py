@@ -40,6 +40,7 @@ def read_file(path: Path, longest: float) -> tuple[np.ndarray, float]:
     if not path.is_file():
         raise FileNotFoundError(f"No file at {path}; check the path.")
     soundfile = import_library("soundfile")
+    _check_whole(path)
     try:
         with soundfile.SoundFile(str(path)) as file:
             _check_size(file.frames / file.samplerate, file.channels, longest, str(path))
@@ -49,6 +50,16 @@ def read_file(path: Path, longest: float) -> tuple[np.ndarray, float]:
         raise ValueError(
             f"{path} is not a sound that can be read ({reason}); expected WAV, FLAC, OGG or the like."
         ) from error
+
+
+def _check_whole(path: Path) -> None:
+    """Raise if a WAV file is shorter than its header says, which libsndfile reads as a shorter sound."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    said = int.from_bytes(head[4:], "little") + 8
+    endless = said >= 2**31 - 2**20  # what recorders write that do not know the length in advance
+    if head[:4] == b"RIFF" and not endless and said > path.stat().st_size:
+        raise ValueError(f"{path} is cut off: it has {path.stat().st_size} of {said} bytes; fetch it again.")
 
 
 def one_channel(samples: Any, rate: Any, to_rate: int, longest: float, name: str = "The sound") -> Tensor:

@@ -97,7 +97,11 @@ class Explicand:
         explicand = self.to(torch.device("cpu"))
         if not explicand.tensor.requires_grad and not explicand.tensor.is_inference():
             return explicand
-        return replace(explicand, tensor=explicand.tensor.detach().clone())
+        return explicand.apart()
+
+    def apart(self) -> Explicand:
+        """Return the same in memory of its own, which nobody else writes to."""
+        return replace(self, tensor=self.tensor.detach().clone())
 
     # --- what displays know, for readers of the attribute names --------------------------------------------------------
 

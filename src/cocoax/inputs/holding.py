@@ -27,13 +27,15 @@ def each_input(inputs: Any, kind: Inputs, key: str | None = None) -> tuple[Itera
     held = inputs.dataset if loader else inputs
     total = len(held) if hasattr(held, "__len__") else None
     items = iter(inputs) if loader else (inputs[index] for index in range(len(inputs)))
-    return _taken_apart(items, kind, key, paired=True), total
+    return _taken_apart(items, kind, key, paired=True, single=not loader), total
 
 
-def _taken_apart(items: Iterable[Any], kind: Inputs, key: str | None, paired: bool) -> Iterator[Any]:
+def _taken_apart(items: Iterable[Any], kind: Inputs, key: str | None, paired: bool, single: bool = False) -> Iterator[Any]:
+    """Yield inputs; ``paired`` ones may come with labels, ``single`` ones are one example each, never a batch."""
     for item in items:
         part = _entry(item, key) if isinstance(item, Mapping) and (paired or key is not None) else item
-        if paired and isinstance(part, tuple | list) and part and not kind.is_one(part) and not _alike(part, kind):
+        several = isinstance(part, tuple | list) and bool(part) and not kind.is_one(part)
+        if paired and several and (single or not _alike(part, kind)):
             part = part[0]  # (inputs, labels)
         if _is_batch(part, kind, paired):
             yield from part

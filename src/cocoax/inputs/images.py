@@ -67,6 +67,9 @@ def read_file(path: Path, convert: Callable[[Image.Image], Read]) -> Read:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             warnings.simplefilter("ignore", UserWarning)
             with Image.open(path, formats=_FORMATS) as image:
+                if image.format == "PNG":
+                    image.verify()  # pixels have checksums, which are not looked at otherwise
+            with Image.open(path, formats=_FORMATS) as image:
                 size = image.size
                 if _size_error(size) is None:
                     image.load()

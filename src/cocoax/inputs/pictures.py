@@ -146,6 +146,8 @@ class Pictures(Inputs):
         """Return a digest of one picture: the content of its file, or the prepared tensor."""
         if isinstance(item, str | Path):
             return file_digest(item)
+        if isinstance(item, Image.Image):
+            return digest(item.mode, np.asarray(item))
         return digest(item)
 
     def label(self, item: Any) -> str:

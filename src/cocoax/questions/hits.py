@@ -340,8 +340,8 @@ class _Search:
 
 
 def _key(piece: Piece, explicand: Explicand) -> object:
-    """Return what two equal inputs of one encoder share."""
-    return id(piece.tower.module), digest(explicand.tensor)
+    """Return what two equal inputs of one encoder share; two texts of the same tokens may be written in two ways."""
+    return id(piece.tower.module), digest(explicand.tensor), getattr(explicand.display, "text", None)
 
 
 def _next_hits(runs: Sequence[Run]) -> list[_Foil | None]:

@@ -18,7 +18,7 @@ from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_
 from cocoax.references import Reference
 from cocoax.report import Section, write_report
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.storage import write_text
+from cocoax.storage import write_figure, write_text
 from cocoax.targets import similarity_to
 
 if TYPE_CHECKING:
@@ -157,9 +157,9 @@ class Match:
         page = write_report(folder / "match.html", f"Why they match: similarity {self.similarity:+.3f}", sections)
         numbers = write_text(folder / "match.json", json.dumps(self.describe(), indent=1, ensure_ascii=False))
         figure = self.plot()
-        figure.savefig(folder / "match.png", dpi=150)
+        drawing = write_figure(folder / "match.png", figure)
         plt.close(figure)
-        return [page, numbers, folder / "match.png"]
+        return [page, numbers, drawing]
 
 
 def _shortly(attribution: Attribution) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor
 from cocoax.plots import overlay
 from cocoax.questions.answers import Answer
 from cocoax.report import Section, data_uri, write_report
-from cocoax.storage import to_json, write_text
+from cocoax.storage import alone_in, to_json, write_figure, write_text
 
 
 def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> list[Path]:
@@ -22,15 +22,20 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
 
     For each question the overlay as PNG and the map with its errors as safetensors (``cocoax.Attribution.load`` reads it);
     for all of them ``answers.json``, which holds everything else in numbers and names the files of the maps, and
-    ``report.html``. What is there from an earlier time stays: the files of the second time end in ``-2``, and so on.
+    ``report.html``. What is there from an earlier time stays: the files of the second time end in ``-2``, and so on, also
+    where two processes write at the same time.
     """
-    import matplotlib.pyplot as plt
-
     if not answers:
         raise ValueError("There are 0 answers to write; ask at least one question.")
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    ending = free_ending(folder, "report{}.html")
+    with alone_in(folder):
+        return _write_answers(folder, title, answers, free_ending(folder, "report{}.html"))
+
+
+def _write_answers(folder: Path, title: str, answers: Sequence[Answer], ending: str) -> list[Path]:
+    """Write files whose names have this ending; the report comes last, so that the ending is taken only by whole answers."""
+    import matplotlib.pyplot as plt
+
     files = []
     sections = []
     plain = []
@@ -39,7 +44,7 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
         figure = overlay(answer.attribution).get_figure(root=True)
         assert figure is not None
         files += [folder / f"{stem}.png", folder / f"{stem}.safetensors"]
-        figure.savefig(files[-2], dpi=150)
+        write_figure(files[-2], figure)
         plt.close(figure)
         answer.attribution.save(files[-1])
         sections.append(_answer_section(answer, files[-2].read_bytes()))

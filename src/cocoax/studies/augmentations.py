@@ -27,7 +27,7 @@ from cocoax.inputs.images import open_image, picture_of
 from cocoax.plots import overlay
 from cocoax.references import Reference
 from cocoax.seeding import stream
-from cocoax.storage import write_text
+from cocoax.storage import write_figure, write_text
 from cocoax.studies.folder import Library
 from cocoax.studies.sampling import RUN_SEEDS, draw_foil, draw_of
 from cocoax.studies.study import LabelledStudy, grid_of
@@ -189,7 +189,7 @@ def write_augmentations(folder: str | Path, titles: Sequence[str], rows: Sequenc
     folder.mkdir(parents=True, exist_ok=True)
     figure = plot_augmentations(rows)
     files = [folder / "augmentations.png", folder / "augmentations.json"]
-    figure.savefig(files[0], dpi=110)
+    write_figure(files[0], figure, dpi=110)
     plt.close(figure)
     numbers = []
     for number, (title, row) in enumerate(zip(titles, rows, strict=True), 1):

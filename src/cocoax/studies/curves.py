@@ -19,7 +19,7 @@ from cocoax.evaluation.measures import logits_of
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.seeding import stream
-from cocoax.storage import digest, write_text
+from cocoax.storage import Layout, digest, write_text
 from cocoax.studies.folder import Library, Results
 from cocoax.studies.judging import Task, judge
 from cocoax.studies.records import Records
@@ -28,6 +28,12 @@ from cocoax.studies.study import LabelledStudy, Options, grid_of
 from cocoax.studies.titles import MEASURES
 from cocoax.targets import contrastive_corpus_similarity
 from cocoax.version import versions
+
+UNIT = Layout(
+    "study unit",
+    {"insertion": "rows measures points", "deletion": "rows measures points"},
+    {"run": int, "explicand": int, "rows": list, "measures": list},
+)
 
 
 class CurveStudy(LabelledStudy):
@@ -59,7 +65,7 @@ class CurveStudy(LabelledStudy):
             "held-out data": held_out.fingerprint,
             **{name: value for name, value in asdict(options).items() if name != "estimator"},  # there are both
         }
-        self.results = Results(folder, made_with)
+        self.results = Results(folder, made_with, UNIT)
 
     def _check_head(self, outputs: int) -> None:
         """Raise unless the head tells the classes of the study apart: by name, or where it has no names by their number.
@@ -175,7 +181,7 @@ class CurveStudy(LabelledStudy):
         units = [
             self.unit(seed, index) for seed in self.seeds for index in range(self.options.explicands * len(self.classes))
         ]
-        return Records([self.results.read(unit) for unit in units if unit in self.results])
+        return Records([held for unit in units if (held := self.results.get(unit)) is not None])
 
     def write(self, progress: bool | None = None) -> list[Path]:
         """Run what was not run yet and write all tables, figures and values; return the files."""

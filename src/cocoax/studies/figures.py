@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cocoax.storage import write_figure
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -26,9 +28,6 @@ def save_figure(figure: Figure, path: Path, dpi: int = 150) -> list[Path]:
     """Write a figure as PNG and PDF, and close it; return the files."""
     import matplotlib.pyplot as plt
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    written = [path.with_suffix(".png"), path.with_suffix(".pdf")]
-    for file in written:
-        figure.savefig(file, dpi=dpi)
+    written = [write_figure(path.with_suffix(ending), figure, dpi) for ending in (".png", ".pdf")]
     plt.close(figure)
     return written

@@ -15,17 +15,22 @@ from cocoax.data.labelled import LabelledImages
 from cocoax.encoders import Encoder
 from cocoax.progress import bar
 from cocoax.references import Reference
-from cocoax.storage import read_safetensors, write_safetensors, write_text
+from cocoax.storage import Layout, read_safetensors, sound_or_aside, write_safetensors, write_text
+
+UNIT = Layout("study unit")
+_REPRESENTATIONS = Layout("representations", {"numbers": "int n", "vectors": "n d"}, {"space": str, "data": str})
 
 
 class Results:
     """A folder with one file for each explicand, and the options they were made with.
 
-    A folder made with other options is refused, and so is a damaged file: nothing is overwritten.
+    A folder made with other options is refused: nothing is overwritten. A damaged file of an explicand is put aside, with a
+    warning, and is as good as none.
     """
 
-    def __init__(self, folder: str | Path, options: Mapping[str, Any]) -> None:
+    def __init__(self, folder: str | Path, options: Mapping[str, Any], layout: Layout = UNIT) -> None:
         self.folder = Path(folder)
+        self.layout = layout
         self.options: dict[str, Any] = json.loads(json.dumps(options))
         path = self.folder / "options.json"
         if path.exists():
@@ -52,18 +57,25 @@ class Results:
         return self.folder / "units" / f"{unit}.safetensors"
 
     def __contains__(self, unit: str) -> bool:
-        return self.path(unit).exists()
+        return self.get(unit) is not None
 
     def write(self, unit: str, tensors: Mapping[str, Tensor], header: Mapping[str, object]) -> None:
         """Write the file of a unit, all of it or nothing."""
-        write_safetensors(self.path(unit), tensors, "study unit", header)
+        write_safetensors(self.path(unit), tensors, self.layout.kind, header)
+
+    def get(self, unit: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Return a unit as it was written; None if there is none, or none that is sound."""
+        return sound_or_aside(self.path(unit), self._read)
 
     def read(self, unit: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Read a unit as it was written."""
         try:
-            return read_safetensors(self.path(unit), "study unit")
+            return self._read(self.path(unit))
         except (OSError, ValueError) as error:
             raise ValueError(f"{self.path(unit)} is damaged ({error}); delete this file and run the study again.") from error
+
+    def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return read_safetensors(path, self.layout)
 
 
 class Library:
@@ -76,11 +88,9 @@ class Library:
         self.path = folder / f"representations-{self.space[:16]}.safetensors"
         self.numbers = torch.zeros(0, dtype=torch.long)
         self.vectors = torch.zeros(0, 0)
-        if self.path.exists():
-            try:
-                tensors, header = read_safetensors(self.path, "representations")
-            except ValueError as error:
-                raise ValueError(f"{error} Delete it; what was in it is then encoded again.") from error
+        held = sound_or_aside(self.path, lambda path: read_safetensors(path, _REPRESENTATIONS))
+        if held is not None:
+            tensors, header = held
             if header["space"] != self.space or header["data"] != data.fingerprint:
                 raise ValueError(f"{self.path} is of another encoder or other data; move it away.")
             self.numbers, self.vectors = tensors["numbers"], tensors["vectors"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -27,7 +28,7 @@ from cocoax.evaluation.localisation import MaskScores, mask_scores
 from cocoax.evaluation.statistics import bootstrap, wilson
 from cocoax.progress import bar
 from cocoax.questions import Question
-from cocoax.storage import digest
+from cocoax.storage import alone_in, digest, sealed, unsealed
 
 WAYS_TO_ASK = ("contrastive", "corpus", "label-free")
 
@@ -144,30 +145,34 @@ def _ask(encoder: Encoder, example: Example, method: RemovalMethod, asking: Aski
 def _append(path: Path, key: str, records: Sequence[MaskScores]) -> None:
     """Write a picture's line at once: an interruption loses at most the picture it fell into.
 
-    What an interruption left of a line is ended first, or else it would spoil the next one as well.
+    What an interruption left of a line is taken away first, or else it would spoil the next one as well.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps({"key": key, "records": [asdict(record) for record in records]}).encode() + b"\n"
-    with path.open("ab+") as file:
+    line = sealed(json.dumps({"key": key, "records": [asdict(record) for record in records]})).encode() + b"\n"
+    with alone_in(path.parent), path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
-            line = line if file.read() == b"\n" else b"\n" + line
+            if file.read() != b"\n":
+                file.seek(0)
+                file.truncate(file.read().rfind(b"\n") + 1)
         file.write(line)
 
 
 def _read(path: Path) -> dict[str, list[MaskScores]]:
-    """Read the pictures that were done, by key; lines that were cut off or are of another version are skipped."""
+    """Read the pictures that were done, by key; lines of another version are skipped, damaged ones with a warning."""
     if not path.exists():
         return {}
     done = {}
     names = {item.name for item in fields(MaskScores)}
-    for line in path.read_text(encoding="utf-8").splitlines():
+    *lines, _ = path.read_bytes().split(b"\n")  # what comes after the last end of a line was cut off
+    for number, line in enumerate(lines, 1):
         try:
-            entry = json.loads(line)
+            text = line.decode()
+            plain = unsealed(text)
+            entry = json.loads(text if plain is None else plain)
             if all(set(record) == names for record in entry["records"]):
                 done[entry["key"]] = [MaskScores(**record) for record in entry["records"]]
-        except (json.JSONDecodeError, KeyError, TypeError):
-            continue
+        except (ValueError, KeyError, TypeError, RecursionError):
+            warnings.warn(f"Line {number} of {path} is damaged; its picture is asked about again.", stacklevel=3)
     return done
 
 

@@ -25,7 +25,7 @@ from cocoax.evaluation.representations import effective_rank, knn_accuracy
 from cocoax.inputs.images import ImagePreprocess, open_image, resize_of
 from cocoax.progress import bar
 from cocoax.seeding import stream
-from cocoax.storage import whole_file, write_safetensors, write_text
+from cocoax.storage import check_torch_file, whole_file, write_safetensors, write_text
 from cocoax.training.lars import Lars
 from cocoax.training.objectives import Classifier, Objective, SimClr, SimSiam
 from cocoax.training.recipes import Recipe, learning_rate, plain_view
@@ -258,6 +258,7 @@ class Training:
     def _restore(self) -> None:
         ours = self._made_from()
         try:
+            check_torch_file(self.checkpoint)
             state = torch.load(self.checkpoint, weights_only=True)
             recipe = {name: (state["recipe"].get(name), value) for name, value in ours["recipe"].items()}
             different = [f"{name} {old!r}, not {new!r}" for name, (old, new) in recipe.items() if old != new]

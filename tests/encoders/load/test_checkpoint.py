@@ -104,3 +104,22 @@ def test_read_checkpoint__no_weights_in_it(tmp_path: Path) -> None:
     torch.save({"epoch": 3, "loss": 0.5}, tmp_path / "log.pth")
     with pytest.raises(ValueError, match=r"holds no weights: its entries are epoch, loss; expected a state_dict"):
         read_checkpoint(tmp_path / "log.pth")
+
+
+def test_read_checkpoint__flipped_bits(tmp_path: Path) -> None:
+    """In weights of ours, in the word that says that they are ours, and in a file of torch, which does not look itself."""
+    ours = write_safetensors(tmp_path / "net.safetensors", WEIGHTS, "encoder", {"side": 32})
+    torch.save(WEIGHTS, tmp_path / "net.pth")
+    for path, place in ((ours, -1), (ours, ours.read_bytes().index(b"cocoax")), (tmp_path / "net.pth", None)):
+        whole = bytearray(path.read_bytes())
+        whole[whole.index(WEIGHTS["a.weight"].numpy().tobytes()) if place is None else place] ^= 1
+        path.write_bytes(whole)
+        with pytest.raises(ValueError, match=rf"{path.name} is damaged"):
+            read_checkpoint(path)
+        write_safetensors(ours, WEIGHTS, "encoder", {"side": 32})
+
+
+def test_read_checkpoint__text_file(tmp_path: Path) -> None:
+    (tmp_path / "passwd").write_text("root:x:0:0:root:/root:/bin/bash\n" * 30)
+    with pytest.raises(ValueError, match=r"passwd cannot be read as weights alone"):
+        read_checkpoint(tmp_path / "passwd")

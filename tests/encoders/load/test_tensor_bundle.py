@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cocoax.encoders.load.tensor_bundle import TensorBundle
-from tests.encoders.load.bundles import write_bundle
+from tests.encoders.load.bundles import message, number, write_bundle, write_table
 
 BUNDLES = Path(__file__).parent / "data" / "bundles"
 
@@ -141,4 +141,48 @@ def test_tensor_bundle__any_byte_wrong_is_an_error_or_read(tmp_path: Path) -> No
 def test_tensor_bundle__compressed_blocks(tmp_path: Path) -> None:
     write_bundle(tmp_path / "m", {"x": np.arange(3)}, compression=1)
     with pytest.raises(ValueError, match=r"its blocks are compressed"):
+        TensorBundle(tmp_path)
+
+
+# --- what is hostile ----------------------------------------------------------------------------------------------------
+
+
+def test_tensor_bundle__flipped_bit_in_the_data(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "m", {"x": np.arange(10), "y": np.arange(3)})
+    data = tmp_path / "m.data-00000-of-00001"
+    damaged = bytearray(data.read_bytes())
+    damaged[20] ^= 1
+    data.write_bytes(damaged)
+    bundle = TensorBundle(tmp_path)
+    with pytest.raises(ValueError, match=r"data-00000-of-00001 is damaged: the variable 'x' does not have its checksum"):
+        bundle["x"]
+    assert bundle["y"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("shape", [(2**70,), (2**32, 2**32), (2**63, 2), (2**64 - 1,), (0, 2**62), (2**40, 0, 2**40)])
+def test_tensor_bundle__shapes_that_no_file_has(shape: tuple[int, ...], tmp_path: Path) -> None:
+    dimensions = b"".join(message(2, number(1, size)) for size in shape)
+    entry = number(1, 1) + message(2, dimensions) + number(5, 40)
+    write_table(Path(f"{tmp_path}/m.index"), {b"": number(1, 1), b"x": entry})
+    (tmp_path / "m.data-00000-of-00001").write_bytes(bytes(40))
+    with pytest.raises(ValueError, match=r"too short for the variable 'x'|a number is longer than 64 bits"):
+        TensorBundle(tmp_path)["x"]
+
+
+def test_tensor_bundle__number_that_never_ends(tmp_path: Path) -> None:
+    """Adding seven bits at a time to a number of any length would take time in the square of it."""
+    write_table(tmp_path / "m.index", {b"": number(1, 1), b"x": b"\x08" + b"\xff" * 1_000_000})
+    with pytest.raises(ValueError, match="a number is longer than 64 bits"):
+        TensorBundle(tmp_path)
+
+
+def test_tensor_bundle__blocks_that_are_read_again_and_again(tmp_path: Path) -> None:
+    write_table(tmp_path / "m.index", {b"": number(1, 1), b"x": number(1, 1)}, repeated=1000)
+    with pytest.raises(ValueError, match="its blocks overlap"):
+        TensorBundle(tmp_path)
+
+
+def test_tensor_bundle__keys_that_grow(tmp_path: Path) -> None:
+    write_table(tmp_path / "m.index", {b"": number(1, 1), b"x" * 2000: number(1, 1)})
+    with pytest.raises(ValueError, match="a key is longer than 1024 bytes"):
         TensorBundle(tmp_path)

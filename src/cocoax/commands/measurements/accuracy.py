@@ -17,6 +17,7 @@ from cocoax.commands.measurements.subjects import PHOTOS, Subject
 from cocoax.data import photo
 from cocoax.encoders import Encoder, ImagePreprocess
 from cocoax.features import GridMasks
+from cocoax.storage import write_figure
 from cocoax.targets import contrastive_corpus_similarity, corpus_similarity, representation_similarity, score_all
 
 TARGET_NAMES = ("label-free", "corpus", "COCOA")
@@ -125,7 +126,6 @@ def plot_errors(measurements: Sequence[Measurement], path: Path) -> Path:
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("error of the map / its spread")
     axes[0].legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    write_figure(path, figure, dpi=110)
     plt.close(figure)
     return path

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 import warnings
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
+
+from cocoax.storage import check_torch_file, header_of, load_tensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,22 +41,22 @@ def _single(tensor: Tensor) -> Tensor:
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata: dict[str, Any] = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a mapping)
-        metadata |= json.loads(metadata.pop("cocoax", "{}"))
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not a readable safetensors file ({error}); it may be cut off.") from error
-    return tensors, metadata
+    tensors, metadata = load_tensors(path)
+    if "cocoax" not in metadata:
+        if any('"digest": ' in text for text in metadata.values()):
+            raise ValueError(f"{path} is damaged: its header is not what was written. It is not used.")
+        return tensors, dict(metadata)
+    own, _ = header_of(path, tensors, metadata.pop("cocoax"))
+    return tensors, {**metadata, **own}
 
 
 def _read_torch(path: Path) -> dict[str, Tensor]:
+    check_torch_file(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of old ways to write checkpoints
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, zipfile.BadZipFile, RuntimeError, EOFError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # whatever a file that is no checkpoint makes torch raise
         reason = str(error).strip().split("\n")[0]
         raise ValueError(
             f"{path} cannot be read as weights alone ({reason}). It is damaged, no torch file, or holds objects that could "

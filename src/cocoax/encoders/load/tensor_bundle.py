@@ -8,6 +8,7 @@ buffers. Both are as in ``tensorflow/core/lib/io/format.cc`` and ``tensorflow/co
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Iterator
@@ -16,7 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from cocoax.encoders.load.crc32c import masked_crc32c
+
 FOOTER, MAGIC = 48, 0xDB4775248B80FB57
+LONGEST_KEY = 1024  # keys are told as what differs from the one before, so that long ones would be cheap to claim
 # Numbers of tensorflow/core/framework/types.proto.
 DTYPES = {
     1: "<f4", 2: "<f8", 19: "<f2", 10: "?", 6: "i1", 5: "<i2", 3: "<i4", 9: "<i8", 4: "u1", 17: "<u2", 22: "<u4", 23: "<u8",
@@ -32,6 +36,7 @@ class Entry:
     shard: int
     offset: int
     size: int
+    checksum: int | None
     sliced: bool
 
 
@@ -45,7 +50,7 @@ class TensorBundle:
             values = dict(_table(index.read_bytes()))
             header = dict(_fields(values.pop(b"")))
             self.entries = {key.decode(): _entry(value) for key, value in values.items()}
-            self.shards = int(header.get(1, 1))
+            self.shards = _number(header.get(1, 1))
             big_endian = bool(header.get(2, 0))
         except (IndexError, KeyError, TypeError, ValueError, struct.error) as error:
             raise ValueError(f"{index} is not the index of a TensorFlow checkpoint, or it is damaged ({error}).") from error
@@ -61,13 +66,16 @@ class TensorBundle:
             trouble = "is saved in slices" if entry.sliced else f"has data type {entry.dtype}, which is no plain number"
             raise ValueError(f"The variable {name!r} of {self.prefix} {trouble}; that is not supported.")
         dtype = np.dtype(DTYPES[entry.dtype])
-        count = int(np.prod(entry.shape, dtype=np.int64))
+        count = math.prod(entry.shape)
         file = Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self.shards:05d}")
         if not file.is_file():
             raise FileNotFoundError(f"{file} is missing; a checkpoint is the .index file and all of its .data files.")
         if entry.size != count * dtype.itemsize or entry.offset + entry.size > file.stat().st_size:
             raise ValueError(f"{file} is too short for the variable {name!r}: it is cut off; fetch it again.")
-        return np.fromfile(file, dtype, count, offset=entry.offset).reshape(entry.shape)
+        values = np.fromfile(file, dtype, count, offset=entry.offset)
+        if entry.checksum is not None and masked_crc32c(values) != entry.checksum:
+            raise ValueError(f"{file} is damaged: the variable {name!r} does not have its checksum; fetch it again.")
+        return values.reshape(entry.shape)
 
 
 def _prefix(path: Path) -> Path:
@@ -99,8 +107,13 @@ def _table(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise ValueError("its last bytes are not those of a table")
     _, _, after = _handle(footer, 0)  # of the block of metadata, which is empty
     offset, size, _ = _handle(footer, after)
+    end = 0
     for _, handle in _block(data, offset, size):
-        yield from _block(data, *_handle(handle, 0)[:2])
+        start, size, _ = _handle(handle, 0)
+        if start < end:  # or else a small file could hold any number of keys
+            raise ValueError("its blocks overlap")
+        end = start + size
+        yield from _block(data, start, size)
 
 
 def _handle(data: bytes, at: int) -> tuple[int, int, int]:
@@ -115,6 +128,8 @@ def _block(data: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]
     if data[offset + size] != 0:  # the byte after a block says how it is compressed
         raise ValueError("its blocks are compressed, which TensorFlow never does")
     block = data[offset : offset + size]
+    if struct.unpack("<I", data[offset + size + 1 : offset + size + 5])[0] != masked_crc32c(data[offset : offset + size + 1]):
+        raise ValueError("a block does not have its checksum")
     restarts = struct.unpack("<I", block[-4:])[0]
     end = size - 4 * (restarts + 1)
     at, key = 0, b""
@@ -123,6 +138,8 @@ def _block(data: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]
         fresh, at = _varint(block, at)
         length, at = _varint(block, at)
         key = key[:shared] + block[at : at + fresh]
+        if len(key) > LONGEST_KEY:
+            raise ValueError(f"a key is longer than {LONGEST_KEY} bytes")
         at += fresh
         yield key, block[at : at + length]
         at += length
@@ -133,13 +150,14 @@ def _block(data: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """A number of seven bits per byte, lowest first, and where the next thing begins."""
-    value = shift = 0
-    while True:
+    value = 0
+    for shift in range(0, 70, 7):
         byte = data[at]
         value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
+        at += 1
         if byte < 128:
             return value, at
+    raise ValueError("a number is longer than 64 bits")
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -165,9 +183,16 @@ def _entry(message: bytes) -> Entry:
     """A BundleEntryProto: 1 data type, 2 shape, 3 shard, 4 offset, 5 size, 6 checksum, 7 slices. Zeros are left out."""
     fields = dict(_fields(message))
     dimensions = [dict(_fields(_bytes(value))) for number, value in _fields(_bytes(fields.get(2, b""))) if number == 2]
-    shape = tuple(int(dimension.get(1, 0)) for dimension in dimensions)
-    dtype, shard, offset, size = (int(fields.get(number, 0)) for number in (1, 3, 4, 5))
-    return Entry(dtype, shape, shard, offset, size, sliced=7 in fields)
+    shape = tuple(_number(dimension.get(1, 0)) for dimension in dimensions)
+    dtype, shard, offset, size = (_number(fields.get(number, 0)) for number in (1, 3, 4, 5))
+    checksum = struct.unpack("<I", _bytes(fields[6]))[0] if 6 in fields else None
+    return Entry(dtype, shape, shard, offset, size, checksum, sliced=7 in fields)
+
+
+def _number(value: int | bytes) -> int:
+    if isinstance(value, bytes):
+        raise TypeError("a number was expected where a message is")
+    return value
 
 
 def _bytes(value: int | bytes) -> bytes:

@@ -1,0 +1,152 @@
+"""The cache folder: what it holds, how to make it smaller, and what becomes of damaged files."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+Content = TypeVar("Content")
+
+# The last are what killed writers left behind, and damaged files that were put aside.
+CACHE_KINDS = ("references", "runs", "leftovers")
+_LONGEST_HEADER = 100_000_000  # of a safetensors file, as the format has it
+
+
+def cache_folder() -> Path:
+    """Return where references and runs are cached: ``$COCOAX_CACHE``, or ``cocoax`` in the user's cache folder.
+
+    A variable that is empty is as good as none. Raises an ``OSError`` where there is no home folder.
+    """
+    if own := os.environ.get("COCOAX_CACHE"):
+        return Path(own)
+    if common := os.environ.get("XDG_CACHE_HOME"):
+        return Path(common) / "cocoax"
+    try:
+        return Path.home() / ".cache" / "cocoax"
+    except RuntimeError as error:
+        raise OSError("There is no home folder to keep a cache in; set COCOAX_CACHE to a folder.") from error
+
+
+@dataclass(frozen=True)
+class CachedFile:
+    """A file of the cache: its ``kind``, one of ``CACHE_KINDS``, and the name of the encoder that made it, if it is known."""
+
+    path: Path
+    kind: str
+    bytes: int
+    written: float
+    encoder: str | None
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """What the cache holds, or what was deleted from it.
+
+    Attributes:
+        folder: where it is.
+        files: how many chunks of references.
+        bytes: of everything together.
+        runs: how many saved runs.
+        leftovers: how many files whose writer was killed before they were whole, or that are damaged.
+        contents: the files themselves.
+
+    """
+
+    folder: Path
+    files: int
+    bytes: int
+    runs: int = 0
+    leftovers: int = 0
+    contents: tuple[CachedFile, ...] = field(default=(), repr=False)
+
+    def of(self, kind: str) -> list[CachedFile]:
+        """Return the files of a kind."""
+        return [file for file in self.contents if file.kind == kind]
+
+
+def cache_info(*, kind: str | None = None, encoder: str | None = None, older_than: timedelta | None = None) -> CacheInfo:
+    """Look at the cache: its folder, how many chunks and runs, how many bytes.
+
+    Args:
+        kind: only ``"references"``, ``"runs"`` or ``"leftovers"``.
+        encoder: only what the encoder of this name made.
+        older_than: only what was written longer ago.
+
+    """
+    if kind is not None and kind not in CACHE_KINDS:
+        raise ValueError(f"The 'kind' parameter must be one of {', '.join(CACHE_KINDS)}. Got {kind!r} instead.")
+    latest = math.inf if older_than is None else time.time() - older_than.total_seconds()
+    files = tuple(
+        file
+        for file in _cached_files()
+        if kind in (None, file.kind) and encoder in (None, file.encoder) and file.written < latest
+    )
+    number = Counter(file.kind for file in files)
+    size = sum(file.bytes for file in files)
+    return CacheInfo(cache_folder(), number["references"], size, number["runs"], number["leftovers"], files)
+
+
+def clear_cache(*, kind: str | None = None, encoder: str | None = None, older_than: timedelta | None = None) -> CacheInfo:
+    """Delete what :func:`cache_info` finds with the same arguments, everything by default; returns what was deleted."""
+    info = cache_info(kind=kind, encoder=encoder, older_than=older_than)
+    for file in info.contents:
+        file.path.unlink(missing_ok=True)
+    return info
+
+
+def _cached_files() -> Iterator[CachedFile]:
+    """Yield every file in the cache, those that were cut off included."""
+    for folder in ("references", "runs"):
+        patterns = {"*.safetensors": folder, "*.part": "leftovers", "*.damaged": "leftovers", ".tmp*": "leftovers"}
+        for pattern, kind in patterns.items():  # .tmp… are of earlier versions
+            for path in sorted((cache_folder() / folder).glob(pattern)):
+                with suppress(FileNotFoundError):  # another process may have finished or deleted it just now
+                    status = path.stat()
+                    encoder = _encoder_of(path) if kind == folder else None
+                    yield CachedFile(path, kind, status.st_size, status.st_mtime, encoder)
+
+
+def _encoder_of(path: Path) -> str | None:
+    """Return the name of the encoder that made a file, which its header tells; torch is not needed to read that."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(json.loads(file.read(min(length, _LONGEST_HEADER)))["__metadata__"]["cocoax"])
+        name = header.get("encoder", header.get("name"))  # chunks of references bear the name of their encoder
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # cut off, or from another version
+        return None
+    return None if name is None or name == "reference" else str(name)
+
+
+def sound_or_aside(path: Path, load: Callable[[Path], Content], *, cached: bool = False) -> Content | None:
+    """Return what ``load`` makes of a file; None if there is none, or none that is sound.
+
+    A damaged file is put aside, under its name and ``.damaged``, and a warning names it. In a cache, files from before there
+    were digests are as good as none.
+    """
+    try:
+        return load(path) if path.exists() and not (cached and _has_no_digest(path)) else None
+    except ValueError as error:
+        aside = path.with_name(f"{path.name}.damaged")
+        with suppress(OSError):  # it is not used, wherever it is
+            os.replace(path, aside)
+        warnings.warn(f"{error} It was put aside as {aside.name}, and what was in it is computed again.", stacklevel=3)
+    except OSError as error:
+        warnings.warn(f"{path} cannot be read ({error}); going on without.", stacklevel=3)
+    return None
+
+
+def _has_no_digest(path: Path) -> bool:
+    """Return whether a file of ours begins as those did that were written before there were digests."""
+    with path.open("rb") as file:
+        return b'"cocoax":"{\\"kind\\": ' in file.read(200)

@@ -1,0 +1,89 @@
+"""Files that are written whole or not at all, by one process or by several."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """Give a temporary file to write; it takes the place of ``path`` at the end of the block, and is deleted after an error.
+
+    So ``path`` is always either the old file or the whole new one. Its folder is made if there is none. Errors name ``path``.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # two processes may write the same file
+    try:
+        yield part
+        os.replace(part, path)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, str(part)):
+            raise
+        # Such as a disk that is full, of which Python does not say what was written to it.
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block for the same folder; a killed process keeps nobody waiting."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":  # which cannot lock a folder
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # not every file system of a network has locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a text file, all or nothing; return the path."""
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+    return Path(path)
+
+
+def write_figure(path: str | Path, figure: Figure, dpi: int = 150) -> Path:
+    """Write a figure in the format that the path's ending names, all or nothing; return the path.
+
+    It bears no date: the same figure is the same file.
+    """
+    path = Path(path)
+    undated: dict[str, Any] = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {}
+    with whole_file(path) as part:
+        figure.savefig(part, format=path.suffix[1:], dpi=dpi, **undated)
+    return path
+
+
+def to_json(value: object, indent: int | None = None) -> str:
+    """Return plain values as JSON; numbers that are not finite, which JSON does not know, become null."""
+    return json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value
