@@ -3,8 +3,8 @@
     python benchmarks/fuzz_commands.py [--calls 1000] [--seed 0]
 
 A right line of each command gets one to three things wrong: values that are no numbers, huge, empty or NaN; files that are
-not there, are folders, empty, or no pictures; encoders, methods and options that do not exist; words left out. Printed: how the
-lines ended, and every line that ended otherwise than with a status and a sentence.
+not there, are folders, empty, or no pictures; encoders, methods and options that do not exist; words left out. Printed: how
+the lines ended, and every line that ended otherwise than with a status and a sentence.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ LINES = {
     "bench": ["--repeats", "1"],
 }
 VALUES = [
-    "", " ", "-1", "0", "nan", "inf", "1e999", "9" * 400, "2.5", "x", "None", "--", "-", "é", "猫", "\x00", "\ud800", "a" * 5000,
-    "/", ".", "nowhere", "empty", "empty.txt", "text.png", "binary.bin", "photos", "photo.png", "texts.txt", "/dev/null",
+    "", " ", "-1", "0", "nan", "inf", "1e999", "9" * 400, "2.5", "x", "None", "--", "-", "é", "猫", "\x00", "\ud800",
+    "a" * 5000, "/", ".", "nowhere", "empty", "empty.txt", "text.png", "binary.bin", "photos", "photo.png", "texts.txt", "/dev/null",
     "/etc/passwd", "nope:x", "cifar-resnet:/etc/passwd", "simclr:binary.bin", "hf:nowhere", "st:empty", "timm:nope",
     "clip:photos", "[red]", "{}", "%s", "*",
 ]  # fmt: skip
