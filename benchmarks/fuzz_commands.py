@@ -45,9 +45,9 @@ LINES = {
 }
 VALUES = [
     "", " ", "-1", "0", "nan", "inf", "1e999", "9" * 400, "2.5", "x", "None", "--", "-", "é", "猫", "\x00", "\ud800",
-    "a" * 5000, "/", ".", "nowhere", "empty", "empty.txt", "text.png", "binary.bin", "photos", "photo.png", "texts.txt",
-    "/dev/null", "/etc/passwd", "nope:x", "cifar-resnet:/etc/passwd", "simclr:binary.bin", "hf:nowhere", "st:empty", "timm:nope",
-    "clip:photos", "[red]", "{}", "%s", "*",
+    "a" * 5000, "/", ".", "nowhere", "empty", "empty.txt", "text.png", "binary.bin", "photos", "photo.png",
+    "texts.txt", "/dev/null", "/etc/passwd", "nope:x", "cifar-resnet:/etc/passwd", "simclr:binary.bin", "hf:nowhere",
+    "st:empty", "timm:nope", "clip:photos", "[red]", "{}", "%s", "*",
 ]  # fmt: skip
 OPTIONS = [
     "--nope",
