@@ -54,6 +54,7 @@ test-interop: $(VENV)/.interop
 # The campaigns of docs/reliability.md; each prints its table and ends with an error if something did not hold.
 test-hard: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py --calls 10000
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz_commands.py --calls 1000
 	for campaign in files trouble kill long; do OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaigns.$$campaign || exit 1; done
 
 app: $(INSTALLED)

@@ -562,6 +562,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     os.environ["COCOAX_PROGRESS"] = "0"
     os.environ["COCOAX_CACHE"] = tempfile.mkdtemp()
+    os.chdir(tempfile.mkdtemp())  # some calls write files
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     report = fuzz(options.calls, options.seed)
     for outcome, number in report.outcomes.most_common():

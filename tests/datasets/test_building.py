@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +25,14 @@ METHOD = cocoax.Rise(samples=40, grid=4)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return photos.write(tmp_path / "photos")
+
+
+@contextmanager
+def watching(hook: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Call a hook before every module runs, without touching any: a module with a hook is another encoder."""
+    handle = register_module_forward_pre_hook(hook)
+    yield
+    handle.remove()
 
 
 def contents(index: Path) -> dict[str, bytes]:
@@ -55,13 +66,11 @@ def test_build__masks_differ_between_inputs(folder: Path, tmp_path: Path) -> Non
 
 def test_build__nothing_is_done_twice(folder: Path, tmp_path: Path) -> None:
     encoder = photos.encoder()
-    seen: list[int] = []
-    assert encoder.owner is not None
-    encoder.owner.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
     build(encoder, folder, tmp_path / "index", METHOD, shard=3)
     before = contents(tmp_path / "index")
-    seen.clear()
-    build(encoder, folder, tmp_path / "index", METHOD, shard=3)
+    seen: list[int] = []
+    with watching(lambda _module, inputs: seen.append(len(inputs[0]))):
+        build(encoder, folder, tmp_path / "index", METHOD, shard=3)
     assert not seen
     assert contents(tmp_path / "index") == before
 
@@ -96,13 +105,11 @@ def test_build__changed_added_and_deleted_files(folder: Path, tmp_path: Path) ->
 def test_build__labels_that_change_are_brought_up_to_date_without_the_encoder(tmp_path: Path) -> None:
     encoder = photos.encoder()
     images = [photos.pixels("dawn", seed) for seed in range(6)]
-    seen: list[int] = []
-    assert encoder.owner is not None
-    encoder.owner.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
     build(encoder, images, tmp_path / "index", METHOD, shard=4, labels=[1, 2, 3, 4, 5, 6])
-    seen.clear()
+    seen: list[int] = []
     columns = {"label": list("abcdef"), "year": [2001, None, 2003, 2004, 2005, 2006]}
-    index = build(encoder, images, tmp_path / "index", METHOD, shard=4, labels=columns)
+    with watching(lambda _module, inputs: seen.append(len(inputs[0]))):
+        index = build(encoder, images, tmp_path / "index", METHOD, shard=4, labels=columns)
     assert not seen
     assert index.column("label").tolist() == list("abcdef")
     assert index.select({"year": 2003}).tolist() == [2]
@@ -136,19 +143,14 @@ def test_build__other_data_do_not_take_the_place_of_an_index(folder: Path, tmp_p
 
 def test_build__inputs_that_failed_are_tried_again_if_asked(folder: Path, tmp_path: Path) -> None:
     encoder = photos.encoder()
-    owner = encoder.owner
-    # Of all modules: one of its own would make it another encoder.
-    broken = register_module_forward_pre_hook(
-        lambda module, inputs: _fail_on_small(module, inputs) if module is owner else None
-    )
     Image.fromarray(np.zeros((16, 16, 3), np.uint8)).save(folder / "dusk" / "dark.png")
-    assert list(build(encoder, folder, tmp_path / "index", METHOD, shard=4).failed) == ["dusk/dark.png"]
-    broken.remove()
+    with watching(_fail_on_dark):
+        assert list(build(encoder, folder, tmp_path / "index", METHOD, shard=4).failed) == ["dusk/dark.png"]
     assert list(build(encoder, folder, tmp_path / "index", METHOD, shard=4).failed) == ["dusk/dark.png"]
     assert not build(encoder, folder, tmp_path / "index", METHOD, shard=4, retry=True).failed
 
 
-def _fail_on_small(_module: object, inputs: tuple[torch.Tensor, ...]) -> None:
+def _fail_on_dark(_module: object, inputs: tuple[torch.Tensor, ...]) -> None:
     if bool((inputs[0].flatten(1).amax(1) < 0.01).any()):
         raise RuntimeError("too dark")
 

@@ -145,9 +145,7 @@ def _questions(
 
 def _answers(index: Index, rows: np.ndarray, target: Target) -> tuple[np.ndarray, list[torch.Tensor]]:
     """Return scores and maps of some rows."""
-    features = index.similarity.features(index.representations[rows].double())
-    scores = (features * index.directions(target, rows).double()).sum(1)
-    return scores.numpy(), index.maps(target, rows)
+    return index.scores(target, rows), index.maps(target, rows)
 
 
 def _correlation(first: torch.Tensor, second: torch.Tensor) -> float:

@@ -266,11 +266,27 @@ class Index:
         parts_of = torch.split(products, sizes.tolist())
         return [part.view(self._rows.shapes[row]) for part, row in zip(parts_of, rows, strict=True)]
 
+    def scores(self, target: Target, rows: np.ndarray) -> np.ndarray:
+        """Return the score of each of some rows."""
+        directions = self.directions(target, rows)
+        features = self._features if len(rows) == len(self) and (np.diff(rows) == 1).all() else self._features[rows]
+        scores = features @ directions[0] if len(directions) == 1 else (features * directions).sum(1)
+        return np.asarray(scores.double().numpy())
+
+    @cached_property
+    def _features(self) -> Tensor:
+        return self.similarity.features(self.representations)
+
     def mean_map(self, target: Target) -> Tensor | None:
         """Return the mean map over all rows, from what the files say about themselves; None where only the maps tell."""
         if self.cells is None or target.needs_explicand:
             return None
-        return mean_field(self._files, self.cells) @ self.directions(target, np.array([0]))[0]
+        return self._mean_field @ self.directions(target, np.array([0]))[0]
+
+    @cached_property
+    def _mean_field(self) -> Tensor:
+        assert self.cells is not None
+        return mean_field(self._files, self.cells)
 
     def directions(self, target: Target, rows: np.ndarray) -> Tensor:
         """Return the direction of a target for each row, ``[n, d]``; one for all where it does not depend on the row."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FIGURES = ("id", "place", "score", "standard_error", "map", "hottest_cell", "representation", "vector")
 MANY = 5000  # maps that are all read to see where the heat lies on average
-SOME = 256  # of more, so many tell how much they differ
+SOME = 64  # of more, so many tell how much they differ
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,9 +250,8 @@ def survey(index: Index, question: str | Question | Target, rows: np.ndarray, to
     if top < 1:
         raise ValueError(f"The 'top' parameter must be at least 1. Got {top} instead.")
     name, target, parts = _asked(index, question)
-    features = index.similarity.features(index.representations[rows].double())
-    values = {key: _scores(index, part, rows, features) for key, part in parts.items()}
-    scores = _scores(index, target, rows, features)
+    values = {key: index.scores(part, rows) for key, part in parts.items()}
+    scores = index.scores(target, rows)
     return Survey(index, name, target, rows, scores, values if len(values) > 1 else {}, top)
 
 
@@ -274,9 +273,3 @@ def _asked(index: Index, question: str | Question | Target | Reference) -> tuple
     if foil is not None:
         parts[f"to {asked.unlike.name}"] = foil
     return asked.name, asked.difference(corpus, foil), parts
-
-
-def _scores(index: Index, target: Target, rows: np.ndarray, features: Tensor) -> np.ndarray:
-    directions = index.directions(target, rows).double()
-    scores: np.ndarray = (features * directions).sum(1).numpy()
-    return scores
