@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,8 +15,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about some of the
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    """Modules of the fuzz draw their first weights from the global random state, and an alarm watches the clock."""
+def as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Modules of the fuzz draw their first weights from the global random state, an alarm watches, and some calls write."""
+    monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGALRM)
     with torch.random.fork_rng():
         yield
