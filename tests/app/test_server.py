@@ -114,6 +114,7 @@ def test_encoder__cannot_be_chosen_by_a_visitor(address: str) -> None:
 # --- ending -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN, reason="nohup keeps pages alive, and so these tests")
 def test_sighup__leaves_no_upload_behind(tmp_path: Path) -> None:
     """SIGTERM ends every page of these tests, and ``serving`` looks at what is left."""
     with serving(tmp_path) as (server, address):
