@@ -129,10 +129,16 @@ def test_save__page_json_and_parquet(index: Index, tmp_path: Path) -> None:
 
 
 def test_select__bad_selections(index: Index) -> None:
-    with pytest.raises(ValueError, match="There is no column 'kind'; the columns are label"):
+    with pytest.raises(ValueError, match="There is no column 'kind'; the columns are id, label"):
         index.select({"kind": 1})
     with pytest.raises(ValueError, match=r"No row has \{'label': 'noon'\}"):
         index.select({"label": "noon"})
+    assert index.select({"id": ["dawn/3.png", "dusk/0.png"]}).tolist() == [3, 12]
+    for wrong in ("dawn", ["dawn/3.png"]):
+        with pytest.raises(TypeError, match="Rows are chosen by the values of a column"):
+            index.select(wrong)
+    with pytest.raises(IndexError, match=r"There are 24 rows, counted from 0\. Got 99 instead"):
+        index.select([99])
     with pytest.raises(ValueError, match="There are 24 rows; a selection of 3 does not fit"):
         index.select([True, False, True])
 

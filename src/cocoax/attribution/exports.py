@@ -53,12 +53,13 @@ def to_shap(attribution: Attribution) -> Any:
     """Return a ``shap.Explanation``; see :meth:`cocoax.Attribution.to_shap`."""
     shap = _library("shap", "An explanation for SHAP")
     values = attribution.relative.float().numpy()
-    base = attribution.baseline_score
+    # What the values leave of the score, so that SHAP's sums end at it: of Shapley values that is the score of nothing.
+    base = attribution.score - float(values.sum(dtype=np.float64))
     if values.ndim == 1:
         names = attribution.names or tuple(str(index) for index in range(len(values)))
-        return shap.Explanation(
-            values=values, base_values=base, data=np.array(names, dtype=object), feature_names=list(names)
-        )
+        given = getattr(attribution.display, "given", None)
+        data = np.array(names, dtype=object) if given is None else np.array(given)
+        return shap.Explanation(values=values, base_values=base, data=data, feature_names=list(names))
     data = None
     if attribution.picture is not None:
         left, top, right, bottom = attribution.box
@@ -67,7 +68,8 @@ def to_shap(attribution: Attribution) -> Any:
         pixels = F.interpolate(seen.permute(2, 0, 1)[None].float(), size=values.shape, mode="bilinear", antialias=True)
         data = pixels[0].permute(1, 2, 0).round().to(torch.uint8).numpy()[None]
     question = [attribution.name]
-    return shap.Explanation(values=values[None, ..., None], base_values=np.array([[base]]), data=data, output_names=question)
+    # SHAP drops the last dimension, that of the outputs, and looks at what is left: pictures of one channel.
+    return shap.Explanation(values[None, ..., None, None], base_values=np.array([[base]]), data=data, output_names=question)
 
 
 def _library(name: str, what: str) -> Any:

@@ -139,7 +139,11 @@ class Attribution:
         return to_dataframe(self, grid)
 
     def to_shap(self) -> Any:
-        """Return it as a ``shap.Explanation``, which SHAP's plots take (text, bar, waterfall, image)."""
+        """Return it as a ``shap.Explanation``, which SHAP's plots take (text, bar, waterfall, image).
+
+        Its base value is what the values leave of the score: of KernelShap's values of words and columns, the score of an
+        empty input; of others, whose values do not add up to the score, simply the rest.
+        """
         from cocoax.attribution.exports import to_shap
 
         return to_shap(self)

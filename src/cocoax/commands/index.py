@@ -86,7 +86,7 @@ def build_index(
     print_plain(f"{counted(len(index), index.manifest.noun)} in {out}; {counted(len(index.failed), 'input')} failed")
     for name, why in list(index.failed.items())[:5]:
         print_plain(f"   {name}: {why}")
-    print_plain(f'ask it: cocoax ask {out} --like "…" --out answer.html')
+    print_plain(f'ask it: cocoax ask {out} --like "…" --out answer.html, or in Python cocoax.datasets.Index.open("{out}")')
 
 
 DataOption = Annotated[

@@ -58,7 +58,8 @@ def ask_index(
         print_plain(
             f"{survey.question}: {counted(len(survey.rows), index.manifest.noun)}, mean score {survey.scores.mean():+.3f}"
         )
-        shown = [*survey.highest[:5], *survey.lowest[:5][::-1]]
+        half = max(1, len(survey.rows) // 2)
+        shown = [*survey.highest[: min(5, half)], *survey.lowest[: min(5, len(survey.rows) - half)][::-1]]
         cells = [
             [str(item.place), item.id, f"{item.attribution.score:+.3f}", ", ".join(map(str, item.columns.values()))]
             for item in shown

@@ -113,8 +113,10 @@ class Index:
 
     def column(self, name: str) -> np.ndarray:
         """Return what a column says about every row; raise if there is none of this name."""
+        if name == "id" and name not in self.columns:
+            return np.array(self.ids, object)
         if name not in self.columns:
-            have = ", ".join(self.columns) or "none"
+            have = ", ".join(("id", *self.columns))
             raise ValueError(f"There is no column {name!r}; the columns are {have}.")
         return self.columns[name]
 
@@ -132,6 +134,13 @@ class Index:
             rows = np.flatnonzero(chosen)
         else:
             rows = np.asarray(where)
+            if rows.ndim != 1 or rows.dtype.kind not in "iub":
+                raise TypeError(
+                    "Rows are chosen by the values of a column, as in {'id': [...]} or {'label': 'cat'}, by numbers, or "
+                    f"by one truth value for each. Got {where!r} instead."
+                )
+            if rows.dtype != bool and len(rows) and not -len(self) <= rows.min() <= rows.max() < len(self):
+                raise IndexError(f"There are {len(self)} rows, counted from 0. Got {rows.max()} instead.")
             if rows.dtype == bool:
                 if len(rows) != len(self):
                     raise ValueError(f"There are {len(self)} rows; a selection of {len(rows)} does not fit.")

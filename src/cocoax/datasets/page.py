@@ -48,7 +48,8 @@ def write_page(path: Path, survey: Survey) -> Path:
 
 def fragment(survey: Survey, most: int | None = None) -> str:
     """Return the answer as HTML, with at most so many of the highest and of the lowest."""
-    highest, lowest = survey.highest[:most], survey.lowest[:most]
+    few = max(1, len(survey.rows) // 2)  # no input stands on both sides
+    highest, lowest = survey.highest[:few][:most], survey.lowest[: len(survey.rows) - few][:most]
     limit = _limit([*highest, *lowest])
     parts = [
         f"<h1>{html.escape(survey.question)}</h1>",

@@ -109,9 +109,9 @@ class Survey:
 
     @cached_property
     def lowest(self) -> list[Placed]:
-        """The inputs with the lowest scores, lowest first; none that is among the highest."""
+        """The inputs with the lowest scores, lowest first; of a few, the same as the highest."""
         count = len(self.rows)
-        return self._placed(range(count - 1, max(count - 1 - self.top, min(self.top, count) - 1), -1))
+        return self._placed(range(count - 1, max(count - 1 - self.top, -1), -1))
 
     def _placed(self, places: Sequence[int]) -> list[Placed]:
         rows = [int(self.rows[self.order[place]]) for place in places]

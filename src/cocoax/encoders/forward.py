@@ -99,10 +99,10 @@ def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tens
             what, do = f"a {kind} with keys {', '.join(keys)}", f"lambda x: model(x)[{keys[0]!r}]"
         else:
             what, do = f"a {kind}", "lambda x: ..."
-        raise TypeError(
-            f"The encoder {name!r} returned {what}; it must return one tensor [n, d]. Take a layer= whose output "
-            f"is a tensor, or wrap it: Encoder({do}, name=...)."
-        )
+        hint = f"Take a layer= whose output is a tensor, or wrap it: Encoder({do}, name=...)."
+        if kind == "ndarray":
+            hint = "cocoax.wrap(...) takes functions of NumPy and the models of scikit-learn."
+        raise TypeError(f"The encoder {name!r} returned {what}; it must return one tensor [n, d]. {hint}")
     _check_plain(output, name)
     if output.ndim < 2 or len(output) != size:
         raise ValueError(

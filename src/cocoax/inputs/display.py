@@ -169,11 +169,12 @@ class Picture(Display):
 
 @dataclass(frozen=True, eq=False)
 class Names(Display):
-    """Features that have nothing but names, such as the columns of a table."""
+    """Features that have names, such as the columns of a table, and perhaps a number each: the row's own ``given``."""
 
     kind = "names"
     order = "size"
     features: tuple[str, ...]
+    given: tuple[float, ...] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -190,13 +191,14 @@ class Names(Display):
         return max(super().height, 0.9 + bars_height(self.features))
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the names."""
-        return {}, {"names": self.features}
+        """Return the names and the numbers."""
+        return {}, {"names": self.features, "given": self.given}
 
     @classmethod
     def restored(cls, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Self:
         """Return the names that were saved."""
-        return cls(tuple(header["names"]))
+        given = header.get("given")
+        return cls(tuple(header["names"]), None if given is None else tuple(map(float, given)))
 
 
 def save_display(display: Display) -> tuple[dict[str, Tensor], dict[str, Any]]:

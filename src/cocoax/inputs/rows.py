@@ -125,7 +125,11 @@ class Rows(Inputs):
 
     def explicand(self, item: Any) -> Explicand:
         """Return a row made ready to be explained."""
-        return item if isinstance(item, Explicand) else Explicand(self.prepare(item), Names(self.columns))
+        if isinstance(item, Explicand):
+            return item
+        prepared = self.prepare(item)
+        given = np.asarray(item, np.float64).reshape(-1).tolist()  # as they were before they were preprocessed
+        return Explicand(prepared, Names(self.columns, tuple(given) if len(given) == len(self.columns) else None))
 
     def to_module(self, batch: Any) -> Any:
         """Return rows ``[n, m]``, without the dimension of one channel that explicands have."""
