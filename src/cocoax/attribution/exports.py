@@ -58,8 +58,8 @@ def to_shap(attribution: Attribution) -> Any:
     if values.ndim == 1:
         names = attribution.names or tuple(str(index) for index in range(len(values)))
         given = getattr(attribution.display, "given", None)
-        data = np.array(names, dtype=object) if given is None else np.array(given)
-        return shap.Explanation(values=values, base_values=base, data=data, feature_names=list(names))
+        own = np.array(names, dtype=object) if given is None else np.array(given)
+        return shap.Explanation(values=values, base_values=base, data=own, feature_names=list(names))
     data = None
     if attribution.picture is not None:
         left, top, right, bottom = attribution.box
