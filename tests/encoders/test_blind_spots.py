@@ -410,3 +410,18 @@ def test_fingerprint__script_function() -> None:
     encoder = cocoax.Encoder(means, name="means")
     assert encoder.represent(images(2)).shape == (2, 3)
     assert encoder.fingerprint == cocoax.Encoder(means, name="means").fingerprint
+
+
+def test_settings__of_torchs_own_attention_count() -> None:
+    """Heads, the place of norms and the activation are in no ``extra_repr``."""
+
+    def layer(heads: int, **options: Any) -> cocoax.Encoder:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            module = nn.TransformerEncoderLayer(8, heads, 16, batch_first=True, **options)
+        return cocoax.Encoder(module.eval(), name="attention")
+
+    same = layer(2).fingerprint
+    assert layer(2).fingerprint == same
+    for other in (layer(4), layer(2, norm_first=True), layer(2, activation="gelu")):
+        assert other.fingerprint != same

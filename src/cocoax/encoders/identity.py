@@ -138,7 +138,11 @@ def _structure(name: str, module: nn.Module, method: str, inside: tuple[int, ...
     within = (*inside, id(module))
     if isinstance(module, torch.jit.ScriptModule):
         parts.append(_script(module))
-    elif not kind.__module__.startswith("torch.nn."):  # torch's own are fully told by the above
+    elif kind.__module__.startswith("torch.nn."):  # of these the class tells the code; not all tell their settings in words
+        plain = {key: value for key, value in vars(module).items() if isinstance(value, bool | int | float | str)}
+        activation = getattr(module, "activation", None)
+        parts.append(f"{sorted({**plain, 'training': False}.items())} {getattr(activation, '__name__', '')}")
+    else:
         methods = methods_of(kind, "forward", method)
         names = [names_in(each.__code__) for each in methods]
         read = frozenset().union(*(each.reads for each in names)) - frozenset().union(*(each.writes for each in names))
