@@ -423,5 +423,8 @@ def test_settings__of_torchs_own_attention_count() -> None:
 
     same = layer(2).fingerprint
     assert layer(2).fingerprint == same
+    watched = layer(2)
+    watched.module.linear1.register_full_backward_hook(lambda *_: None)  # it sees gradients only
+    assert watched.fingerprint == same
     for other in (layer(4), layer(2, norm_first=True), layer(2, activation="gelu")):
         assert other.fingerprint != same

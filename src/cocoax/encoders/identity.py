@@ -139,7 +139,11 @@ def _structure(name: str, module: nn.Module, method: str, inside: tuple[int, ...
     if isinstance(module, torch.jit.ScriptModule):
         parts.append(_script(module))
     elif kind.__module__.startswith("torch.nn."):  # of these the class tells the code; not all tell their settings in words
-        plain = {key: value for key, value in vars(module).items() if isinstance(value, bool | int | float | str)}
+        plain = {  # without torch's own records, such as of the kind of hooks
+            key: value
+            for key, value in vars(module).items()
+            if not key.startswith("_") and isinstance(value, bool | int | float | str)
+        }
         activation = getattr(module, "activation", None)
         parts.append(f"{sorted({**plain, 'training': False}.items())} {getattr(activation, '__name__', '')}")
     else:
