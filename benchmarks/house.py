@@ -41,7 +41,7 @@ ROOMS = [
         "features",
     ),
     *("attribution", "evaluation", "plots", "highlight", "report", "questions", "data", "training", "studies"),
-    *("datasets", "cocoax", "app", "commands", "__main__"),
+    *("datasets", "knowledge", "cocoax", "app", "commands", "__main__"),
 ]
 
 LONGEST_FILE = 400
@@ -146,6 +146,7 @@ FLOORS = [
     Floor(("training",), "small encoders of one's own"),
     Floor(("studies",), "the paper's tables and figures"),
     Floor(("datasets",), "whole data sets"),
+    Floor(("knowledge",), "what an encoder knows"),
     Floor(("cocoax",), "the public names, in __init__.py"),
     Floor(("app",), "the web page"),
     Floor(("commands", "__main__"), "the command line"),

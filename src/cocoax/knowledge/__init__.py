@@ -1,0 +1,1 @@
+"""What an encoder knows: corpora tested and found, the least that keeps or flips an answer, the examples behind it."""
