@@ -28,6 +28,7 @@ from cocoax.storage import Layout, read_safetensors, understood, write_safetenso
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
+    from cocoax.attribution.removal import RemovalMethod
     from cocoax.attribution.run import Run
 
 GROUPS = 16  # random sums that errors are kept by: an error is then known to about 1 / sqrt(2 * 16), 18 %
@@ -160,9 +161,10 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
             "with every sample and has no such vectors. Keep the run, which answers it."
         )
     check_count("groups", groups, 0, 10_000)
-    vectors, ends = feature_vectors(run, linear)
-    pictures = len(run.explicand.shape) == 2
-    grid = (default_grid(run, 2) if grid is None else grid) if pictures else None
+    shape = tuple(run.explicand.shape)
+    vectors, ends = feature_vectors(run.representations, run.ends, linear)
+    pictures = len(shape) == 2
+    grid = (default_grid(run.method, shape, 2) if grid is None else grid) if pictures else None
     masks = run.method.cells(run.masks, grid)
     values, deviations = [], []
 
@@ -174,11 +176,11 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
     for start in range(0, vectors.shape[1], step):
         columns = slice(start, start + step)
         maps = run.method.estimate(masks, vectors[:, columns], ends[:, columns])
-        values.append(pooled(maps.values, run, grid))
+        values.append(pooled(maps.values, shape, grid))
         if maps.neutral is not None:
             neutral[columns] = maps.neutral
         apart = run.method.deviations(masks, vectors[:, columns], ends[:, columns], signs) if groups else None
-        deviations += [] if apart is None else [pooled(apart, run, grid, 2)]
+        deviations += [] if apart is None else [pooled(apart, shape, grid, 2)]
     return Field(
         torch.cat(values).movedim(0, -1).float(),
         neutral.float(),
@@ -191,33 +193,33 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
     )
 
 
-def feature_vectors(run: Run, similarity: LinearSimilarity) -> tuple[Tensor, Tensor]:
-    """Return feature vectors ``[n, d]`` of a run's masked inputs and ``[2, d]`` of its ends; means over several baselines."""
-    ends = similarity.features(run.ends.double())
-    vectors = similarity.features(run.representations.flatten(0, -2).double())
-    if run.representations.ndim == 3:
+def feature_vectors(representations: Tensor, ends: Tensor, similarity: LinearSimilarity) -> tuple[Tensor, Tensor]:
+    """Return feature vectors ``[n, d]`` of masked inputs and ``[2, d]`` of the ends; means over several baselines."""
+    ends = similarity.features(ends.double())
+    vectors = similarity.features(representations.flatten(0, -2).double())
+    if representations.ndim == 3:
         ends = torch.stack([ends[0], ends[1:].mean(0)])
-        vectors = vectors.view(len(run), -1, vectors.shape[-1]).mean(1)
+        vectors = vectors.view(len(representations), -1, vectors.shape[-1]).mean(1)
     return vectors, ends
 
 
-def default_grid(run: Run, times: int) -> tuple[int, int]:
+def default_grid(method: RemovalMethod, shape: tuple[int, ...], times: int) -> tuple[int, int]:
     """Return so many times the cells of the method's own grid, or of 7 x 7, but no more than there are pixels."""
-    grid = getattr(run.method, "grid", 7)
+    grid = getattr(method, "grid", 7)
     rows, columns = (grid, grid) if isinstance(grid, int) else grid
-    height, width = run.explicand.shape
+    height, width = shape
     return min(times * rows, height), min(times * columns, width)
 
 
-def pooled(maps: Tensor, run: Run, grid: int | tuple[int, int] | None, leading: int = 1) -> Tensor:
-    """Return maps as one value per feature of a list, or as means over the cells of a grid where they have pixels.
+def pooled(maps: Tensor, shape: tuple[int, ...], grid: int | tuple[int, int] | None, leading: int = 1) -> Tensor:
+    """Return maps of an input's shape as one value per feature of a list, or as means over the cells of a grid of pixels.
 
     ``leading`` is the number of dimensions before those of the map.
     """
     if grid is None:
-        return maps.reshape(*maps.shape[:leading], *run.explicand.shape)
-    if tuple(maps.shape[leading:]) != tuple(run.explicand.shape):
+        return maps.reshape(*maps.shape[:leading], *shape)
+    if tuple(maps.shape[leading:]) != shape:
         return maps
-    height, width = run.explicand.shape
+    height, width = shape
     rows, columns = check_grid(height, width, grid)
     return averaging(height, rows) @ maps.double() @ averaging(width, columns).T

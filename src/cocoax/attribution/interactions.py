@@ -242,8 +242,10 @@ class _Effects:
         pictures = len(run.explicand.shape) == 2
         cells = None
         if pictures:
-            cells = default_grid(run, 1) if grid is None else check_grid(run.explicand.shape[0], run.explicand.shape[1], grid)
-        return cls(run, run.method.cells(run.masks, cells), cells, *feature_vectors(run, similarity))
+            shape = run.explicand.shape
+            cells = default_grid(run.method, shape, 1) if grid is None else check_grid(shape[0], shape[1], grid)
+        vectors, ends = feature_vectors(run.representations, run.ends, similarity)
+        return cls(run, run.method.cells(run.masks, cells), cells, vectors, ends)
 
     def matched(self, similarity: LinearSimilarity) -> Matched:
         """Return the input of this side, as it is shown."""
@@ -267,15 +269,15 @@ class _Effects:
         if factors is None:
             return None
         x, r = factors
-        return pooled(x, self.run, self.grid).flatten(1), r
+        return pooled(x, self.run.explicand.shape, self.grid).flatten(1), r
 
     def along(self, directions: Tensor, errors: bool = True) -> Estimate:
         """Return what keeping each feature does along directions ``[d, k]``, ``[k, features]``, with standard errors."""
         effects = self.run.method.effects(self.masks, self.features @ directions, self.ends @ directions, errors)
-        error = effects.standard_error
+        error, shape = effects.standard_error, self.run.explicand.shape
         return Estimate(
-            pooled(effects.values, self.run, self.grid).flatten(1),
-            None if error is None else pooled(error, self.run, self.grid).flatten(1),
+            pooled(effects.values, shape, self.grid).flatten(1),
+            None if error is None else pooled(error, shape, self.grid).flatten(1),
         )
 
 

@@ -16,7 +16,7 @@ from cocoax.attribution.run import Run
 from cocoax.checks import check_count, check_number, check_positive, shown
 from cocoax.features import BitMasks, GridMasks
 from cocoax.features.controls import FOLDS, Fit
-from cocoax.features.masks import MaskGeometry
+from cocoax.features.masks import mask_geometry
 from cocoax.features.pooled import PooledMasks
 from cocoax.features.segments import check_grid, check_sides
 from cocoax.inputs import Explicand
@@ -119,7 +119,7 @@ class Rise(RemovalMethod):
             raise ValueError(f"Masks of {list(bits.shape[1:])} cells do not fit an input of {list(shape)}.")
         if len(shape) == 1:
             return BitMasks(bits, self.keep)
-        geometry, shifts = MaskGeometry(shape[0], shape[1], *cells), tensors["shifts"]
+        geometry, shifts = mask_geometry(shape[0], shape[1], *cells), tensors["shifts"]
         inside = (shifts >= 0) & (shifts < torch.tensor(geometry.cell))
         if tuple(shifts.shape) != (len(bits), 2) or not bool(inside.all()):
             raise ValueError("The shifts of the masks lie outside of a cell.")

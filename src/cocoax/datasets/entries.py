@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from cocoax.attribution import Rise
-from cocoax.attribution.field import default_grid, feature_vectors, pooled
+from cocoax.attribution.field import feature_vectors
 from cocoax.attribution.removal import RemovalMethod
-from cocoax.attribution.run import Run
 from cocoax.datasets.items import Item, Scalar
+from cocoax.datasets.plans import Plans
 from cocoax.encoders import Encoder
-from cocoax.features import Game, Masks
+from cocoax.features import Game
 from cocoax.features.registry import resolve
 from cocoax.inputs import Display, Explicand
-from cocoax.seeding import stream
 from cocoax.similarity import LinearSimilarity, get_similarity
-from cocoax.storage import digest
 
 Made = TypeVar("Made")
-NOISE = 4  # random sums of the error of a whole map: an error is then known to about 1 / sqrt(2 * 4), 35 %
 FAILURES = (ValueError, TypeError, OSError, RuntimeError, MemoryError, ArithmeticError, LookupError, SyntaxError)
 
 
@@ -32,7 +29,7 @@ class Making:
     """How entries are made.
 
     Attributes:
-        method: what explains every input; its seed is mixed with the input's id, so that errors average out over inputs.
+        method: what explains every input; its seed is mixed with the input's group (see :class:`Plans`).
         similarity: the one whose questions can be asked: cosine or dot.
         grid: cells that the pixels of pictures are pooled to; by default those of the method's masks.
 
@@ -41,13 +38,6 @@ class Making:
     method: RemovalMethod = field(default_factory=lambda: Rise(samples=200))
     similarity: str = "cosine"
     grid: int | tuple[int, int] | None = None
-
-    def seeded(self, name: str) -> RemovalMethod:
-        """Return the method with the seed of one input."""
-        if not hasattr(self.method, "seed"):
-            return self.method
-        mixed: Any = {"seed": int(digest(self.method.seed, name)[:8], 16)}
-        return replace(self.method, **mixed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +99,16 @@ class Maker:
         self.encoder = encoder
         self.making = making
         self.space = space
+        self.plans = Plans(making.method, making.grid)
         self.removal = resolve(making.method.baseline, encoder.inputs)
         self._fast: Encoder | None = None
+
+    def begin(self) -> None:
+        """Begin a shard: its first input finds out whether the encoder can be made faster for the others.
+
+        So a shard does not depend on those that were made before it.
+        """
+        self._fast = None
 
     def read(self, item: Item) -> Ready:
         """Return an input made ready to be explained."""
@@ -162,54 +160,27 @@ class Maker:
         yield from torch.split(torch.cat(encoded), [len(part.tensors) for part in parts])
 
     def _entry(self, ready: Ready, part: _Emptied, ends: Tensor | None) -> Entry:
-        method = self.making.seeded(ready.item.id)
-        masks = method.draw(part.explicand.shape)
+        plan = self.plans.of(ready.item.id, tuple(part.explicand.shape))
         if ends is not None and not bool(torch.isfinite(ends).all()):
             ends = None  # the game says what is wrong
-        game = self._game(part, ends, masks)
-        representations = torch.cat(list(game.encode(masks, 0, method.batch_size)))
-        run = Run(method, part.explicand, part.emptied, masks, representations, game.ends, self.encoder.name, self.space)
-        return self._of_run(run, ready)
-
-    def _game(self, part: _Emptied, ends: Tensor | None, masks: Masks) -> Game:
-        """Return the game of an input; the first of all finds out whether the encoder can be made faster."""
-        options: dict[str, Any] = {"space": self.space, "emptied": part.emptied}
-        if self._fast is None:
-            plain = Game(self.encoder, part.explicand, self.removal, **options, ends=ends)
-            self._fast, ends = plain.encoder, plain.ends
-        return Game(self._fast, part.explicand, self.removal, **options, ends=ends)
-
-    def _of_run(self, run: Run, ready: Ready) -> Entry:
-        pictures = len(run.explicand.shape) == 2
-        grid = (default_grid(run, 1) if self.making.grid is None else self.making.grid) if pictures else None
-        similarity = linear_similarity(self.making.similarity)
-        vectors, ends = feature_vectors(run, similarity)
-        masks = run.method.cells(run.masks, grid)
-        effects = pooled(run.method.effects(masks, vectors, ends, errors=False).values, run, grid).movedim(0, -1)
+        known: dict[str, Any] = {"space": self.space, "emptied": part.emptied, "ends": ends}
+        game = Game(self._fast or self.encoder, part.explicand, self.removal, **known)
+        if self._fast is not None:
+            game.encoder = self._fast
+        representations = torch.cat(list(game.encode(plan.masks, 0, plan.method.batch_size)))
+        self._fast = game.encoder
+        vectors = torch.cat(feature_vectors(representations, game.ends, linear_similarity(self.making.similarity)))
         return Entry(
             ready.item.id,
             ready.digest,
             ready.item.columns,
             None,
-            run.ends[0].float(),
-            run.ends[1:].float().mean(0),
-            effects.float(),
-            _noise(run.method.scatter(masks, vectors, ends), run, grid),
-            run.explicand.display.small(),
+            game.ends[0].float(),
+            game.ends[1:].float().mean(0),
+            (plan.field @ vectors).float(),
+            (plan.noise @ vectors).float(),
+            part.explicand.display.small(),
         )
-
-
-def _noise(factors: tuple[Tensor, Tensor] | None, run: Run, grid: int | tuple[int, int] | None) -> Tensor:
-    """Return random sums of the sampling error over samples and cells, ``[4, d]``; none where nothing is known about it."""
-    if factors is None:
-        return torch.zeros(0, run.ends.shape[1])
-    x, rest = factors
-    x = pooled(x, run, grid).flatten(1)
-    signs = stream(1, 3)
-    over_cells = torch.from_numpy(signs.choice([-1.0, 1.0], (x.shape[1], NOISE)))
-    over_samples = torch.from_numpy(signs.choice([-1.0, 1.0], (len(x), NOISE)))
-    sums: Tensor = ((x @ over_cells) * over_samples).T @ rest / x.shape[1] ** 0.5
-    return sums.float()
 
 
 def content_digest(encoder: Encoder, item: Item) -> str:

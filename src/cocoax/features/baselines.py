@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -98,19 +99,24 @@ class Blur(Baseline):
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the blurred explicand."""
-        rows, columns = (self._matrix(side).to(explicand) for side in explicand.shape[-2:])
+        rows, columns = (
+            _blurring(self.kernel_size, as_float(self.sigma), side).to(explicand) for side in explicand.shape[-2:]
+        )
         return rows @ explicand @ columns.T
 
-    def _matrix(self, side: int) -> Tensor:
-        """Return the blur along one side as a matrix ``[side, side]``; images smaller than the kernel work too."""
-        radius = self.kernel_size // 2
-        offsets = torch.arange(-radius, radius + 1)
-        weights = torch.exp(-0.5 * (offsets.double() / self.sigma) ** 2)
-        weights /= weights.sum()
-        period = max(1, 2 * (side - 1))  # reflecting without repeating the border has this period
-        at = (torch.arange(side)[:, None] + offsets) % period
-        at = torch.where(at < side, at, period - at)
-        return torch.zeros(side, side, dtype=torch.float64).scatter_add_(1, at, weights.expand(side, -1))
+
+@lru_cache(maxsize=8)
+@torch.inference_mode(False)  # what is kept must do for later gradients
+def _blurring(kernel_size: int, sigma: float, side: int) -> Tensor:
+    """Return the blur along one side as a matrix ``[side, side]``; images smaller than the kernel work too."""
+    radius = kernel_size // 2
+    offsets = torch.arange(-radius, radius + 1)
+    weights = torch.exp(-0.5 * (offsets.double() / sigma) ** 2)
+    weights /= weights.sum()
+    period = max(1, 2 * (side - 1))  # reflecting without repeating the border has this period
+    at = (torch.arange(side)[:, None] + offsets) % period
+    at = torch.where(at < side, at, period - at)
+    return torch.zeros(side, side, dtype=torch.float64).scatter_add_(1, at, weights.expand(side, -1))
 
 
 @dataclass(frozen=True)

@@ -169,8 +169,8 @@ class Game:
 
     @property
     def trusts_fold(self) -> bool:
-        """Whether the encoder is the module itself, or a folded copy that was seen to agree with it on this explicand."""
-        return self.encoder.agreed is None or self._digest in self.encoder.agreed
+        """Whether the encoder is the one that was given, or a folded copy that was seen to agree with it on this input."""
+        return self.encoder is self._unfolded or self.encoder.agreed is None or self._digest in self.encoder.agreed
 
     @cached_property
     def _digest(self) -> str:

@@ -9,7 +9,7 @@ bilinear mask is again separable, over pairs of neighbouring cells.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -75,6 +75,12 @@ class MaskGeometry:
         return self.pool[0] @ self.up[0], self.pool[1] @ self.up[1]
 
 
+@lru_cache(maxsize=8)
+def mask_geometry(height: int, width: int, rows: int, columns: int) -> MaskGeometry:
+    """Return the geometry of masks, with the matrices that were worked out for earlier ones."""
+    return MaskGeometry(height, width, rows, columns)
+
+
 class GridMasks:
     """Masks of one geometry: ``bits [n, rows, columns]`` (uint8) and ``shifts [n, 2]`` (down, right)."""
 
@@ -88,7 +94,7 @@ class GridMasks:
     def draw(cls, height: int, width: int, grid: int | tuple[int, int], keep: float, count: int, seed: int) -> GridMasks:
         """Return ``count`` random masks; a larger count begins with the same ones."""
         rows, columns = check_grid(height, width, grid)
-        geometry = MaskGeometry(height, width, rows, columns)
+        geometry = mask_geometry(height, width, rows, columns)
         bits, shifts = [np.zeros((0, rows, columns), bool)], [np.zeros((0, 2), int)]
         for block in range(-(-count // _BLOCK)):
             random = stream(seed, block)
