@@ -229,8 +229,12 @@ def helper() -> Iterator[ThreadPoolExecutor]:
     """
     import torch
 
+    def alone() -> None:
+        torch.get_num_threads()  # a new thread takes the common number when it first asks, and its own after that
+        torch.set_num_threads(1)
+
     count = torch.get_num_threads()
-    with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with ThreadPoolExecutor(1, initializer=alone) as pool:
         pool.submit(int).result()  # so that it has begun
         torch.set_num_threads(count)  # for this thread and those that begin later
         yield pool
