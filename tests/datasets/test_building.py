@@ -15,7 +15,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
 from cocoax.datasets import Index, build
-from cocoax.datasets.plans import group_of, seeded
+from cocoax.datasets.plans import seeded
 from cocoax.datasets.shards import read_shard, shard_files
 from tests.datasets import photos
 
@@ -47,7 +47,7 @@ def test_build__fields_are_the_effects_of_a_run_of_each_input(folder: Path, tmp_
     assert index.columns["label"].tolist() == ["dawn"] * 5 + ["dusk"] * 5
     target = cocoax.similarity_to(encoder.reference([folder / "dawn" / "0.png"]))
     for row in (0, 7):
-        run = seeded(method, group_of(index.ids[row])).run(encoder, folder / index.ids[row])
+        run = seeded(method, index.ids[row]).run(encoder, folder / index.ids[row])
         scores = target.score(run.representations)
         kept = torch.cat([run.masks.full(slice(i, i + 1)) for i in range(len(run))]).double()
         # A slow and plain estimate of the same thing: the covariance of score and mask, over p (1 - p), pooled to cells.
@@ -57,12 +57,6 @@ def test_build__fields_are_the_effects_of_a_run_of_each_input(folder: Path, tmp_
         assert float(torch.corrcoef(torch.stack([ours.flatten(), pooled.flatten()]))[0, 1]) > 0.97
         exact = run.method.effects(run.method.cells(run.masks, (4, 4)), scores[:, None], torch.zeros(2, 1)).values[0]
         assert torch.allclose(ours, exact.double(), atol=2e-3 * float(exact.abs().max()))
-
-
-def test_build__masks_differ_between_inputs(folder: Path, tmp_path: Path) -> None:
-    assert group_of("a") != group_of("b")
-    assert seeded(METHOD, 1) != seeded(METHOD, 2)
-    assert seeded(METHOD, 1) == seeded(METHOD, 1)
 
 
 def test_build__nothing_is_done_twice(folder: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_ask__the_error_of_a_map_is_that_over_seeds(index: Index, tmp_path: Path
     encoder, image = photos.encoder(), photos.pixels("dawn", 1)
     maker = Maker(encoder, Making(METHOD), encoder.space)
     direction = target(index).direction().float()
-    entries = list(maker.make([maker.read(Item(str(seed), image)) for seed in range(150)]))
+    entries = list(maker.make([maker.read(Item(str(seed), image)) for seed in range(400)]))
     maps = torch.stack([entry.field @ direction for entry in entries if entry.field is not None])
     told = (
         torch.stack([(entry.noise @ direction).square().mean() for entry in entries if entry.noise is not None]).mean().sqrt()
@@ -147,7 +148,7 @@ def test_shortcuts__an_input_that_rests_on_another_place_comes_first(tmp_path: P
     images = [photos.pixels("dawn", seed) for seed in range(20)] + [photos.pixels("dusk", 100 + seed) for seed in range(22)]
     images[4][:4, :4], images[4][4:, :8] = 255, 30  # a dawn for the wrong reason: one bright corner
     labels = ["dawn"] * 20 + ["dusk"] * 20 + ["noon", None]
-    index = build(photos.encoder(), images, tmp_path / "index", METHOD, labels=labels)
+    index = build(photos.encoder(), images, tmp_path / "index", replace(METHOD, samples=400), labels=labels)
     found = index.shortcuts()
     assert found.suspects[0].row == 4
     assert found.suspects[0].cell == (0, 0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,14 +13,13 @@ from cocoax.attribution import Rise
 from cocoax.attribution.field import feature_vectors
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.datasets.items import Item, Scalar
-from cocoax.datasets.plans import Plans
+from cocoax.datasets.plans import Plan, seeded
 from cocoax.encoders import Encoder
 from cocoax.features import Game
 from cocoax.features.registry import resolve
 from cocoax.inputs import Display, Explicand
 from cocoax.similarity import LinearSimilarity, get_similarity
 
-Made = TypeVar("Made")
 FAILURES = (ValueError, TypeError, OSError, RuntimeError, MemoryError, ArithmeticError, LookupError, SyntaxError)
 
 
@@ -29,7 +28,7 @@ class Making:
     """How entries are made.
 
     Attributes:
-        method: what explains every input; its seed is mixed with the input's group (see :class:`Plans`).
+        method: what explains every input; its seed is mixed with the input's id, so that errors average out over inputs.
         similarity: the one whose questions can be asked: cosine or dot.
         grid: cells that the pixels of pictures are pooled to; by default those of the method's masks.
 
@@ -69,25 +68,34 @@ class Entry:
 
 
 @dataclass(frozen=True, eq=False)
-class Ready:
-    """An input that was read: its digest, and the explicand or what went wrong with it."""
+class Prepared:
+    """All that is known about an input before it is encoded.
 
-    item: Item
-    digest: str
-    explicand: Explicand | Exception
+    Attributes:
+        explicand: the input.
+        emptied: the same without its features.
+        tensors: of both, as they are encoded.
+        plan: the masks, and what is made of them.
 
-    def failed(self, error: Exception) -> Entry:
-        """Return the entry that says what went wrong."""
-        return Entry(self.item.id, self.digest, self.item.columns, f"{type(error).__name__}: {error}")
-
-
-@dataclass(frozen=True, eq=False)
-class _Emptied:
-    """An explicand, its emptied version, and the tensors of both that are encoded."""
+    """
 
     explicand: Explicand
     emptied: Tensor
     tensors: list[Tensor]
+    plan: Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """An input that was read: its digest, and what was prepared of it or what went wrong with it."""
+
+    item: Item
+    digest: str
+    prepared: Prepared | Exception
+
+    def failed(self, error: Exception) -> Entry:
+        """Return the entry that says what went wrong."""
+        return Entry(self.item.id, self.digest, self.item.columns, f"{type(error).__name__}: {error}")
 
 
 class Maker:
@@ -99,7 +107,6 @@ class Maker:
         self.encoder = encoder
         self.making = making
         self.space = space
-        self.plans = Plans(making.method, making.grid)
         self.removal = resolve(making.method.baseline, encoder.inputs)
         self._fast: Encoder | None = None
 
@@ -116,9 +123,15 @@ class Maker:
         try:
             value = item.load()
             content = self.encoder.inputs.digest(value)
-            return Ready(item, content, self.encoder.explicand(value))
+            return Ready(item, content, self._prepare(item, self.encoder.explicand(value)))
         except FAILURES as error:
             return Ready(item, content, error)
+
+    def _prepare(self, item: Item, explicand: Explicand) -> Prepared:
+        emptied = self.removal.emptied(explicand)
+        tensors = [explicand.tensor, *self.removal.versions(explicand, emptied)]
+        plan = Plan.draw(seeded(self.making.method, item.id), tuple(explicand.shape), self.making.grid)
+        return Prepared(explicand, emptied, tensors, plan)
 
     def read_all(self, items: Sequence[Item]) -> list[Ready]:
         """Return inputs made ready to be explained."""
@@ -126,26 +139,16 @@ class Maker:
 
     def make(self, group: Sequence[Ready]) -> Iterator[Entry]:
         """Yield the entries of some inputs, whose ends are encoded together; what goes wrong with one is its entry."""
-        emptied = [self._trying(self._empty, ready.explicand) for ready in group]
-        ends = self._encode_ends([part for part in emptied if isinstance(part, _Emptied)])
-        for ready, part in zip(group, emptied, strict=True):
-            entry = part if isinstance(part, Exception) else self._trying(self._entry, ready, part, next(ends))
-            yield ready.failed(entry) if isinstance(entry, Exception) else entry
+        ends = self._encode_ends([ready.prepared for ready in group if isinstance(ready.prepared, Prepared)])
+        for ready in group:
+            try:
+                if isinstance(ready.prepared, Exception):
+                    raise ready.prepared
+                yield self._entry(ready, ready.prepared, next(ends))
+            except FAILURES as error:
+                yield ready.failed(error)
 
-    @staticmethod
-    def _trying(function: Callable[..., Made], *arguments: Any) -> Made | Exception:
-        try:
-            return function(*arguments)
-        except FAILURES as error:
-            return error
-
-    def _empty(self, explicand: Explicand | Exception) -> _Emptied:
-        if isinstance(explicand, Exception):
-            raise explicand
-        emptied = self.removal.emptied(explicand)
-        return _Emptied(explicand, emptied, [explicand.tensor, *self.removal.versions(explicand, emptied)])
-
-    def _encode_ends(self, parts: Sequence[_Emptied]) -> Iterator[Tensor | None]:
+    def _encode_ends(self, parts: Sequence[Prepared]) -> Iterator[Tensor | None]:
         """Yield the representations of each input and of its emptied version; those of one shape are encoded together."""
         tensors = [tensor for part in parts for tensor in part.tensors]
         if len({(tensor.shape, tensor.dtype) for tensor in tensors}) != 1 or not tensors[0].is_floating_point():
@@ -159,8 +162,8 @@ class Maker:
             return
         yield from torch.split(torch.cat(encoded), [len(part.tensors) for part in parts])
 
-    def _entry(self, ready: Ready, part: _Emptied, ends: Tensor | None) -> Entry:
-        plan = self.plans.of(ready.item.id, tuple(part.explicand.shape))
+    def _entry(self, ready: Ready, part: Prepared, ends: Tensor | None) -> Entry:
+        plan = part.plan
         if ends is not None and not bool(torch.isfinite(ends).all()):
             ends = None  # the game says what is wrong
         known: dict[str, Any] = {"space": self.space, "emptied": part.emptied, "ends": ends}

@@ -200,6 +200,7 @@ def _upsampling(side: int, cells: int, cell: int) -> Tensor:
     return torch.stack([whole[shift : shift + side] for shift in range(cell)])
 
 
+@lru_cache(maxsize=64)
 def averaging(side: int, cells: int) -> Tensor:
     """Return averages over ``cells`` stretches of equal length (or ``side`` of them, if that is fewer), ``[cells, side]``."""
     cells = min(cells, side)
