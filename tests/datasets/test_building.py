@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 import cocoax
 from cocoax.datasets import Index, build
 from cocoax.datasets.plans import seeded
-from cocoax.datasets.shards import read_shard, shard_files
+from cocoax.datasets.shards import read_shard, shard_files, write_shard
 from tests.datasets import photos
 
 METHOD = cocoax.Rise(samples=40, grid=4)
@@ -244,3 +245,25 @@ def test_build__arrays_with_labels_and_rows(tmp_path: Path) -> None:
     assert {part.name for part in survey.words} == {"a", "b", "c", "d"}
     with pytest.raises(ValueError, match="There are 12 inputs but 3 values of 'label'"):
         build(encoder, rows, tmp_path / "other", labels=[1, 2, 3])
+
+
+def test_build__full_disk_says_how_much_is_needed_and_goes_on(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cocoax.datasets import building
+
+    written: list[Path] = []
+
+    def disk(path: Path, table: Any) -> Path:
+        if written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(write_shard(path, table))
+        return path
+
+    monkeypatch.setattr(building, "write_shard", disk)
+    with pytest.raises(OSError, match=r"The disk is full: about \d+ MB are needed for the 7 inputs that are missing"):
+        build(photos.encoder(), folder, tmp_path / "index", METHOD, shard=3)
+    monkeypatch.undo()
+    first = written[0].read_bytes()
+    assert len(build(photos.encoder(), folder, tmp_path / "index", METHOD, shard=3)) == 10
+    assert written[0].read_bytes() == first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -126,13 +127,13 @@ def _make(
     """Make what is missing, here or on Ray."""
     total = sum(len(chunk.items) for chunk in chunks)
     with bar(total, f"indexing with {loaded.name}", options.get("progress")) as shown:
-        tally = Tally(shown)
+        tally = Tally(shown, total)
         workers, address = options.get("workers", 0), options.get("ray")
         if workers or address:
             from cocoax.datasets.on_ray import made_on_ray
 
             for name, table in made_on_ray(chunks, (encoder, options.get("device"), making, manifest), workers, address):
-                write_shard(folder / name, table)
+                store(folder / name, table, tally.left)
                 tally.count(table["error"].to_pylist())
         else:
             make_here(Maker(loaded, making, manifest.space), chunks, manifest.columns, folder, tally)
@@ -208,13 +209,15 @@ def _chunks(missing: Sequence[tuple[int, Item]], size: int) -> list[Chunk]:
 class Tally:
     """Tells how many inputs are done, and how many of them failed."""
 
-    def __init__(self, shown: Bar) -> None:
+    def __init__(self, shown: Bar, left: int) -> None:
         self.shown = shown
+        self.left = left
         self.failed = 0
 
     def count(self, errors: Sequence[str | None]) -> None:
         """Count inputs, by what went wrong with each; None is fine."""
         self.shown.update(len(errors))
+        self.left -= len(errors)
         self.failed += sum(error is not None for error in errors)
         if self.failed:
             self.shown.set_postfix_str(f"{self.failed} failed")
@@ -240,18 +243,34 @@ def helper() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
+def store(path: Path, table: Any, left: int) -> Path:
+    """Write a shard; on a full disk, raise saying what is needed for it and for all ``left`` inputs that follow."""
+    try:
+        return write_shard(path, table)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        needed = table.nbytes / len(table) * left
+        raise OSError(
+            errno.ENOSPC,
+            f"The disk is full: about {needed / 1e6:.0f} MB are needed for the {left} inputs that are missing. What was "
+            "written before is kept; make room, and the same call goes on",
+            str(path.parent),
+        ) from error
+
+
 def make_here(maker: Maker, chunks: Sequence[Chunk], columns: Mapping[str, str], folder: Path, tally: Tally) -> None:
     """Make and write shards in this process; files are read and written while the encoder is at work."""
     with helper() as pool:
         writing: Future[Path] | None = None
         for chunk in chunks:
-            entries = []
+            entries, left = [], tally.left
             for entry in entries_of(maker, chunk.items):
                 entries.append(entry)
                 tally.count([entry.error])
             if writing is not None:
                 writing.result()  # what went wrong is told here
-            writing = pool.submit(write_shard, folder / chunk.name, table_of(entries, columns))
+            writing = pool.submit(store, folder / chunk.name, table_of(entries, columns), left)
         if writing is not None:
             writing.result()
 
