@@ -16,7 +16,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
 from cocoax.datasets import Index, build
-from cocoax.datasets.plans import seeded
+from cocoax.datasets.plans import group_of, seeded
 from cocoax.datasets.shards import read_shard, shard_files, write_shard
 from tests.datasets import photos
 
@@ -48,7 +48,7 @@ def test_build__fields_are_the_effects_of_a_run_of_each_input(folder: Path, tmp_
     assert index.columns["label"].tolist() == ["dawn"] * 5 + ["dusk"] * 5
     target = cocoax.similarity_to(encoder.reference([folder / "dawn" / "0.png"]))
     for row in (0, 7):
-        run = seeded(method, index.ids[row]).run(encoder, folder / index.ids[row])
+        run = seeded(method, group_of(index.ids[row])).run(encoder, folder / index.ids[row])
         scores = target.score(run.representations)
         kept = torch.cat([run.masks.full(slice(i, i + 1)) for i in range(len(run))]).double()
         # A slow and plain estimate of the same thing: the covariance of score and mask, over p (1 - p), pooled to cells.
@@ -261,7 +261,7 @@ def test_build__full_disk_says_how_much_is_needed_and_goes_on(
         return path
 
     monkeypatch.setattr(building, "write_shard", disk)
-    with pytest.raises(OSError, match=r"The disk is full: about \d+ MB are needed for the 7 inputs that are missing"):
+    with pytest.raises(OSError, match=r"The disk is full: about \d+\.\d MB are needed for the 7 inputs that are missing"):
         build(photos.encoder(), folder, tmp_path / "index", METHOD, shard=3)
     monkeypatch.undo()
     first = written[0].read_bytes()

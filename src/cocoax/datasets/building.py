@@ -253,7 +253,7 @@ def store(path: Path, table: Any, left: int) -> Path:
         needed = table.nbytes / len(table) * left
         raise OSError(
             errno.ENOSPC,
-            f"The disk is full: about {needed / 1e6:.0f} MB are needed for the {left} inputs that are missing. What was "
+            f"The disk is full: about {needed / 1e6:.1f} MB are needed for the {left} inputs that are missing. What was "
             "written before is kept; make room, and the same call goes on",
             str(path.parent),
         ) from error

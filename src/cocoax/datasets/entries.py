@@ -13,7 +13,7 @@ from cocoax.attribution import Rise
 from cocoax.attribution.field import feature_vectors
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.datasets.items import Item, Scalar
-from cocoax.datasets.plans import Plan, seeded
+from cocoax.datasets.plans import Plan, Plans
 from cocoax.encoders import Encoder
 from cocoax.features import Game
 from cocoax.features.registry import resolve
@@ -28,7 +28,7 @@ class Making:
     """How entries are made.
 
     Attributes:
-        method: what explains every input; its seed is mixed with the input's id, so that errors average out over inputs.
+        method: what explains every input; its seed is mixed with the input's group (see :class:`Plans`).
         similarity: the one whose questions can be asked: cosine or dot.
         grid: cells that the pixels of pictures are pooled to; by default those of the method's masks.
 
@@ -107,6 +107,7 @@ class Maker:
         self.encoder = encoder
         self.making = making
         self.space = space
+        self.plans = Plans(making.method, making.grid)
         self.removal = resolve(making.method.baseline, encoder.inputs)
         self._fast: Encoder | None = None
 
@@ -130,8 +131,7 @@ class Maker:
     def _prepare(self, item: Item, explicand: Explicand) -> Prepared:
         emptied = self.removal.emptied(explicand)
         tensors = [explicand.tensor, *self.removal.versions(explicand, emptied)]
-        plan = Plan.draw(seeded(self.making.method, item.id), tuple(explicand.shape), self.making.grid)
-        return Prepared(explicand, emptied, tensors, plan)
+        return Prepared(explicand, emptied, tensors, self.plans.of(item.id, tuple(explicand.shape)))
 
     def read_all(self, items: Sequence[Item]) -> list[Ready]:
         """Return inputs made ready to be explained."""
@@ -156,7 +156,8 @@ class Maker:
             return
         size = self.encoder.batch_size(tensors[0])
         try:
-            encoded = [self.encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)]
+            encoder = self._fast or self.encoder
+            encoded = [encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)]
         except FAILURES:
             yield from [None] * len(parts)
             return

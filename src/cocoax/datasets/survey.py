@@ -15,6 +15,7 @@ from torch import Tensor
 
 from cocoax.attribution.result import Attribution
 from cocoax.datasets.items import Scalar, plain
+from cocoax.datasets.plans import error_of_mean, group_of
 from cocoax.inputs import Names, Picture
 from cocoax.questions import Question
 from cocoax.references import Reference
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 FIGURES = ("id", "place", "score", "standard_error", "map", "hottest_cell", "representation", "vector")
 MANY = 5000  # maps that are all read to see where the heat lies on average
-SOME = 64  # of more, so many tell how much they differ
+SOME = 32  # of more, so many groups of inputs with the same masks tell how much they differ,
+EACH = 8  # by so many of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +137,10 @@ class Survey:
         whole = self.index.mean_map(self.target) if everything else None
         rows = self.rows
         if whole is not None:  # files know the sum of their fields; how much maps differ, some of them tell
-            rows = np.sort(stream(0).choice(rows, SOME, replace=False))
+            rows = self._some()
         maps = torch.stack(list(self.maps if whole is None else self.index.maps(self.target, rows))).double()
         values = maps.mean(0) if whole is None else whole
-        error = maps.std(0) / len(self.rows) ** 0.5 if len(maps) > 1 else None
+        error = error_of_mean(maps, [self.index.ids[row] for row in rows], len(self.rows))
         display = Picture() if maps.ndim == 3 else self._names()
         return Attribution(
             values=values.float(),
@@ -148,6 +150,12 @@ class Survey:
             metadata={"target": self.question, "method": f"mean over {len(self.rows)} {self.index.manifest.noun}s"},
             display=display,
         )
+
+    def _some(self) -> np.ndarray:
+        """Return some rows, of a few groups that have the same masks, so that what those have in common is seen."""
+        groups = np.array([group_of(name) for name in self.index.ids])
+        chosen = [np.flatnonzero(groups == group)[:EACH] for group in stream(0).permutation(np.unique(groups))[:SOME]]
+        return np.sort(np.concatenate(chosen))
 
     def _names(self) -> Names:
         (display,) = self.index.displays([int(self.rows[0])])
