@@ -78,7 +78,7 @@ def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: 
             Worker,
             fn_constructor_args=(cloudpickle.dumps(recipe), 1),
             batch_size=1,
-            concurrency=min(count, len(chunks)),
+            compute=ray.data.ActorPoolStrategy(size=min(count, len(chunks))),
             num_cpus=1,
             max_restarts=-1,
             max_task_retries=3,  # an input that kills its process ends the build, rather than being tried for ever
