@@ -255,7 +255,7 @@ def _of_table(
     items = []
     for number, row in enumerate(light):
         name = str(number) if reading.id_column is None else str(row[reading.id_column])
-        rest = {key: plain(value) for key, value in row.items() if key != column and _carried(value)}
+        rest = {key: plain(value) for key, value in row.items() if key not in (column, reading.id_column) and _carried(value)}
         items.append(Item(name, Cell(rows, number, column, kind.noun, folder), rest))
     if items and isinstance(items[0].value.raw(), int | float | bool):
         raise ValueError(

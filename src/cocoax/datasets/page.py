@@ -28,7 +28,7 @@ p { margin: .3rem 0; max-width: 60rem } .small { color: #555; font-size: .88rem 
 .side { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 1.2rem; align-items: start }
 svg { max-width: 100%; height: auto } table { border-collapse: collapse; font-size: .88rem }
 th, td { text-align: left; padding: .15rem .8rem .15rem 0; font-variant-numeric: tabular-nums }
-th { border-bottom: 2px solid #888 } td { border-bottom: 1px solid #e4e4e4 } .wide { overflow-x: auto }
+th { border-bottom: 2px solid #888 } td { border-bottom: 1px solid #e4e4e4; white-space: nowrap } .wide { overflow-x: auto }
 footer { color: #666; font-size: .85rem; margin-top: 2rem }
 .legend { display: inline-block; width: 9rem; height: .8rem; border: 1px solid #ccc; vertical-align: middle;
   background: linear-gradient(90deg, rgb(33,102,172), #eee, rgb(178,24,43)) }
