@@ -278,12 +278,10 @@ def mask_effects(masks: BitMasks | PooledMasks, y: Tensor, errors: bool = True) 
         values = (y.T @ x / len(y)).view(shape)
         return Estimate(values, torch.zeros_like(values))
     fit = masks.controls.fit(y)
-    variance = masks.keep * (1 - masks.keep)
+    models = torch.stack([masks.coarse_covariance(b).flatten(1) for b in fit.coefficients]) / (masks.keep * (1 - masks.keep))
     if not errors:
-        shares = torch.bincount(fit.fold).double() / len(y)
-        model = masks.coarse_covariance(torch.einsum("f,fak->ak", shares, fit.coefficients)).flatten(1) / variance
-        return Estimate((model + fit.residuals.T @ x / len(y)).view(shape))
-    models = torch.stack([masks.coarse_covariance(b).flatten(1) for b in fit.coefficients]) / variance
+        counts = torch.bincount(fit.fold).double()[:, None, None]
+        return Estimate((((counts * models).sum(0) + fit.residuals.T @ x) / len(y)).view(shape))
     sums = cross_fitted(x, fit.residuals, fit.fold, models)
     return Estimate(sums.values.view(shape), sums.standard_error.view(shape))
 
