@@ -13,6 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from cocoax.inputs.drawing import WHOLE, Box, Order, Shown, bars_height, draw_bars, draw_over, image_element
+from cocoax.inputs.outlines import draw_outlined, write_on
 from cocoax.inputs.tiles import picture_tile
 
 if TYPE_CHECKING:
@@ -78,6 +79,11 @@ class Display(ABC):
     def draws_input(self) -> bool:
         """Whether :meth:`draw_input` has anything to show."""
         return type(self).draw_input is not Display.draw_input
+
+    def draw_parts(self, ax: Axes, chosen: Tensor | None, title: str) -> None:
+        """Draw the input with some of its features marked, ``chosen [*shape]``; None marks none. By default their names."""
+        listed = "" if self.names is None else _listed(self.names, chosen)
+        write_on(ax, listed, title)
 
     @property
     def height(self) -> float:
@@ -148,6 +154,11 @@ class Picture(Display):
             ax.set_title("input", fontsize=10)
         ax.set_axis_off()
 
+    def draw_parts(self, ax: Axes, chosen: Tensor | None, title: str) -> None:
+        """Draw the picture, with the chosen pixels outlined and the others faded."""
+        draw_outlined(ax, self.picture, self.box, chosen)
+        ax.set_title(title, fontsize=10, parse_math=False)
+
     def small(self) -> Picture:
         """Return the picture with at most 96 pixels on its longer side."""
         if self.picture is None or max(self.picture.shape[:2]) <= SMALL:
@@ -199,6 +210,11 @@ class Names(Display):
         """Return the names that were saved."""
         given = header.get("given")
         return cls(tuple(header["names"]), None if given is None else tuple(map(float, given)))
+
+
+def _listed(names: tuple[str, ...], chosen: Tensor | None) -> str:
+    """Return the names of chosen features, or of all, one in each line."""
+    return "\n".join(name for index, name in enumerate(names) if chosen is None or bool(chosen[index]))
 
 
 def save_display(display: Display) -> tuple[dict[str, Tensor], dict[str, Any]]:
