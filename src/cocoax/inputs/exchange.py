@@ -103,8 +103,8 @@ class FeatureExchange(Exchange):
         for donor in donors:
             if donor.tensor.shape != explicand.tensor.shape:
                 raise ValueError(
-                    f"A donor has shape {list(donor.tensor.shape)} but the explicand {list(explicand.tensor.shape)}; parts are "
-                    "exchanged between inputs of one shape. Cut or resize them alike."
+                    f"A donor has shape {list(donor.tensor.shape)} but the explicand {list(explicand.tensor.shape)}; parts "
+                    "are exchanged between inputs of one shape. Cut or resize them alike."
                 )
         self.explicand, self.donors = explicand, list(donors)
         count = int(np.prod(explicand.shape))

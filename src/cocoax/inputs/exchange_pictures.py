@@ -38,8 +38,8 @@ class CellExchange(Exchange):
         for donor in donors:
             if donor.tensor.shape != explicand.tensor.shape:
                 raise ValueError(
-                    f"A donor has shape {list(donor.tensor.shape)} but the explicand {list(explicand.tensor.shape)}; parts are "
-                    "exchanged between pictures of one size. Give the encoder a preprocess= that resizes."
+                    f"A donor has shape {list(donor.tensor.shape)} but the explicand {list(explicand.tensor.shape)}; parts "
+                    "are exchanged between pictures of one size. Give the encoder a preprocess= that resizes."
                 )
         self.explicand, self.donors, self.grid = explicand, list(donors[:_DONORS]), grid
         self.cells = list(product(range(grid[0]), range(grid[1])))

@@ -55,7 +55,8 @@ class ColumnExchange(Exchange):
         self.offered = without(self.names, asked.get("fixed", []), ~np.isnan(self.values))
         if not self.offered.any():
             raise ValueError(
-                "No column may change: all are fixed, or the data hold no other value. Fix fewer columns, or give other donors."
+                "No column may change: all are fixed, or the data hold no other value. Fix fewer columns, or "
+                "give other donors."
             )
 
     def _values(self, column: int, seen: np.ndarray) -> list[float]:

@@ -166,17 +166,15 @@ class Inputs(ABC):
 
     # --- what exchanging a part with another input means ----------------------------------------------------------------
 
-    def exchange(
-        self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
-    ) -> Exchange:
+    def exchange(self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any) -> Exchange:
         """Return what may be exchanged with donors, those with the lowest scores first: by default each feature.
 
         ``importance`` tells how much each part of an input raises the score, at the cost of encoder calls.
         """
         return FeatureExchange(explicand, donors, **options)
 
-    def smoothed(self, batch: Tensor) -> Tensor | None:
-        """Return prepared inputs without their finest details, differentiable; None where that has no meaning."""
+    def smoothed(self, batch: Tensor, width: float) -> Tensor | None:
+        """Return prepared inputs blurred by this width, in elements; None where that has no meaning."""
         return None
 
 

@@ -155,9 +155,9 @@ class Pictures(Inputs):
         rows, columns = options.get("grid", (7, 7))
         return CellExchange(explicand, donors, importance, (rows, columns))
 
-    def smoothed(self, batch: Tensor) -> Tensor:
-        """Return pictures blurred a little: a mean over three by three pixels, twice."""
-        for _ in range(2):
+    def smoothed(self, batch: Tensor, width: float) -> Tensor:
+        """Return pictures blurred by a width in pixels, a standard deviation: means over three by three, repeated."""
+        for _ in range(round(1.5 * width**2)):  # each adds 2/3 to the variance
             batch = functional.avg_pool2d(functional.pad(batch, (1, 1, 1, 1), mode="replicate"), 3, 1)
         return batch
 

@@ -86,7 +86,7 @@ class Counterfactual(Result):
 
     def __repr__(self) -> str:
         best = self.flips[0]
-        return f"Counterfactual({self.question!r}: {len(best)} changes, {self.score:+.3f} → {best.score:+.3f})"
+        return f"Counterfactual({self.question!r}: {len(best)} changes, {self.score:+.3f} → {signed(best.score)})"
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -106,7 +106,7 @@ class Counterfactual(Result):
         sentences = [f"The score of {self.question!r} is {self.score:+.3f}."]
         for flip in self.flips:
             changed = f"{len(flip)} of {total} {noun}s"
-            sentences.append(f"Changing {changed} makes it {flip.score:+.3f}: {'; '.join(map(str, flip.changes))}.")
+            sentences.append(f"Changing {changed} makes it {signed(flip.score)}: {'; '.join(map(str, flip.changes))}.")
         if len(self) < self.asked:
             sentences.append(f"{self.asked} different ones were asked for; no more than {len(self)} were found.")
         sentences.append(f"{self.calls} forward passes.")
@@ -136,7 +136,7 @@ class Counterfactual(Result):
         grid = figure.subplots(len(self.flips), 3, squeeze=False)
         for axes, flip in zip(grid, self.flips, strict=True):
             changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s change"
-            titles = (f"score {self.score:+.3f}", changed, f"score {flip.score:+.3f}")
+            titles = (f"score {self.score:+.3f}", changed, f"score {signed(flip.score)}")
             flip.exchange.draw(list(axes), flip.choice, titles)
 
     @property
@@ -145,9 +145,14 @@ class Counterfactual(Result):
         sections = [Section(self.question, self.sentences[0], self.drawn())]
         for number, flip in enumerate(self.flips, start=1):
             rows = [list(change) for change in flip.changes]
-            words = f"Score {self.score:+.3f} before, {flip.score:+.3f} after."
+            words = f"Score {self.score:+.3f} before, {signed(flip.score)} after."
             sections.append(Section(f"Counterfactual {number}", words, None, ("part", "before", "after"), rows))
         return sections
+
+
+def signed(score: float) -> str:
+    """Return a score with its sign, which rounding to three decimals may hide."""
+    return f"{score:+.3f}" if abs(score) >= 0.0005 else f"{score:+.1e}"
 
 
 def _plain(result: Any) -> Any:
@@ -192,7 +197,7 @@ def counterfactual(
     exchange = table.exchange(donors, options)
     offers = table.single_changes(exchange)
     flips: list[Flip] = []
-    allowed = exchange.offered.any(1)
+    allowed: np.ndarray = np.array(exchange.offered.any(1))
     for _ in range(count):
         flip = table.smallest(exchange, offers, allowed, calls)
         if flip is None:
@@ -215,7 +220,7 @@ class _Table:
     def __init__(self, encoder: Encoder, explicand: Explicand, target: Target, seed: int) -> None:
         target.check_space(encoder.space)
         self.encoder, self.explicand, self.target, self.seed = encoder, explicand, target, seed
-        self.own = encoder.represent([explicand.tensor], progress=False)[0]
+        self.own = encoder.encode([explicand.tensor])[0]
         self.score = float(target.score(self.own[None], self.own)[0])
         self.calls, self.lowest = 1, self.score
         self.grid = _GRID
@@ -231,7 +236,9 @@ class _Table:
     def scores(self, prepared: Sequence[Tensor]) -> np.ndarray:
         """Return the scores of prepared inputs, by forward passes."""
         self.calls += len(prepared)
-        scores = self.target.score(self.encoder.represent(list(prepared), progress=False), self.own)
+        size = self.encoder.batch_size(self.explicand.tensor)
+        parts = [self.encoder.encode(prepared[start : start + size]) for start in range(0, len(prepared), size)]
+        scores = self.target.score(torch.cat(parts), self.own)
         self.lowest = min(self.lowest, float(scores.min()))
         values: np.ndarray = scores.double().numpy()
         return values
@@ -287,9 +294,7 @@ class _Table:
             scores[possible] = self.scores(exchange.made(choices[possible]))
         return scores
 
-    def smallest(
-        self, exchange: Exchange, offers: np.ndarray, allowed: np.ndarray, calls: int | None
-    ) -> Flip | None:
+    def smallest(self, exchange: Exchange, offers: np.ndarray, allowed: np.ndarray, calls: int | None) -> Flip | None:
         """Return the smallest change of allowed parts that flips the score; None if there is none."""
         best = np.where(allowed, offers.argmin(1) + 1, 0)
         arranged = [np.where(allowed, choice, 0) for choice in exchange.arrangements()]

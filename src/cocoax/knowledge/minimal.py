@@ -39,7 +39,7 @@ class PartSet:
         mask: whether a feature is in one of them, ``[*shape]``.
         score: of the input with these parts alone, or without them; by a forward pass.
         smaller: sets with one part fewer that were encoded and did not do it.
-        proven: whether those are all there are, so that no smaller set does it (one that is smaller still would be a surprise).
+        proven: whether those are all there are, so that none of that size does it.
 
     """
 
@@ -238,9 +238,7 @@ class _Board:
     def __init__(self, run: Run, target: Target, encoder: Encoder) -> None:
         self.run = run
         self.target = target
-        self.game = Game(
-            encoder, run.explicand, run.method.baseline, space=run.space, emptied=run.baseline, ends=run.ends
-        )
+        self.game = Game(encoder, run.explicand, run.method.baseline, space=run.space, emptied=run.baseline, ends=run.ends)
         self.labels = parts_of(run)
         self.parts = int(self.labels.max()) + 1
         self.names = names_of(self.labels, run.explicand.display)

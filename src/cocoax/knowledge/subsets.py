@@ -45,7 +45,12 @@ def parts_of(run: Run) -> Tensor:
     shape = run.explicand.shape
     if segments is not None:
         return segments
-    return torch.arange(shape[0]) if len(shape) == 1 else grid_segments(*shape, default_grid(run.method, shape, 1))
+    return labels_of(shape, default_grid(run.method, shape, 1) if len(shape) == 2 else 1)
+
+
+def labels_of(shape: tuple[int, ...], grid: int | tuple[int, int]) -> Tensor:
+    """Return which part each feature of a shape is in: features of a list are parts, pixels belong to cells of a grid."""
+    return torch.arange(shape[0]) if len(shape) == 1 else grid_segments(shape[0], shape[1], grid)
 
 
 def shares(masks: Masks, labels: Tensor) -> Tensor:
@@ -65,6 +70,6 @@ def names_of(labels: Tensor, display: Display) -> tuple[str, ...]:
             " ".join(name for name, label in zip(display.names, own, strict=True) if label == part) for part in range(parts)
         )
     columns = len(torch.unique(labels[0])) if labels.ndim == 2 else parts
-    if labels.ndim == 2 and torch.equal(labels, grid_segments(*labels.shape, (parts // columns, columns))):
+    if labels.ndim == 2 and torch.equal(labels, labels_of(tuple(labels.shape), (parts // columns, columns))):
         return tuple(f"row {part // columns + 1}, column {part % columns + 1}" for part in range(parts))
     return tuple(f"part {part + 1}" for part in range(parts))
