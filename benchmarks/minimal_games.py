@@ -110,7 +110,7 @@ def judge(folder: Path, pictures: Path) -> list[dict[str, Any]]:
     return records
 
 
-def tune(data: Path, images: int = 10) -> list[dict[str, Any]]:
+def tune(data: Path, images: int = 3) -> list[dict[str, Any]]:
     """Return records of games of the small SimCLR encoder: each image rather than images of other classes."""
     encoder = cocoax.load("simclr-cifar10-small").freeze()
     test = cifar10(data, "test")

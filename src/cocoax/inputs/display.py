@@ -90,6 +90,11 @@ class Display(ABC):
         """How many inches a drawing beside others should have."""
         return 3.3
 
+    @property
+    def parts_height(self) -> float:
+        """How many inches :meth:`draw_parts` should have: a line for each name, if there are any."""
+        return self.height if self.names is None else 1.0 + 0.14 * min(len(self.names), 18)
+
     def html(self, shown: Shown, limit: float | None = None) -> str:
         """Return the values on the input as an HTML fragment, by default what :meth:`plot` draws.
 

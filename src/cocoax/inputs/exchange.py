@@ -94,18 +94,21 @@ def without(names: Sequence[str], fixed: Sequence[str], offered: np.ndarray) -> 
     return offered & ~np.isin(np.array(names, dtype=object), asked)[:, None]
 
 
+def check_shape(explicand: Explicand, donor: Explicand) -> None:
+    """Raise unless a donor has the shape of the explicand."""
+    if donor.tensor.shape != explicand.tensor.shape:
+        raise ValueError(
+            f"It has shape {list(donor.tensor.shape)} but the explicand {list(explicand.tensor.shape)}; parts are exchanged "
+            "between inputs of one shape. Cut or resize them alike, as the encoder's preprocess= can."
+        )
+
+
 class FeatureExchange(Exchange):
     """Features of inputs of one shape, each exchanged with the same feature of a donor: segments of a sound, say."""
 
     noun = "feature"
 
     def __init__(self, explicand: Explicand, donors: Sequence[Explicand], fixed: Sequence[str] = ()) -> None:
-        for donor in donors:
-            if donor.tensor.shape != explicand.tensor.shape:
-                raise ValueError(
-                    f"A donor has shape {list(donor.tensor.shape)} but the explicand {list(explicand.tensor.shape)}; parts "
-                    "are exchanged between inputs of one shape. Cut or resize them alike."
-                )
         self.explicand, self.donors = explicand, list(donors)
         count = int(np.prod(explicand.shape))
         self.names = explicand.names or tuple(f"feature {number + 1}" for number in range(count))

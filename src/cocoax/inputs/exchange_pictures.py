@@ -35,12 +35,8 @@ class CellExchange(Exchange):
     def __init__(
         self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, grid: tuple[int, int]
     ) -> None:
-        for donor in donors:
-            if donor.tensor.shape != explicand.tensor.shape:
-                raise ValueError(
-                    f"A donor has shape {list(donor.tensor.shape)} but the explicand {list(explicand.tensor.shape)}; parts "
-                    "are exchanged between pictures of one size. Give the encoder a preprocess= that resizes."
-                )
+        if not donors:
+            raise ValueError("A counterfactual of a picture needs donors, pictures whose cells it may take; pass donors=.")
         self.explicand, self.donors, self.grid = explicand, list(donors[:_DONORS]), grid
         self.cells = list(product(range(grid[0]), range(grid[1])))
         self.names = tuple(f"row {row + 1}, column {column + 1}" for row, column in self.cells)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import check_plain
-from cocoax.inputs.exchange import Exchange, FeatureExchange, Importance
+from cocoax.inputs.exchange import Exchange, FeatureExchange, Importance, check_shape
 from cocoax.inputs.explicand import Explicand
 from cocoax.storage import digest
 
@@ -172,6 +172,10 @@ class Inputs(ABC):
         ``importance`` tells how much each part of an input raises the score, at the cost of encoder calls.
         """
         return FeatureExchange(explicand, donors, **options)
+
+    def check_donor(self, explicand: Explicand, donor: Explicand) -> None:
+        """Raise if parts of a donor cannot be exchanged with those of an explicand; by default if their shapes differ."""
+        check_shape(explicand, donor)
 
     def smoothed(self, batch: Tensor, width: float) -> Tensor | None:
         """Return prepared inputs blurred by this width, in elements; None where that has no meaning."""

@@ -87,6 +87,11 @@ class Text(Display):
         write_on(ax, self.text if chosen is None else _only(self.names, chosen.tolist()), title)
 
     @property
+    def parts_height(self) -> float:
+        """As many inches as the text takes."""
+        return 1.0 + 0.14 * min(len(self.text) // 35 + 1, 18)
+
+    @property
     def height(self) -> float:
         """As many inches as the bars take, and at least those of a picture."""
         return max(super().height, 0.9 + bars_height(self.names))
@@ -317,6 +322,9 @@ class Texts(Inputs):
     ) -> WordExchange:
         """Return the words, which may be deleted or replaced by words of donors; ``fixed`` ones stay."""
         return WordExchange(explicand, donors, importance, self.prepare, **options)
+
+    def check_donor(self, explicand: Explicand, donor: Explicand) -> None:
+        """Texts of any length can be donors."""
 
     def label(self, item: Any) -> str:
         """Return the text itself."""

@@ -257,7 +257,9 @@ class _Table:
         offered = []
         for index, item in enumerate(items):
             try:
-                offered.append(self.encoder.explicand(item))
+                donor = self.encoder.explicand(item)
+                kind.check_donor(self.explicand, donor)
+                offered.append(donor)
             except (TypeError, ValueError, OSError) as error:
                 kinds = {TypeError: TypeError, FileNotFoundError: FileNotFoundError}
                 raise kinds.get(type(error), ValueError)(f"Donor {index}: {error}") from error

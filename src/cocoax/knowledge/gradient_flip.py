@@ -36,6 +36,7 @@ class _Change:
     score: float
     standard_error: Tensor | None = None
     neutral: float = 0.0
+    unit: str = "change of the prepared input"
 
     @property
     def relative(self) -> Tensor:
@@ -215,5 +216,7 @@ def _descended(encoder: Encoder, tensor: Tensor, target: Any, how: tuple[float, 
         smooth = encoder.inputs.smoothed(slope[None], smoothness)
         slope = slope if smooth is None else smooth[0]
         step_size = rate * spread / slope.square().mean().sqrt().clamp(min=1e-30)
-        changed = (changed.detach() - step_size * slope).clamp(low, high)
+        changed = changed.detach() - step_size * slope
+        if smooth is not None:  # pixels have a common range; columns do not
+            changed = changed.clamp(low, high)
     return changed.detach(), steps

@@ -130,7 +130,7 @@ class Minimal(Result):
     @property
     def size(self) -> tuple[float, float]:
         """Three drawings beside each other."""
-        return 10.2, max(3.4, self.display.height)
+        return 10.2, self.display.parts_height
 
     def draw(self, figure: Figure) -> None:
         """Draw the input, the parts that are enough and those that are needed."""
