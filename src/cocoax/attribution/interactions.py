@@ -23,7 +23,7 @@ from cocoax.attribution import linked_page, linking
 from cocoax.attribution.field import AT_ONCE, default_grid, feature_vectors, pooled
 from cocoax.attribution.result import Attribution, Estimate
 from cocoax.attribution.run import Run
-from cocoax.checks import check_kind
+from cocoax.checks import check_count, check_kind
 from cocoax.features.segments import check_grid
 from cocoax.inputs import Display, Names
 from cocoax.inputs.words import words
@@ -88,6 +88,7 @@ class Interactions:
 
     def top(self, count: int = 5) -> list[tuple[str, str, float, float | None]]:
         """Return the pairs that make the two most similar: both names, the value and its standard error, largest first."""
+        check_count("count", count, 0)
         flat = self.matrix.flatten()
         errors = None if self.standard_error is None else self.standard_error.flatten().tolist()
         names = list(product(self.a.names, self.b.names))

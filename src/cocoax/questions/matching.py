@@ -220,7 +220,7 @@ def explain_match(
         query: what was searched for: a text, a picture, a sound.
         document: what was found.
         rather_than: other documents, which should not have matched, or matched less. Without them the question is only
-            what makes query and document similar.
+            what makes query and document similar. The document is never compared with itself.
         method: how to explain; :class:`cocoax.Rise` with 500 samples if not given.
         similarity: that of the search.
         documents: the encoder of documents, where queries have another prompt: ``encoder.by(prompt="passage: ")``.
@@ -236,7 +236,13 @@ def explain_match(
 
     matched, searched = reference(matched_piece, "the document"), reference(searched_piece, "the query")
     own = searched.mean.float()[None]  # of one input, so its representation
-    pieces = [closest_to(pieces_of(documents, other), own[0], measure) for other in as_list(rather_than)]
+    foils = [closest_to(pieces_of(documents, other), own[0], measure) for other in as_list(rather_than)]
+    pieces = [piece for piece in foils if piece.key() != matched_piece.key()]
+    if foils and not pieces:
+        raise ValueError(
+            "The document is to be explained rather than itself: 'rather_than' holds nothing but the document. Give another "
+            "input, or leave it out."
+        )
     others = [reference(piece, "another") for piece in pieces]
     plural = "s" if len(others) > 1 else ""
     foil = others[0].merge(*others[1:], name=f"the other document{plural}") if others else None
