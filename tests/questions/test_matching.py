@@ -94,7 +94,7 @@ def test_explain_match__empty_text(query: str, document: str, encoder: TextEncod
 
 
 def test_explain_match__encoder_without_texts(encoder: TextEncoder, tmp_path: Path) -> None:
-    with pytest.raises(AttributeError, match=r"has no text tower"):
+    with pytest.raises(ValueError, match=r"has no text tower; .*Texts are explained by encoders that take them"):
         cocoax.explain_match(cocoax.Encoder(torch.nn.Flatten()), "a", "b")
 
 

@@ -65,8 +65,12 @@ class Piece:
 def tower_of(encoder: Encoder, item: object) -> Encoder:
     """Return the tower that takes an input: the text tower for strings, the encoder itself for everything else."""
     check_encoder(encoder)
-    text = isinstance(item, str) or (isinstance(item, Explicand) and item.text is not None)
-    return encoder.text if text else encoder
+    if not (isinstance(item, str) or (isinstance(item, Explicand) and item.text is not None)):
+        return encoder
+    try:
+        return encoder.text
+    except AttributeError as error:
+        raise ValueError(f"{error} Texts are explained by encoders that take them.") from error
 
 
 def pieces_of(encoder: Encoder, item: Any) -> list[Piece]:
