@@ -157,10 +157,10 @@ def explained(judge: Judge, number: int, photos: bool) -> dict[str, float]:
         "cocoax": rise(calls),
         "random": torch.randperm(judge.parts, generator=torch.Generator().manual_seed(number)),
     }
-    if not photos and judge.removal == "mask":
-        orders["cocoax, 500 samples"] = rise(500)
-    if not photos or number < 10:
+    if number < (10 if photos else 50):  # many more encoder calls
         orders["one by one"] = judge.one_by_one()
+        if not photos:
+            orders["cocoax, 500 samples"] = rise(500)
     return judge.falls(orders)
 
 

@@ -126,7 +126,7 @@ class Match:
         height = max(4.4, *(side.display.height for side in (self.query, self.document)))
         figure = new_figure(11, height)
         for heading, ax, side in zip(("query", "document"), figure.subplots(1, 2), (self.query, self.document), strict=True):
-            side.plot(ax, title=f"{heading}: {side.name}\nscore {side.score:+.3f}")
+            side.plot(ax, title=f"{heading}: what makes it like {side.name}\nscore {side.score:+.3f}")
         return figure
 
     def describe(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class Match:
 
         folder = Path(folder)
         sections = [
-            Section(heading, f"{side.attribution.name}: {side}.", html=fragment_of(side.attribution))
+            Section(heading, f"What makes it like {side.attribution.name}: {side}.", html=fragment_of(side.attribution))
             for heading, side in (("The query", self.query_side), ("The document", self.document_side))
         ]
         if self._has_interactions:
