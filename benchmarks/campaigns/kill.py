@@ -2,7 +2,7 @@
 
     python benchmarks/campaigns/kill.py --kills 100 --seed 0
 
-Commands that last seconds (``ask``, ``reproduce``, ``localise``, ``train``, ``index``) are started, killed at a random moment,
+Commands that last seconds (``ask``, ``reproduce``, ``localise``, ``train``, ``index``) are started, killed at random,
 and started again in the same folders with the same cache, up to five times; then they may finish. A kill counts if it met the
 command at work. Files that killed writers left half written (``*.part``) are counted and not compared. Ends with 1 if an
 output differs.
