@@ -237,13 +237,7 @@ def explain_match(
     matched, searched = reference(matched_piece, "the document"), reference(searched_piece, "the query")
     own = searched.mean.float()[None]  # of one input, so its representation
     foils = [closest_to(pieces_of(documents, other), own[0], measure) for other in as_list(rather_than)]
-    pieces = [piece for piece in foils if piece.key() != matched_piece.key()]
-    if foils and not pieces:
-        raise ValueError(
-            "The document is to be explained rather than itself: 'rather_than' holds nothing but the document. Give another "
-            "input, or leave it out."
-        )
-    others = [reference(piece, "another") for piece in pieces]
+    others = [reference(piece, "another") for piece in _other_than(matched_piece, foils)]
     plural = "s" if len(others) > 1 else ""
     foil = others[0].merge(*others[1:], name=f"the other document{plural}") if others else None
     scores = [float(similarity_to(each, measure).score(own)[0]) for each in (matched, *others)]
@@ -261,6 +255,17 @@ def explain_match(
         others=tuple(scores[1:]),
         measure=measure,
     )
+
+
+def _other_than(document: Piece, foils: Sequence[Piece]) -> list[Piece]:
+    """Return the foils that are not the document itself; raise if all of them are."""
+    others = [foil for foil in foils if foil.key() != document.key()]
+    if foils and not others:
+        raise ValueError(
+            "The document is to be explained rather than itself: 'rather_than' holds nothing but the document. Give another "
+            "input, or leave it out."
+        )
+    return others
 
 
 def as_list(inputs: Input | Sequence[Input]) -> list[Input]:
