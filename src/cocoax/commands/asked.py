@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import cocoax
 from cocoax.commands.arguments import read_input
 from cocoax.commands.terminal import ASKED, HOW, OUTPUT, print_json, print_plain, print_written
-from cocoax.knowledge.results import Result
-from cocoax.targets import Target
+
+if TYPE_CHECKING:
+    from cocoax.knowledge.results import Result
+    from cocoax.targets import Target
 
 InputArgument = Annotated[str, typer.Argument(help="A text, or the file of a picture or a sound; - reads a text.")]
 LikeOption = Annotated[

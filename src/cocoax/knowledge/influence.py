@@ -24,7 +24,7 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.load.checkpoint import read_checkpoint
 from cocoax.features import resolve
 from cocoax.inputs import Explicand
-from cocoax.knowledge.examples import ExampleMethod
+from cocoax.knowledge.important_examples import ExampleMethod
 from cocoax.knowledge.members import Members
 from cocoax.knowledge.subsets import Subsets, labels_of
 from cocoax.seeding import stream

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 import cocoax
 from cocoax.encoders.load.sentence import load_hf_text
-from cocoax.knowledge.examples import METHODS, mixture
+from cocoax.knowledge.important_examples import METHODS, mixture
 from tests.conftest import SmallNet, images
 from tests.knowledge.games import table
 from tests.tiny import TEXTS, save_bert

@@ -270,7 +270,7 @@ def examples(
         method: ``"contribution"`` to the similarity and to each part of its map, ``"simplex"`` for a mixture of members,
             ``"neighbours"`` for distances; and of examples that the encoder was trained on, without labels: ``"tracin"`` over
             checkpoints, and ``"influence"`` functions.
-        options: those of the method, see :mod:`cocoax.knowledge.examples` and :mod:`cocoax.knowledge.influence`.
+        options: those of the method, see :mod:`cocoax.knowledge.important_examples` and :mod:`cocoax.knowledge.influence`.
 
     """
     import cocoax.knowledge.influence  # noqa: F401 (which adds its methods)

@@ -107,12 +107,12 @@ class Minimal(Result):
     def sentences(self) -> tuple[str, ...]:
         """What was found, in words."""
         kept, removed = (f"{len(found)} of {self.total} parts" for found in (self.kept, self.removed))
+        names = [", ".join(map(repr, found.names)) for found in (self.kept, self.removed)]
         return (
             f"The score of {self.question!r} is {self.score:+.3f}, and {self.emptied:+.3f} with everything removed; "
             f"the level is {self.level:+.3f}.",
-            f"{kept} alone keep it at {self.kept.score:+.3f}: {'; '.join(self.kept.names)}. {_certainty(self.kept)}",
-            f"Without {removed} it falls to {self.removed.score:+.3f}: {'; '.join(self.removed.names)}. "
-            f"{_certainty(self.removed)}",
+            f"{kept} alone keep it at {self.kept.score:+.3f}: {names[0]}. {_certainty(self.kept)}",
+            f"Without {removed} it falls to {self.removed.score:+.3f}: {names[1]}. {_certainty(self.removed)}",
             f"{self.calls} forward passes, beside the {self.run_calls} of the run.",
         )
 
