@@ -148,9 +148,9 @@ def read_index(index: Path, texts: Path | None, text_column: str, vector_column:
 def _folder(folder: Path) -> Sequence[str | Path]:
     """Return the texts of a folder's text files, or else its pictures."""
     from cocoax.inputs.images import image_files
+    from cocoax.storage import files_below
 
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in TEXT_FILES and path.is_file())
-    texts = [text for path in files if (text := path.read_text(encoding="utf-8").strip())]
+    texts = [text for path in files_below(folder, TEXT_FILES) if (text := path.read_text(encoding="utf-8").strip())]
     return texts or image_files(folder)
 
 

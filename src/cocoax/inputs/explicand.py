@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import check_kind
-from cocoax.inputs.display import Display, Picture
-from cocoax.inputs.drawing import WHOLE, Box
+from cocoax.inputs.display import Display, Displayed, Picture
 
 
 @dataclass(frozen=True, eq=False)
-class Explicand:
+class Explicand(Displayed):
     """An input, ready to be explained: a tensor, the feature that each of its elements belongs to, and how it is shown.
 
     Attributes:
@@ -106,32 +105,3 @@ class Explicand:
     def apart(self) -> Explicand:
         """Return the same in memory of its own, which nobody else writes to."""
         return replace(self, tensor=self.tensor.detach().clone())
-
-    # --- what displays know, for readers of the attribute names --------------------------------------------------------
-
-    @property
-    def picture(self) -> Tensor | None:
-        """Of an image, the original as uint8 ``[h, w, 3]``."""
-        return getattr(self.display, "picture", None)
-
-    @property
-    def box(self) -> Box:
-        """Which part of the picture the tensor shows."""
-        return getattr(self.display, "box", WHOLE)
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Of a list of features, their names."""
-        return self.display.names
-
-    tokens = names
-
-    @property
-    def text(self) -> str | None:
-        """Of a text, the original."""
-        return getattr(self.display, "text", None)
-
-    @property
-    def offsets(self) -> tuple[tuple[int, int], ...] | None:
-        """Of a text, where each feature begins and ends in it, so that ``text[begin:end]`` is the feature."""
-        return getattr(self.display, "offsets", None)
