@@ -202,6 +202,13 @@ def test_patches_of__none(name: str, why: str, tmp_path: Path) -> None:
         patches_of(cocoax.load(f"hf:{tmp_path / name}"), picture(32))
 
 
+def test_patches_of__rotary_positions(tmp_path: Path) -> None:
+    with tiny.making():
+        tiny.vision("DINOv3ViT", tiny.BIT, **tiny.IMAGE)(tmp_path / "dinov3")
+    with pytest.raises(ValueError, match="does not treat its tokens as a set"):
+        patches_of(cocoax.load(f"hf:{tmp_path / 'dinov3'}"), picture())
+
+
 def test_patches_of__naflex(tmp_path: Path) -> None:
     with tiny.making():
         tiny.DUAL["siglip2"](tmp_path / "naflex")
@@ -236,7 +243,7 @@ class Patchy(nn.Module):
 
 def test_patches_of__all_tokens_as_the_representation() -> None:
     assert patches_of(cocoax.Encoder(Patchy(), pooling="mean"), picture()).before == 0
-    with pytest.raises(ValueError, match="depend on where a token stands .*pooling='flatten'"):
+    with pytest.raises(ValueError, match=r"depend on where a token stands .*pooling='flatten'"):
         patches_of(cocoax.Encoder(Patchy(), pooling="flatten"), picture())
 
 

@@ -94,7 +94,7 @@ class Shortened(nn.Module):
         pictures = batch[:, :-1]
         counts = kept.sum(1)
         parts, order = [], []
-        for count in counts.unique().tolist():
+        for count in sorted(set(counts.tolist())):
             members = (counts == count).nonzero()[:, 0]
             if count or self.patches.alone:
                 parts.append(self._with(pictures[members], kept[members]))

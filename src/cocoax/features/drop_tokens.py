@@ -49,8 +49,8 @@ class DropTokens(Removal):
         across = check_sides(asked)
         if across[0] > rows or across[1] > columns:
             raise ValueError(
-                f"A grid of {across[0]} x {across[1]} is finer than the {rows} x {columns} patches that {encoder.name!r} cuts "
-                "a picture into; use a smaller grid."
+                f"A grid of {across[0]} x {across[1]} is finer than the {rows} x {columns} patches that {encoder.name!r} "
+                "cuts a picture into; use a smaller grid."
             )
         cells = grid_segments(rows, columns, across)
         members = torch.full(tuple(explicand.tensor.shape[1:]), -1)  # an incomplete patch at the border is never seen
@@ -85,6 +85,6 @@ def _check_whole(members: Tensor, height: int, width: int, rows: int, columns: i
         fits = bool((inside == inside[:, :1, :, :1]).all())
     if not fits:
         raise ValueError(
-            f"DropTokens removes whole patches of {height} x {width} pixels, and features of this explicand cut through them; "
-            "leave out its 'members', or make them of whole patches."
+            f"DropTokens removes whole patches of {height} x {width} pixels, and features of this explicand cut through "
+            "them; leave out its 'members', or make them of whole patches."
         )
