@@ -264,6 +264,10 @@ def attributions(
     raw, error, features = maps.raw, maps.standard_error, maps.features
     shape = (len(targets), *explicand.shape)
     values = maps.values.reshape(shape)
+    if explicand.cells is not None:
+        features = values if features is None else features
+        values = explicand.shown(values, 0.0 if maps.neutral is None else maps.neutral[:, None])
+        error = None if error is None else explicand.shown(error.reshape(shape))
     metadata = {**origin.metadata, **explicand.display.notes}
     answers = []
     for index, target in enumerate(targets):
@@ -274,7 +278,7 @@ def attributions(
                 values=values[index].float(),
                 score=float(ends[0, index]),
                 baseline_score=float(ends[1, index]),
-                standard_error=None if error is None else _at_least_rounding(error.reshape(shape)[index], floor),
+                standard_error=None if error is None else _at_least_rounding(error.reshape(values.shape)[index], floor),
                 raw=None if raw is None else raw[index].float(),
                 features=None if features is None else features[index].float(),
                 neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),

@@ -40,6 +40,7 @@ class Display(ABC):
     kind: ClassVar[str]
     order: ClassVar[Order] = "given"  # of bars
     doubt: ClassVar[str] = "Hatched"  # how it is shown that a value is not known
+    at_places: ClassVar[bool] = False  # whether a value is shown at each place that its feature has, as in a picture
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -124,6 +125,7 @@ class Picture(Display):
     """
 
     kind = "picture"
+    at_places = True
     picture: Tensor | None = field(default=None, repr=False)
     box: Box = WHOLE
 
