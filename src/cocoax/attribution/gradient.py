@@ -124,7 +124,12 @@ class GradientMethod(Method):
 
 
 def check_one_baseline(game: Game, method: Method) -> None:
-    """Raise if a game has several baselines; a gradient method takes only one."""
+    """Raise unless a game has one baseline, an input that gradients can begin at."""
+    if game.emptied.shape[-game.explicand.tensor.ndim :] != game.explicand.tensor.shape:
+        raise ValueError(
+            f"{type(method).__name__} needs another input to compare with, and {type(game.removal).__name__} has none. "
+            f"{game.encoder.inputs.advice}"
+        )
     if len(game.ends) > 2:
         raise ValueError(
             f"{type(method).__name__} takes one baseline, but {type(game.removal).__name__} gives {len(game.ends) - 1}; use "
