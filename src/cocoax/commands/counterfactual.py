@@ -23,9 +23,9 @@ from cocoax.commands.asked import (
 from cocoax.commands.terminal import ASKED, HOW, AsJson, Device, Seed, draw_into_files
 
 EXAMPLES = (
-    'cocoax counterfactual cat.jpg --like "a cat" --unlike "a dog" --donor dogs/ --out flipped',
-    'cocoax counterfactual "The violinist parked" --like music --unlike traffic --donor "A lorry."',
-    'cocoax counterfactual cat.jpg --like "a cat" --unlike "a dog" --gradient',
+    'cocoax counterfactual cat.jpg --like "a cat" --unlike dogs/ --out flipped',
+    'cocoax counterfactual "A violin" --like music --unlike cars --count 2',
+    'cocoax counterfactual cat.jpg --like "a cat" --unlike dogs/ --gradient',
 )
 
 

@@ -14,8 +14,8 @@ from cocoax.commands.terminal import ASKED, HOW, AsJson, Device, draw_into_files
 
 EXAMPLES = (
     "cocoax examples photo.jpg --member cats/ --out ranked",
-    'cocoax examples "a flat tyre" --member "Patch it." --member "Fix a tap." --method simplex',
-    "cocoax examples photo.jpg --member train/ --method tracin --encoder NAME --checkpoint a.pt --checkpoint b.pt",
+    'cocoax examples "a flat tyre" --member "Patch it." --member "A tap."',
+    "cocoax examples photo.jpg --member cats/ --method tracin --checkpoint a.pt",
 )
 
 

@@ -22,8 +22,8 @@ from cocoax.commands.asked import (
 from cocoax.commands.terminal import ASKED, HOW, AsJson, Device, Seed, draw_into_files
 
 EXAMPLES = (
-    'cocoax minimal photo.jpg --like "a cat" --unlike "a dog" --keep 0.8 --out least',
-    'cocoax minimal "The violinist parked her car" --like music --unlike traffic',
+    'cocoax minimal photo.jpg --like "a cat" --unlike "a dog" --out least',
+    'cocoax minimal "The violinist parked" --like music --unlike traffic',
 )
 
 
