@@ -114,7 +114,7 @@ def _our_rise(estimator: Any) -> Callable[[ExactGame, list[int], int, int], np.n
 
 def _shap(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.ndarray:
     with _seeded(seed):
-        import shap
+        import shap  # type: ignore[import-untyped]
 
         play = _player(game, targets)
         explainer = shap.KernelExplainer(play, np.zeros((1, game.players)))
@@ -132,7 +132,8 @@ def _captum(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.nd
     with _seeded(seed):
         method = captum.attr.KernelShap(forward)
         found = method.attribute(whole, torch.zeros_like(whole), n_samples=calls, perturbations_per_eval=calls)
-    return found.T.double().numpy()
+    values: np.ndarray = found.T.double().numpy()
+    return values
 
 
 def _shapiq(kind: type, options: dict[str, Any]) -> Callable[[ExactGame, list[int], int, int], np.ndarray]:
