@@ -89,8 +89,7 @@ class KernelShap(RemovalMethod):
         masks = Coalitions(tensors["segments"], tensors["bits"])
         segments, players = masks.segments, masks.bits.shape[1]
         fits = tuple(segments.shape) == tuple(shape) and 0 <= int(segments.min()) <= int(segments.max()) < players
-        whole = segments.dtype == torch.int64 and masks.bits.dtype == torch.uint8 and not bool((masks.bits > 1).any())
-        if not fits or not whole:
+        if not fits or segments.dtype != torch.int64 or not masks.paired:
             raise ValueError(f"Coalitions of {players} segments do not fit an input of {list(shape)}.")
         return masks
 
@@ -144,6 +143,14 @@ class Coalitions:
         """Whether they are all coalitions, so that nothing is left to chance."""
         everything: int = 2 ** self.bits.shape[1] - 2
         return len(self) == everything
+
+    @property
+    def paired(self) -> bool:
+        """Whether they are coalitions of some players, not all, and complements of each other, which a file may deny."""
+        size, (count, players) = self.bits.sum(1), self.bits.shape
+        pairs = self.bits[: count // 2 * 2]
+        some = self.bits.dtype == torch.uint8 and bool(((size > 0) & (size < players) & (self.bits <= 1).all(1)).all())
+        return some and torch.equal(pairs[0::2], 1 - pairs[1::2])
 
     def full(self, rows: slice) -> Tensor:
         """Return masks ``[n, H, W]``."""

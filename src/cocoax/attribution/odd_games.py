@@ -108,7 +108,7 @@ def odd_game(bits: Tensor) -> OddGame:
     else:
         inverse, towards, prior = 1 / rest, torch.zeros_like(signs), 0.0
     regression = _times(inverse, signs)
-    solution = torch.linalg.inv(signs.T @ regression)
+    solution = torch.linalg.pinv(signs.T @ regression, hermitian=True)
     explained = _times(inverse, towards)
     missing = 2 * torch.eye(players, dtype=torch.float64) - towards.T @ regression
     matrix = explained.T + missing @ solution @ regression.T
