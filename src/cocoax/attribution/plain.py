@@ -56,8 +56,8 @@ def for_file(method: Any, tensors: dict[str, Tensor]) -> dict[str, Any]:
     def refuse(option: str) -> Callable[[Any], str]:
         def raise_for(value: Any) -> str:
             raise TypeError(
-                f"The option '{option}' of {name} holds a {type(value).__name__}, which files do not hold; they hold numbers, "
-                "strings, tuples, tensors and arrays."
+                f"The option '{option}' of {name} holds a {type(value).__name__}, which files do not hold; they hold "
+                "numbers, strings, tuples, tensors and arrays."
             )
 
         return raise_for

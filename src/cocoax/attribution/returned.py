@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution.result import Estimate
-from cocoax.checks import check_kind
+from cocoax.checks import check_kind, multiplies
 from cocoax.features import Masks
 from cocoax.inputs import Explicand
 
@@ -81,11 +81,7 @@ def points_of(method: GradientMethod, explicand: Explicand, baseline: Tensor, ro
             f"The points that {name}.points gives must be {wanted}: their number, then the shape of the explicand's tensor. "
             f"Got {list(points.at.shape)} instead."
         )
-    try:
-        fits = list(torch.broadcast_shapes(points.factor.shape, points.at.shape)) == wanted
-    except RuntimeError:
-        fits = False
-    if not fits:
+    if not multiplies(points.factor.shape, wanted):
         raise ValueError(
             f"The factor that {name}.points gives must be {wanted}, as the points are, {wanted[1:]} for all of them, or [1]. "
             f"Got {list(points.factor.shape)} instead."

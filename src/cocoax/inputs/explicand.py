@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from cocoax.checks import check_kind
+from cocoax.checks import check_kind, multiplies
 from cocoax.inputs.display import Display, Picture
 from cocoax.inputs.drawing import WHOLE, Box
 
@@ -70,10 +70,10 @@ class Explicand:
         names = self.names
         if names is not None and len(self.shape) == 1 and len(names) != self.shape[0]:
             raise ValueError(
-                f"The display {type(self.display).__name__} has {len(names)} names for {self.shape[0]} features; 'names' must "
-                "hold one for each."
+                f"The display {type(self.display).__name__} has {len(names)} names for {self.shape[0]} features; "
+                "'names' must hold one for each."
             )
-        if self.scale is not None and not _multiplies(self.scale, self.tensor):
+        if self.scale is not None and not multiplies(self.scale.shape, self.tensor.shape):
             raise ValueError(
                 f"'scale' must be of a shape that multiplies with the tensor, {list(self.tensor.shape)}. Got "
                 f"{list(self.scale.shape)} instead."
@@ -164,11 +164,3 @@ class Explicand:
     def offsets(self) -> tuple[tuple[int, int], ...] | None:
         """Of a text, where each feature begins and ends in it, so that ``text[begin:end]`` is the feature."""
         return getattr(self.display, "offsets", None)
-
-
-def _multiplies(scale: Tensor, tensor: Tensor) -> bool:
-    """Whether a tensor times the scale has the tensor's own shape."""
-    try:
-        return torch.broadcast_shapes(scale.shape, tensor.shape) == tensor.shape
-    except RuntimeError:
-        return False
