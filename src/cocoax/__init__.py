@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
     from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load, wrap
     from cocoax.evaluation import Curve, curves, deletion, insertion
     from cocoax.features import AttentionMask, Background, Baseline, Blur, Constant, Deletion, Fixed, MaskToken, Mean, Noise
+    from cocoax.knowledge import knows
     from cocoax.questions.asking import Answer, Question, Side, ask
     from cocoax.questions.hits import Hit, Hits, explain_hits
     from cocoax.questions.matching import Match, explain_match
@@ -129,6 +130,8 @@ __all__ = [
     "Match",
     "explain_hits",
     "explain_match",
+    # what the encoder knows
+    "knows",
     # evaluation η
     "Curve",
     "curves",
@@ -140,7 +143,10 @@ __all__ = [
 
 # Where public names are looked for when they are first used, in the order data flows through the rooms: whatever needs no
 # encoder, such as `cocoax --help`, need not wait for torch.
-_ROOMS = ("storage", "similarity", "references", "targets", "encoders", "features", "attribution", "evaluation", "questions")
+_ROOMS = (
+    *("storage", "similarity", "references", "targets", "encoders", "features", "attribution", "evaluation", "questions"),
+    "knowledge",
+)
 
 if not TYPE_CHECKING:  # or else a type checker would believe that there is a name for everything
 

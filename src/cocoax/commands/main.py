@@ -23,6 +23,7 @@ COMMANDS = {
     "why": "why:explain_search",
     "index": "index:build_index",
     "compare": "compare:compare_indexes",
+    "knows": "knows:ask_knowledge",
     "bench": "bench:run_bench",
     "app": "web_page:serve_page",
     "cache": "cache:show_cache",
