@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -133,7 +134,7 @@ class Knowledge:
         """Draw the AUC with its interval beside chance, and that of smaller corpora; return the figure or the given axes."""
         axes = new_axes(4.8, 3.2) if ax is None else ax
         axes.axhline(0.5, color="#888", linestyle="--", linewidth=1)
-        axes.text(0.99, 0.505, "knows nothing", fontsize=7, color="#666", ha="right", transform=axes.get_yaxis_transform())
+        axes.text(0.01, 0.505, "knows nothing", fontsize=7, color="#666", transform=axes.get_yaxis_transform())
         places = [of.size for of in self.sizes]
         if places:
             deviations = [of.deviation for of in self.sizes]
@@ -142,12 +143,14 @@ class Knowledge:
         ends = [[self.auc - self.telling.low], [self.telling.high - self.auc]]
         axes.errorbar([whole], [self.auc], ends, marker="s", color="#b2182b", capsize=4, label=f"AUC {self.telling}")
         axes.set_xscale("log")
-        axes.set_xticks(sorted({*places, whole}), [str(size) for size in sorted({*places, whole})])
+        ticks = [*(size for size in places if size < 0.75 * whole), whole]
+        axes.set_xticks(ticks, list(map(str, ticks)))
         axes.minorticks_off()
         axes.set_ylim(min(0.4, self.telling.low - 0.03), 1.02)
         axes.set_xlabel("members of the corpus" if self.test == "held-out members" else "inputs", fontsize=8)
         axes.set_ylabel("AUC", fontsize=8)
-        axes.set_title(f"{self.corpus} or {self.foil}? {self.verdict}"[:80], fontsize=9)
+        verdict = {"tells": "told apart", "cannot tell": "not told apart"}.get(self.verdict, self.verdict)
+        axes.set_title(textwrap.shorten(f"{self.corpus} and {self.foil}: {verdict}", 80, placeholder="…"), fontsize=9)
         axes.tick_params(labelsize=8)
         axes.legend(fontsize=8, loc="lower right")
         return figure_of(axes) if ax is None else axes
