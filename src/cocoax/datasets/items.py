@@ -14,8 +14,8 @@ from typing import Any
 from PIL import Image
 
 from cocoax.data import open_data
-from cocoax.data.cifar10 import CIFAR10_FOLDER
 from cocoax.data.labelled import LabelledImages, Split
+from cocoax.data.open import has_layout
 from cocoax.inputs import Inputs
 from cocoax.inputs.audio import SUFFIXES as SOUNDS
 from cocoax.inputs.images import SUFFIXES as PICTURES
@@ -154,7 +154,7 @@ def _of_path(path: Path, kind: Inputs, reading: Reading) -> list[Item]:
         return _of_table(rows, names, kind, reading, path.parent)
     if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
         return _of_hugging_face(path, kind, reading)
-    if any((path / place).exists() for place in (CIFAR10_FOLDER, "data_batch_1", "test_batch")):
+    if kind.noun == "image" and has_layout(path):
         return _of_images(open_data(path, reading.split))
     return _of_folder(path, kind)
 
@@ -274,6 +274,12 @@ class Cell:
     column: str
     noun: str
     folder: Path
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: one row alone of a list of them."""
+        if isinstance(self.rows, list):
+            return {**vars(self), "rows": [self.rows[self.number]], "number": 0}
+        return dict(vars(self))
 
     def raw(self) -> Any:
         """Return what the table has there."""

@@ -8,7 +8,7 @@ import os
 import secrets
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +49,11 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process is in such a block for the same folder; a killed process keeps nobody waiting."""
+def alone_in(folder: Path, wait: bool = True) -> Iterator[None]:
+    """Wait until no other process is in such a block for the same folder; a killed process keeps nobody waiting.
+
+    With ``wait=False`` raise a ``BlockingIOError`` instead.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":  # which cannot lock a folder
         yield
@@ -59,8 +62,12 @@ def alone_in(folder: Path) -> Iterator[None]:
 
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # not every file system of a network has locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # not every file system of a network has locks
+            pass
         yield
     finally:
         os.close(descriptor)
