@@ -10,7 +10,7 @@ import typer
 
 import cocoax
 from cocoax.commands.methods import METHODS, method_with
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Device, EncoderName, draw_into_files
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Crop, Device, EncoderName, draw_into_files
 
 EXAMPLES = (
     'cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"',
@@ -32,6 +32,7 @@ def ask_picture(
     each: EachOption = False,
     encoder: EncoderName = "starter",
     device: Device = None,
+    crop: Crop = False,
     method: MethodOption = "rise",
     samples: SamplesOption = None,
     grid: GridOption = None,
@@ -60,6 +61,7 @@ def ask_picture(
     if is_index(images):
         given: dict[str, object] = {"encoder": encoder != "starter", "method": method != "rise", "samples": samples}
         given |= {"grid": grid, "tolerance": tolerance, "seed": seed, "similarity": similarity != "cosine", "device": device}
+        given |= {"crop": crop}
         check_unused({name: value for name, value in given.items() if value not in (None, False)})
         ask_index(images[0], questions, where or (), top, out, as_json)
         return
@@ -70,7 +72,8 @@ def ask_picture(
     if len(pictures) == 1:
         open_image(pictures[0].file)  # what is wrong with it is told before the encoder is loaded
     out.mkdir(parents=True, exist_ok=True)
-    asking = Asking(cocoax.load(encoder, device=device).freeze(), questions, chosen, at_least=samples is None)
+    loaded = cocoax.load(encoder, device=device).freeze()
+    asking = Asking(loaded if crop else loaded.whole(), questions, chosen, at_least=samples is None)
     print_answered(ask_about(pictures, asking), as_json)
 
 
