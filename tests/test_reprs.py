@@ -69,6 +69,7 @@ def things() -> dict[str, Any]:
         cocoax.Noise(),
         cocoax.Fixed(picture),
         cocoax.Background(torch.tensor(rows)),
+        cocoax.Several((cocoax.Blur(), cocoax.Mean())),
     ]
     made += [
         cocoax.Cosine(),

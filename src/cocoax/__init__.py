@@ -40,7 +40,19 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
     )
     from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load, wrap
     from cocoax.evaluation import Curve, curves, deletion, insertion
-    from cocoax.features import AttentionMask, Background, Baseline, Blur, Constant, Deletion, Fixed, MaskToken, Mean, Noise
+    from cocoax.features import (
+        AttentionMask,
+        Background,
+        Baseline,
+        Blur,
+        Constant,
+        Deletion,
+        Fixed,
+        MaskToken,
+        Mean,
+        Noise,
+        Several,
+    )
     from cocoax.questions.asking import Answer, Question, Side, ask
     from cocoax.questions.hits import Hit, Hits, explain_hits
     from cocoax.questions.matching import Match, explain_match
@@ -100,6 +112,7 @@ __all__ = [
     "MaskToken",
     "Mean",
     "Noise",
+    "Several",
     # attribution methods φ
     "Attribution",
     "Captum",

@@ -18,7 +18,7 @@ from torch import Tensor
 from cocoax.attribution.field import GROUPS, Field, field_of
 from cocoax.attribution.method import Askable, as_asked, check_encoder, check_targets
 from cocoax.attribution.plain import from_plain, to_plain, type_name
-from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.attribution.result import HARDLY, Attribution, Estimate, Origin, about_removal, attributions, removed_of
 from cocoax.cautions import caution
 from cocoax.checks import check_count
 from cocoax.encoders import Encoder
@@ -214,6 +214,7 @@ class Run:
         sizes = _powers_of_two(torch.cat([ends, scores]))
         estimate = self.method.estimate(self.masks, scores.double() / sizes, ends.double() / sizes).times(sizes)
         self._check_noise(asked, estimate)
+        self._check_removal(asked, ends)
         return as_asked(targets, attributions(self.origin, self.explicand, asked, ends, estimate, self.ends[0]))
 
     @property
@@ -235,6 +236,23 @@ class Run:
                     f"{type(self.method).__name__} {self.encoder}",
                     f"Most of the map of {target.name!r} is noise: {len(self)} samples are too few for it, or the input says "
                     "nothing about that. Take more samples, or a coarser grid.",
+                )
+
+    def removed(self, target: Target) -> float:
+        """Return how much of a target's score goes away with all of the input's parts, as ``Attribution.removed`` has it."""
+        target.check_space(self.space)
+        score, left = score_ends([target], self.ends)[:, 0].tolist()
+        return removed_of(score, left)
+
+    def _check_removal(self, targets: Sequence[Target], ends: Tensor) -> None:
+        """Caution if the removal leaves most of a score, so that the map is about the rest."""
+        for target, (score, left) in zip(targets, ends.T.tolist(), strict=True):
+            if removed_of(score, left) < HARDLY:
+                caution(
+                    "removed",
+                    f"{type(self.method.baseline).__name__} {self.encoder}",
+                    f"{about_removal(score, left)} (The target is {target.name!r}, the removal "
+                    f"{type(self.method.baseline).__name__}.) Another baseline= may take away more.",
                 )
 
     def field(

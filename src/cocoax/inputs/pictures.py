@@ -37,7 +37,7 @@ class Pictures(Inputs):
 
     noun = "image"
     hint = "Check the number of channels and the size that it expects."
-    removals: ClassVar[tuple[str, ...]] = ("Blur", "Constant", "Mean", "Noise", "Fixed", "Background")
+    removals: ClassVar[tuple[str, ...]] = ("Blur", "Constant", "Mean", "Noise", "Fixed", "Background", "Several")
     advice = "Pictures take cocoax.Blur(), Mean(), Constant(0.0), Noise(), or a picture."
 
     def __init__(self, preprocess: Preprocess | None = None, any_shape: bool = False) -> None:

@@ -10,8 +10,14 @@ from typing import Any, Literal
 from torch import Tensor
 
 from cocoax.attribution import Attribution
+from cocoax.attribution.result import HARDLY
 from cocoax.questions.question import Question
 from cocoax.questions.regions import Region
+
+ADVICE = (
+    "Something else in place of removed parts (--baseline, baseline=) may take away more: a stronger blur, the mean colour, "
+    "both, or other photos."
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,11 @@ class Answer:
         return self.attribution.score
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know before believing it, in sentences, and what to do about it."""
+        return self.attribution.remarks + ((ADVICE,) if self.attribution.removed < HARDLY else ())
+
+    @property
     def captions(self) -> list[Rival]:
         """The captions among the comparison, most similar first.
 
@@ -107,7 +118,8 @@ class Answer:
             "regions": _plain_regions(self.regions),
             "against": _plain_regions(self.against),
             "neutral": attribution.neutral,
-            "remarks": list(attribution.remarks),
+            "removed": attribution.removed,
+            "remarks": list(self.remarks),
             "box": list(attribution.box),
             **dict(attribution.metadata),
         }
