@@ -40,7 +40,7 @@ from cocoax.inputs.images import image_files, open_image
 from cocoax.seeding import stream
 from cocoax.targets import Target
 
-STEPS = 6  # of a curve
+STEPS = 5  # of a curve
 TODAY = "blur"
 DONORS = 8
 FOIL = {"starter": 100, "imgsim": 50}
