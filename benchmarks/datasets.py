@@ -14,16 +14,17 @@ import os
 import random
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 
 import cocoax
@@ -51,25 +52,30 @@ def fresh(folder: Path) -> Path:
 
 
 def overhead(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Time of a build ÷ that of the bare encoder on as many prepared inputs, in turns."""
-    encoder, data, ratios = cocoax.load(ENCODER), images(arguments), []
+    """Processor time of a build (all its threads) ÷ that of the bare encoder on as many prepared inputs, in turns."""
+    torch.set_num_threads(1)
+    encoder, data, ratios, main = cocoax.load(ENCODER), images(arguments), [], []
     batch = torch.stack([encoder.prepare(image) for image in data.images[:64]])
     fast = encoder.folded(encoder.space, list(batch[:2]), encoder.encode(batch[:2]))
+    fast.encode(batch)
     for repeat in range(arguments.repeats):
-        start = time.perf_counter()
+        start, own = time.process_time(), time.thread_time()
         build(encoder, data, fresh(arguments.out / f"overhead-{repeat}"), METHOD)
-        built = time.perf_counter() - start
-        start = time.perf_counter()
+        built, own = time.process_time() - start, time.thread_time() - own
+        start = time.process_time()
         for _ in range(round(len(data) * (METHOD.samples + 2) / 64)):
             fast.encode(batch)
-        ratios.append(built / (time.perf_counter() - start))
-        print("ratio", ratios[-1], "seconds", built, file=sys.stderr, flush=True)
-    return {"inputs": len(data), "ratio": median(ratios), "least": min(ratios), "most": max(ratios)}
+        bare = time.process_time() - start
+        ratios.append(built / bare)
+        main.append(own / bare)
+        print("ratio", ratios[-1], "without the helping threads", main[-1], file=sys.stderr, flush=True)
+    found = {"inputs": len(data), "ratio": median(ratios), "least": min(ratios), "most": max(ratios)}
+    return {**found, "without the helping threads": median(main)}
 
 
 def on_ray(arguments: argparse.Namespace) -> dict[str, Any]:
     """Throughput of two workers of one thread ÷ that of one, in turns; what starting takes is left out."""
-    gains = []
+    gains, before = [], os.getloadavg()[0]
     for repeat in range(arguments.repeats):
         seconds = {}
         for workers in (1, 2):
@@ -78,8 +84,9 @@ def on_ray(arguments: argparse.Namespace) -> dict[str, Any]:
             written = sorted(path.stat().st_mtime for path in shard_files(out))
             seconds[workers] = (written[-1] - written[workers - 1]) / (len(written) - workers)
         gains.append(seconds[1] / seconds[2])
-        print("gain", repeat, gains[-1], file=sys.stderr, flush=True)
-    return {"inputs": arguments.count, "two workers ÷ one": median(gains), "least": min(gains), "most": max(gains)}
+        print("gain", repeat, gains[-1], seconds, file=sys.stderr, flush=True)
+    found = {"inputs": arguments.count, "two workers ÷ one": median(gains), "least": min(gains), "most": max(gains)}
+    return {**found, "load of the machine before": before}
 
 
 def memory(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -99,35 +106,44 @@ def memory(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def kills(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Kill a build at random moments until it is done; are its shards those of an undisturbed one, byte for byte?"""
+    """Kill builds at ten random moments each; are their shards those of an undisturbed one, byte for byte?
+
+    On Ray it is by turns the process that asked, with all that it started, or one worker alone.
+    """
     data = f"d.images(d.argparse.Namespace(cifar=d.Path({str(arguments.cifar)!r}), count={arguments.count}))"
-    generator, outcome = random.Random(0), {}
+    moments, outcome = random.Random(0), {}
     build(ENCODER, images(arguments), fresh(arguments.out / "whole"), METHOD, shard=16)
     whole = {path.name: path.read_bytes() for path in shard_files(arguments.out / "whole")}
     for name, options in (("plain", ""), ("ray", ", workers=2")):
-        out, killed = fresh(arguments.out / f"killed-{name}"), 0
+        out, kinds, equal, lasts = fresh(arguments.out / f"killed-{name}"), {"all": 0, "a worker": 0}, [], 0.0
         script = (
             f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import datasets as d; "
             f"d.build(d.ENCODER, {data}, {str(out)!r}, d.METHOD, shard=16, progress=False{options})"
         )
-        while True:
-            process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True, stderr=subprocess.DEVNULL)
-            try:
-                process.wait(generator.uniform(4, 25) if killed < 10 else None)
-                break
-            except subprocess.TimeoutExpired:
-                worker = subprocess.run(["pgrep", "-f", "ray::MapWorker"], capture_output=True, text=True, check=False)
-                if name == "ray" and killed % 2 and worker.stdout:  # every other time only a worker
-                    os.kill(int(worker.stdout.split()[0]), signal.SIGKILL)
-                    killed += 1
-                    continue
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                subprocess.run(["pkill", "-9", "-f", "raylet|ray::|gcs_server"], check=False)
-                killed += 1
-        same = {path.name: path.read_bytes() for path in shard_files(out)} == whole
-        outcome[name] = {"kills": killed, "equal byte for byte": same, "exit": process.returncode}
+        while sum(kinds.values()) < 10 or not equal:
+            begun = time.monotonic()
+            process = subprocess.Popen([sys.executable, "-c", script])
+            if lasts and sum(kinds.values()) < 10:
+                time.sleep(moments.uniform(0, lasts))
+                kill_some(process, alone=name == "ray" and kinds["a worker"] < kinds["all"], kinds=kinds)
+            if process.wait() == 0:
+                equal.append({path.name: path.read_bytes() for path in shard_files(out)} == whole)
+                lasts = lasts or time.monotonic() - begun
+                fresh(out)
+            print(name, kinds, equal, file=sys.stderr, flush=True)
+        outcome[name] = {"kills": kinds, "builds that came to their end": len(equal), "equal byte for byte": all(equal)}
     return outcome
+
+
+def kill_some(process: subprocess.Popen[bytes], alone: bool, kinds: dict[str, int]) -> None:
+    """Kill a worker of a process alone, or the process with all that it started; count what was met alive."""
+    with suppress(psutil.NoSuchProcess):
+        family = psutil.Process(process.pid).children(recursive=True)
+        workers = [child for child in family if "MapWorker" in " ".join(child.cmdline())]
+        for victim in workers[:1] if alone else [process, *family]:
+            victim.kill()
+        if process.poll() is None or not alone:
+            kinds["a worker" if alone else "all"] += bool(workers) if alone else process.wait() != 0
 
 
 def samples(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -183,9 +199,8 @@ def synthetic(arguments: argparse.Namespace) -> dict[str, Any]:
                 )
                 for number in range(size)
             ]
-            write_shard(
-                out / "shards" / shard_name(start, [entry.id for entry in entries]), table_of(entries, manifest.columns)
-            )
+            path = out / "shards" / shard_name(start, [entry.id for entry in entries])
+            write_shard(path, table_of(entries, manifest.columns), manifest)
     if os.geteuid() == 0:  # nothing of the files is in memory
         subprocess.run(["sync"], check=True)
         Path("/proc/sys/vm/drop_caches").write_text("1")

@@ -62,9 +62,9 @@ def test_lines__every_quarter_with_the_time_left(clock: Clock, capsys: pytest.Ca
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        "encoding with starter: 25 % (250 of 1000), 18 s left",
-        "encoding with starter: 50 % (500 of 1000), 12 s left",
-        "encoding with starter: 75 % (750 of 1000), 6 s left",
+        "encoding with starter: 25 % (250 of 1000), 41.7 a second, 18 s left",
+        "encoding with starter: 50 % (500 of 1000), 41.7 a second, 12 s left",
+        "encoding with starter: 75 % (750 of 1000), 41.7 a second, 6 s left",
         "encoding with starter: 100 % (1000 of 1000), 24 s",
     ]
 
@@ -73,7 +73,7 @@ def test_lines__every_ten_seconds(clock: Clock, capsys: pytest.CaptureFixture[st
     work(clock, 80, 1000, 1000)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 8
-    assert lines[0] == "encoding with starter: 12 % (125 of 1000), 70 s left"
+    assert lines[0] == "encoding with starter: 12 % (125 of 1000), 12.5 a second, 70 s left"
 
 
 def test_lines__fewer_where_work_takes_hours(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +104,7 @@ def test_lines__what_was_done_before_says_nothing_about_the_pace(clock: Clock, c
         for _ in range(30):
             clock.time += 1
             shown.update(10)
-    assert capsys.readouterr().err.splitlines()[0] == "study: 55 % (550 of 1000), 45 s left"
+    assert capsys.readouterr().err.splitlines()[0] == "study: 55 % (550 of 1000), 10 a second, 45 s left"
 
 
 def test_lines__end_full_even_if_some_was_not_counted(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +121,7 @@ def test_lines__an_error_has_no_last_line(clock: Clock, capsys: pytest.CaptureFi
 
     with pytest.raises(KeyboardInterrupt):
         fail()
-    assert capsys.readouterr().err.splitlines() == ["study: 10 % (10 of 100), 4 min left"]
+    assert capsys.readouterr().err.splitlines() == ["study: 10 % (10 of 100), 20 a minute, 4 min left"]
 
 
 def test_lines__a_total_that_grows_and_a_remark(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,7 +133,7 @@ def test_lines__a_total_that_grows_and_a_remark(clock: Clock, capsys: pytest.Cap
         clock.time += 3
         shown.update(50)
     assert capsys.readouterr().err.splitlines() == [
-        "Rise on starter: 75 % (150 of 200), 3 s left, relative error 0.2",
+        "Rise on starter: 75 % (150 of 200), 16.7 a second, 3 s left, relative error 0.2",
         "Rise on starter: 100 % (200 of 200), 9 s, relative error 0.2",
     ]
 

@@ -61,6 +61,7 @@ def things() -> dict[str, Any]:
         cocoax.Side("a cat", images(2)),
         cocoax.ImagePreprocess(),
         cocoax.Deletion(),
+        cocoax.DropTokens(),
     ]
     made += [cocoax.FunctionTarget(lambda z: z[:, 0], "first"), cocoax.AttentionMask(), cocoax.MaskToken(), cocoax.Blur()]
     made += [

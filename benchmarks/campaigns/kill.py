@@ -2,10 +2,10 @@
 
     python benchmarks/campaigns/kill.py --kills 100 --seed 0
 
-Commands that last seconds (``ask``, ``reproduce``, ``localise``, ``train``) are started, killed at a random moment, and
-started again in the same folders with the same cache, up to five times; then they may finish. A kill counts if it met the
-command at work. Files that killed writers left half
-written (``*.part``) are counted and not compared. Ends with 1 if an output differs.
+Commands that last seconds (``ask``, ``reproduce``, ``localise``, ``train``, ``index``) are started, killed at random,
+and started again in the same folders with the same cache, up to five times; then they may finish. A kill counts if it met the
+command at work. Files that killed writers left half written (``*.part``) are counted and not compared. Ends with 1 if an
+output differs.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def commands(data: Path) -> dict[str, list[str]]:
         "ask": ["ask", photo, *like, "--encoder", small, "--samples", "15000"],
         "reproduce": ["reproduce", "main", "--data", str(data), "--encoder", small, *scale],
         "localise": ["localise", str(data / "train"), "--collages", "5", "--samples", "40"],
+        "index": ["index", str(data / "train"), "--encoder", small, "--samples", "100", "--shard", "6"],
         "train": ["train", "simclr", "--data", str(data), "--small", "--epochs", "8", "--batch-size", "16"],
     }
 
@@ -127,7 +128,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", help="one command, which then gets its quarter of the kills")
+    parser.add_argument("--only", help="one command, which then gets its share of the kills")
     options = parser.parse_args()
     wrong = 0
     print("| command | lasts | kills | finished in the end | left half written | files that differ |")

@@ -96,7 +96,7 @@ class Silence:
 
 
 class Lines(Silence):
-    """Progress as lines, for a file that is read later: ``encoding with starter: 25 % (250 of 1000), 12 s left``.
+    """Progress as lines, for a file that is read later: ``encoding: 25 % (250 of 1000), 63 a second, 12 s left``.
 
     There is none within the first five seconds; then one every quarter of the work or every ten seconds, and fewer where the
     work takes minutes; and one at the end, if there were others.
@@ -136,11 +136,13 @@ class Lines(Silence):
             self._write(duration(now - self.began))
 
     def _left(self, now: float) -> str:
-        """Return how much time the rest will take, in words; empty if that cannot be known."""
+        """Return the pace, and how much time the rest will take, in words; empty if that cannot be known."""
         start, done = self._since
         if not self.total or self.n <= done:
             return ""
-        return f"{duration((now - start) / (self.n - done) * (self.total - self.n))} left"
+        each = (now - start) / (self.n - done)
+        pace = f"{1 / each:.3g} a second" if each < 1 else f"{60 / each:.3g} a minute"
+        return f"{pace}, {duration(each * (self.total - self.n))} left"
 
     def _write(self, time: str) -> None:
         far = f"{100 * self.n // self.total} % ({self.n} of {self.total})" if self.total else f"{self.n} done"

@@ -258,6 +258,19 @@ def test_given__rather_than_others(runs: tuple[cocoax.Run, cocoax.Run]) -> None:
         answer.given(6, rather_than=[-2])
 
 
+def test_given__phrases_and_lists_are_added(runs: tuple[cocoax.Run, cocoax.Run]) -> None:
+    answer = cocoax.interactions(*runs)
+    phrase = answer.given("big red house", rather_than=["a cat", ["dog", 2]])
+    own, first, second = answer.values[:, 4:7].sum(1), answer.values[:, :2].sum(1), answer.values[:, [2, 7]].sum(1)
+    torch.testing.assert_close(phrase.values, own - (first + second) / 2)
+    assert phrase.name == "big red house rather than a cat / behind dog"
+    torch.testing.assert_close(answer.given([4, "house", 4]).values, answer.values[:, 4] + answer.values[:, 6])
+    with pytest.raises(ValueError, match=r"No feature is called 'red big'"):  # words that do not follow each other
+        answer.given("red big")
+    with pytest.raises(ValueError, match=r"A list of features is empty; give at least one\."):
+        answer.given([])
+
+
 def test_given__errors_of_a_contrast_are_those_of_independent_ones(text: TextEncoder) -> None:
     method = cocoax.Rise(samples=40)
     answer = cocoax.interactions(method.run(text, A), cocoax.Rise(samples=40, seed=1).run(text, B))
@@ -272,6 +285,8 @@ def test_given__mistakes(runs: tuple[cocoax.Run, cocoax.Run], text: TextEncoder)
     answer = cocoax.interactions(*runs)
     with pytest.raises(ValueError, match=r"No feature is called 'hause'; close are house"):
         answer.given("hause")
+    with pytest.raises(ValueError, match=r"The 'count' parameter must be at least 0\. Got -1 instead"):
+        answer.top(-1)
     with pytest.raises(ValueError, match=r"The 'side' parameter must be 'a' or 'b'\. Got 'c' instead"):
         answer.given(0, side="c")
     for wrong in (8, -9, (0, 0), 1.5, None):

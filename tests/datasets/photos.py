@@ -10,8 +10,10 @@ from PIL import Image
 from torch import Tensor, nn
 
 import cocoax
+from cocoax.datasets import Index
 
 SIDE = 16
+METHOD = cocoax.Rise(samples=60, grid=4, baseline=cocoax.Constant(0.0))
 
 
 class Halves(nn.Module):
@@ -26,9 +28,11 @@ class Halves(nn.Module):
         return torch.cat([left, right, torch.tanh(self.scale * left * right), torch.ones_like(left[:, :1])], 1)
 
 
-def encoder() -> cocoax.Encoder:
+def encoder(module: nn.Module | None = None) -> cocoax.Encoder:
     return cocoax.Encoder(
-        Halves().eval(), cocoax.ImagePreprocess(resize=SIDE, crop=SIDE, mean=(0, 0, 0), std=(1, 1, 1)), name="halves"
+        (module or Halves()).eval(),
+        cocoax.ImagePreprocess(resize=SIDE, crop=SIDE, mean=(0, 0, 0), std=(1, 1, 1)),
+        name="halves",
     )
 
 
@@ -47,3 +51,7 @@ def write(folder: Path, count: int = 5) -> Path:
         for number in range(count):
             Image.fromarray(pixels(kind, number + 100 * (kind == "dusk"))).save(folder / kind / f"{number}.png")
     return folder
+
+
+def dawn_rather_than_dusk(index: Index) -> cocoax.Target:
+    return cocoax.contrastive_corpus_similarity(index.reference({"label": "dawn"}), index.reference({"label": "dusk"}))

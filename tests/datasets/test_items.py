@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from scipy.io import wavfile
 
 import cocoax
 from cocoax.data.labelled import LabelledImages
 from cocoax.datasets.items import Item, Reading, column_types, natural, open_items
 from cocoax.inputs import Inputs
 from tests.datasets import photos
+from tests.sounds import RATE, listener, tone
 from tests.towers import two_towers
 
 
@@ -145,3 +148,53 @@ def test_bad__each_with_its_sentence(tmp_path: Path, pictures: Inputs, texts: In
     (tmp_path / "e.zip").write_bytes(b"")
     with pytest.raises(ValueError, match="is no table; a data set is a folder, or a file ending in"):
         open_items(tmp_path / "e.zip", texts, Reading())
+
+
+def test_folder__of_sounds(tmp_path: Path) -> None:
+    (tmp_path / "high").mkdir()
+    wavfile.write(tmp_path / "high" / "a.wav", RATE, tone(300))
+    (tmp_path / "high" / "notes.txt").write_text("no sound")
+    encoder = listener()
+    (item,) = open_items(tmp_path, encoder.inputs, Reading())
+    assert (item.id, item.columns["label"]) == ("high/a.wav", "high")
+    assert encoder.explicand(item.load()).tensor.numel() == RATE
+
+
+def test_folder__with_parts_is_read_by_its_split(tmp_path: Path, pictures: Inputs) -> None:
+    for part, synset in (("train", "n01440764"), ("val", "n01443537")):
+        photos.write(tmp_path / part / synset, 1)
+        for picture in (tmp_path / part / synset).rglob("*.png"):
+            picture.rename(tmp_path / part / synset / f"{picture.parent.name}.png")
+        for kind in ("dawn", "dusk"):
+            (tmp_path / part / synset / kind).rmdir()
+    train = open_items(tmp_path, pictures, Reading())
+    assert [item.columns["label"] for item in train] == ["tench", "tench"]
+    assert [item.columns["label"] for item in open_items(tmp_path, pictures, Reading(split="test"))] == ["goldfish"] * 2
+
+
+def test_hugging_face__a_data_set_on_disk(tmp_path: Path, pictures: Inputs, texts: Inputs) -> None:
+    datasets = pytest.importorskip("datasets")
+    images = [Image.fromarray(photos.pixels("dawn", seed)) for seed in range(3)]
+    columns = {"image": images, "text": ["a", "b", "c"], "stars": [1, 2, 3]}
+    features = datasets.Features(
+        {"image": datasets.Image(), "text": datasets.Value("string"), "stars": datasets.Value("int64")}
+    )
+    whole = datasets.Dataset.from_dict(columns, features)
+    whole.save_to_disk(str(tmp_path / "one"))
+    items = open_items(tmp_path / "one", pictures, Reading())
+    assert np.array_equal(np.asarray(items[2].load()), photos.pixels("dawn", 2))
+    assert dict(items[2].columns) == {"text": "c", "stars": 3}
+    assert pickle.loads(pickle.dumps(items[2])).load().size == (16, 16)
+    datasets.DatasetDict({"test": whole}).save_to_disk(str(tmp_path / "parts"))
+    read = open_items(tmp_path / "parts", texts, Reading(split="test", column="text"))
+    assert [item.load() for item in read] == ["a", "b", "c"]
+    with pytest.raises(ValueError, match=r"has no part 'train'; it has test\. Say which by split="):
+        open_items(tmp_path / "parts", texts, Reading(column="text"))
+
+
+def test_cell__another_process_gets_one_row_alone(texts: Inputs) -> None:
+    frame = pd.DataFrame({"text": [f"{number} " + "x" * 10_000 for number in range(50)]})
+    items = open_items(frame, texts, Reading())
+    packed = pickle.dumps(items[7])
+    assert len(packed) < 12_000
+    assert pickle.loads(packed).load() == items[7].load()

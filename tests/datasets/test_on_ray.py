@@ -1,16 +1,24 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
+import torch
+from PIL import Image
 
 import cocoax
-from cocoax.datasets import build
+from cocoax.datasets import build, on_ray
 from cocoax.datasets.on_ray import check_room
 from cocoax.datasets.shards import shard_files
 from tests.datasets import photos
@@ -34,49 +42,100 @@ def contents(index: Path) -> dict[str, bytes]:
 
 
 def test_check_room__fewer_processors_than_workers() -> None:
-    with pytest.raises(ValueError, match=r"There are 2 processors for 5 workers.*at most 2 workers"):
-        check_room(5, 2)
+    check_room(2, 2, 2)
+    with pytest.raises(ValueError, match=r"There are 2 CPUs for 5 workers.*at most 2 workers"):
+        check_room(5, 2, 2)
+    with pytest.raises(ValueError, match=r"There are 0 GPUs for 1 workers"):
+        check_room(1, 0, 0, "GPU")
+
+
+def test_check_room__processors_that_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"Only 1 of 4 CPUs of this Ray are free for 2 workers.*fewer workers, or later"):
+        check_room(2, 4, 1)
+    monkeypatch.setattr(on_ray.time, "sleep", lambda _seconds: None)
+    shown = iter([1.0, 1.0, 3.0])  # what an earlier build had comes free
+    cluster = SimpleNamespace(available_resources=lambda: {"CPU": next(shown)})
+    assert on_ray._free(cluster, "CPU", 2) == 3
+
+
+def test_build__more_workers_than_this_machine_has(tmp_path: Path) -> None:
+    folder = photos.write(tmp_path / "photos", 1)
+    with pytest.raises(ValueError, match=r"CPUs for 1000 workers of one each, and Ray would wait for ever"):
+        build(photos.encoder(), folder, tmp_path / "index", METHOD, workers=1000)
+
+
+def test_build__no_ray_at_that_address(tmp_path: Path) -> None:
+    folder = photos.write(tmp_path / "photos", 1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"  # nobody listens there
+        with pytest.raises(ConnectionError, match=rf"No Ray answers at '{address}'.*start one with 'ray start --head'"):
+            build(photos.encoder(), folder, tmp_path / "index", METHOD, ray=address)
+
+
+@dataclass
+class Cluster:
+    """A Ray that is running: where, and the process that started it."""
+
+    address: str
+    pid: int
+
+    def processes(self) -> list[psutil.Process]:
+        """Return all of its processes but the first."""
+        return psutil.Process(self.pid).children(recursive=True)
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Start a real cluster with two processors."""
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Start a real cluster with two processors; end it and what it started, and nothing else."""
     monkeypatch.setenv("PYTHONPATH", f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    started = [RAY, "start", "--head", "--num-cpus=2", "--port=0", "--include-dashboard=false", "--disable-usage-stats"]
-    subprocess.run(started, check=True, capture_output=True)
-    yield "auto"
-    subprocess.run([RAY, "stop", "--force"], check=False, capture_output=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["--num-cpus=2", f"--port={port}", "--include-dashboard=false", "--disable-usage-stats"]
+    head = subprocess.Popen(
+        [RAY, "start", "--head", "--block", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    started = Cluster(f"127.0.0.1:{port}", head.pid)
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not any(process.name() == "raylet" for process in started.processes()):
+        time.sleep(0.2)
+    yield started
+    for process in [*started.processes(), psutil.Process(head.pid)]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    head.wait(timeout=30)
 
 
 @pytest.mark.slow
-def test_build__on_a_cluster_is_the_same_to_the_byte(cluster: str, tmp_path: Path) -> None:
+def test_build__on_a_cluster_is_the_same_to_the_byte(cluster: Cluster, tmp_path: Path) -> None:
     folder = photos.write(tmp_path / "photos")
     (folder / "dawn" / "bad.png").write_bytes(b"no picture")
     build(photos.encoder(), folder, tmp_path / "here", METHOD, shard=3)
-    index = build(photos.encoder(), folder, tmp_path / "there", METHOD, shard=3, workers=2, ray=cluster)
+    index = build(photos.encoder(), folder, tmp_path / "there", METHOD, shard=3, workers=2, ray=cluster.address)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert list(index.failed) == ["dawn/bad.png"]
+    with pytest.raises(ValueError, match="There are 2 CPUs for 3 workers"):
+        build(photos.encoder(), folder, tmp_path / "more", METHOD, workers=3, ray=cluster.address)
 
 
 @pytest.mark.slow
-def test_build__a_worker_that_is_killed_is_started_again(cluster: str, tmp_path: Path) -> None:
+def test_build__a_worker_that_is_killed_is_started_again(cluster: Cluster, tmp_path: Path) -> None:
     folder = photos.write(tmp_path / "photos", 30)
     build(photos.encoder(), folder, tmp_path / "here", METHOD, shard=3)
     script = (
         "import cocoax; from cocoax.datasets import build; from tests.datasets import photos\n"
         f"build(photos.encoder(), {str(folder)!r}, {str(tmp_path / 'there')!r}, cocoax.Rise(samples=40, grid=4), shard=3, "
-        "workers=2, ray='auto')"
+        f"workers=2, ray={cluster.address!r})"
     )
     building = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE)
     killed = 0
     until = time.monotonic() + 240
     while building.poll() is None and time.monotonic() < until:
-        if len(shard_files(tmp_path / "there")) >= 2 and killed < 1:
-            found = subprocess.run(
-                ["pgrep", "-f", "ray::MapWorker"], capture_output=True, text=True, check=False
-            ).stdout.split()
-            for process in found[:1]:
-                os.kill(int(process), 9)
+        if len(shard_files(tmp_path / "there")) >= 2 and not killed:
+            workers = [process for process in cluster.processes() if "MapWorker" in " ".join(process.cmdline())]
+            if workers:
+                workers[0].kill()
                 killed += 1
         time.sleep(0.05)
     _, errors = building.communicate(timeout=10)
@@ -85,8 +144,22 @@ def test_build__a_worker_that_is_killed_is_started_again(cluster: str, tmp_path:
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
 
 
+class Fatal(photos.Halves):
+    """An encoder that takes its process with it when it sees a picture that is all black."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        if bool((images.flatten(1).amax(1) == 0).any()):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().forward(images)
+
+
 @pytest.mark.slow
-def test_build__no_ray_at_that_address(tmp_path: Path) -> None:
-    folder = photos.write(tmp_path / "photos", 1)
-    with pytest.raises(ConnectionError, match=r"No Ray answers at '127\.0\.0\.1:1'"):
-        build(photos.encoder(), folder, tmp_path / "index", METHOD, ray="127.0.0.1:1")
+def test_build__an_input_that_kills_its_worker_leaves_the_rest(cluster: Cluster, tmp_path: Path) -> None:
+    folder = photos.write(tmp_path / "photos", 6)
+    Image.new("RGB", (16, 16)).save(folder / "dawn" / "3.png")
+    encoder = photos.encoder(Fatal())
+    with pytest.raises(RuntimeError, match=r"1 of 4 shards could not be made.*from 'dawn/3.png' to 'dawn/5.png'"):
+        build(encoder, folder, tmp_path / "index", METHOD, shard=3, workers=2, ray=cluster.address)
+    assert len(shard_files(tmp_path / "index")) == 3
+    Image.fromarray(photos.pixels("dawn", 3)).save(folder / "dawn" / "3.png")
+    assert len(build(encoder, folder, tmp_path / "index", METHOD, shard=3)) == 12

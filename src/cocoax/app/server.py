@@ -40,7 +40,7 @@ def launch(
     also by SIGTERM or SIGHUP (unless the process has its own way with these).
 
     Args:
-        encoder: an encoder, or what :func:`cocoax.load` takes; visitors cannot choose another.
+        encoder: an encoder, or what :func:`cocoax.load` takes, which is shown whole photos; visitors cannot choose another.
         samples: masked copies of a photo that are looked at, at most.
         tolerance: the relative error of the answers at which it is enough; None looks at all of them.
         host: where to listen; the default is this machine only.
@@ -50,7 +50,7 @@ def launch(
         wait: until interrupted.
 
     """
-    loaded = cocoax.load(encoder) if isinstance(encoder, str) else encoder
+    loaded = cocoax.load(encoder).whole() if isinstance(encoder, str) else encoder
     with ExitStack() as held:
         held.enter_context(_ended_by_signals())
         folder = held.enter_context(tempfile.TemporaryDirectory(prefix="cocoax-app-"))

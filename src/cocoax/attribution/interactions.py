@@ -23,16 +23,18 @@ from cocoax.attribution import linked_page, linking
 from cocoax.attribution.field import AT_ONCE, default_grid, feature_vectors, pooled
 from cocoax.attribution.result import Attribution, Estimate
 from cocoax.attribution.run import Run
-from cocoax.checks import check_kind
+from cocoax.checks import check_count, check_kind
 from cocoax.features.segments import check_grid
 from cocoax.inputs import Display, Names
+from cocoax.inputs.words import words
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
 from cocoax.storage import digest, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Cell = int | tuple[int, ...]
+Cell = int | tuple[int, ...] | str  # a number, a row and a column, or a name
+Part = Cell | list[Cell]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,46 +88,48 @@ class Interactions:
 
     def top(self, count: int = 5) -> list[tuple[str, str, float, float | None]]:
         """Return the pairs that make the two most similar: both names, the value and its standard error, largest first."""
+        check_count("count", count, 0)
         flat = self.matrix.flatten()
         errors = None if self.standard_error is None else self.standard_error.flatten().tolist()
         names = list(product(self.a.names, self.b.names))
         order = torch.argsort(flat, descending=True, stable=True)[:count].tolist()
         return [(*names[index], float(flat[index]), None if errors is None else errors[index]) for index in order]
 
-    def given(self, feature: Cell | str, side: str = "b", *, rather_than: Sequence[Cell | str] = ()) -> Attribution:
-        """Return the map on the other side for one feature, by its number (row and column for a picture) or its name.
+    def given(self, feature: Part, side: str = "b", *, rather_than: Sequence[Part] = ()) -> Attribution:
+        """Return the map on the other side for one feature, or for some: where does this noun lie?
 
         Args:
-            feature: which one.
+            feature: its number (row and column for a picture), its name, several words that follow each other, or a list of
+                these. The maps of several are added.
             side: the one that it belongs to: ``"b"`` gives a map on ``a``.
-            rather_than: other features of that side, whose mean is subtracted: where does *this* noun lie, rather than the
-                others? Errors are then those of independent ones.
+            rather_than: others of that side, whose mean is subtracted: where does *this* noun lie, rather than the others?
+
+        Errors are added as those of independent values.
 
         """
         if side not in ("a", "b"):
             raise ValueError(f"The 'side' parameter must be 'a' or 'b'. Got {side!r} instead.")
         its, other = (self.b, self.a) if side == "b" else (self.a, self.b)
-        index, *others = (_index(item, its) for item in (feature, *rather_than))
-        if index in others:
-            raise ValueError(f"{its.names[index]!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
+        own, *others = (_numbers(part, its) for part in (feature, *rather_than))
+        weights = torch.zeros(prod(its.shape), dtype=self.values.dtype)
+        weights[own] = 1
+        for part in others:
+            if set(part) & set(own):
+                raise ValueError(f"{_called(own, its)!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
+            weights[part] -= 1 / len(others)
         values, error = (
             None if part is None else part.reshape(self.matrix.shape) if side == "b" else part.reshape(self.matrix.shape).T
             for part in (self.values, self.standard_error)
         )
         assert values is not None
-        chosen, errors = values[:, index], None if error is None else error[:, index]
-        name = its.names[index]
-        if others:
-            chosen = chosen - values[:, others].mean(1)
-            if error is not None and errors is not None:
-                errors = (errors.square() + error[:, others].square().sum(1) / len(others) ** 2).sqrt()
-            name += f" rather than {' / '.join(its.names[number] for number in others)}"
+        chosen = values @ weights
+        apart = f" rather than {' / '.join(_called(part, its) for part in others)}" if others else ""
         return Attribution(
             values=chosen.reshape(other.shape),
             score=float(chosen.sum()),
             baseline_score=0.0,
-            standard_error=None if errors is None else errors.reshape(other.shape),
-            metadata={"target": name, "method": "interactions"},
+            standard_error=None if error is None else (error.square() @ weights.square()).sqrt().reshape(other.shape),
+            metadata={"target": _called(own, its) + apart, "method": "interactions"},
             display=other.display,
         )
 
@@ -255,7 +259,16 @@ class _Effects:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of its features."""
+        cells = self.run.explicand.cells
+        if cells is not None:  # of a picture
+            return tuple(cells.shape)
         return self.run.explicand.shape if self.grid is None else self.grid
+
+    def _laid_out(self, maps: Tensor) -> Tensor:
+        """Return maps ``[k, ...]`` with one value per feature, ``[k, features]``."""
+        flat = pooled(maps, self.run.explicand.shape, self.grid).flatten(1)
+        cells = self.run.explicand.cells
+        return flat if cells is None else flat[:, cells.flatten()]
 
     def vectors(self) -> Tensor:
         """Return one vector for each feature, ``[d, features]``."""
@@ -269,16 +282,13 @@ class _Effects:
         if factors is None:
             return None
         x, r = factors
-        return pooled(x, self.run.explicand.shape, self.grid).flatten(1), r
+        return self._laid_out(x), r
 
     def along(self, directions: Tensor, errors: bool = True) -> Estimate:
         """Return what keeping each feature does along directions ``[d, k]``, ``[k, features]``, with standard errors."""
         effects = self.run.method.effects(self.masks, self.features @ directions, self.ends @ directions, errors)
-        error, shape = effects.standard_error, self.run.explicand.shape
-        return Estimate(
-            pooled(effects.values, shape, self.grid).flatten(1),
-            None if error is None else pooled(error, shape, self.grid).flatten(1),
-        )
+        error = effects.standard_error
+        return Estimate(self._laid_out(effects.values), None if error is None else self._laid_out(error))
 
 
 def _in_common(a: _Effects, b: _Effects) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
@@ -300,17 +310,34 @@ def _in_common(a: _Effects, b: _Effects) -> tuple[tuple[Tensor, Tensor], tuple[T
     return (factors[0][0][:rows], factors[0][1][:rows]), (factors[1][0][:rows], factors[1][1][:rows])
 
 
-def _index(feature: Cell | str, side: Matched) -> int:
-    """Return the number of a feature among all of its side, from its number, its place or its name."""
-    if isinstance(feature, str):
-        numbers = [number for number, name in enumerate(side.names) if name == feature]
-        if not numbers:
-            close = difflib.get_close_matches(feature, side.names, n=3, cutoff=0.3) or list(side.names[:3])
-            raise ValueError(f"No feature is called {feature!r}; close are {', '.join(close)}.")
-        if len(numbers) > 1:
-            raise ValueError(f"{len(numbers)} features are called {feature!r}; give one's number: {numbers}.")
-        return numbers[0]
-    place: tuple[Any, ...] = tuple(feature) if isinstance(feature, tuple | list) else (feature,)
+def _numbers(part: Part, side: Matched) -> list[int]:
+    """Return the numbers of features among all of their side, from numbers, places, names or phrases."""
+    if isinstance(part, list):
+        if not part:
+            raise ValueError("A list of features is empty; give at least one.")
+        return sorted({number for feature in part for number in _numbers(feature, side)})
+    return _named(part, side) if isinstance(part, str) else [_placed(part, side)]
+
+
+def _called(numbers: Sequence[int], side: Matched) -> str:
+    return " ".join(side.names[number] for number in numbers)
+
+
+def _named(name: str, side: Matched) -> list[int]:
+    """Return the numbers of the feature of this name, or of the words of this phrase."""
+    phrase = [name] if name in side.names else [name[begin:end] for begin, end in words(name)]
+    starts = [at for at in range(len(side.names)) if phrase and list(side.names[at : at + len(phrase)]) == phrase]
+    if not starts:
+        close = difflib.get_close_matches(name, side.names, n=3, cutoff=0.3) or list(side.names[:3])
+        raise ValueError(f"No feature is called {name!r}; close are {', '.join(close)}.")
+    if len(starts) > 1:
+        raise ValueError(f"{len(starts)} features are called {name!r}; give one's number: {starts}.")
+    return list(range(starts[0], starts[0] + len(phrase)))
+
+
+def _placed(feature: int | tuple[int, ...], side: Matched) -> int:
+    """Return the number of a feature among all of its side, from its number or its place."""
+    place: tuple[Any, ...] = feature if isinstance(feature, tuple) else (feature,)
     whole = all(isinstance(at, Integral) for at in place) and len(place) == len(side.shape)
     if not whole or not all(-size <= at < size for at, size in zip(place, side.shape, strict=True)):
         raise IndexError(f"A feature is a place in {list(side.shape)}. Got {feature!r} instead.")

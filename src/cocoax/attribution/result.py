@@ -16,8 +16,8 @@ from torch import Tensor
 from cocoax.checks import check_at_least, check_count
 from cocoax.features.game import check_range
 from cocoax.inputs import Display, Explicand, Picture
-from cocoax.inputs.display import load_display, save_display
-from cocoax.inputs.drawing import WHOLE, Box, figure_of, hidden_in_noise
+from cocoax.inputs.display import Displayed, load_display, save_display
+from cocoax.inputs.drawing import figure_of, hidden_in_noise
 from cocoax.storage import Layout, read_safetensors, understood, write_safetensors
 from cocoax.targets import Target
 from cocoax.version import versions
@@ -38,7 +38,7 @@ _LAYOUT = Layout(
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution:
+class Attribution(Displayed):
     """How much each part of an input counts for a target.
 
     Attributes:
@@ -114,33 +114,6 @@ class Attribution:
         if self.score and abs(self.score - self.baseline_score) <= self.floor:
             return (NOTHING_REMOVED,)
         return (about_removal(self.score, self.baseline_score),) if self.removed < HARDLY else ()
-
-    @property
-    def picture(self) -> Tensor | None:
-        """Of an image, the original as uint8 ``[h, w, 3]``."""
-        return getattr(self.display, "picture", None)
-
-    @property
-    def box(self) -> Box:
-        """The part of the picture that the values cover: left, top, right, bottom in [0, 1]."""
-        return getattr(self.display, "box", WHOLE)
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """What each of ``m`` values belongs to: words as they stand in the text, names of columns; None for pixels."""
-        return self.display.names
-
-    tokens = names
-
-    @property
-    def text(self) -> str | None:
-        """The original text."""
-        return getattr(self.display, "text", None)
-
-    @property
-    def offsets(self) -> tuple[tuple[int, int], ...] | None:
-        """Where each feature begins and ends in the text: ``text[begin:end]`` is the feature."""
-        return getattr(self.display, "offsets", None)
 
     def numpy(self) -> np.ndarray:
         """Return the values as an array."""
@@ -326,6 +299,10 @@ def attributions(
     raw, error, features = maps.raw, maps.standard_error, maps.features
     shape = (len(targets), *explicand.shape)
     values = maps.values.reshape(shape)
+    if explicand.cells is not None:
+        features = values if features is None else features
+        values = explicand.shown(values, 0.0 if maps.neutral is None else maps.neutral[:, None])
+        error = None if error is None else explicand.shown(error.reshape(shape))
     metadata = {**origin.metadata, **explicand.display.notes}
     answers = []
     for index, target in enumerate(targets):
@@ -336,7 +313,7 @@ def attributions(
                 values=values[index].float(),
                 score=float(ends[0, index]),
                 baseline_score=float(ends[1, index]),
-                standard_error=None if error is None else _at_least_rounding(error.reshape(shape)[index], floor),
+                standard_error=None if error is None else _at_least_rounding(error.reshape(values.shape)[index], floor),
                 raw=None if raw is None else raw[index].float(),
                 features=None if features is None else features[index].float(),
                 neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),

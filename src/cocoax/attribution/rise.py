@@ -277,11 +277,12 @@ def mask_effects(masks: BitMasks | PooledMasks, y: Tensor, errors: bool = True) 
     if isinstance(masks, BitMasks) and masks.complete:
         values = (y.T @ x / len(y)).view(shape)
         return Estimate(values, torch.zeros_like(values))
-    fit = masks.controls.fit(y)
-    models = torch.stack([masks.coarse_covariance(b).flatten(1) for b in fit.coefficients]) / (masks.keep * (1 - masks.keep))
-    if not errors:
-        counts = torch.bincount(fit.fold).double()[:, None, None]
-        return Estimate((((counts * models).sum(0) + fit.residuals.T @ x) / len(y)).view(shape))
+    fit, p = masks.controls.fit(y), masks.keep
+    if not errors:  # the mean of all models is that of their mean coefficients
+        coefficients = torch.einsum("f,f...->...", torch.bincount(fit.fold).double(), fit.coefficients)
+        model = masks.coarse_covariance(coefficients).flatten(1) / (p * (1 - p))
+        return Estimate(((model + fit.residuals.T @ x) / len(y)).view(shape))
+    models = torch.stack([masks.coarse_covariance(b).flatten(1) for b in fit.coefficients]) / (p * (1 - p))
     sums = cross_fitted(x, fit.residuals, fit.fold, models)
     return Estimate(sums.values.view(shape), sums.standard_error.view(shape))
 

@@ -23,7 +23,7 @@ from cocoax.cautions import caution
 from cocoax.checks import check_count
 from cocoax.encoders import Encoder
 from cocoax.encoders.forward import ROUNDING, rounding_of
-from cocoax.features import Game, Masks, Removal
+from cocoax.features import Game, Masks, Removal, resolve
 from cocoax.features.game import score_ends, score_masked
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
@@ -112,8 +112,10 @@ class Run:
         journal: Journal | None = None,
     ) -> Self:
         """Encode everything that ``method`` asks for; ``space`` is the encoder's."""
+        removal = resolve(method.baseline, encoder.inputs)
+        explicand = removal.divided(explicand, encoder, getattr(method, "grid", None))
         masks = method.draw(explicand.shape)  # what is wrong with its options is told before anything is encoded
-        game = Game(encoder, explicand, method.baseline, space=space)
+        game = Game(encoder, explicand, removal, space=space)
         method = replace(method, baseline=game.removal)
         nothing = game.ends.new_empty(0, game.ends.shape[1])
         run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, journal=journal)

@@ -10,7 +10,7 @@ import typer
 
 import cocoax
 from cocoax.commands.methods import METHODS, method_with
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Device, EncoderName, draw_into_files
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Crop, Device, EncoderName, draw_into_files
 
 EXAMPLES = (
     'cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"',
@@ -32,6 +32,7 @@ def ask_picture(
     each: EachOption = False,
     encoder: EncoderName = "starter",
     device: Device = None,
+    crop: Crop = False,
     method: MethodOption = "rise",
     samples: SamplesOption = None,
     grid: GridOption = None,
@@ -60,7 +61,7 @@ def ask_picture(
     questions = questions_of(likes, unlikes, question or (), each, similarity)
     if is_index(images):
         given: dict[str, object] = {"encoder": encoder != "starter", "method": method != "rise", "samples": samples}
-        given |= {"grid": grid, "tolerance": tolerance, "baseline": baseline, "seed": seed, "device": device}
+        given |= {"grid": grid, "tolerance": tolerance, "baseline": baseline, "seed": seed, "device": device, "crop": crop}
         given |= {"similarity": similarity != "cosine"}
         check_unused({name: value for name, value in given.items() if value not in (None, False)})
         ask_index(images[0], questions, where or (), top, out, as_json)
@@ -74,8 +75,9 @@ def ask_picture(
         open_image(pictures[0].file)
     out.mkdir(parents=True, exist_ok=True)
     loaded = cocoax.load(encoder, device=device).freeze()
-    chosen = method_of(method, options, loaded)
-    print_answered(ask_about(pictures, Asking(loaded, questions, chosen, at_least=samples is None)), as_json)
+    seeing = loaded if crop else loaded.whole()
+    asking = Asking(seeing, questions, method_of(method, options, seeing), at_least=samples is None)
+    print_answered(ask_about(pictures, asking), as_json)
 
 
 def method_of(name: str, options: Mapping[str, Any], encoder: cocoax.Encoder) -> cocoax.Method:

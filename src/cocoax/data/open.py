@@ -21,6 +21,12 @@ LAYOUTS = f"""Known layouts, each in a folder of its own:
 - Any pictures: a folder for each class, with or without train/ and val/ above them, or pictures alone."""
 
 
+def has_layout(folder: Path) -> bool:
+    """Whether a folder is laid out as a data set with parts, so that :func:`open_data` knows more of it than its files."""
+    known = (CIFAR10_FOLDER, "data_batch_1", "test_batch", MURA_FOLDER, "train_image_paths.csv", "valid_image_paths.csv")
+    return any((folder / place).exists() for place in known) or all(split_folder(folder, part) for part in ("train", "test"))
+
+
 def open_data(folder: str | Path, split: Split = "train") -> LabelledImages:
     """Read one split of the data set in a folder: CIFAR-10, MURA, ImageNet, Imagenette or any folder of pictures.
 

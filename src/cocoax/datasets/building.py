@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
+
+import numpy as np
 
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.data.labelled import Split
@@ -28,9 +30,11 @@ from cocoax.datasets.shards import (
 )
 from cocoax.encoders import Encoder, load
 from cocoax.progress import Bar, bar
+from cocoax.storage import alone_in
 
 GROUP = 32  # inputs that are read while the encoder is at work, and whose ends are encoded together
 SHARD = 256
+LAID_OUT = 20_000  # inputs whose neighbours are looked for at once, in seconds; of more they are when they are asked for
 
 
 class Options(TypedDict, total=False):
@@ -105,13 +109,15 @@ def build(
         str(Path(inputs).resolve()) if isinstance(inputs, str | Path) else "",
         column_types(items),
     )
-    _check_folder(folder, manifest)
     with _alone(folder):
-        missing = _missing(loaded, items, folder, manifest.columns, options.get("retry", False))
+        _check_folder(folder, manifest)
+        missing = _missing(loaded, items, folder, manifest, options.get("retry", False))
         manifest.save(folder)
         _make(encoder, _chunks(missing, size), loaded, making, manifest, folder / "shards", options)
     index = Index.open(folder)
     index.check_any()
+    if len(index) <= LAID_OUT:
+        index.positions  # noqa: B018 (which keeps them in the folder)
     return index
 
 
@@ -133,23 +139,22 @@ def _make(
             from cocoax.datasets.on_ray import made_on_ray
 
             for name, table in made_on_ray(chunks, (encoder, options.get("device"), making, manifest), workers, address):
-                store(folder / name, table, tally.left)
+                store(folder / name, table, manifest, tally.left)
                 tally.count(table["error"].to_pylist())
         else:
-            make_here(Maker(loaded, making, manifest.space), chunks, manifest.columns, folder, tally)
+            make_here(Maker(loaded, making, manifest.space), chunks, manifest, folder, tally)
 
 
 def _check_folder(folder: Path, manifest: Manifest) -> None:
     """Raise if the folder holds something else than an index that was made in this way; a killed build's leftovers go."""
-    if not folder.exists() or not any(folder.iterdir()):
-        return
-    Manifest.load(folder).check(manifest)
-    for part in (folder / "shards").glob("*.part"):
+    if any(path.suffix != ".part" for path in folder.iterdir()):
+        Manifest.load(folder).check(manifest)
+    for part in folder.rglob("*.part"):
         part.unlink(missing_ok=True)
 
 
 def _missing(
-    encoder: Encoder, items: Sequence[Item], folder: Path, columns: Mapping[str, str], retry: bool
+    encoder: Encoder, items: Sequence[Item], folder: Path, manifest: Manifest, retry: bool
 ) -> list[tuple[int, Item]]:
     """Return the inputs that have no entry yet, with their numbers.
 
@@ -159,7 +164,7 @@ def _missing(
     done: set[str] = set()
     kept: dict[Path, list[int]] = {}
     for path in shard_files(folder):
-        table, kept[path] = read_shard(path, ["id", "digest", "error"]), []
+        table, kept[path] = read_shard(path, ["id", "digest", "error"], None, manifest), []
         for row, (name, content, error) in enumerate(zip(*(column.to_pylist() for column in table), strict=True)):
             again = name in done or (retry and error is not None)
             if name in by_id and not again and content_digest(encoder, by_id[name]) == content:
@@ -171,12 +176,13 @@ def _missing(
         )
     for path, rows in kept.items():
         table = read_shard(path)
-        current = with_columns(table.take(rows), [by_id[name] for name in table["id"].take(rows).to_pylist()], columns)
+        current = table.take(np.array(rows, int))
+        current = with_columns(current, [by_id[name] for name in current["id"].to_pylist()], manifest.columns)
         if len(rows) == len(table) and current.equals(table):
             continue
         if rows:  # another file, since an index that is open would find other rows in this one
             number = int(path.name.split("-")[0])
-            write_shard(path.with_name(shard_name(number, current["id"].to_pylist())), current)
+            write_shard(path.with_name(shard_name(number, current["id"].to_pylist())), current, manifest)
         if len(rows) < len(table):
             path.unlink()
     return [(number, item) for number, item in enumerate(items) if item.id not in done]
@@ -184,19 +190,12 @@ def _missing(
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold a folder, so that two builds do not write the same entries; a process that is killed lets go."""
+    """Hold a folder, so that two builds do not write the same entries."""
     try:
-        import fcntl
-    except ImportError:  # Windows has no such locks
-        yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(f"Another build is at work in {folder}; wait until it is done.") from None
-        yield
+        with alone_in(folder, wait=False):
+            yield
+    except BlockingIOError:
+        raise ValueError(f"Another build is at work in {folder}; wait until it is done.") from None
 
 
 def _chunks(missing: Sequence[tuple[int, Item]], size: int) -> list[Chunk]:
@@ -243,10 +242,10 @@ def helper() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def store(path: Path, table: Any, left: int) -> Path:
+def store(path: Path, table: Any, manifest: Manifest, left: int) -> Path:
     """Write a shard; on a full disk, raise saying what is needed for it and for all ``left`` inputs that follow."""
     try:
-        return write_shard(path, table)
+        return write_shard(path, table, manifest)
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
@@ -259,7 +258,7 @@ def store(path: Path, table: Any, left: int) -> Path:
         ) from error
 
 
-def make_here(maker: Maker, chunks: Sequence[Chunk], columns: Mapping[str, str], folder: Path, tally: Tally) -> None:
+def make_here(maker: Maker, chunks: Sequence[Chunk], manifest: Manifest, folder: Path, tally: Tally) -> None:
     """Make and write shards in this process; files are read and written while the encoder is at work."""
     with helper() as pool:
         writing: Future[Path] | None = None
@@ -270,7 +269,7 @@ def make_here(maker: Maker, chunks: Sequence[Chunk], columns: Mapping[str, str],
                 tally.count([entry.error])
             if writing is not None:
                 writing.result()  # what went wrong is told here
-            writing = pool.submit(store, folder / chunk.name, table_of(entries, columns), left)
+            writing = pool.submit(store, folder / chunk.name, table_of(entries, manifest.columns), manifest, left)
         if writing is not None:
             writing.result()
 

@@ -12,6 +12,8 @@ import torch
 
 from cocoax.datasets.index import Index
 from cocoax.datasets.shortcuts import Classes
+from cocoax.datasets.survey import asked
+from cocoax.questions import Question
 from cocoax.storage import to_json, write_text
 from cocoax.targets import Target, representation_similarity
 
@@ -26,6 +28,8 @@ class Changed:
     Attributes:
         id, label: which one; the label is empty where none was asked about.
         scores: under the first and the second encoder.
+        moved: how much higher its score is under the second than under the first, each in standard deviations over all
+            inputs, since scores of two encoders have no scale in common.
         correlation: of its two maps, cell by cell; NaN where one of them is flat.
 
     """
@@ -33,6 +37,7 @@ class Changed:
     id: str
     label: str
     scores: tuple[float, float]
+    moved: float
     correlation: float
 
 
@@ -51,6 +56,17 @@ class Comparison:
     def agreement(self) -> float:
         """The mean correlation of the two maps of an input."""
         return float(np.nanmean([changed.correlation for changed in self.inputs]))
+
+    @property
+    def score_agreement(self) -> float:
+        """The correlation of the two scores over all inputs."""
+        first, second = (torch.tensor([changed.scores[side] for changed in self.inputs]) for side in (0, 1))
+        return _correlation(first, second)
+
+    @property
+    def moved_most(self) -> list[Changed]:
+        """All inputs, those first whose scores moved most among the others."""
+        return sorted(self.inputs, key=lambda changed: -abs(changed.moved))
 
     def by_label(self) -> dict[str, dict[str, float]]:
         """Return for each label how many inputs it has, how well their maps agree, and the mean scores of both encoders."""
@@ -77,6 +93,7 @@ class Comparison:
                     "label": item.label,
                     "score_a": item.scores[0],
                     "score_b": item.scores[1],
+                    "moved": item.moved,
                     "correlation": item.correlation,
                 }
                 for item in self.inputs
@@ -90,8 +107,10 @@ class Comparison:
             "question": self.question,
             "inputs": len(self.inputs),
             "agreement": self.agreement,
+            "score_agreement": self.score_agreement,
             "by_label": self.by_label(),
             "changed_most": [{**vars(changed), "scores": list(changed.scores)} for changed in self.inputs[:most]],
+            "moved_most": [changed.id for changed in self.moved_most[:most]],
         }
 
     def save(self, path: str | Path) -> Path:
@@ -99,11 +118,12 @@ class Comparison:
         return write_text(path, to_json(self.describe(len(self.inputs)), indent=1))
 
 
-def compare(first: Index, second: Index, label: str | None = None) -> Comparison:
-    """Ask the same question of the inputs that two indexes share, and return where their maps differ most.
+def compare(first: Index, second: Index, label: str | None = None, question: str | Question | None = None) -> Comparison:
+    """Ask the same question of the inputs that two indexes share, and return where scores and maps differ most.
 
-    With a ``label`` of the first every input is asked what makes it like its class rather than the others, without one what
-    makes it like itself (label-free). Inputs are the same where ids and cells are.
+    A ``question`` is encoded by each of the two encoders. Without one every input is asked what makes it like its class
+    rather than the others, by a ``label`` of the first index, or without a label what makes it like itself (label-free).
+    Inputs are the same where ids and cells are.
     """
     there = {name: row for row, name in enumerate(second.ids)}
     pairs = [(row, there[name]) for row, name in enumerate(first.ids) if name in there]
@@ -111,7 +131,7 @@ def compare(first: Index, second: Index, label: str | None = None) -> Comparison
         raise ValueError("The two indexes have no id in common; they are of different data.")
     rows = np.array(pairs)
     changed: list[Changed] = []
-    for name, own, targets in _questions(first, second, rows, label):
+    for name, own, targets in _questions(first, second, rows, label, question):
         scores, maps = zip(
             *(_answers(index, own[:, side], targets[side]) for side, index in enumerate((first, second))), strict=True
         )
@@ -122,16 +142,30 @@ def compare(first: Index, second: Index, label: str | None = None) -> Comparison
                     f"The maps of {first.ids[row]!r} have {shapes[0]} and {shapes[1]} cells; build both with one grid."
                 )
             pair = (float(scores[0][number]), float(scores[1][number]))
-            changed.append(Changed(first.ids[row], name, pair, _correlation(maps[0][number], maps[1][number])))
-    changed.sort(key=lambda item: (np.nan_to_num(item.correlation, nan=-2.0), item.id))
-    question = "itself" if label is None else f"its {label} rather than the others"
-    return Comparison((first.manifest.encoder, second.manifest.encoder), question, changed)
+            changed.append(Changed(first.ids[row], name, pair, 0.0, _correlation(maps[0][number], maps[1][number])))
+    scores_of = np.array([item.scores for item in changed])
+    standard = (scores_of - scores_of.mean(0)) / np.maximum(scores_of.std(0), 1e-12)
+    moved = [replace(item, moved=float(b - a)) for item, (a, b) in zip(changed, standard, strict=True)]
+    moved.sort(key=lambda item: (np.nan_to_num(item.correlation, nan=-2.0), item.id))
+    asked_about = "itself" if label is None else f"its {label} rather than the others"
+    if question is not None:
+        asked_about = question if isinstance(question, str) else question.name
+    return Comparison((first.manifest.encoder, second.manifest.encoder), asked_about, moved)
 
 
 def _questions(
-    first: Index, second: Index, rows: np.ndarray, label: str | None
+    first: Index, second: Index, rows: np.ndarray, label: str | None, question: str | Question | None
 ) -> Iterator[tuple[str, np.ndarray, tuple[Target, Target]]]:
     """Yield the name of each class, its rows in both indexes ``[n, 2]``, and the same question to both."""
+    if question is not None:
+        targets = (asked(first, question)[1], asked(second, question)[1])
+        groups = {"": rows}
+        if label is not None:
+            values = first.column(label)[rows[:, 0]].astype(str)
+            groups = {str(name): rows[values == name] for name in np.unique(values)}
+        for name, own in groups.items():
+            yield name, own, targets
+        return
     if label is None:
         yield "", rows, (representation_similarity(first.similarity), representation_similarity(second.similarity))
         return

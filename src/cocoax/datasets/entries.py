@@ -13,14 +13,12 @@ from cocoax.attribution import Rise
 from cocoax.attribution.field import feature_vectors
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.datasets.items import Item, Scalar
-from cocoax.datasets.plans import Plan, Plans
+from cocoax.datasets.plans import Plan, seeded
 from cocoax.encoders import Encoder
 from cocoax.features import Game
 from cocoax.features.registry import resolve
 from cocoax.inputs import Display, Explicand
 from cocoax.similarity import LinearSimilarity, get_similarity
-
-FAILURES = (ValueError, TypeError, OSError, RuntimeError, MemoryError, ArithmeticError, LookupError, SyntaxError)
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Making:
     """How entries are made.
 
     Attributes:
-        method: what explains every input; its seed is mixed with the input's group (see :class:`Plans`).
+        method: what explains every input; its seed is mixed with the input's id.
         similarity: the one whose questions can be asked: cosine or dot.
         grid: cells that the pixels of pictures are pooled to; by default those of the method's masks.
 
@@ -107,7 +105,6 @@ class Maker:
         self.encoder = encoder
         self.making = making
         self.space = space
-        self.plans = Plans(making.method, making.grid)
         self.removal = resolve(making.method.baseline, encoder.inputs)
         self._fast: Encoder | None = None
 
@@ -125,13 +122,14 @@ class Maker:
             value = item.load()
             content = self.encoder.inputs.digest(value)
             return Ready(item, content, self._prepare(item, self.encoder.explicand(value)))
-        except FAILURES as error:
+        except Exception as error:
             return Ready(item, content, error)
 
     def _prepare(self, item: Item, explicand: Explicand) -> Prepared:
         emptied = self.removal.emptied(explicand)
         tensors = [explicand.tensor, *self.removal.versions(explicand, emptied)]
-        return Prepared(explicand, emptied, tensors, self.plans.of(item.id, tuple(explicand.shape)))
+        plan = Plan.draw(seeded(self.making.method, item.id), tuple(explicand.shape), self.making.grid)
+        return Prepared(explicand, emptied, tensors, plan)
 
     def read_all(self, items: Sequence[Item]) -> list[Ready]:
         """Return inputs made ready to be explained."""
@@ -145,7 +143,7 @@ class Maker:
                 if isinstance(ready.prepared, Exception):
                     raise ready.prepared
                 yield self._entry(ready, ready.prepared, next(ends))
-            except FAILURES as error:
+            except Exception as error:
                 yield ready.failed(error)
 
     def _encode_ends(self, parts: Sequence[Prepared]) -> Iterator[Tensor | None]:
@@ -158,7 +156,7 @@ class Maker:
         try:
             encoder = self._fast or self.encoder
             encoded = [encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)]
-        except FAILURES:
+        except Exception:
             yield from [None] * len(parts)
             return
         yield from torch.split(torch.cat(encoded), [len(part.tensors) for part in parts])
@@ -191,7 +189,7 @@ def content_digest(encoder: Encoder, item: Item) -> str:
     """Return a digest of an input's content; empty if it cannot be read."""
     try:
         return encoder.inputs.digest(item.load())
-    except FAILURES:
+    except Exception:
         return ""
 
 

@@ -28,6 +28,7 @@ from cocoax.targets import Target
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cocoax.datasets.layout import Positions
     from cocoax.datasets.shortcuts import Shortcuts, Typical
     from cocoax.datasets.survey import Survey
 
@@ -69,7 +70,7 @@ class Index:
 
     @cached_property
     def _rows(self) -> Rows:
-        return Rows.read(self._files, self.manifest.columns)
+        return Rows.read(self._files, self.manifest)
 
     @property
     def ids(self) -> list[str]:
@@ -90,6 +91,13 @@ class Index:
     def representations(self) -> Tensor:
         """The representations of all rows, ``[n, d]``."""
         return self._rows.representations
+
+    @cached_property
+    def positions(self) -> Positions:
+        """Where rows lie beside one another: a projection to the plane, and nearest neighbours; kept in the folder."""
+        from cocoax.datasets.layout import positions
+
+        return positions(self)
 
     @property
     def similarity(self) -> LinearSimilarity:

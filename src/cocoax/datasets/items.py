@@ -14,11 +14,12 @@ from typing import Any
 from PIL import Image
 
 from cocoax.data import open_data
-from cocoax.data.cifar10 import CIFAR10_FOLDER
 from cocoax.data.labelled import LabelledImages, Split
+from cocoax.data.open import has_layout
 from cocoax.inputs import Inputs
 from cocoax.inputs.audio import SUFFIXES as SOUNDS
 from cocoax.inputs.images import SUFFIXES as PICTURES
+from cocoax.storage import files_below
 
 TEXTS = frozenset({".txt", ".md", ".rst"})
 TABLES = frozenset({".parquet", ".arrow", ".feather", ".csv", ".tsv", ".jsonl", ".ndjson"})
@@ -154,7 +155,7 @@ def _of_path(path: Path, kind: Inputs, reading: Reading) -> list[Item]:
         return _of_table(rows, names, kind, reading, path.parent)
     if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
         return _of_hugging_face(path, kind, reading)
-    if any((path / place).exists() for place in (CIFAR10_FOLDER, "data_batch_1", "test_batch")):
+    if kind.noun == "image" and has_layout(path):
         return _of_images(open_data(path, reading.split))
     return _of_folder(path, kind)
 
@@ -162,11 +163,7 @@ def _of_path(path: Path, kind: Inputs, reading: Reading) -> list[Item]:
 def _of_folder(folder: Path, kind: Inputs) -> list[Item]:
     """Return the files of the kind that the encoder takes; the folder that a file lies in is its label."""
     suffixes = FILES.get(kind.noun, PICTURES | SOUNDS | TEXTS)
-    files = [
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in suffixes and path.is_file() and not _hidden(path.relative_to(folder))
-    ]
+    files = files_below(folder, suffixes)
     if not files:
         raise ValueError(f"There are no {kind.noun}s in {folder}; files end in {', '.join(sorted(suffixes))}.")
     items = []
@@ -175,10 +172,6 @@ def _of_folder(folder: Path, kind: Inputs) -> list[Item]:
         value = path.read_text(encoding="utf-8", errors="replace").strip() if path.suffix.lower() in TEXTS else path
         items.append(Item(below.as_posix(), value, {"label": below.parent.name} if len(below.parts) > 1 else {}))
     return sorted(items, key=lambda item: natural(item.id))
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -274,6 +267,12 @@ class Cell:
     column: str
     noun: str
     folder: Path
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: one row alone of a list of them."""
+        if isinstance(self.rows, list):
+            return {**vars(self), "rows": [self.rows[self.number]], "number": 0}
+        return dict(vars(self))
 
     def raw(self) -> Any:
         """Return what the table has there."""

@@ -1,41 +1,78 @@
-"""Where inputs lie beside one another: a projection to the plane and nearest neighbours, for tools that show data sets."""
+"""Where inputs lie beside one another: a projection to the plane and nearest neighbours, for pages that show data sets."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from cocoax.storage import to_json, whole_file, write_text
+from cocoax.inputs.images import SUFFIXES
+from cocoax.storage import Layout, digest, read_safetensors, to_json, whole_file, write_safetensors, write_text
 
 if TYPE_CHECKING:
     from cocoax.datasets.index import Index
     from cocoax.datasets.survey import Survey
 
 NEIGHBOURS = 10
-AT_ONCE = 2048
+AT_ONCE = 2**24  # cosines that are worked out at a time, 64 MB
+FILE = "positions.safetensors"
+KIND = Layout("positions", {"projection": "n 2", "neighbours": "int n k", "distances": "n k"}, {"of": str})
 
 
-def layout(index: Index) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return principal components ``[n, 2]``, and the nearest others by cosine: rows and distances ``[n, k]``."""
-    from sklearn.decomposition import PCA
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """Where the rows of an index lie.
 
-    features = torch.nn.functional.normalize(index.representations.double(), dim=1).float()
-    projection = PCA(2, random_state=0, svd_solver="full" if len(features) < 20_000 else "randomized").fit_transform(
-        features.numpy()
-    )
+    Attributes:
+        projection: two principal components of the unit vectors, ``[n, 2]``.
+        neighbours: the nearest other rows by cosine, nearest first, ``[n, k]``.
+        distances: 1 minus the cosine of each, ``[n, k]``.
+
+    """
+
+    projection: Tensor
+    neighbours: Tensor
+    distances: Tensor
+
+
+def positions(index: Index) -> Positions:
+    """Return where rows lie: as the index keeps it, else worked out and kept there."""
+    path, own = index.folder / FILE, digest(index.representations)
+    with suppress(FileNotFoundError, ValueError):  # one that is damaged is made again
+        tensors, header = read_safetensors(path, KIND)
+        if header["of"] == own:
+            return Positions(**tensors)
+    found = _positions(index.representations)
+    with suppress(OSError):  # nobody may write there
+        write_safetensors(path, vars(found), KIND.kind, {"of": own})
+    return found
+
+
+def _positions(representations: Tensor) -> Positions:
+    features = torch.nn.functional.normalize(representations.double(), dim=1)
+    centred = features - features.mean(0)
+    _, axes = torch.linalg.eigh(centred.T @ centred)
+    axes = axes[:, -2:].flip(1)
+    axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # a direction and its opposite are as good
+    projection = torch.zeros(len(features), 2)
+    projection[:, : axes.shape[1]] = (centred @ axes).float()
+    features = features.float()
     count = min(NEIGHBOURS, len(features) - 1)
-    rows, distances = [], []
-    for start in range(0, len(features), AT_ONCE):
-        cosines = features[start : start + AT_ONCE] @ features.T
+    nearest, distances = [], []
+    step = max(1, AT_ONCE // len(features))
+    for start in range(0, len(features), step):
+        cosines = features[start : start + step] @ features.T
         own = torch.arange(len(cosines))
         cosines[own, start + own] = -torch.inf
         best = cosines.topk(count, dim=1)
-        rows.append(best.indices)
-        distances.append(1 - best.values)
-    return projection, torch.cat(rows).numpy(), torch.cat(distances).clamp(min=0).numpy()
+        nearest.append(best.indices)
+        distances.append((1 - best.values).clamp(min=0))
+    return Positions(projection, torch.cat(nearest), torch.cat(distances))
 
 
 def export_atlas(index: Index, path: str | Path, survey: Survey | None = None) -> Path:
@@ -46,22 +83,22 @@ def export_atlas(index: Index, path: str | Path, survey: Survey | None = None) -
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    projection, rows, distances = layout(index)
+    lie = index.positions
+    near = zip(lie.neighbours.tolist(), lie.distances.tolist(), strict=True)
     columns = {
-        "id": pa.array(range(len(index))),
-        "name": pa.array(index.ids),
-        **{name: pa.array(values.tolist()) for name, values in index.columns.items() if name not in ("id", "name")},
-        "projection_x": pa.array(projection[:, 0].astype(np.float32)),
-        "projection_y": pa.array(projection[:, 1].astype(np.float32)),
-        "neighbors": pa.array(
-            [{"ids": near.tolist(), "distances": far.tolist()} for near, far in zip(rows, distances, strict=True)]
-        ),
+        "id": pa.array(index.ids),
+        "projection_x": pa.array(lie.projection[:, 0].numpy()),
+        "projection_y": pa.array(lie.projection[:, 1].numpy()),
+        "neighbors": pa.array([{"ids": rows, "distances": distances} for rows, distances in near]),
         "vector": pa.array(list(index.representations.numpy())),
     }
     if survey is not None:
-        scores = np.full(len(index), np.nan)
-        scores[survey.rows] = survey.scores
-        columns["score"] = pa.array(scores, from_pandas=True)
+        for name, values in {"score": survey.scores, **survey.parts}.items():
+            scores = np.full(len(index), np.nan)
+            scores[survey.rows] = values
+            columns[name] = pa.array(scores, from_pandas=True)
+    for name, values in index.columns.items():
+        columns[f"column_{name}" if name in columns else name] = pa.array(values.tolist())
     with whole_file(path) as part:
         pq.write_table(pa.table(columns), part)
     return Path(path)
@@ -75,17 +112,22 @@ def export_fiftyone(survey: Survey, path: str | Path, label: str = "label") -> P
     """
     index = survey.index
     values = index.columns.get(label)
-    labels = {}
+    labels: dict[str, object] = {}
     for number, row in enumerate(survey.rows):
-        cells = survey.maps[number]
-        hottest = [int(at) for at in np.unravel_index(int(cells.argmax()), cells.shape)]
-        name = Path(index.ids[row]).with_suffix("").as_posix()
+        file = Path(index.ids[row])
+        if file.suffix.lower() not in SUFFIXES:
+            raise ValueError(
+                f"FiftyOne finds pictures by the names of their files, and {index.ids[row]!r} is none; build the index of a "
+                "folder of pictures."
+            )
+        name = file.with_suffix("").as_posix()
         if name in labels:
             raise ValueError(
                 f"FiftyOne knows pictures by their names without endings, and two are called {name!r}; rename one."
             )
-        labels[name] = {
-            "label": None if values is None else str(values[row]),
-            "attributes": {"score": float(survey.scores[number]), "question": survey.question, "hottest_cell": hottest},
-        }
+        known = "" if values is None or values[row] is None else str(values[row])
+        cells = survey.maps[number]
+        hottest = [int(at) for at in np.unravel_index(int(cells.argmax()), cells.shape)]
+        attributes = {"score": float(survey.scores[number]), "question": survey.question, "hottest_cell": hottest}
+        labels[name] = {"label": known, "attributes": attributes}
     return write_text(path, to_json({"classes": None, "labels": labels}))

@@ -11,6 +11,7 @@ import logging
 import os
 import pickle
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ class Worker:
 
 
 def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: str | None) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the table of each shard, as they are done."""
+    """Yield the name and the table of each shard, as they are done; raise in the end if some could not be made."""
     try:
         import ray
         import ray.data
@@ -65,14 +66,17 @@ def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: 
 
     if not chunks:
         return
+    unit = "GPU" if (recipe[1] or "").startswith("cuda") else "CPU"
     own = not ray.is_initialized()
     if own:
         _connect(ray, workers, address)
     try:
-        count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        check_room(count, float(ray.cluster_resources().get("CPU", 0)))
+        count = workers or max(1, int(ray.cluster_resources().get(unit, 0)))
+        check_room(count, float(ray.cluster_resources().get(unit, 0)), _free(ray, unit, count), unit)
         logging.getLogger("ray.data").setLevel(logging.ERROR)  # how far it is, is told here
-        ray.data.DataContext.get_current().enable_progress_bars = False
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.max_errored_blocks = -1  # a shard that kills its worker is left out, and the rest goes on
         packed = [{"chunk": cloudpickle.dumps(chunk)} for chunk in chunks]
         done = ray.data.from_items(packed, override_num_blocks=len(packed)).map_batches(
             Worker,
@@ -80,21 +84,33 @@ def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: 
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=min(count, len(chunks))),
             num_cpus=1,
+            num_gpus=1 if unit == "GPU" else 0,
             max_restarts=-1,
-            max_task_retries=3,  # an input that kills its process ends the build, rather than being tried for ever
+            max_task_retries=3,  # so that an input that kills its process is not tried for ever
         )
+        left = {chunk.name: chunk for chunk in chunks}
         for row in done.iter_rows():
+            del left[str(row["name"])]
             yield str(row["name"]), pa.ipc.open_stream(row["table"]).read_all()
     finally:
         if own:
             ray.shutdown()
+    if left:
+        first = next(iter(left.values()))
+        raise RuntimeError(
+            f"{len(left)} of {len(chunks)} shards could not be made: their workers died again and again, for lack of memory "
+            f"or of an input that crashes the encoder. All others are written. The first has the inputs from "
+            f"{first.items[0].id!r} to {first.items[-1].id!r}; the same call tries what is missing, and a smaller shard= "
+            "finds the one."
+        )
 
 
 def _connect(ray: Any, workers: int, address: str | None) -> None:
     """Join a cluster, or start one here with a processor for each worker."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "ignore_reinit_error": True}
     if address is None:
-        check_room(workers, os.cpu_count() or 1)
+        processors = os.cpu_count() or 1
+        check_room(workers, processors, processors)
         ray.init(num_cpus=workers, include_dashboard=False, **quiet)
         return
     try:
@@ -115,10 +131,26 @@ def _knock(address: str) -> None:
             pass
 
 
-def check_room(workers: int, processors: float) -> None:
-    """Raise if there are fewer processors than workers: Ray would wait for more of them for ever."""
+def _free(ray: Any, unit: str, wanted: int) -> float:
+    """Return how many processors nobody uses; what a build before this one had may take some seconds to come free."""
+    free = 0.0
+    for _ in range(20):
+        free = float(ray.available_resources().get(unit, 0))
+        if free >= wanted:
+            break
+        time.sleep(0.5)
+    return free
+
+
+def check_room(workers: int, processors: float, free: float, unit: str = "CPU") -> None:
+    """Raise if there are fewer processors than workers, or fewer free ones: Ray would wait for more of them for ever."""
     if workers > processors:
         raise ValueError(
-            f"There are {processors:g} processors for {workers} workers of one each, and Ray would wait for ever; ask for at "
+            f"There are {processors:g} {unit}s for {workers} workers of one each, and Ray would wait for ever; ask for at "
             f"most {int(processors)} workers."
+        )
+    if workers > free:
+        raise ValueError(
+            f"Only {free:g} of {processors:g} {unit}s of this Ray are free for {workers} workers of one each, and it would "
+            "wait until others end; ask for fewer workers, or later."
         )

@@ -16,21 +16,26 @@ if TYPE_CHECKING:
     from cocoax.attribution.result import Attribution
     from cocoax.datasets.survey import Placed, Survey
 
+_BODY = "body { margin: 0 auto; max-width: 78rem; padding: 1rem }"
+# All of it is about what stands in .cocoax, so that a notebook keeps its own style.
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 78rem; padding: 1rem; color: #1c1c1c }
-h1 { font-size: 1.6rem; line-height: 1.2; margin: .3rem 0 } h2 { font-size: 1.15rem; margin: 1.6rem 0 .4rem }
-p { margin: .3rem 0; max-width: 60rem } .small { color: #555; font-size: .88rem }
-.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.4rem, 1fr)); gap: .6rem }
-.tiles.texts { grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)) }
-.tile { border: 1px solid #ddd; border-radius: 6px; padding: .4rem; font-size: .8rem; overflow-wrap: anywhere }
-.tile img { width: 100%; height: auto; display: block; margin-bottom: .3rem } .tile b { font-variant-numeric: tabular-nums }
-.tile .what { max-height: 11rem; overflow: auto }
-.side { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 1.2rem; align-items: start }
-svg { max-width: 100%; height: auto } table { border-collapse: collapse; font-size: .88rem }
-th, td { text-align: left; padding: .15rem .8rem .15rem 0; font-variant-numeric: tabular-nums }
-th { border-bottom: 2px solid #888 } td { border-bottom: 1px solid #e4e4e4; white-space: nowrap } .wide { overflow-x: auto }
-footer { color: #666; font-size: .85rem; margin-top: 2rem }
-.legend { display: inline-block; width: 9rem; height: .8rem; border: 1px solid #ccc; vertical-align: middle;
+.cocoax { font: 16px/1.5 system-ui, sans-serif; color: #1c1c1c; background: #fff }
+.cocoax h1 { font-size: 1.6rem; line-height: 1.2; margin: .3rem 0 }
+.cocoax h2 { font-size: 1.15rem; margin: 1.6rem 0 .4rem }
+.cocoax p { margin: .3rem 0; max-width: 60rem } .cocoax .small { color: #555; font-size: .88rem }
+.cocoax .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.4rem, 1fr)); gap: .6rem }
+.cocoax .tiles.texts { grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)) }
+.cocoax .tile { border: 1px solid #ddd; border-radius: 6px; padding: .4rem; font-size: .8rem; overflow-wrap: anywhere }
+.cocoax .tile img { width: 100%; height: auto; display: block; margin-bottom: .3rem }
+.cocoax .tile b { font-variant-numeric: tabular-nums }
+.cocoax .tile .what { max-height: 11rem; overflow: auto }
+.cocoax .side { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 1.2rem; align-items: start }
+.cocoax svg { max-width: 100%; height: auto }
+.cocoax table { border-collapse: collapse; font-size: .88rem }
+.cocoax th, .cocoax td { text-align: left; padding: .15rem .8rem .15rem 0; font-variant-numeric: tabular-nums }
+.cocoax th { border-bottom: 2px solid #888 } .cocoax td { border-bottom: 1px solid #e4e4e4; white-space: nowrap }
+.cocoax .wide { overflow-x: auto } .cocoax footer { color: #666; font-size: .85rem; margin-top: 2rem }
+.cocoax .legend { display: inline-block; width: 9rem; height: .8rem; border: 1px solid #ccc; vertical-align: middle;
   background: linear-gradient(90deg, rgb(33,102,172), #eee, rgb(178,24,43)) }
 """
 
@@ -40,8 +45,8 @@ def write_page(path: Path, survey: Survey) -> Path:
     title = html.escape(survey.question)
     page = (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
-        f"<body>{fragment(survey)}\n<footer>Cocoax {__version__}</footer></body></html>\n"
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_BODY}</style></head>'
+        f"<body>{fragment(survey)}\n</body></html>\n"
     )
     return write_text(path, page)
 
@@ -61,8 +66,9 @@ def fragment(survey: Survey, most: int | None = None) -> str:
         _tiles("Highest", highest, limit),
         _tiles("Lowest", lowest, limit),
         _table(survey, [*highest, *lowest]),
+        f"<footer>Cocoax {__version__}</footer>",
     ]
-    return "\n".join(parts)
+    return f'<div class="cocoax"><style>{_STYLE}</style>\n' + "\n".join(parts) + "\n</div>"
 
 
 def _summary(survey: Survey) -> str:

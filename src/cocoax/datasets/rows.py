@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from cocoax.datasets.items import natural
-from cocoax.datasets.shards import OWN, read_shard
+from cocoax.datasets.shards import OWN, Manifest, read_shard
 
-SMALL = ("id", "error", "representation", "shape", "scale")
+SMALL = ("id", "digest", "error", "representation", "shape", "scale")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,27 +31,29 @@ class Rows:
     places: np.ndarray  # shard and row of it, [n, 2]
 
     @classmethod
-    def read(cls, files: Sequence[Path], columns: Mapping[str, str]) -> Rows:
+    def read(cls, files: Sequence[Path], manifest: Manifest) -> Rows:
         """Read all files of an index, but not the fields in them."""
         import pyarrow as pa
 
-        names = {name: f"column_{name}" if name in OWN else name for name in columns}
+        names = {name: f"column_{name}" if name in OWN else name for name in manifest.columns}
         with ThreadPoolExecutor(2) as pool:
-            tables = list(pool.map(lambda path: read_shard(path, [*SMALL, *names.values()]), files))
+            stored = [*SMALL, *names.values()]
+            tables = list(pool.map(lambda path: read_shard(path, stored, None, manifest), files))
         if not tables:
             return cls([], {}, {}, torch.empty(0, 0), [], np.empty(0), np.empty((0, 2), int))
         places = [np.stack([np.full(len(table), shard), np.arange(len(table))], 1) for shard, table in enumerate(tables)]
         table = pa.concat_tables(tables)
         everything, errors = table["id"].to_pylist(), table["error"].to_pylist()
         done = [row for row, error in enumerate(errors) if error is None]
-        fine = np.array(sorted(done, key=lambda row: natural(everything[row])), int)
+        once = _once(done, everything, table["digest"].to_pylist())
+        fine = np.array(sorted(once, key=lambda row: natural(everything[row])), int)
         failed = {everything[row]: error for row, error in enumerate(errors) if error is not None}
         kept = table.select(["shape", "scale", *names.values()]).take(fine)
         # Not by take: lists of numbers would be taken one by one.
         numbers = np.concatenate([part.flatten().to_numpy() for part in table["representation"].drop_null().chunks])
         order = np.empty(len(errors), int)
         order[done] = np.arange(len(done))
-        vectors = torch.from_numpy(numbers.astype(np.float32, copy=False)).view(len(fine), len(numbers) // max(len(fine), 1))
+        vectors = torch.from_numpy(numbers.astype(np.float32, copy=False)).view(len(done), len(numbers) // max(len(done), 1))
         return cls(
             [everything[row] for row in fine],
             failed,
@@ -61,6 +63,19 @@ class Rows:
             kept["scale"].to_numpy().astype(np.float32),
             np.concatenate(places)[fine],
         )
+
+
+def _once(rows: Sequence[int], ids: Sequence[str], digests: Sequence[str]) -> list[int]:
+    """Return rows without repetitions, which a build that was killed may leave; raise if two of one id differ."""
+    first: dict[str, int] = {}
+    for row in rows:
+        other = first.setdefault(ids[row], row)
+        if digests[other] != digests[row]:
+            raise ValueError(
+                f"The id {ids[row]!r} is in two shards with different contents, so one of them is from another run; build "
+                "the index again, which keeps what is true."
+            )
+    return list(first.values())
 
 
 def _values(column: Any) -> np.ndarray:

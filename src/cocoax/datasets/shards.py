@@ -23,6 +23,7 @@ from cocoax.version import __version__
 MANIFEST = "manifest.json"
 ROWS = 32  # in a group of rows of a shard, which is read as a whole
 MEAN = b"cocoax_mean_field"
+ORIGIN = b"cocoax_origin"
 FORMAT = 1
 OWN = ("id", "digest", "error", "representation", "emptied", "noise", "shape", "scale", "field", "shown")
 
@@ -72,6 +73,11 @@ class Manifest:
             return cls(**plain)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ValueError(f"{path} cannot be read ({error}); make the index anew.") from error
+
+    @property
+    def origin(self) -> bytes:
+        """A digest of encoder and method, by which shards are known to belong together."""
+        return digest(self.space, to_json(self.making)).encode()
 
     def check(self, other: Manifest) -> None:
         """Raise if an index that is there was made in another way than is asked for now."""
@@ -177,15 +183,14 @@ def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
     return row
 
 
-def write_shard(path: Path, table: Any) -> Path:
+def write_shard(path: Path, table: Any, manifest: Manifest) -> Path:
     """Write a shard, whole or not at all; every page of it has a checksum.
 
     Rows are in groups of a few, so that single ones can be read; the mean of all fields is in the file's head.
     """
     import pyarrow.parquet as pq
 
-    table = table.replace_schema_metadata({MEAN: _mean_field(table)})
-
+    table = table.replace_schema_metadata({MEAN: _mean_field(table), ORIGIN: manifest.origin})
     kinds = {name: "zstd" if name in ("shown", "id", "digest", "error") else "none" for name in table.column_names}
     with whole_file(path) as part:
         pq.write_table(
@@ -226,13 +231,20 @@ def mean_field(paths: Sequence[Path], cells: tuple[int, ...]) -> Tensor:
     return (together[1:] / together[0]).float().view(*cells, -1)
 
 
-def read_shard(path: Path, columns: Sequence[str] | None = None, rows: np.ndarray | None = None) -> Any:
-    """Return columns of a shard as an Arrow table, or of some rows (in order) of it; raise if the file is damaged."""
+def read_shard(
+    path: Path, columns: Sequence[str] | None = None, rows: np.ndarray | None = None, manifest: Manifest | None = None
+) -> Any:
+    """Return columns of a shard as an Arrow table, or of some rows (in order) of it.
+
+    Raise if the file is damaged, or if it was made in another way than the ``manifest`` of its index says.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+        if manifest is not None and (file.schema_arrow.metadata or {}).get(ORIGIN) != manifest.origin:
+            raise ValueError("it was made by another encoder or method")
         missing = sorted({*(columns or ())} - {*file.schema_arrow.names})
         if missing:
             raise ValueError(f"it has no column {missing[0]!r}")
@@ -246,8 +258,8 @@ def read_shard(path: Path, columns: Sequence[str] | None = None, rows: np.ndarra
         return table.take(starts + rows % ROWS)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise ValueError(
-            f"The shard {path} is damaged or no shard ({str(error).splitlines()[0]}); delete it and build the index again, "
-            "which makes what is missing."
+            f"The shard {path} is damaged, or none of this index ({str(error).splitlines()[0]}); delete it and build the "
+            "index again, which makes what is missing."
         ) from error
 
 

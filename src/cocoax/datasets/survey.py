@@ -15,7 +15,6 @@ from torch import Tensor
 
 from cocoax.attribution.result import Attribution
 from cocoax.datasets.items import Scalar, plain
-from cocoax.datasets.plans import error_of_mean, group_of
 from cocoax.inputs import Names, Picture
 from cocoax.questions import Question
 from cocoax.references import Reference
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 
 FIGURES = ("id", "place", "score", "standard_error", "map", "hottest_cell", "representation", "vector")
 MANY = 5000  # maps that are all read to see where the heat lies on average
-SOME = 32  # of more, so many groups of inputs with the same masks tell how much they differ,
-EACH = 8  # by so many of each
+SOME = 256  # of more, so many tell how much they differ
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +135,10 @@ class Survey:
         whole = self.index.mean_map(self.target) if everything else None
         rows = self.rows
         if whole is not None:  # files know the sum of their fields; how much maps differ, some of them tell
-            rows = self._some()
+            rows = np.sort(stream(0).choice(self.rows, SOME, replace=False))
         maps = torch.stack(list(self.maps if whole is None else self.index.maps(self.target, rows))).double()
         values = maps.mean(0) if whole is None else whole
-        error = error_of_mean(maps, [self.index.ids[row] for row in rows], len(self.rows))
+        error = maps.std(0) / len(self.rows) ** 0.5 if len(maps) > 1 else None
         display = Picture() if maps.ndim == 3 else self._names()
         return Attribution(
             values=values.float(),
@@ -150,12 +148,6 @@ class Survey:
             metadata={"target": self.question, "method": f"mean over {len(self.rows)} {self.index.manifest.noun}s"},
             display=display,
         )
-
-    def _some(self) -> np.ndarray:
-        """Return some rows, of a few groups that have the same masks, so that what those have in common is seen."""
-        groups = np.array([group_of(name) for name in self.index.ids])
-        chosen = [np.flatnonzero(groups == group)[:EACH] for group in stream(0).permutation(np.unique(groups))[:SOME]]
-        return np.sort(np.concatenate(chosen))
 
     def _names(self) -> Names:
         (display,) = self.index.displays([int(self.rows[0])])
@@ -257,13 +249,13 @@ def survey(index: Index, question: str | Question | Target, rows: np.ndarray, to
     """Return the answer of some rows to a question."""
     if top < 1:
         raise ValueError(f"The 'top' parameter must be at least 1. Got {top} instead.")
-    name, target, parts = _asked(index, question)
+    name, target, parts = asked(index, question)
     values = {key: index.scores(part, rows) for key, part in parts.items()}
     scores = index.scores(target, rows)
     return Survey(index, name, target, rows, scores, values if len(values) > 1 else {}, top)
 
 
-def _asked(index: Index, question: str | Question | Target | Reference) -> tuple[str, Target, dict[str, Target]]:
+def asked(index: Index, question: str | Question | Target | Reference) -> tuple[str, Target, dict[str, Target]]:
     """Return the name of a question, its target and the parts of that."""
     if isinstance(question, Reference):
         question = similarity_to(question, index.similarity)
@@ -274,10 +266,10 @@ def _asked(index: Index, question: str | Question | Target | Reference) -> tuple
             part = f"{part} ({number})" if part in parts else part
             parts[part] = Target({reference: 1.0}, question.similarity)
         return question.name, question, parts
-    asked = Question.parse(question, index.similarity) if isinstance(question, str) else question
-    encoded = not any((side.captions or side.images) for side in (asked.like, asked.unlike))
-    corpus, foil = asked.parts(None if encoded else index.encoder)  # type: ignore[arg-type]  # nothing is encoded with it
-    parts = {f"to {asked.like_name}": corpus}
+    words = Question.parse(question, index.similarity) if isinstance(question, str) else question
+    encoded = not any((side.captions or side.images) for side in (words.like, words.unlike))
+    corpus, foil = words.parts(None if encoded else index.encoder)  # type: ignore[arg-type]  # nothing is encoded with it
+    parts = {f"to {words.like_name}": corpus}
     if foil is not None:
-        parts[f"to {asked.unlike.name}"] = foil
-    return asked.name, asked.difference(corpus, foil), parts
+        parts[f"to {words.unlike.name}"] = foil
+    return words.name, words.difference(corpus, foil), parts

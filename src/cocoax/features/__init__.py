@@ -2,6 +2,7 @@
 
 from cocoax.features.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise, Several
 from cocoax.features.bits import BitMasks
+from cocoax.features.drop_tokens import DropTokens
 from cocoax.features.game import Game, Masks
 from cocoax.features.masks import GridMasks
 from cocoax.features.registry import REMOVALS, resolve
@@ -18,6 +19,7 @@ __all__ = [
     "Blur",
     "Constant",
     "Deletion",
+    "DropTokens",
     "Fixed",
     "Game",
     "GridMasks",

@@ -25,6 +25,7 @@ from cocoax.targets import Target, score_all
 
 _HARDLY = 0.01  # of the length of a representation: what removing everything should change more than
 _LISTS_AT_ONCE = 1024  # masks over few features, of which each distinct one is encoded once, in order of length
+_BATCHES_AT_ONCE = 32  # of those, so that large inputs, of which a batch holds few, do not keep anybody waiting
 
 
 class Masks(Protocol):
@@ -67,11 +68,11 @@ class Game:
         emptied: Tensor | None = None,
         ends: Tensor | None = None,
     ) -> None:
-        self.explicand = explicand
         self.removal: Removal = resolve(baseline, encoder.inputs)
+        self.explicand = explicand = self.removal.divided(explicand, encoder)
         self.emptied = self.removal.emptied(explicand) if emptied is None else emptied
         self._ends_of = [explicand.tensor, *self.removal.versions(explicand, self.emptied)]
-        self._unfolded = encoder
+        self._unfolded = self.removal.through(encoder, explicand)
         self._space = space
         self.ends = self._encode_ends() if ends is None else ends
 
@@ -126,7 +127,9 @@ class Game:
         explicand, emptied = self.explicand.to(device), self.emptied.to(device)
         few = len(self.explicand.shape) == 1  # so that many masks are equal
         while start < len(masks):
-            rows = slice(start, min(start + (_LISTS_AT_ONCE if few else self._at_once(batch_size)), len(masks)))
+            at_once = self._at_once(batch_size)
+            at_once = min(_LISTS_AT_ONCE, _BATCHES_AT_ONCE * at_once) if few else at_once
+            rows = slice(start, min(start + at_once, len(masks)))
             if few:
                 kept, which = torch.unique(masks.full(rows).flatten(1), dim=0, return_inverse=True)
                 output = self._encode_kept(explicand, emptied, kept.to(device), batch_size)[which]

@@ -70,6 +70,14 @@ class MaskGeometry:
         return averaging(self.height, self.rows + 1), averaging(self.width, self.columns + 1)
 
     @cached_property
+    def coarse_variance(self) -> float:
+        """The mean variance of the coarse mask, divided by p(1-p)."""
+        down, right = (
+            float((pooled @ pool.T).diagonal().mean()) for pooled, pool in zip(self.pooled_moment, self.pool, strict=True)
+        )
+        return down * right
+
+    @cached_property
     def pooled_up(self) -> tuple[Tensor, Tensor]:
         """Pooling after upsampling, for every shift: ``[cell, coarse, rows]`` and ``[cell, coarse, columns]``."""
         return self.pool[0] @ self.up[0], self.pool[1] @ self.up[1]
@@ -180,11 +188,7 @@ class GridMasks:
     def controls(self) -> Controls:
         """Linear models of scores on the coarse masks."""
         # Their variance is known, so that no fold's penalty depends on samples outside of it.
-        down, right = (
-            float((pooled @ pool.T).diagonal().mean())
-            for pooled, pool in zip(self.geometry.pooled_moment, self.geometry.pool, strict=True)
-        )
-        return Controls(self.coarse, self.keep * (1 - self.keep) * down * right)
+        return Controls(self.coarse, self.keep * (1 - self.keep) * self.geometry.coarse_variance)
 
     def coarse_covariance(self, coefficients: Tensor) -> Tensor:
         """Return Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, H, W]``."""

@@ -42,8 +42,12 @@ class OtherPictures(Baseline):
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return all of them in the explicand's size, ``[K, C, H, W]``."""
-        size = tuple(explicand.shape[-2:])
-        return torch.cat([F.interpolate(one[None].to(explicand), size, mode="bilinear") for one in self.pictures])
+        return torch.stack([_stretched(one.to(explicand), tuple(explicand.shape[-2:])) for one in self.pictures])
+
+
+def _stretched(picture: Tensor, size: tuple[int, ...]) -> Tensor:
+    """Return a picture ``[C, h, w]`` in another size; as it is, bit for bit, where it has that."""
+    return picture if picture.shape[-2:] == size else F.interpolate(picture[None], size, mode="bilinear")[0]
 
 
 def offered(name: str, inputs: Inputs, seed: int = 0) -> Any:

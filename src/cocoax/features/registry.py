@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cocoax.features.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise, Several
+from cocoax.features.drop_tokens import DropTokens
 from cocoax.features.removals import Removal
 from cocoax.features.spectra import Silence, SpectralNoise
 from cocoax.features.tokens import AttentionMask, Deletion, MaskToken
@@ -25,6 +26,7 @@ REMOVALS: dict[str, type[Removal]] = {
         Fixed,
         Background,
         Several,
+        DropTokens,
         MaskToken,
         Deletion,
         AttentionMask,

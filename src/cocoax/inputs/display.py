@@ -40,6 +40,7 @@ class Display(ABC):
     kind: ClassVar[str]
     order: ClassVar[Order] = "given"  # of bars
     doubt: ClassVar[str] = "Hatched"  # how it is shown that a value is not known
+    at_places: ClassVar[bool] = False  # whether a value is shown at each place that its feature has, as in a picture
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -124,6 +125,7 @@ class Picture(Display):
     """
 
     kind = "picture"
+    at_places = True
     picture: Tensor | None = field(default=None, repr=False)
     box: Box = WHOLE
 
@@ -199,6 +201,39 @@ class Names(Display):
         """Return the names that were saved."""
         given = header.get("given")
         return cls(tuple(header["names"]), None if given is None else tuple(map(float, given)))
+
+
+class Displayed:
+    """What has a ``display``; what that knows can be read here too, as far as its kind has it."""
+
+    display: Display
+
+    @property
+    def picture(self) -> Tensor | None:
+        """Of an image, the original as uint8 ``[h, w, 3]``."""
+        return getattr(self.display, "picture", None)
+
+    @property
+    def box(self) -> Box:
+        """Of an image, the part of the picture that was seen: left, top, right, bottom in [0, 1]."""
+        return getattr(self.display, "box", WHOLE)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Of a list of features, their names: words as they stand in the text, names of columns; None for pixels."""
+        return self.display.names
+
+    tokens = names
+
+    @property
+    def text(self) -> str | None:
+        """Of a text, the original."""
+        return getattr(self.display, "text", None)
+
+    @property
+    def offsets(self) -> tuple[tuple[int, int], ...] | None:
+        """Of a text, where each feature begins and ends in it, so that ``text[begin:end]`` is the feature."""
+        return getattr(self.display, "offsets", None)
 
 
 def save_display(display: Display) -> tuple[dict[str, Tensor], dict[str, Any]]:

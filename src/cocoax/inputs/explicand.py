@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,12 +10,11 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import check_kind
-from cocoax.inputs.display import Display, Picture
-from cocoax.inputs.drawing import WHOLE, Box
+from cocoax.inputs.display import Display, Displayed, Picture
 
 
 @dataclass(frozen=True, eq=False)
-class Explicand:
+class Explicand(Displayed):
     """An input, ready to be explained: a tensor, the feature that each of its elements belongs to, and how it is shown.
 
     Attributes:
@@ -76,6 +76,38 @@ class Explicand:
         own = members >= 0
         return summed.new_zeros(*summed.shape[:-1], *self.shape).index_add_(-1, members[own], summed[..., own])
 
+    @cached_property
+    def cells(self) -> Tensor | None:
+        """Of a picture whose features are cells, the cell at each place of the coarsest grid they fit, ``[rows, columns]``.
+
+        None where values are shown for features as they are.
+        """
+        if self.members is None or self.members.ndim != 2 or not self.display.at_places:
+            return None
+        steps = []
+        for axis in (0, 1):
+            changes = (self.members.diff(dim=axis) != 0).any(1 - axis).nonzero()[:, 0] + 1
+            steps.append(math.gcd(self.members.shape[axis], *changes.tolist()))
+        return self.members[:: steps[0], :: steps[1]]
+
+    def shown(self, values: Tensor, elsewhere: Tensor | float = 0.0) -> Tensor:
+        """Turn values of features ``[k, *shape]`` into values as they are shown: those of cells at every pixel of theirs.
+
+        Pixels that belong to no cell have the value ``elsewhere``, one or ``[k, 1]``.
+        """
+        if self.cells is None:
+            return values
+        assert self.members is not None
+        return torch.cat([values, torch.zeros_like(values[:, :1]) + elsewhere], dim=1)[:, self.members]
+
+    def hidden(self, shown: Tensor) -> Tensor:
+        """Turn values as they are shown back into values of features: the mean over the pixels of a cell."""
+        if self.cells is None or self.members is None or shown.shape != self.members.shape:
+            return shown
+        own = self.members >= 0
+        sums = torch.zeros(self.shape, dtype=torch.float64).index_add_(0, self.members[own], shown[own].double())
+        return sums / torch.bincount(self.members[own])
+
     def elements_kept(self, kept: Tensor) -> Tensor:
         """Turn what is kept of the features ``[n, *shape]`` into what is kept of the elements.
 
@@ -106,32 +138,3 @@ class Explicand:
     def apart(self) -> Explicand:
         """Return the same in memory of its own, which nobody else writes to."""
         return replace(self, tensor=self.tensor.detach().clone())
-
-    # --- what displays know, for readers of the attribute names --------------------------------------------------------
-
-    @property
-    def picture(self) -> Tensor | None:
-        """Of an image, the original as uint8 ``[h, w, 3]``."""
-        return getattr(self.display, "picture", None)
-
-    @property
-    def box(self) -> Box:
-        """Which part of the picture the tensor shows."""
-        return getattr(self.display, "box", WHOLE)
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Of a list of features, their names."""
-        return self.display.names
-
-    tokens = names
-
-    @property
-    def text(self) -> str | None:
-        """Of a text, the original."""
-        return getattr(self.display, "text", None)
-
-    @property
-    def offsets(self) -> tuple[tuple[int, int], ...] | None:
-        """Of a text, where each feature begins and ends in it, so that ``text[begin:end]`` is the feature."""
-        return getattr(self.display, "offsets", None)

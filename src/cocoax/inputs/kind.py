@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from inspect import isgeneratorfunction
 from textwrap import shorten
@@ -104,6 +104,14 @@ class Inputs(ABC):
     def explicand(self, item: Any) -> Explicand:
         """Return one input made ready to be explained; an :class:`Explicand` as it is."""
 
+    def whole(self, takes: Callable[[Sequence[tuple[int, ...]]], bool], unit: int) -> Inputs:
+        """Return the same kind, of whose inputs all is explained; by default that is so.
+
+        ``takes`` says whether the module gives comparable representations of tensors of these shapes, and ``unit`` what the
+        sides of those should be multiples of.
+        """
+        return self
+
     # --- what the module takes ------------------------------------------------------------------------------------------
 
     def collate(self, prepared: Sequence[Tensor] | Tensor, like: Tensor) -> Any:
@@ -132,6 +140,11 @@ class Inputs(ABC):
     def space_settings(self) -> tuple[object, ...]:
         """Those of the settings that make another representation space."""
         return self.settings
+
+    @property
+    def view_settings(self) -> tuple[object, ...]:
+        """What explicands depend on beyond the settings: how much of an input is explained."""
+        return ()
 
     def digest(self, item: Any) -> str:
         """Return a digest of one input's content."""

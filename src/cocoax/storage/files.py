@@ -7,8 +7,8 @@ import math
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,17 @@ def as_path(path: str | Path) -> Path:
         what = repr(text[:60]) if text else type(path).__name__
         raise TypeError(f"A path must be a string or a pathlib.Path that names a file. Got {what} instead.")
     return Path(path)
+
+
+def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
+    """Return the files below a folder that end in one of ``suffixes``, sorted; hidden files and folders are left out."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in suffixes
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
 
 
 @contextmanager
@@ -49,8 +60,11 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process is in such a block for the same folder; a killed process keeps nobody waiting."""
+def alone_in(folder: Path, wait: bool = True) -> Iterator[None]:
+    """Wait until no other process is in such a block for the same folder; a killed process keeps nobody waiting.
+
+    With ``wait=False`` raise a ``BlockingIOError`` instead.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":  # which cannot lock a folder
         yield
@@ -59,8 +73,12 @@ def alone_in(folder: Path) -> Iterator[None]:
 
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # not every file system of a network has locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # not every file system of a network has locks
+            pass
         yield
     finally:
         os.close(descriptor)
