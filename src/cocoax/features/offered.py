@@ -33,7 +33,7 @@ class OtherPictures(Baseline):
     """Other pictures, each stretched over the explicand; scores are averaged over them.
 
     Args:
-        pictures: prepared as the explicand is, ``[C, h, w]`` each.
+        pictures: made ready as the explicand is, ``[C, h, w]`` each.
 
     """
 
@@ -62,8 +62,8 @@ def offered(name: str, inputs: Inputs, seed: int = 0) -> Any:
     if path.is_dir():
         files: Sequence[Path] = image_files(path)
         chosen = stream(seed).choice(len(files), min(DONORS, len(files)), replace=False)
-        return OtherPictures(tuple(inputs.prepare(files[index]).detach().cpu().float() for index in sorted(chosen)))
+        return OtherPictures(tuple(inputs.explicand(files[index]).tensor for index in sorted(chosen)))
     if path.is_file():
-        return OtherPictures((inputs.prepare(path).detach().cpu().float(),))
+        return OtherPictures((inputs.explicand(path).tensor,))
     known = ", ".join(known.replace(" ", "-") for known in OFFERED)
     raise ValueError(f"Removed parts become one of {known}, a picture, or pictures of a folder. Got {name!r} instead.")
