@@ -129,7 +129,7 @@ def figure(visitor: Visitor, panel: int) -> str:
 
 def remarks(answer: Answer) -> str:
     """Return what a reader should know before believing an answer, if there is anything."""
-    sentences = list(answer.attribution.remarks)
+    sentences = [*answer.doubts, *answer.attribution.remarks]
     if answer.attribution.removed < HARDLY:
         sentences.append("Choose something else for removed parts to become, below the photo: it may take away more.")
     return "".join(f'<p class="cx-hint cx-remark">{escape(sentence)}</p>' for sentence in sentences)

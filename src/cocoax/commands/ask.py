@@ -161,7 +161,7 @@ EachOption = Annotated[
     bool,
     typer.Option("--each", help="Ask about each --like by itself, against the others too.", rich_help_panel=ASKED),
 ]
-MethodOption = Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.", rich_help_panel=HOW)]
+MethodOption = Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}, or module:Class.", rich_help_panel=HOW)]
 SamplesOption = Annotated[
     int | None,
     typer.Option(help="Masked copies to encode; by default as many as it takes, up to 1000.", rich_help_panel=HOW),

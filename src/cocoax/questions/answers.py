@@ -50,6 +50,7 @@ class Answer:
         comparison: every caption (and set of pictures) in play with its own similarity to the picture, highest first.
         regions: what raises the score most, strongest first.
         against: what lowers it most.
+        doubts: why the question may be one that the encoder cannot answer, in sentences.
 
     """
 
@@ -60,6 +61,7 @@ class Answer:
     comparison: tuple[Rival, ...]
     regions: tuple[Region, ...]
     against: tuple[Region, ...]
+    doubts: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Answer({self.name!r}, score {self.split()})"
@@ -79,11 +81,6 @@ class Answer:
         return self.attribution.score
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """What a reader should know before believing it, in sentences, and what to do about it."""
-        return self.attribution.remarks + ((ADVICE,) if self.attribution.removed < HARDLY else ())
-
-    @property
     def captions(self) -> list[Rival]:
         """The captions among the comparison, most similar first.
 
@@ -96,6 +93,11 @@ class Answer:
         """The place, from 1, of the best caption of ``like`` among all captions; None if there is nothing to compare."""
         places = [place for place, rival in enumerate(self.captions, 1) if rival.side == "like"]
         return places[0] if places and len(self.captions) > 1 else None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know before believing it, in sentences: doubts about the question, remarks about the map."""
+        return self.doubts + self.attribution.remarks + ((ADVICE,) if self.attribution.removed < HARDLY else ())
 
     def split(self) -> str:
         """Return the score and its parts in words: ``+0.120: +0.310 to 'a cat' minus +0.190 to 'a dog'``."""
