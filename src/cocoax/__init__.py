@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         Mean,
         Noise,
     )
+    from cocoax.knowledge import discover, knows
     from cocoax.questions.asking import Answer, Question, Side, ask
     from cocoax.questions.hits import Hit, Hits, explain_hits
     from cocoax.questions.matching import Match, explain_match
@@ -142,6 +143,9 @@ __all__ = [
     "Match",
     "explain_hits",
     "explain_match",
+    # what the encoder knows
+    "discover",
+    "knows",
     # evaluation η
     "Curve",
     "curves",
@@ -153,7 +157,10 @@ __all__ = [
 
 # Where public names are looked for when they are first used, in the order data flows through the rooms: whatever needs no
 # encoder, such as `cocoax --help`, need not wait for torch.
-_ROOMS = ("storage", "similarity", "references", "targets", "encoders", "features", "attribution", "evaluation", "questions")
+_ROOMS = (
+    *("storage", "similarity", "references", "targets", "encoders", "features", "attribution", "evaluation", "questions"),
+    "knowledge",
+)
 
 if not TYPE_CHECKING:  # or else a type checker would believe that there is a name for everything
 

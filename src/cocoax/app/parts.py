@@ -123,7 +123,7 @@ def figure(visitor: Visitor, panel: int) -> str:
 
 def remarks(answer: Answer) -> str:
     """Return what a reader should know before believing an answer, if there is anything."""
-    return "".join(f'<p class="cx-hint">{escape(remark)}</p>' for remark in answer.attribution.remarks)
+    return "".join(f'<p class="cx-hint">{escape(remark)}</p>' for remark in answer.remarks)
 
 
 def _hint(visitor: Visitor, panel: int) -> str:

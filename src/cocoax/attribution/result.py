@@ -15,8 +15,8 @@ from torch import Tensor
 from cocoax.checks import check_at_least, check_count
 from cocoax.features.game import check_range
 from cocoax.inputs import Display, Explicand, Picture
-from cocoax.inputs.display import load_display, save_display
-from cocoax.inputs.drawing import WHOLE, Box, figure_of, hidden_in_noise
+from cocoax.inputs.display import Displayed, load_display, save_display
+from cocoax.inputs.drawing import figure_of, hidden_in_noise
 from cocoax.storage import Layout, read_safetensors, understood, write_safetensors
 from cocoax.targets import Target
 from cocoax.version import versions
@@ -35,7 +35,7 @@ _LAYOUT = Layout(
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution:
+class Attribution(Displayed):
     """How much each part of an input counts for a target.
 
     Attributes:
@@ -93,33 +93,6 @@ class Attribution:
     def remarks(self) -> tuple[str, ...]:
         """What a reader should know before believing it, in sentences; mostly there is nothing to say."""
         return ((NOTHING,) if self.is_nothing else ()) + self.display.remarks
-
-    @property
-    def picture(self) -> Tensor | None:
-        """Of an image, the original as uint8 ``[h, w, 3]``."""
-        return getattr(self.display, "picture", None)
-
-    @property
-    def box(self) -> Box:
-        """The part of the picture that the values cover: left, top, right, bottom in [0, 1]."""
-        return getattr(self.display, "box", WHOLE)
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """What each of ``m`` values belongs to: words as they stand in the text, names of columns; None for pixels."""
-        return self.display.names
-
-    tokens = names
-
-    @property
-    def text(self) -> str | None:
-        """The original text."""
-        return getattr(self.display, "text", None)
-
-    @property
-    def offsets(self) -> tuple[tuple[int, int], ...] | None:
-        """Where each feature begins and ends in the text: ``text[begin:end]`` is the feature."""
-        return getattr(self.display, "offsets", None)
 
     def numpy(self) -> np.ndarray:
         """Return the values as an array."""

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from cocoax.attribution.field import GROUPS, Field, field_of
 from cocoax.attribution.method import Askable, as_asked, check_encoder, check_targets
-from cocoax.attribution.plain import from_plain, to_plain, type_name
+from cocoax.attribution.plain import for_file, from_plain, type_name
 from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.attribution.returned import drawn, estimated
 from cocoax.cautions import caution
 from cocoax.checks import check_count
 from cocoax.encoders import Encoder
@@ -114,7 +115,7 @@ class Run:
         """Encode everything that ``method`` asks for; ``space`` is the encoder's."""
         removal = resolve(method.baseline, encoder.inputs)
         explicand = removal.divided(explicand, encoder, getattr(method, "grid", None))
-        masks = method.draw(explicand.shape)  # what is wrong with its options is told before anything is encoded
+        masks = drawn(method, explicand.shape)  # what is wrong with its options is told before anything is encoded
         game = Game(encoder, explicand, removal, space=space)
         method = replace(method, baseline=game.removal)
         nothing = game.ends.new_empty(0, game.ends.shape[1])
@@ -126,7 +127,7 @@ class Run:
                 while more := method.more(run, targets):
                     shown.total = len(run) + more
                     shown.set_postfix_str(run.stopped)
-                    run._encode(game, method.draw(explicand.shape, len(run) + more), shown)
+                    run._encode(game, drawn(method, explicand.shape, len(run) + more), shown)
             except Interrupted:
                 raise
             except KeyboardInterrupt:  # between two rounds
@@ -155,7 +156,7 @@ class Run:
                 f"The run was made by the encoder {self.encoder!r} as it was then; {encoder.name!r} is another one, or its "
                 "weights or preprocessing have changed. Start a new run."
             )
-        masks = self.method.draw(self.explicand.shape, len(self) + samples)
+        masks = drawn(self.method, self.explicand.shape, len(self) + samples)
         last = slice(len(self) - 1, len(self))
         if len(self) and not torch.equal(self.masks.full(last), masks.full(last)):
             raise ValueError("The run's masks cannot be drawn again (another version of NumPy?). Start a new run.")
@@ -167,7 +168,7 @@ class Run:
 
     def first(self, samples: int) -> Self:
         """Return the run as it was after so many samples."""
-        masks = self.method.draw(self.explicand.shape, samples)
+        masks = drawn(self.method, self.explicand.shape, samples)
         return replace(self, representations=self.representations[:samples], masks=masks, stopped="")
 
     def _encode(self, game: Game, masks: Masks, shown: Bar) -> None:
@@ -192,7 +193,7 @@ class Run:
             if self.journal is not None:
                 self.journal.note(masks, representations[:done], at_once=True)
             self.representations = representations[:done].clone()
-            self.masks = self.method.draw(self.explicand.shape, done)
+            self.masks = drawn(self.method, self.explicand.shape, done)
             self.stopped = "interrupted"
             raise Interrupted(self) from None
         self.representations, self.masks = representations, masks
@@ -214,7 +215,8 @@ class Run:
         ends, scores = score_ends(asked, self.ends), score_masked(asked, self.representations, self.ends)
         # Maps are linear in scores, so these may be about 1 on the way, where their squares neither overflow nor vanish.
         sizes = _powers_of_two(torch.cat([ends, scores]))
-        estimate = self.method.estimate(self.masks, scores.double() / sizes, ends.double() / sizes).times(sizes)
+        about_one = scores.double() / sizes, ends.double() / sizes
+        estimate = estimated(self.method, self.masks, *about_one, self.explicand.shape).times(sizes)
         self._check_noise(asked, estimate)
         return as_asked(targets, attributions(self.origin, self.explicand, asked, ends, estimate, self.ends[0]))
 
@@ -258,7 +260,7 @@ class Run:
         shown, display = save_display(self.explicand.display)
         removal = self.method.baseline
         header = {
-            "method": to_plain(self.method, options),
+            "method": for_file(self.method, options),
             "removal": type_name(type(removal)),
             "blends": removal.blends,
             "display": display,

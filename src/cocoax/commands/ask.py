@@ -144,7 +144,7 @@ EachOption = Annotated[
     bool,
     typer.Option("--each", help="Ask about each --like by itself, against the others too.", rich_help_panel=ASKED),
 ]
-MethodOption = Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.", rich_help_panel=HOW)]
+MethodOption = Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}, or module:Class.", rich_help_panel=HOW)]
 SamplesOption = Annotated[
     int | None,
     typer.Option(help="Masked copies to encode; by default 1000, or more where more are saved.", rich_help_panel=HOW),

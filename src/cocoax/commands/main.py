@@ -23,6 +23,8 @@ COMMANDS = {
     "why": "why:explain_search",
     "index": "index:build_index",
     "compare": "compare:compare_indexes",
+    "knows": "knows:ask_knowledge",
+    "discover": "discover:discover_corpora",
     "bench": "bench:run_bench",
     "app": "web_page:serve_page",
     "cache": "cache:show_cache",

@@ -119,16 +119,29 @@ class Game:
             at_once = self._at_once(batch_size)
             at_once = min(_LISTS_AT_ONCE, _BATCHES_AT_ONCE * at_once) if few else at_once
             rows = slice(start, min(start + at_once, len(masks)))
+            full = self._at_full_size(masks, rows)
             if few:
-                kept, which = torch.unique(masks.full(rows).flatten(1), dim=0, return_inverse=True)
+                kept, which = torch.unique(full, dim=0, return_inverse=True)
                 output = self._encode_kept(explicand, emptied, kept.to(device), batch_size)[which]
             else:
-                output = self._encode_kept(explicand, emptied, masks.full(rows).to(device), batch_size)
+                output = self._encode_kept(explicand, emptied, full.to(device), batch_size)
             self._check_finite(output, start)
             yield output
             if shown is not None:
                 shown.update(len(output))
             start = rows.stop
+
+    def _at_full_size(self, masks: Masks, rows: slice) -> Tensor:
+        """Return some masks ``[n, *shape]``; raise if they have another shape."""
+        shape = (rows.stop - rows.start, *self.explicand.shape)
+        full = masks.full(rows)
+        full = full.flatten(1) if len(shape) == 2 and full.ndim > 1 else full
+        if tuple(full.shape) != shape:
+            raise ValueError(
+                f"{type(masks).__name__}.full gave masks {list(full.shape)} for features {list(shape[1:])}; they must be "
+                f"{list(shape)}: how many were asked for, then the shape of the features."
+            )
+        return full.float()
 
     def _at_once(self, batch_size: int | None) -> int:
         """Return how many masks are encoded at a time; each takes as many inputs as there are emptied versions."""

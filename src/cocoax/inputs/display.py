@@ -203,6 +203,39 @@ class Names(Display):
         return cls(tuple(header["names"]), None if given is None else tuple(map(float, given)))
 
 
+class Displayed:
+    """What has a ``display``; what that knows can be read here too, as far as its kind has it."""
+
+    display: Display
+
+    @property
+    def picture(self) -> Tensor | None:
+        """Of an image, the original as uint8 ``[h, w, 3]``."""
+        return getattr(self.display, "picture", None)
+
+    @property
+    def box(self) -> Box:
+        """Of an image, the part of the picture that was seen: left, top, right, bottom in [0, 1]."""
+        return getattr(self.display, "box", WHOLE)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Of a list of features, their names: words as they stand in the text, names of columns; None for pixels."""
+        return self.display.names
+
+    tokens = names
+
+    @property
+    def text(self) -> str | None:
+        """Of a text, the original."""
+        return getattr(self.display, "text", None)
+
+    @property
+    def offsets(self) -> tuple[tuple[int, int], ...] | None:
+        """Of a text, where each feature begins and ends in it, so that ``text[begin:end]`` is the feature."""
+        return getattr(self.display, "offsets", None)
+
+
 def save_display(display: Display) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return a display as tensors, whose names begin with ``display_``, and plain values for a file's header."""
     tensors, header = display.saved()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cocoax.inputs.drawing import WHOLE as WHOLE
 from cocoax.inputs.drawing import Box as Box
-from cocoax.storage import as_path
+from cocoax.storage import as_path, files_below
 
 UNIT = 32  # pixels; most networks halve the sides of a picture five times
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
@@ -29,13 +29,7 @@ Read = TypeVar("Read")
 
 def image_files(folder: Path) -> list[Path]:
     """Return every picture below a folder, in sorted order; hidden files and folders are left out."""
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in SUFFIXES
-        and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+    files = files_below(folder, SUFFIXES)
     if not files:
         raise ValueError(f"No pictures below {folder}; expected files such as {', '.join(sorted(SUFFIXES)[:4])}.")
     return files

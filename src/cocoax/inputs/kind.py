@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from cocoax.checks import check_plain
+from cocoax.checks import check_kind, check_plain
 from cocoax.inputs.explicand import Explicand
 from cocoax.storage import digest
 
@@ -103,6 +103,18 @@ class Inputs(ABC):
     @abstractmethod
     def explicand(self, item: Any) -> Explicand:
         """Return one input made ready to be explained; an :class:`Explicand` as it is."""
+
+    def made_ready(self, item: Any) -> Explicand:
+        """Return the explicand of one input, looked at, and as methods hold it: on the CPU, in single precision."""
+        explicand = self.explicand(item)
+        check_kind(f"{type(self).__name__}.explicand", explicand, Explicand, "must return a cocoax.Explicand")
+        explicand.check()
+        if self.continuous and not explicand.tensor.is_floating_point():
+            raise TypeError(
+                f"A {self.noun} must be prepared as a tensor of floats, or removed features could not be blended; let "
+                f"{type(self).__name__}.prepare return tensor.float(). Got {explicand.tensor.dtype} instead."
+            )
+        return explicand.at_rest()
 
     def whole(self, takes: Callable[[Sequence[tuple[int, ...]]], bool], patch: int) -> Inputs:
         """Return the same kind, of whose inputs all is explained; by default that is so.

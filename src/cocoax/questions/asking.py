@@ -19,10 +19,12 @@ from cocoax.attribution import Attribution, Method, Rise, Run
 from cocoax.attribution.method import Input, check_encoder
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.saved import saved_run
+from cocoax.cautions import caution
 from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.questions.answers import Answer, Rival
+from cocoax.questions.doubts import doubt
 from cocoax.questions.question import Question
 from cocoax.questions.regions import top_regions
 from cocoax.questions.sides import Encoded, Side, as_target
@@ -48,7 +50,8 @@ def ask(
 
     ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` (Rise by
     default) explains; runs of removal-based methods are kept and found again (``cocoax.attribution.saved``), those with more
-    samples than asked for as a whole if ``at_least``.
+    samples than asked for as a whole if ``at_least``. Where the encoder cannot tell the pictures of the two sides apart, a
+    caution says so.
     """
     check_encoder(encoder)
     if isinstance(questions, Question | Reference | Target | str):
@@ -60,6 +63,9 @@ def ask(
         check_kind("The method", method, Method, "must be an attribution method, such as cocoax.Rise()")
     space = encoder.space
     asked = [_Asked(question, *question.parts(encoder, space)) for question in several]
+    for each in asked:
+        if each.doubt:
+            caution("knows", each.question.name, each.doubt)
     targets = [each.target for each in asked]
     method = Rise() if method is None else method
     if not isinstance(about, Run) and isinstance(method, RemovalMethod):
@@ -95,6 +101,11 @@ class _Asked:
     def target(self) -> Target:
         """The corpus part minus the foil part."""
         return self.question.difference(self.corpus, self.foil)
+
+    @cached_property
+    def doubt(self) -> str:
+        """Why the encoder may not know what is asked; empty if there is nothing to say."""
+        return doubt(self.question, self.corpus, self.foil)
 
     @cached_property
     def candidates(self) -> dict[str, _Candidate]:
@@ -144,4 +155,5 @@ def _answer(asked: _Asked, everything: Sequence[_Asked], attribution: Attributio
         comparison=tuple(sorted(rivals, key=lambda rival: -rival.score)),
         regions=tuple(top_regions(attribution)),
         against=tuple(top_regions(attribution, lowering=True)),
+        doubts=(asked.doubt,) if asked.doubt else (),
     )
