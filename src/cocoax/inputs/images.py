@@ -18,6 +18,7 @@ from cocoax.inputs.drawing import WHOLE as WHOLE
 from cocoax.inputs.drawing import Box as Box
 from cocoax.storage import as_path, files_below
 
+_SHORTEST = 8  # pixels of a side of a long picture
 UNIT = 32  # pixels; most networks halve the sides of a picture five times
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -234,7 +235,8 @@ class WholePicture(ImagePreprocess):
     """All of a picture at its own proportions, with as many pixels as a square of side ``resize``: it takes no longer.
 
     The sides are rounded to multiples of 32, or of less where ``resize`` is small; for a transformer, of its ``patch``. A
-    picture that is more than 16 times as long as wide is squeezed, too: no side is shorter than a quarter of ``resize``.
+    picture that is more than 16 times as long as wide is squeezed, too: no side is shorter than a quarter of ``resize``,
+    nor than 8 pixels.
     """
 
     patch: int = 1
@@ -242,7 +244,7 @@ class WholePicture(ImagePreprocess):
     def size(self, size: tuple[int, int]) -> tuple[int, int]:
         """Return width and height of a picture of ``size`` once it is resized."""
         assert isinstance(self.resize, int)
-        stretch = min(math.sqrt(max(size) / min(size)), 4.0)
+        stretch = min(math.sqrt(max(size) / min(size)), 4.0, max(1.0, self.resize / _SHORTEST))
         usual = min(UNIT, max(1, self.resize // 7))
         unit = self.patch if UNIT % self.patch else max(self.patch, usual - usual % self.patch)
         whole = [max(1, round(side / unit)) * unit for side in (self.resize / stretch, self.resize * stretch)]
