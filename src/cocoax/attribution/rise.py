@@ -30,7 +30,7 @@ FEW = 3.6
 # than in others. The kurtosis of the contributions tells: their variance is known as well as that of 2n / (kurtosis - 1)
 # normal ones. Few samples hold few of the rare ones, so it counts twice (chosen on other inputs than docs/pairs.md reports).
 HEAVY = 2 * (1.96**2 + 1) / 8
-LEAST = 1.5
+LEAST = 2.5
 AnyMasks = GridMasks | BitMasks | PooledMasks
 
 
@@ -46,7 +46,8 @@ class Rise(RemovalMethod):
 
         map = c + [ mean((y - c - u·b) m) + b·Cov(u, m) ] / p
 
-    The ridge regression c + u·b that corrects a sample is fitted to the other samples only, so it adds no bias.
+    The ridge regression c + u·b that corrects a sample is fitted to other samples only, so it adds no bias. For words and
+    columns it is a kernel regression that knows products of two and three of them too, which have no covariance with masks.
 
     Args:
         samples: number of masks.
@@ -175,7 +176,8 @@ class Rise(RemovalMethod):
         """Return m - p, scaled, and what the linear models leave over; None where nothing is left to chance."""
         if isinstance(masks, BitMasks) and masks.complete:
             return None
-        return _centred(masks) / len(masks), masks.controls.fit(scores.double()).residuals
+        fit = masks.controls.fit(scores.double())
+        return _less_own(_centred(masks), fit) / len(masks), fit.residuals
 
     def deviations(self, masks: AnyMasks, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of the samples' contributions, minus their mean."""
@@ -190,19 +192,27 @@ class Rise(RemovalMethod):
             paper: Tensor = torch.stack(sums) / (n * (n - 1)) ** 0.5
             return paper
         fit = masks.controls.fit(y)
-        s = fit.residuals / p
         models = _models(masks, fit)
         counts = torch.bincount(fit.fold).double()[:, None, None, None]
-        mean = ((counts * models).sum(0) + masks.weighted_sum(s)) / n
+        # One widening for all targets, since they are not known yet: that of a typical direction.
+        if isinstance(masks, BitMasks):
+            x = _kept(masks, fit)
+            wider = float(cross_fitted(x, fit.residuals, fit.fold, models.flatten(2)).wider.mean())
+
+            def summed(weights: Tensor) -> Tensor:
+                return (weights.T @ x)[:, None]
+        else:
+            wider = 1 + FEW / n
+
+            def summed(weights: Tensor) -> Tensor:
+                return masks.weighted_sum(weights) / p
+
+        mean = ((counts * models).sum(0) + summed(fit.residuals)) / n
         sums = []
         for sign in chosen.T:
             weights = torch.zeros(len(models), dtype=torch.float64).index_add_(0, fit.fold, sign)
             modelled = torch.einsum("f,f...->...", weights, models)
-            sums.append(masks.weighted_sum(s * sign[:, None]) + modelled - sign.sum() * mean)
-        # One widening for all targets, since they are not known yet: that of a typical direction.
-        wider = 1 + FEW / n
-        if isinstance(masks, BitMasks):
-            wider = float(cross_fitted(masks.cells, s, fit.fold, models.flatten(2)).wider.mean())
+            sums.append(summed(fit.residuals * sign[:, None]) + modelled - sign.sum() * mean)
         efficient: Tensor = torch.stack(sums) * wider / (n * (n - 1)) ** 0.5
         return efficient
 
@@ -254,7 +264,7 @@ def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
     s = fit.residuals / p
     models = _models(masks, fit)
     if isinstance(masks, BitMasks):
-        sums = cross_fitted(masks.cells, s, fit.fold, models.flatten(2))
+        sums = cross_fitted(_kept(masks, fit), fit.residuals, fit.fold, models.flatten(2))
         return Estimate(sums.values[:, None], sums.standard_error[:, None], fit.intercepts.mean(0))
     counts = torch.bincount(fit.fold).double()[:, None, None, None]
     rests = masks.weighted_sum(s, fit.fold)
@@ -325,6 +335,17 @@ def cross_fitted(x: Tensor, residuals: Tensor, fold: Tensor, models: Tensor) -> 
 def _models(masks: AnyMasks, fit: Fit) -> Tensor:
     """Return the exact maps of the models of all folds, ``[folds, k, *shape]``."""
     return torch.stack([masks.coarse_covariance(b) for b in fit.coefficients]) / masks.keep + fit.intercepts[:, :, None, None]
+
+
+def _kept(masks: BitMasks, fit: Fit) -> Tensor:
+    """Return m / p, ``[n, features]``, less what the map of a fold's model owes to a sample that it has seen."""
+    kept = masks.cells / masks.keep
+    return kept if fit.own is None else kept - fit.own[:, :1] - (1 - masks.keep) * fit.own[:, 1:]
+
+
+def _less_own(centred: Tensor, fit: Fit) -> Tensor:
+    """Return (m - p) / p(1-p) less what the coefficients of a fold's model owe to a sample that it has seen."""
+    return centred if fit.own is None else centred - fit.own[:, 1:]
 
 
 def _centred(masks: BitMasks | PooledMasks) -> Tensor:
