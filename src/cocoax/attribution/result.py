@@ -43,7 +43,7 @@ class Attribution(Displayed):
             segment ``[m]`` (the sum over its elements).
         score: the target's value for the explicand.
         baseline_score: the target's value for the baseline; NaN where there is none.
-        standard_error: of each value, where the method samples.
+        standard_error: of each value, where the method samples; relative to ``neutral``, which RISE has to estimate too.
         raw: values of all elements, ``[C, H, W]`` or per embedding dimension and token ``[d, L]``, where the method has them.
         features: one value per removed feature (patch, segment), where the method works on those.
         neutral: the value of a feature that makes no difference: 0, or for RISE the mean score of masked inputs.
