@@ -92,7 +92,7 @@ def test_samples__too_few_for_a_map() -> None:
     subject = cocoax.Encoder(nn.Sequential(TopLeft()), PREPROCESS, name="quarter")
     target = cocoax.similarity_to(reference(torch.tensor([[0.0, 1.0]]), "one"))
     with pytest.warns(Caution, match=r"Most of the map of 'one' is noise: 10 samples are too few for it"):
-        cocoax.Rise(samples=10, grid=4, baseline=BLACK).explain(subject, picture(), target)
+        cocoax.Rise(samples=10, grid=10, baseline=BLACK).explain(subject, picture(), target)
     forget_cautions()
     cocoax.Rise(samples=2000, grid=4, baseline=BLACK).explain(subject, picture(), target)
 
