@@ -292,7 +292,16 @@ class _Effects:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of its features."""
+        cells = self.run.explicand.cells
+        if cells is not None:  # of a picture
+            return tuple(cells.shape)
         return self.run.explicand.shape if self.grid is None else self.grid
+
+    def _laid_out(self, maps: Tensor) -> Tensor:
+        """Return maps ``[k, ...]`` with one value per feature, ``[k, features]``."""
+        flat = pooled(maps, self.run.explicand.shape, self.grid).flatten(1)
+        cells = self.run.explicand.cells
+        return flat if cells is None else flat[:, cells.flatten()]
 
     def vectors(self) -> Tensor:
         """Return one vector for each feature, ``[d, features]``."""
@@ -306,7 +315,7 @@ class _Effects:
         if factors is None:
             return None
         x, r = factors
-        return pooled(x, self.run.explicand.shape, self.grid).flatten(1), r
+        return self._laid_out(x), r
 
     def correlation(self, directions: Tensor) -> Tensor:
         """Return how scores of the masked inputs along directions ``[d, k]`` go together, ``[k, k]``."""
@@ -317,11 +326,8 @@ class _Effects:
     def along(self, directions: Tensor, errors: bool = True) -> Estimate:
         """Return what keeping each feature does along directions ``[d, k]``, ``[k, features]``, with standard errors."""
         effects = self.run.method.effects(self.masks, self.features @ directions, self.ends @ directions, errors)
-        error, shape = effects.standard_error, self.run.explicand.shape
-        return Estimate(
-            pooled(effects.values, shape, self.grid).flatten(1),
-            None if error is None else pooled(error, shape, self.grid).flatten(1),
-        )
+        error = effects.standard_error
+        return Estimate(self._laid_out(effects.values), None if error is None else self._laid_out(error))
 
 
 def _in_common(a: _Effects, b: _Effects) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None:

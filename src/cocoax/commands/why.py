@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import cocoax
-from cocoax.commands.arguments import TEXT_FILES, is_sound, load_for, read_input
+from cocoax.commands.arguments import TEXT_FILES, load_for, read_input
 from cocoax.commands.terminal import (
     ASKED,
     HOW,
@@ -149,11 +149,12 @@ def read_index(index: Path, texts: Path | None, text_column: str, vector_column:
 
 def _folder(folder: Path) -> Sequence[str | Path]:
     """Return the texts of a folder's text files, or else its sounds, or else its pictures."""
+    from cocoax.inputs.audio import SUFFIXES as SOUNDS
     from cocoax.inputs.images import image_files
+    from cocoax.storage import files_below
 
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    texts = [path.read_text(encoding="utf-8").strip() for path in files if path.suffix.lower() in TEXT_FILES]
-    return [text for text in texts if text] or [path for path in files if is_sound(path)] or image_files(folder)
+    texts = [text for path in files_below(folder, TEXT_FILES) if (text := path.read_text(encoding="utf-8").strip())]
+    return texts or files_below(folder, SOUNDS) or image_files(folder)
 
 
 def _lines(file: Path) -> list[str]:
