@@ -71,7 +71,16 @@ class Pictures(Inputs):
 
     noun = "image"
     hint = "Check the number of channels and the size that it expects."
-    removals: ClassVar[tuple[str, ...]] = ("Blur", "Constant", "Mean", "Noise", "Fixed", "Background", "DropTokens")
+    removals: ClassVar[tuple[str, ...]] = (
+        "Blur",
+        "Constant",
+        "Mean",
+        "Noise",
+        "Fixed",
+        "Background",
+        "Several",
+        "DropTokens",
+    )
     exchange_options: ClassVar[tuple[str, ...]] = ("grid",)
     advice = "Pictures take cocoax.Blur(), Mean(), Constant(0.0), Noise(), or a picture."
 
