@@ -161,3 +161,14 @@ def test_captum__lime_of_zeros_says_which_penalty() -> None:
     forget_cautions()
     small = cocoax.Captum("Lime", n_samples=60, grid=3, baseline=BLACK, interpretable_model=SkLearnLasso(alpha=1e-5))
     assert bool(small.explain(encoder(), picture(), target).values.any())
+
+
+def test_caution__points_at_the_line_that_called_cocoax() -> None:
+    flat = Image.new("RGB", (40, 40), (200, 30, 90))
+    with pytest.warns(Caution, match="Removing all of the input") as said:
+        cocoax.Rise(samples=20).run(encoder(), flat)
+    assert [(Path(warning.filename).name, warning.filename == __file__) for warning in said] == [("test_cautions.py", True)]
+    forget_cautions()
+    with pytest.warns(Caution) as said:  # through functions with decorators too
+        cocoax.ask(encoder(), flat, cocoax.Question())
+    assert {warning.filename for warning in said} == {__file__}

@@ -171,6 +171,8 @@ class Attribution(Displayed):
 
         Returns the figure, as :func:`cocoax.plots.panel` does (``.savefig`` writes it); or the axes, if some were given.
         """
+        if isinstance(ax, str | Path):
+            raise TypeError(f"What is drawn is written by its figure: .plot().savefig({str(ax)!r}).")
         drawn = self.display.plot(self, ax, **options)
         return figure_of(drawn) if ax is None else drawn
 

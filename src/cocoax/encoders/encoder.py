@@ -261,7 +261,7 @@ class Encoder:
 
     def as_list(self, inputs: Any) -> list[Any]:
         """Return one or many inputs as a list."""
-        return list(self.inputs.each(inputs)[0])
+        return list(each_input(inputs, self.inputs)[0])
 
     def single(self, inputs: Any) -> Any:
         """Return the only input there is; raise if there are none, or several."""
