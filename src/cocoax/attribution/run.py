@@ -7,6 +7,7 @@ without the encoder.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,6 +87,7 @@ class Run:
         stopped: why sampling ended, where the method decides that by itself.
         rounding: how far rounding moves scores, relative to the terms that they are sums of.
         journal: where it notes what it has encoded while it is made.
+        maker: the encoder that made it, for as long as that is in memory.
 
     """
 
@@ -100,6 +102,7 @@ class Run:
     stopped: str = ""
     rounding: float = ROUNDING
     journal: Journal | None = field(default=None, repr=False)
+    maker: weakref.ref[Encoder] | None = field(default=None, repr=False)
 
     @classmethod
     def start(
@@ -121,6 +124,7 @@ class Run:
         nothing = game.ends.new_empty(0, game.ends.shape[1])
         run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, journal=journal)
         run.rounding = rounding_of(encoder)
+        run.maker = weakref.ref(encoder)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
             run._encode(game, masks, shown)
             try:
@@ -151,11 +155,7 @@ class Run:
         """
         check_encoder(encoder)
         check_count("samples", samples, 1)
-        if encoder.space != self.space:
-            raise ValueError(
-                f"The run was made by the encoder {self.encoder!r} as it was then; {encoder.name!r} is another one, or its "
-                "weights or preprocessing have changed. Start a new run."
-            )
+        self.made_by(encoder)
         masks = drawn(self.method, self.explicand.shape, len(self) + samples)
         last = slice(len(self) - 1, len(self))
         if len(self) and not torch.equal(self.masks.full(last), masks.full(last)):
@@ -165,6 +165,22 @@ class Run:
             self._encode(game, masks, shown)
         self.stopped = ""
         return self
+
+    def made_by(self, encoder: Encoder | None = None) -> Encoder:
+        """Return the encoder that made it, which may be given; raise if it is gone, or is another one by now."""
+        maker = encoder if encoder is not None else None if self.maker is None else self.maker()
+        if maker is None:
+            raise ValueError(f"The run does not hold its encoder {self.encoder!r}, and it is not in memory; pass encoder=.")
+        check_encoder(maker)
+        if maker.space != self.space:
+            raise ValueError(
+                f"The run was made by the encoder {self.encoder!r} as it was then; {maker.name!r} is another one, or its "
+                "weights or preprocessing have changed. Start a new run."
+            )
+        return maker
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "maker": None}  # what is only pointed at stays where it is
 
     def first(self, samples: int) -> Self:
         """Return the run as it was after so many samples."""

@@ -13,11 +13,14 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.nn import functional
 
 from cocoax.cautions import caution
 from cocoax.checks import as_numbers, check_plain
 from cocoax.inputs.display import Picture
 from cocoax.inputs.drawing import WHOLE, Box
+from cocoax.inputs.exchange import Importance
+from cocoax.inputs.exchange_pictures import CellExchange
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.images import (
     MAX_PIXELS,
@@ -69,6 +72,7 @@ class Pictures(Inputs):
     noun = "image"
     hint = "Check the number of channels and the size that it expects."
     removals: ClassVar[tuple[str, ...]] = ("Blur", "Constant", "Mean", "Noise", "Fixed", "Background", "DropTokens")
+    exchange_options: ClassVar[tuple[str, ...]] = ("grid",)
     advice = "Pictures take cocoax.Blur(), Mean(), Constant(0.0), Noise(), or a picture."
 
     def __init__(self, preprocess: Preprocess | None = None, any_shape: bool = False) -> None:
@@ -215,6 +219,19 @@ class Pictures(Inputs):
         batch: Tensor = super().collate(prepared, like)
         # Channels innermost, in which convolutions run up to twice as fast; the values are the same.
         return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
+
+    def exchange(
+        self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
+    ) -> CellExchange:
+        """Return the cells of a ``grid``, which may be exchanged with those of two donors."""
+        rows, columns = options.get("grid", (7, 7))
+        return CellExchange(explicand, donors, importance, (rows, columns))
+
+    def smoothed(self, batch: Tensor, width: float) -> Tensor:
+        """Return pictures blurred by a width in pixels, a standard deviation: means over three by three, repeated."""
+        for _ in range(round(1.5 * width**2)):  # each adds 2/3 to the variance
+            batch = functional.avg_pool2d(functional.pad(batch, (1, 1, 1, 1), mode="replicate"), 3, 1)
+        return batch
 
     def digest(self, item: Any) -> str:
         """Return a digest of one picture: the content of its file, or the prepared tensor."""
