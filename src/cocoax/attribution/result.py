@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cocoax.checks import check_at_least, check_count
 from cocoax.features.game import check_range
+from cocoax.habits import Hinting
 from cocoax.inputs import Display, Explicand, Picture
 from cocoax.inputs.display import Displayed, load_display, save_display
 from cocoax.inputs.drawing import figure_of, hidden_in_noise
@@ -35,7 +36,7 @@ _LAYOUT = Layout(
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution(Displayed):
+class Attribution(Displayed, Hinting):
     """How much each part of an input counts for a target.
 
     Attributes:
@@ -54,6 +55,7 @@ class Attribution(Displayed):
 
     """
 
+    called = "attribution"
     values: Tensor
     score: float
     baseline_score: float
