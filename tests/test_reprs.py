@@ -71,6 +71,7 @@ def things() -> dict[str, Any]:
         cocoax.Noise(),
         cocoax.Fixed(picture),
         cocoax.Background(torch.tensor(rows)),
+        cocoax.Several((cocoax.Blur(), cocoax.Mean())),
     ]
     made += [cocoax.Cosine(), cocoax.Dot(), cocoax.Rbf(), cocoax.Laplacian(), cocoax.Polynomial()]
     made += [cocoax.ExpectedGradients(images(3)), cocoax.Captum("Saliency")]

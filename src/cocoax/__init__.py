@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         MaskToken,
         Mean,
         Noise,
+        Several,
     )
     from cocoax.knowledge import counterfactual, discover, examples, knows, minimal
     from cocoax.questions.asking import Answer, Question, Side, ask
@@ -114,6 +115,7 @@ __all__ = [
     "MaskToken",
     "Mean",
     "Noise",
+    "Several",
     # attribution methods φ
     "Attribution",
     "Captum",

@@ -19,7 +19,7 @@ from torch import Tensor
 from cocoax.attribution.field import GROUPS, Field, field_of
 from cocoax.attribution.method import Askable, as_asked, check_encoder, check_targets
 from cocoax.attribution.plain import for_file, from_plain, type_name
-from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.attribution.result import HARDLY, Attribution, Estimate, Origin, about_removal, attributions, removed_of
 from cocoax.attribution.returned import drawn, estimated
 from cocoax.cautions import caution
 from cocoax.checks import check_count
@@ -234,6 +234,7 @@ class Run:
         about_one = scores.double() / sizes, ends.double() / sizes
         estimate = estimated(self.method, self.masks, *about_one, self.explicand.shape).times(sizes)
         self._check_noise(asked, estimate)
+        self._check_removal(asked, ends)
         return as_asked(targets, attributions(self.origin, self.explicand, asked, ends, estimate, self.ends[0]))
 
     @property
@@ -255,6 +256,23 @@ class Run:
                     f"{type(self.method).__name__} {self.encoder}",
                     f"Most of the map of {target.name!r} is noise: {len(self)} samples are too few for it, or the input says "
                     "nothing about that. Take more samples, or a coarser grid.",
+                )
+
+    def removed(self, target: Target) -> float:
+        """Return how much of a target's score goes away with all of the input's parts, as ``Attribution.removed`` has it."""
+        target.check_space(self.space)
+        score, left = score_ends([target], self.ends)[:, 0].tolist()
+        return removed_of(score, left)
+
+    def _check_removal(self, targets: Sequence[Target], ends: Tensor) -> None:
+        """Caution if the removal leaves most of a score, so that the map is about the rest."""
+        for target, (score, left) in zip(targets, ends.T.tolist(), strict=True):
+            if removed_of(score, left) < HARDLY:
+                caution(
+                    "removed",
+                    f"{type(self.method.baseline).__name__} {self.encoder}",
+                    f"{about_removal(score, left)} (The target is {target.name!r}, the removal "
+                    f"{type(self.method.baseline).__name__}.) Another baseline= may take away more.",
                 )
 
     def field(

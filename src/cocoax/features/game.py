@@ -89,16 +89,27 @@ class Game:
         for name, end in zip(_end_names(ends), ends, strict=True):
             if not bool(torch.isfinite(end).all()):
                 raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
+        self._check_removal(ends)
+        return ends
+
+    def _check_removal(self, ends: Tensor) -> None:
+        """Caution if removing everything changes nothing, or hardly anything."""
+        name, advice = type(self.removal).__name__, f"Try another baseline=. {self._unfolded.inputs.advice}"
         moved = float((ends[1:] - ends[0]).norm(dim=1).mean())
-        if moved < _HARDLY * float(ends[0].norm()):
+        if all(torch.equal(self._ends_of[0], end) for end in self._ends_of[1:]):
+            caution(
+                "nothing removed",
+                self._unfolded.name,
+                f"Nothing is removed: what {name} puts in place of the input is the input itself, so there is nothing to "
+                f"explain. {advice}",
+            )
+        elif moved < _HARDLY * float(ends[0].norm()):
             caution(
                 "removal",
                 self._unfolded.name,
-                f"Removing all of the input by {type(self.removal).__name__} changes its representation by "
-                f"{moved / float(ends[0].norm()):.1%}, so there is hardly anything to explain. Try another baseline=. "
-                f"{self._unfolded.inputs.advice}",
+                f"Removing all of the input by {name} changes its representation by {moved / float(ends[0].norm()):.1%}, so "
+                f"there is hardly anything to explain. {advice}",
             )
-        return ends
 
     def score(self, targets: Sequence[Target]) -> Tensor:
         """Return the scores of the explicand and of its emptied version, ``[2, targets]``."""

@@ -124,10 +124,10 @@ class Inputs(ABC):
             )
         return explicand.at_rest()
 
-    def whole(self, takes: Callable[[Sequence[tuple[int, ...]]], bool], unit: int) -> Inputs:
+    def whole(self, takes: Callable[[Sequence[tuple[int, ...]]], bool], patch: int) -> Inputs:
         """Return the same kind, of whose inputs all is explained; by default that is so.
 
-        ``takes`` says whether the module gives comparable representations of tensors of these shapes, and ``unit`` what the
+        ``takes`` says whether the module gives comparable representations of tensors of these shapes, and ``patch`` what the
         sides of those should be multiples of.
         """
         return self
