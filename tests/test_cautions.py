@@ -179,7 +179,7 @@ def test_captum__lime_of_zeros_says_which_penalty() -> None:
 
 def test_caution__points_at_the_line_that_called_cocoax() -> None:
     flat = Image.new("RGB", (40, 40), (200, 30, 90))
-    with pytest.warns(Caution, match="Removing all of the input") as said:
+    with pytest.warns(Caution, match="Nothing is removed") as said:
         cocoax.Rise(samples=20).run(encoder(), flat)
     assert [(Path(warning.filename).name, warning.filename == __file__) for warning in said] == [("test_cautions.py", True)]
     forget_cautions()

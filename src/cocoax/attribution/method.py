@@ -45,7 +45,8 @@ class Method(Hinting, ABC):
         """Make a method; raise for what is given from the habits of other libraries."""
         check_options(cls, options)
         ours = cls.__module__.startswith("cocoax.")  # one of a user's own may take modules
-        if ours and any(hasattr(each, "represent") or hasattr(each, "forward") for each in given):
+        models = [each for each in given if not isinstance(each, type)]
+        if ours and any(hasattr(each, "represent") or hasattr(each, "forward") for each in models):
             raise TypeError(
                 f"{cls.__name__} is made of its options alone, and takes the encoder when it explains: "
                 f"cocoax.{cls.__name__}().explain(encoder, input, target)."
