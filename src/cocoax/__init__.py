@@ -52,8 +52,9 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         MaskToken,
         Mean,
         Noise,
+        Several,
     )
-    from cocoax.knowledge import discover, knows
+    from cocoax.knowledge import counterfactual, discover, examples, knows, minimal
     from cocoax.questions.asking import Answer, Question, Side, ask
     from cocoax.questions.hits import Hit, Hits, explain_hits
     from cocoax.questions.matching import Match, explain_match
@@ -114,6 +115,7 @@ __all__ = [
     "MaskToken",
     "Mean",
     "Noise",
+    "Several",
     # attribution methods φ
     "Attribution",
     "Captum",
@@ -143,9 +145,12 @@ __all__ = [
     "Match",
     "explain_hits",
     "explain_match",
-    # what the encoder knows
+    # what an encoder knows, the least that keeps or flips an answer, the examples behind it
+    "counterfactual",
     "discover",
+    "examples",
     "knows",
+    "minimal",
     # evaluation η
     "Curve",
     "curves",

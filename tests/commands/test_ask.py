@@ -14,6 +14,8 @@ import torch
 from PIL import Image
 
 import cocoax
+from cocoax.attribution.rise import relative_error
+from cocoax.questions.asking import LEAST, MOST, TOLERANCE, asking_method
 from tests.commands.support import interrupt_after, invoke, picture, rows_of, run_main
 from tests.conftest import SmallNet
 
@@ -162,6 +164,60 @@ def test_ask__tolerance(towers: cocoax.Encoder, image: str) -> None:
     assert "within the tolerance of 0.5" in result.output
 
 
+def test_ask__stops_by_itself_when_the_answer_is_known(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    result = invoke("ask", image, "--like", "a cat", "--unlike", "a dog", "--out", str(tmp_path / "out"))
+    (answer,) = cocoax.ask(towers, image, cocoax.Question("a cat", "a dog"), asking_method(), at_least=True)
+    assert LEAST <= answer.attribution.metadata["samples"] < MOST
+    assert relative_error(answer.attribution) <= TOLERANCE
+    assert f"{answer.attribution.metadata['samples']} samples: relative error" in result.output
+    assert "within the tolerance of 0.1" in result.output
+
+
+def test_ask__tolerance_that_cannot_be_reached_says_what_was(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cocoax.Rise, "max_samples", 120)
+    out = tmp_path / "out"
+    result = invoke("ask", image, "--like", "a cat", "--unlike", "a dog", "--tolerance", "0.001", "--out", str(out))
+    said = re.search(
+        r"relative error (0\.\d+) after 120 samples, the maximum; the tolerance of 0.001 was not reached", result.output
+    )
+    assert said is not None, result.output
+    (content,) = json.loads((out / "answers.json").read_text())["answers"]
+    attribution = cocoax.Attribution.load(out / content["map"])
+    assert float(said[1]) == pytest.approx(relative_error(attribution), abs=1e-3)
+    assert content["stopped"] in result.output
+
+
+def test_ask__baseline(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    def score_left(*options: str) -> float:
+        out = tmp_path / "-".join(options).replace("/", "-")
+        result = ask(image, "--like", "a cat", *options, out=out)
+        assert result.exit_code == 0, result.output
+        (content,) = json.loads((out / "answers.json").read_text())["answers"]
+        assert isinstance(content["baseline_score"], float)
+        return content["baseline_score"]
+
+    plain = score_left()
+    assert score_left("--baseline", "blur") == plain
+    whole = towers.whole()
+    target = cocoax.Question("a cat").target(whole)
+    mean = cocoax.Rise(samples=30, baseline=cocoax.Mean()).explain(whole, image, target)
+    assert score_left("--baseline", "mean-colour") == pytest.approx(mean.baseline_score, abs=1e-6)
+    donor = cocoax.Rise(samples=30, baseline=image).explain(whole, image, target)
+    assert score_left("--baseline", image) == pytest.approx(donor.score, abs=1e-5)
+
+
+def test_ask__says_that_nothing_is_removed(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    result = ask(image, "--like", "a cat", "--baseline", image)  # in place of the picture, the picture itself
+    assert "Nothing is removed: with everything removed it scores the same." in result.output
+    assert "Something else in place of removed parts (--baseline, baseline=) may take away more" in result.output
+    (content,) = json.loads((tmp_path / "out" / "answers.json").read_text())["answers"]
+    assert content["removed"] == pytest.approx(0, abs=1e-6)
+    assert any(remark.startswith("Nothing is removed") for remark in content["remarks"])
+    assert "Nothing is removed" in (tmp_path / "out" / "report.html").read_text()
+
+
 def rotated(path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -240,9 +296,14 @@ def test_ask__bad_pictures_are_told_before_anything_is_loaded(
         (["--question", "a cat rather than "], "A question reads 'a cat / a kitten rather than a dog'"),
         (["--like", "a cat", "--each"], "--each asks about several things"),
         (["--like", "a cat", "--method", "ryse"], "Did you mean 'rise'?"),
-        (["--method", "occlusion", "--tolerance", "0.1"], "The method 'occlusion' has no option --tolerance; it has none."),
-        (["--method", "smoothgrad", "--grid", "3"], "has no option --grid; it has --samples and --seed."),
+        (
+            ["--method", "occlusion", "--tolerance", "0.1"],
+            "The method 'occlusion' has no option --tolerance; it has --baseline.",
+        ),
+        (["--method", "smoothgrad", "--grid", "3"], "has no option --grid; it has --samples and --baseline and --seed."),
         (["--like", "a cat", "--samples", "3"], "'samples' parameter must be at least 10"),
+        (["--like", "a cat", "--tolerance", "0"], "'tolerance' parameter must be above 0"),
+        (["--like", "a cat", "--baseline", "blurr"], "Removed parts become one of blur, strong-blur"),
         (["--like", "a cat", "--unlike-many", "cifar"], "--unlike-many takes cifar100 or a text file"),
         (
             ["--like", "a cat", "--unlike-many", "cifar100", "--template", "x"],

@@ -20,6 +20,8 @@ from torch import Tensor
 
 from cocoax.attribution.method import Method, normal
 from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.attribution.returned import points_of, weights_of
+from cocoax.checks import check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.forward import frozen, is_out_of_memory, rounding_of
@@ -37,6 +39,10 @@ class Points:
 
     at: Tensor
     factor: Tensor
+
+    def __post_init__(self) -> None:
+        for name in ("at", "factor"):
+            check_kind(f"'{name}' of Points", getattr(self, name), Tensor, "must be a tensor")
 
 
 @dataclass(frozen=True)
@@ -98,16 +104,17 @@ class GradientMethod(Method):
         for game in games:
             check_one_baseline(game, self)
         scores = [game.score(targets) for game in games]
-        weights = self.weights()
+        weights = weights_of(self)
         parts, mixture = shared_parts(targets)
         sums = [_Sums(mixture, explicand, self.sampled) for explicand in explicands]
         size = encoder.batch_size(explicands[0].tensor, self.batch_size)
         if not games[0].trusts_fold:
-            games[0].encode_batch(self.points(explicands[0], games[0].emptied, slice(0, min(size, len(weights)))).at)
+            first = slice(0, min(size, len(weights)))
+            games[0].encode_batch(points_of(self, explicands[0], games[0].emptied, first).at)
         encoder = games[0].encoder
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):
-                points = [self.points(explicands[index], games[index].emptied, rows) for index, rows in batch]
+                points = [points_of(self, explicands[index], games[index].emptied, rows) for index, rows in batch]
                 own = [games[index].ends[0] for (index, _), point in zip(batch, points, strict=True) for _ in point.at]
                 gradients = _gradients(encoder, torch.cat([point.at for point in points]), own, parts)
                 start = 0

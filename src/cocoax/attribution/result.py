@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _TENSORS = ("values", "raw", "standard_error", "features")
 NOTHING = "No part of the input makes a difference: all there is to see is rounding."
+NOTHING_REMOVED = "Nothing is removed: with everything removed it scores the same."
+HARDLY = 0.1  # of the score: what removing everything should take away more than
 _LAYOUT = Layout(
     "attribution",
     {"values": "*", "raw?": "*", "standard_error?": "*", "features?": "*"},
@@ -68,6 +71,8 @@ class Attribution(Displayed):
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))
         how = f"by {self.metadata.get('method', 'unknown')}{', nothing but rounding' * self.is_nothing}"
+        if self.removed < HARDLY:
+            how += f", {self.removed:.0%} of the score removed"
         return f"Attribution({self.name!r}, {shape}, score {self.score:+.3f}, {how})"
 
     @property
@@ -92,7 +97,23 @@ class Attribution(Displayed):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader should know before believing it, in sentences; mostly there is nothing to say."""
-        return ((NOTHING,) if self.is_nothing else ()) + self.display.remarks
+        return ((NOTHING,) if self.is_nothing else ()) + self._on_removal + self.display.remarks
+
+    @property
+    def removed(self) -> float:
+        """How much of the score goes away with all of the input's parts: 1 is all of it, 0 nothing; NaN without a baseline.
+
+        It is the difference of the two scores, as a fraction of the larger one. A map explains that difference only: where a
+        blurred cat is still a cat to the encoder, what makes it a cat is not on the map. NaN also where both scores are 0.
+        """
+        return removed_of(self.score, self.baseline_score)
+
+    @property
+    def _on_removal(self) -> tuple[str, ...]:
+        """A sentence about a removal that leaves most of the score, where it does."""
+        if self.score and abs(self.score - self.baseline_score) <= self.floor:
+            return (NOTHING_REMOVED,)
+        return (about_removal(self.score, self.baseline_score),) if self.removed < HARDLY else ()
 
     def numpy(self) -> np.ndarray:
         """Return the values as an array."""
@@ -186,6 +207,20 @@ class Attribution(Displayed):
         legend = html.escape(" ".join((legend, *self.remarks)))
         heading = f"<b>{html.escape(self.name)}</b>: score {self.score:+.3f}{f', by {html.escape(how)}' if how else ''}"
         return f"<div><p>{heading}<br><small>{legend}</small></p>{self.html()}</div>"
+
+
+def removed_of(score: float, left: float) -> float:
+    """Return how much of a score is gone where ``left`` is left of it: their difference, relative to the larger one."""
+    larger = max(abs(score), abs(left))
+    return abs(score - left) / larger if larger else math.nan
+
+
+def about_removal(score: float, left: float) -> str:
+    """Say how much of the score is left without all of the input's parts, and what the map is about, therefore."""
+    share = f"{100 * removed_of(score, left):.2g} %"
+    if 0 < left <= score or score <= left < 0:
+        return f"With everything removed it still scores {left:+.3f} of {score:+.3f}: the map explains the last {share}."
+    return f"With everything removed it scores {left:+.3f}, as it is {score:+.3f}: the map explains those {share}."
 
 
 @dataclass(frozen=True)

@@ -83,13 +83,7 @@ class Encoder:
         check_pooling(pooling)
         check_classes(classes, head)
         self.name = name_of(module, name)
-        if inputs is None:
-            inputs = inputs_for(features, preprocess, columns, background, self.name)
-        elif features != "pixels" or any(option is not None for option in (preprocess, columns, background)):
-            raise ValueError(
-                "'inputs' says all about the inputs; leave out 'preprocess', 'columns', 'background' and 'features'."
-            )
-        self.inputs = copy.copy(inputs)
+        self.inputs = copy.copy(inputs_for(inputs, features, preprocess, columns, background, self.name))
         self.inputs.encoder = self.name
         self.module = module
         self.layer = None if layer is None else layer_name(self.owner, layer, self.name)
@@ -281,7 +275,7 @@ class Encoder:
 
     def explicand(self, item: Any) -> Explicand:
         """Return one input made ready to be explained, on the CPU."""
-        explicand = self.inputs.explicand(item).at_rest()
+        explicand = self.inputs.made_ready(item)
         return explicand if explicand is item else explicand.apart()
 
     def collate(self, prepared: Sequence[Tensor] | Tensor) -> Any:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from torch import nn
 
-from cocoax.inputs.images import UNIT
-
 if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder
 
@@ -24,16 +22,14 @@ def whole(encoder: EncoderT) -> EncoderT:
     The pictures of references are prepared as they were, and the representation space is the same.
     """
     other = copy.copy(encoder)
-    other.inputs = encoder.inputs.whole(lambda shapes: _takes(encoder, shapes), _unit(encoder.owner))
+    other.inputs = encoder.inputs.whole(lambda shapes: _takes(encoder, shapes), _patch(encoder.owner))
     return other
 
 
-def _unit(owner: nn.Module | None) -> int:
-    """Return what sides should be multiples of: 32, as far as most networks go down, or the patch of a transformer."""
-    for part in () if owner is None else owner.modules():
-        if isinstance(part, nn.Conv2d) and part.stride == part.kernel_size and UNIT % part.kernel_size[0]:
-            return part.kernel_size[0]
-    return UNIT
+def _patch(owner: nn.Module | None) -> int:
+    """Return the side of the patches that a module cuts pictures into by its first convolution; 1 if it does not."""
+    first = next((part for part in owner.modules() if isinstance(part, nn.Conv2d)), None) if owner is not None else None
+    return first.kernel_size[0] if first is not None and first.stride == first.kernel_size else 1
 
 
 def _takes(encoder: Encoder, shapes: Sequence[tuple[int, ...]]) -> bool:

@@ -89,16 +89,27 @@ class Game:
         for name, end in zip(_end_names(ends), ends, strict=True):
             if not bool(torch.isfinite(end).all()):
                 raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
+        self._check_removal(ends)
+        return ends
+
+    def _check_removal(self, ends: Tensor) -> None:
+        """Caution if removing everything changes nothing, or hardly anything."""
+        name, advice = type(self.removal).__name__, f"Try another baseline=. {self._unfolded.inputs.advice}"
         moved = float((ends[1:] - ends[0]).norm(dim=1).mean())
-        if moved < _HARDLY * float(ends[0].norm()):
+        if all(torch.equal(self._ends_of[0], end) for end in self._ends_of[1:]):
+            caution(
+                "nothing removed",
+                self._unfolded.name,
+                f"Nothing is removed: what {name} puts in place of the input is the input itself, so there is nothing to "
+                f"explain. {advice}",
+            )
+        elif moved < _HARDLY * float(ends[0].norm()):
             caution(
                 "removal",
                 self._unfolded.name,
-                f"Removing all of the input by {type(self.removal).__name__} changes its representation by "
-                f"{moved / float(ends[0].norm()):.1%}, so there is hardly anything to explain. Try another baseline=. "
-                f"{self._unfolded.inputs.advice}",
+                f"Removing all of the input by {name} changes its representation by {moved / float(ends[0].norm()):.1%}, so "
+                f"there is hardly anything to explain. {advice}",
             )
-        return ends
 
     def score(self, targets: Sequence[Target]) -> Tensor:
         """Return the scores of the explicand and of its emptied version, ``[2, targets]``."""
@@ -119,16 +130,29 @@ class Game:
             at_once = self._at_once(batch_size)
             at_once = min(_LISTS_AT_ONCE, _BATCHES_AT_ONCE * at_once) if few else at_once
             rows = slice(start, min(start + at_once, len(masks)))
+            full = self._at_full_size(masks, rows)
             if few:
-                kept, which = torch.unique(masks.full(rows).flatten(1), dim=0, return_inverse=True)
+                kept, which = torch.unique(full, dim=0, return_inverse=True)
                 output = self._encode_kept(explicand, emptied, kept.to(device), batch_size)[which]
             else:
-                output = self._encode_kept(explicand, emptied, masks.full(rows).to(device), batch_size)
+                output = self._encode_kept(explicand, emptied, full.to(device), batch_size)
             self._check_finite(output, start)
             yield output
             if shown is not None:
                 shown.update(len(output))
             start = rows.stop
+
+    def _at_full_size(self, masks: Masks, rows: slice) -> Tensor:
+        """Return some masks ``[n, *shape]``; raise if they have another shape."""
+        shape = (rows.stop - rows.start, *self.explicand.shape)
+        full = masks.full(rows)
+        full = full.flatten(1) if len(shape) == 2 and full.ndim > 1 else full
+        if tuple(full.shape) != shape:
+            raise ValueError(
+                f"{type(masks).__name__}.full gave masks {list(full.shape)} for features {list(shape[1:])}; they must be "
+                f"{list(shape)}: how many were asked for, then the shape of the features."
+            )
+        return full.float()
 
     def _at_once(self, batch_size: int | None) -> int:
         """Return how many masks are encoded at a time; each takes as many inputs as there are emptied versions."""

@@ -13,6 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from cocoax.inputs.drawing import WHOLE, Box, Order, Shown, bars_height, draw_bars, draw_over, image_element
+from cocoax.inputs.outlines import draw_outlined, write_on
 from cocoax.inputs.tiles import picture_tile
 
 if TYPE_CHECKING:
@@ -80,10 +81,20 @@ class Display(ABC):
         """Whether :meth:`draw_input` has anything to show."""
         return type(self).draw_input is not Display.draw_input
 
+    def draw_parts(self, ax: Axes, chosen: Tensor | None, title: str) -> None:
+        """Draw the input with some of its features marked, ``chosen [*shape]``; None marks none. By default their names."""
+        listed = "" if self.names is None else _listed(self.names, chosen)
+        write_on(ax, listed, title)
+
     @property
     def height(self) -> float:
         """How many inches a drawing beside others should have."""
         return 3.3
+
+    @property
+    def parts_height(self) -> float:
+        """How many inches :meth:`draw_parts` should have: a line for each name, if there are any."""
+        return self.height if self.names is None else 1.0 + 0.14 * min(len(self.names), 18)
 
     def html(self, shown: Shown, limit: float | None = None) -> str:
         """Return the values on the input as an HTML fragment, by default what :meth:`plot` draws.
@@ -149,6 +160,11 @@ class Picture(Display):
             ax.imshow(self.picture.numpy())
             ax.set_title("input", fontsize=10)
         ax.set_axis_off()
+
+    def draw_parts(self, ax: Axes, chosen: Tensor | None, title: str) -> None:
+        """Draw the picture, with the chosen pixels outlined and the others faded."""
+        draw_outlined(ax, self.picture, self.box, chosen)
+        ax.set_title(title, fontsize=10, parse_math=False)
 
     def small(self) -> Picture:
         """Return the picture with at most 96 pixels on its longer side."""
@@ -234,6 +250,11 @@ class Displayed:
     def offsets(self) -> tuple[tuple[int, int], ...] | None:
         """Of a text, where each feature begins and ends in it, so that ``text[begin:end]`` is the feature."""
         return getattr(self.display, "offsets", None)
+
+
+def _listed(names: tuple[str, ...], chosen: Tensor | None) -> str:
+    """Return the names of chosen features, or of all, one in each line."""
+    return "\n".join(name for index, name in enumerate(names) if chosen is None or bool(chosen[index]))
 
 
 def save_display(display: Display) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from cocoax.checks import check_kind
+from cocoax.checks import check_kind, multiplies
 from cocoax.inputs.display import Display, Displayed, Picture
 
 
@@ -50,6 +50,33 @@ class Explicand(Displayed):
             raise ValueError(
                 f"'members' must be integers in the shape {list(whole)} of the tensor, or in that of its last dimensions. "
                 f"Got {members.dtype} {list(members.shape)} instead."
+            )
+
+    def check(self) -> None:
+        """Raise unless its parts fit together: what would otherwise fail, or be silently wrong, in a method later."""
+        check_kind("The display of an explicand", self.display, Display, "must be a cocoax.inputs.Display")
+        if self.members is not None:
+            if int(self.members.min()) < -1:
+                raise ValueError(f"'members' are features from 0 on, and -1 for none. Got {int(self.members.min())} too.")
+            counts = torch.bincount(self.members.flatten() + 1)[1:]
+            if len(counts) == 0:
+                raise ValueError("All 'members' of the explicand are -1, so that there is nothing to remove.")
+            absent = (counts == 0).nonzero()[:, 0].tolist()
+            if absent:
+                raise ValueError(
+                    f"'members' must number the features from 0 without gaps. They go up to {len(counts) - 1}, but "
+                    f"{absent[0]} does not occur."
+                )
+        names = self.names
+        if names is not None and len(self.shape) == 1 and len(names) != self.shape[0]:
+            raise ValueError(
+                f"The display {type(self.display).__name__} has {len(names)} names for {self.shape[0]} features; "
+                "'names' must hold one for each."
+            )
+        if self.scale is not None and not multiplies(self.scale.shape, self.tensor.shape):
+            raise ValueError(
+                f"'scale' must be of a shape that multiplies with the tensor, {list(self.tensor.shape)}. Got "
+                f"{list(self.scale.shape)} instead."
             )
 
     def __repr__(self) -> str:
@@ -129,8 +156,10 @@ class Explicand(Displayed):
         return replace(self, tensor=self.tensor.to(device), members=members, scale=scale)
 
     def at_rest(self) -> Explicand:
-        """Return the same as methods hold it: on the CPU, without gradients, and not bound to inference mode."""
+        """Return the same as methods hold it: single precision on the CPU, no gradients, and not bound to inference mode."""
         explicand = self.to(torch.device("cpu"))
+        if explicand.tensor.is_floating_point() and explicand.tensor.dtype != torch.float32:
+            explicand = replace(explicand, tensor=explicand.tensor.float())
         if not explicand.tensor.requires_grad and not explicand.tensor.is_inference():
             return explicand
         return explicand.apart()

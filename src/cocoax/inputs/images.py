@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from cocoax.inputs.drawing import WHOLE as WHOLE
 from cocoax.inputs.drawing import Box as Box
 from cocoax.storage import as_path, files_below
 
+_SHORTEST = 8  # pixels of a side of a long picture
 UNIT = 32  # pixels; most networks halve the sides of a picture five times
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -199,11 +200,11 @@ class ImagePreprocess:
         """Return the same for all of a picture, whose proportions become those of what would be cut out."""
         return self if self.sides is None else replace(self, resize=self.sides, crop=None)
 
-    def whole(self, unit: int = UNIT) -> ImagePreprocess:
-        """Return the same for all of a picture, at its own proportions; sides are multiples of ``unit``."""
+    def whole(self, patch: int = 1) -> ImagePreprocess:
+        """Return the same for all of a picture, at its own proportions; sides are multiples of ``patch``."""
         if self.sides is None:
             return self
-        return WholePicture(min(self.sides), None, self.mean, self.std, self.interpolation, unit)
+        return WholePicture(min(self.sides), None, self.mean, self.std, self.interpolation, patch)
 
     def size(self, size: tuple[int, int]) -> tuple[int, int]:
         """Return the width and height of a picture of ``size`` once it is resized, before anything is cut off."""
@@ -231,23 +232,22 @@ class ImagePreprocess:
 
 @dataclass(frozen=True)
 class WholePicture(ImagePreprocess):
-    """All of a picture at its own proportions, the short side ``resize`` pixels long.
+    """All of a picture at its own proportions, with as many pixels as a square of side ``resize``: it takes no longer.
 
-    The sides are rounded to multiples of ``unit``. A long picture has at most ``MOST`` times the pixels of a square one, so
-    that it is smaller; a very long one is squeezed, too, so that no side is shorter than a quarter of ``resize``.
+    The sides are rounded to multiples of 32, or of less where ``resize`` is small; for a transformer, of its ``patch``. A
+    picture that is more than 16 times as long as wide is squeezed, too: no side is shorter than a quarter of ``resize``,
+    nor than 8 pixels.
     """
 
-    MOST: ClassVar[int] = 4
-    unit: int = UNIT
+    patch: int = 1
 
     def size(self, size: tuple[int, int]) -> tuple[int, int]:
         """Return width and height of a picture of ``size`` once it is resized."""
         assert isinstance(self.resize, int)
-        ratio = max(size) / min(size)
-        short = self.resize * min(1.0, math.sqrt(self.MOST / ratio))
-        sides = max(short, self.resize / 4), min(short * ratio, self.resize * 4 * self.MOST)
-        unit = min(self.unit, max(1, self.resize // 7))
-        whole = [max(1, round(side / unit)) * unit for side in sides]
+        stretch = min(math.sqrt(max(size) / min(size)), 4.0, max(1.0, self.resize / _SHORTEST))
+        usual = min(UNIT, max(1, self.resize // 7))
+        unit = self.patch if UNIT % self.patch else max(self.patch, usual - usual % self.patch)
+        whole = [max(1, round(side / unit)) * unit for side in (self.resize / stretch, self.resize * stretch)]
         return (whole[0], whole[1]) if size[0] <= size[1] else (whole[1], whole[0])
 
 

@@ -13,11 +13,14 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.nn import functional
 
 from cocoax.cautions import caution
 from cocoax.checks import as_numbers, check_plain
 from cocoax.inputs.display import Picture
 from cocoax.inputs.drawing import WHOLE, Box
+from cocoax.inputs.exchange import Importance
+from cocoax.inputs.exchange_pictures import CellExchange
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.images import (
     MAX_PIXELS,
@@ -68,7 +71,17 @@ class Pictures(Inputs):
 
     noun = "image"
     hint = "Check the number of channels and the size that it expects."
-    removals: ClassVar[tuple[str, ...]] = ("Blur", "Constant", "Mean", "Noise", "Fixed", "Background", "DropTokens")
+    removals: ClassVar[tuple[str, ...]] = (
+        "Blur",
+        "Constant",
+        "Mean",
+        "Noise",
+        "Fixed",
+        "Background",
+        "Several",
+        "DropTokens",
+    )
+    exchange_options: ClassVar[tuple[str, ...]] = ("grid",)
     advice = "Pictures take cocoax.Blur(), Mean(), Constant(0.0), Noise(), or a picture."
 
     def __init__(self, preprocess: Preprocess | None = None, any_shape: bool = False) -> None:
@@ -122,7 +135,7 @@ class Pictures(Inputs):
             return Explicand(tensor, Picture(picture_of_tensor(tensor)))
         box = box_of(image.size)
         self._check_box(box)
-        self._check_size(image, tensor)
+        self._check_size(image.size, box, tensor)
         return Explicand(tensor, Picture(picture_of(image), box))
 
     def _check_box(self, box: Box) -> None:
@@ -136,25 +149,26 @@ class Pictures(Inputs):
                 "encoder.whole() takes all of it in; or cut the picture to what matters first.",
             )
 
-    def _check_size(self, image: Image.Image, tensor: Tensor) -> None:
-        """Caution if a picture is much smaller than its tensor, or squeezed."""
-        across, down = tensor.shape[2] / image.width, tensor.shape[1] / image.height
+    def _check_size(self, size: tuple[int, int], box: Box, tensor: Tensor) -> None:
+        """Caution if a picture is much smaller than its tensor, or squeezed; ``box`` is the part of it in the tensor."""
+        across = tensor.shape[2] / (size[0] * (box[2] - box[0]))
+        down = tensor.shape[1] / (size[1] * (box[3] - box[1]))
         if min(across, down) > _ENLARGED:
             caution(
                 "size",
                 self.encoder,
-                f"The picture of {image.width} x {image.height} pixels is enlarged {min(across, down):.0f} times for "
+                f"The picture of {size[0]} x {size[1]} pixels is enlarged {min(across, down):.0f} times for "
                 f"{self.encoder!r}, which was made for more detail than it has. Use a larger one.",
             )
         if max(across / down, down / across) > _SQUEEZED:
             caution(
                 "squeezed",
                 self.encoder,
-                f"The picture of {image.width} x {image.height} pixels is squeezed to {tensor.shape[2]} x {tensor.shape[1]} "
+                f"The picture of {size[0]} x {size[1]} pixels is squeezed to {tensor.shape[2]} x {tensor.shape[1]} "
                 f"for {self.encoder!r}, which may not recognise what is in it. Cut it into less narrow pictures.",
             )
 
-    def whole(self, takes: Takes, unit: int) -> Pictures:
+    def whole(self, takes: Takes, patch: int) -> Pictures:
         """Return the same kind, of whose pictures all is explained: at their own proportions if the module takes those.
 
         Otherwise they are squeezed. What is only prepared, such as the pictures of a reference, is what it was, and so is the
@@ -163,7 +177,7 @@ class Pictures(Inputs):
         if not isinstance(self.preprocess, ImagePreprocess) or self.preprocess.sides is None:
             return self
         other = copy.copy(self)
-        other._seen = _Whole(self.preprocess.squeezed(), self.preprocess.whole(unit), takes)
+        other._seen = _Whole(self.preprocess.squeezed(), self.preprocess.whole(patch), takes)
         return other
 
     def _check_range(self, tensor: Tensor) -> None:
@@ -215,6 +229,19 @@ class Pictures(Inputs):
         batch: Tensor = super().collate(prepared, like)
         # Channels innermost, in which convolutions run up to twice as fast; the values are the same.
         return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
+
+    def exchange(
+        self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
+    ) -> CellExchange:
+        """Return the cells of a ``grid``, which may be exchanged with those of two donors."""
+        rows, columns = options.get("grid", (7, 7))
+        return CellExchange(explicand, donors, importance, (rows, columns))
+
+    def smoothed(self, batch: Tensor, width: float) -> Tensor:
+        """Return pictures blurred by a width in pixels, a standard deviation: means over three by three, repeated."""
+        for _ in range(round(1.5 * width**2)):  # each adds 2/3 to the variance
+            batch = functional.avg_pool2d(functional.pad(batch, (1, 1, 1, 1), mode="replicate"), 3, 1)
+        return batch
 
     def digest(self, item: Any) -> str:
         """Return a digest of one picture: the content of its file, or the prepared tensor."""

@@ -10,8 +10,14 @@ from typing import Any, Literal
 from torch import Tensor
 
 from cocoax.attribution import Attribution
+from cocoax.attribution.result import HARDLY
 from cocoax.questions.question import Question
 from cocoax.questions.regions import Region
+
+ADVICE = (
+    "Something else in place of removed parts (--baseline, baseline=) may take away more: a stronger blur, the mean colour, "
+    "both, or other photos."
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class Answer:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader should know before believing it, in sentences: doubts about the question, remarks about the map."""
-        return self.doubts + self.attribution.remarks
+        return self.doubts + self.attribution.remarks + ((ADVICE,) if self.attribution.removed < HARDLY else ())
 
     def split(self) -> str:
         """Return the score and its parts in words: ``+0.120: +0.310 to 'a cat' minus +0.190 to 'a dog'``."""
@@ -114,6 +120,7 @@ class Answer:
             "regions": _plain_regions(self.regions),
             "against": _plain_regions(self.against),
             "neutral": attribution.neutral,
+            "removed": attribution.removed,
             "remarks": list(self.remarks),
             "box": list(attribution.box),
             **dict(attribution.metadata),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -23,6 +23,7 @@ from cocoax.cautions import caution
 from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
+from cocoax.features.offered import ASKED, OFFERED
 from cocoax.questions.answers import Answer, Rival
 from cocoax.questions.doubts import doubt
 from cocoax.questions.question import Question
@@ -32,6 +33,19 @@ from cocoax.references import Reference
 from cocoax.targets import Target, score_all, similarity_to
 
 __all__ = ["Answer", "Question", "Side", "ask"]
+TOLERANCE = 0.1  # the relative error of a map that people need not wait for to get any smaller
+LEAST, MOST = 96, 1000  # masked copies before the error of a map is believed, and those after which there is an answer anyway
+
+
+def asking_method(most: int = MOST, tolerance: float | None = TOLERANCE, **options: Any) -> Rise:
+    """Return the method for people who wait for an answer: it stops when what they asked is known, or after ``most`` samples.
+
+    Without a tolerance it takes all of them.
+    """
+    options = {"baseline": OFFERED[ASKED], **options}
+    if tolerance is None:
+        return Rise(samples=most, **options)
+    return Rise(samples=min(LEAST, most), tolerance=tolerance, max_samples=most, **options)
 
 
 @looking_once()
