@@ -147,34 +147,37 @@ def kill_some(process: subprocess.Popen[bytes], alone: bool, kinds: dict[str, in
 
 
 def samples(arguments: argparse.Namespace) -> dict[str, Any]:
-    """How much answers change with the number of samples: against the most that was tried, by other seeds."""
-    data, answer = images(arguments), {}
+    """How much answers change with the number of samples: against the most that was tried, by other masks.
+
+    The last line is the most against itself, by other masks: what no number of samples below it can beat.
+    """
+    data, surveys, most = images(arguments), {}, 128
     encoder = cocoax.load(ENCODER)
-    surveys = {}
-    for count in (16, 32, 64, 128, 256):
-        index = build(encoder, data, fresh(arguments.out / f"samples-{count}"), replace(METHOD, samples=count, seed=count))
-        target = cocoax.contrastive_corpus_similarity(
-            index.reference({"label": "cat"}), index.reference({"label": ["dog", "ship", "truck"]})
-        )
-        shortcuts = {suspect.id for suspect in index.shortcuts().suspects[:50]}
-        surveys[count] = (index.ask(target), shortcuts)
-    best, suspects = surveys[256]
-    assert best.mean is not None
-    for count, (survey, found) in surveys.items():
-        assert survey.mean is not None
-        maps = [
-            float(torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1])
-            for a, b in zip(survey.maps, best.maps, strict=True)
-        ]
-        mean = torch.stack([survey.mean.values.flatten(), best.mean.values.flatten()])
-        hottest = [int(a.argmax() == b.argmax()) for a, b in zip(survey.maps, best.maps, strict=True)]
-        answer[count] = {
-            "correlation of single maps": median(maps),
-            "same hottest cell": float(np.mean(hottest)),
-            "correlation of mean maps": float(torch.corrcoef(mean)[0, 1]),
-            "shortcuts in common of 50": len(found & suspects),
+    for seed, count in enumerate((10, 16, 32, 64, most, most)):
+        out = fresh(arguments.out / f"samples-{seed}")
+        index = build(encoder, data, out, replace(METHOD, samples=count, seed=seed))
+        corpus, foil = index.reference({"label": "cat"}), index.reference({"label": ["dog", "ship", "truck"]})
+        survey = index.ask(cocoax.contrastive_corpus_similarity(corpus, foil))
+        maps = torch.stack(list(survey.maps)).flatten(1).double()
+        lists = {
+            "highest": survey.order[:50],
+            "warmest in the middle": maps.view(-1, 4, 4)[:, 1:3, 1:3].mean((1, 2)).argsort(descending=True)[:50].numpy(),
+            "shortcuts": np.array([suspect.row for suspect in index.shortcuts().suspects[:50]]),
         }
-    return answer
+        surveys[f"{count} samples" + (", other masks" if seed == 5 else "")] = (survey, maps, lists)
+        print(count, file=sys.stderr, flush=True)
+    (best, best_maps, best_lists), answer = surveys.pop(f"{most} samples"), {}
+    assert best.mean is not None
+    for name, (survey, maps, lists) in surveys.items():
+        assert survey.mean is not None
+        single = [float(torch.corrcoef(torch.stack(pair))[0, 1]) for pair in zip(maps, best_maps, strict=True)]
+        mean = torch.stack([survey.mean.values.flatten(), best.mean.values.flatten()])
+        answer[name] = {
+            "correlation of single maps": median(single),
+            "correlation of mean maps": float(torch.corrcoef(mean)[0, 1]),
+            **{f"{key}: in common of 50": int(np.isin(rows, best_lists[key]).sum()) for key, rows in lists.items()},
+        }
+    return {"inputs": len(data), **answer}
 
 
 def synthetic(arguments: argparse.Namespace) -> dict[str, Any]:
