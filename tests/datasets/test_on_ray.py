@@ -73,6 +73,17 @@ def test_build__no_ray_at_that_address(tmp_path: Path) -> None:
             build(photos.encoder(), folder, tmp_path / "index", METHOD, ray=address)
 
 
+def test_build__someone_at_that_address_who_is_no_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_ray, "PATIENCE", 0.1)
+    folder = photos.write(tmp_path / "photos", 1)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match=rf"No Ray answers at '{address}' \(timed out\)"):
+            build(photos.encoder(), folder, tmp_path / "index", METHOD, ray=address)
+
+
 @dataclass
 class Cluster:
     """A Ray that is running: where, and the process that started it."""

@@ -22,6 +22,8 @@ from cocoax.encoders import Encoder, load
 if TYPE_CHECKING:
     from cocoax.datasets.building import Chunk
 
+PATIENCE = 10.0  # seconds in which a Ray answers
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # of HTTP/2, which Ray speaks
 Recipe = tuple[Encoder | str, str | None, Making, Manifest]
 
 
@@ -124,11 +126,12 @@ def _connect(ray: Any, workers: int, address: str | None) -> None:
 
 
 def _knock(address: str) -> None:
-    """Raise if nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    """Raise if nobody listens at HOST:PORT, or says nothing; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
-        with socket.create_connection((host, int(port)), timeout=10):
-            pass
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as line:
+            line.sendall(GREETING)
+            line.recv(1)
 
 
 def _free(ray: Any, unit: str, wanted: int) -> float:
