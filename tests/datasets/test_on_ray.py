@@ -112,7 +112,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     while time.monotonic() < until and not any(process.name() == "raylet" for process in started.processes()):
         time.sleep(0.2)
     yield started
-    for process in [*started.processes(), psutil.Process(head.pid)]:
+    left = [*started.processes(), psutil.Process(head.pid)]
+    head.terminate()  # so that it takes its own files away
+    with suppress(subprocess.TimeoutExpired):
+        head.wait(timeout=30)
+    for process in left:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     head.wait(timeout=30)

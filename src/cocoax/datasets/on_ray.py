@@ -87,8 +87,7 @@ def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: 
             compute=ray.data.ActorPoolStrategy(size=min(count, len(chunks))),
             num_cpus=1,
             num_gpus=1 if unit == "GPU" else 0,
-            max_restarts=-1,
-            max_task_retries=3,  # so that an input that kills its process is not tried for ever
+            ray_remote_args_fn=lambda: {"max_task_retries": 3},  # so that what kills its process is not tried for ever
         )
         left = {chunk.name: chunk for chunk in chunks}
         for row in done.iter_rows():
@@ -113,7 +112,13 @@ def _connect(ray: Any, workers: int, address: str | None) -> None:
     if address is None:
         processors = os.cpu_count() or 1
         check_room(workers, processors, processors)
-        ray.init(num_cpus=workers, include_dashboard=False, **quiet)
+        try:  # one of its own, whatever else is running here
+            ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
+        except Exception as error:  # Ray has no better name for it
+            raise RuntimeError(
+                f"Ray could not be started here ({str(error).splitlines()[0]}); try again, or leave out --workers to work in "
+                "this process."
+            ) from error
         return
     try:
         _knock(address)
