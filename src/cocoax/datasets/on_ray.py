@@ -116,8 +116,7 @@ def _connect(ray: Any, workers: int, address: str | None) -> None:
             ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
         except Exception as error:  # Ray has no better name for it
             raise RuntimeError(
-                f"Ray could not be started here ({str(error).splitlines()[0]}); try again, or leave out --workers to work in "
-                "this process."
+                f"Ray could not be started here ({_reason(error)}); try again, or leave out --workers to work in this process."
             ) from error
         return
     try:
@@ -125,9 +124,14 @@ def _connect(ray: Any, workers: int, address: str | None) -> None:
         ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         raise ConnectionError(
-            f"No Ray answers at {address!r} ({str(error).splitlines()[0]}); start one with 'ray start --head', or use "
-            "--workers for processes on this machine."
+            f"No Ray answers at {address!r} ({_reason(error)}); start one with 'ray start --head', or use --workers for "
+            "processes on this machine."
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says in the end; Ray's are many lines."""
+    return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
 
 
 def _knock(address: str) -> None:
