@@ -116,7 +116,7 @@ def _connect(ray: Any, workers: int, address: str | None) -> None:
             ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
         except Exception as error:  # Ray has no better name for it
             raise RuntimeError(
-                f"Ray could not be started here ({_reason(error)}); try again, or leave out --workers to work in this process."
+                f"Ray could not be started here ({_reason(error)}); try again, or leave out --workers."
             ) from error
         return
     try:
