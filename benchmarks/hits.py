@@ -3,9 +3,14 @@
 Queries are the first lines of SciPy's documentation, documents those of scikit-learn (both come with pip). For every query
 the top hit is explained rather than the next nine, by Cocoax and by leaving out one word at a time with the same number of
 encoder calls. Then the fifth of its words that counts most is taken out, and the margin over the next nine measured again.
+With ``--photos`` queries and documents are photos, words are the 7 x 7 cells of a photo, and the encoder is AugNet, a
+ResNet-50 trained without labels (``pip install --no-deps imgsim``).
 
     OMP_NUM_THREADS=1 python benchmarks/hits.py --queries 200 --out hits.jsonl     # goes on where it stopped
+    OMP_NUM_THREADS=1 python benchmarks/hits.py --photos FOLDER --out photos.jsonl
     OMP_NUM_THREADS=1 python benchmarks/hits.py --time                             # ten hits, against the bare encoder
+
+``--others`` takes other queries, on which variants were compared.
 """
 
 from __future__ import annotations
@@ -17,14 +22,20 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 import cocoax
 from cocoax.features.game import Game
+from cocoax.inputs import Explicand
+from cocoax.inputs.images import image_files
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from search_debugging import Index, build_index
@@ -42,9 +53,11 @@ MODULES = (
 )
 MOST_WORDS = 64
 HITS = 10
+GRID = 7  # cells of a photo
+SIDE = 224
 
 
-def queries(count: int) -> list[str]:
+def queries() -> list[str]:
     """Return the first sentences of public functions of SciPy, in an order that a seed decides."""
     lines = set()
     for name in MODULES:
@@ -55,7 +68,7 @@ def queries(count: int) -> list[str]:
                 if 4 <= len(first.split()) <= 20:
                     lines.add(first)
     ordered = sorted(lines)
-    return [ordered[index] for index in np.random.default_rng(0).permutation(len(ordered))[:count]]
+    return [ordered[index] for index in np.random.default_rng(0).permutation(len(ordered))]
 
 
 def hits_of(index: Index, query: str) -> list[str]:
@@ -64,75 +77,145 @@ def hits_of(index: Index, query: str) -> list[str]:
     return [text for text in dict.fromkeys(texts) if 5 <= len(index.encoder.explicand(text).names or ()) <= MOST_WORDS][:HITS]
 
 
-def drops(encoder: cocoax.TextEncoder, query: str, hits: list[str]) -> dict[str, object]:
-    """Return by how much the top hit's margin falls when its most important fifth is removed, for each way to find it.
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Says how similar a hit is to the query with some of its words, or cells of a photo, removed.
 
-    Of the hit's own words the margin over the next hits depends on nothing but its similarity to the query. Words are
-    removed in the same way for explaining and for judging. Removing, again and again, the word whose removal lowers the
-    margin most is about as far as it can fall, and takes many more encoder calls.
+    Of the hit's own parts its margin over the next hits depends on nothing but its similarity to the query. Parts are removed
+    in the same way for explaining and for judging.
     """
-    explicand = encoder.explicand(hits[0])
-    words = explicand.shape[0]
-    taken = math.ceil(words / 5)
-    reference = encoder.reference([query], progress=False)
-    own, target = reference.mean_unit, cocoax.similarity_to(reference)
-    fallen: dict[str, object] = {"query": query, "hit": hits[0], "words": words}
-    for removal in ("mask", "deletion"):
-        game = Game(encoder, explicand, removal)
 
-        def similarities(kept: torch.Tensor, game: Game = game) -> torch.Tensor:
-            masked = encoder.encode(game.removal.masked(explicand, game.emptied, kept))
-            return torch.nn.functional.normalize(masked.double(), dim=1) @ own
+    encoder: cocoax.Encoder
+    explicand: Explicand
+    removal: str | None
+    query: cocoax.Reference
 
-        run = cocoax.Rise(samples=500, baseline=removal).run(encoder, explicand, progress=False)
-        left_out = cocoax.Occlusion(baseline=removal).explain(encoder, explicand, target, progress=False)
-        orders = {
-            "cocoax": run.first(max(words, 10)).explain(target).values.argsort(descending=True),
-            "cocoax, 500 samples": run.explain(target).values.argsort(descending=True),
-            "leave-one-out": left_out.values.argsort(descending=True),
-            "random words": torch.randperm(words, generator=torch.Generator().manual_seed(0)),
-            "one by one": one_by_one(similarities, words, taken),
-        }
-        kept = torch.ones(1 + len(orders), words)
+    @property
+    def parts(self) -> int:
+        """The number of words or cells."""
+        return GRID * GRID if len(self.explicand.shape) == 2 else self.explicand.shape[0]
+
+    @property
+    def taken(self) -> int:
+        """A fifth of them."""
+        return math.ceil(self.parts / 5)
+
+    def similarities(self, kept: Tensor) -> Tensor:
+        """Return similarities to the query for rows of kept parts."""
+        game = Game(self.encoder, self.explicand, self.removal)
+        if len(self.explicand.shape) == 2:
+            size = self.explicand.shape[0] // GRID
+            kept = kept.view(-1, GRID, GRID).repeat_interleave(size, 1).repeat_interleave(size, 2)
+        masked = game.removal.masked(self.explicand, game.emptied, kept)
+        encoded = [self.encoder.encode(masked[start : start + 32]) for start in range(0, len(masked), 32)]
+        return nn.functional.normalize(torch.cat(encoded).double(), dim=1) @ self.query.mean_unit
+
+    def order(self, method: cocoax.RemovalMethod) -> Tensor:
+        """Return the parts, those first that a method says count most."""
+        target = cocoax.similarity_to(self.query)
+        values = method.run(self.encoder, self.explicand, progress=False).explain(target).values
+        if values.ndim == 2:
+            values = nn.functional.adaptive_avg_pool2d(values[None], GRID)[0].flatten()
+        return values.argsort(descending=True)
+
+    def left_out(self) -> Tensor:
+        """Return the parts, those first without which, alone, the similarity is lowest."""
+        return self.similarities(1 - torch.eye(self.parts)).argsort()
+
+    def one_by_one(self) -> Tensor:
+        """Return a fifth of the parts, each the one whose removal lowers the similarity most, given those removed before.
+
+        That is about as far as it can fall, and takes many more encoder calls.
+        """
+        order: list[int] = []
+        for _ in range(self.taken):
+            left = [part for part in range(self.parts) if part not in order]
+            kept = torch.ones(len(left), self.parts)
+            kept[:, order] = 0
+            kept[range(len(left)), left] = 0
+            order.append(left[int(self.similarities(kept).argmin())])
+        return torch.tensor(order)
+
+    def falls(self, orders: dict[str, Tensor]) -> dict[str, float]:
+        """Return by how much the similarity falls when a fifth of the parts is removed, in each order."""
+        kept = torch.ones(1 + len(orders), self.parts)
         for row, order in enumerate(orders.values()):
-            kept[row + 1, order[:taken]] = 0
-        scores = similarities(kept)
-        fallen |= {f"{removal}: {name}": float(scores[0] - score) for name, score in zip(orders, scores[1:], strict=True)}
-    return fallen
+            kept[row + 1, order[: self.taken]] = 0
+        scores = self.similarities(kept)
+        return {name: float(scores[0] - score) for name, score in zip(orders, scores[1:], strict=True)}
 
 
-def one_by_one(similarities: Callable[[torch.Tensor], torch.Tensor], words: int, taken: int) -> torch.Tensor:
-    """Return the words in the order in which each removal lowers the similarity most, given those removed before."""
-    order: list[int] = []
-    for _ in range(taken):
-        left = [word for word in range(words) if word not in order]
-        kept = torch.ones(len(left), words)
-        kept[:, order] = 0
-        kept[range(len(left)), left] = 0
-        order.append(left[int(similarities(kept).argmin())])
-    return torch.tensor(order)
+def explained(judge: Judge, number: int, bound: int) -> dict[str, float]:
+    """Return by how much the top hit's margin falls when its most important fifth is removed, for each way to find it."""
+    calls = max(judge.parts, 10)
+
+    def rise(samples: int, **options: Any) -> Tensor:
+        return judge.order(cocoax.Rise(samples, baseline=judge.removal, **options))
+
+    orders = {
+        "leave-one-out": judge.left_out(),
+        "cocoax": rise(calls),
+        "random": torch.randperm(judge.parts, generator=torch.Generator().manual_seed(number)),
+    }
+    if number < bound:  # many more encoder calls
+        orders["one by one"] = judge.one_by_one()
+        orders["cocoax, 500 samples"] = rise(500)
+    return judge.falls(orders)
 
 
-def report(rows: list[dict[str, float]]) -> None:
+def text_judges(others: bool, count: int, removals: list[str]) -> Iterator[tuple[str, list[Judge]]]:
+    """Go through queries, with a judge of each one's top hit for either way to remove words."""
+    encoder = cocoax.load("minilm")
+    assert isinstance(encoder, cocoax.TextEncoder)
+    index = build_index(encoder)
+    for query in queries()[200:][:count] if others else queries()[:count]:
+        explicand, reference = encoder.explicand(hits_of(index, query)[0]), encoder.reference([query], progress=False)
+        yield query, [Judge(encoder, explicand, removal, reference) for removal in removals]
+
+
+def augnet() -> cocoax.Encoder:
+    """Return AugNet, which takes photos and gives 768 numbers."""
+    found = find_spec("imgsim")  # not imported: it asks for OpenCV and torchvision
+    if found is None or found.origin is None:
+        raise ImportError("AugNet is part of imgsim: pip install --no-deps imgsim.")
+    body = cocoax.load(f"resnet50:{Path(found.origin).with_name('model.pth')}")  # read with weights_only
+    assert isinstance(body.module, nn.Module)
+    assert body.head is not None
+    module = nn.Sequential(body.module, body.head, nn.Tanh()).eval()
+    return cocoax.Encoder(module, cocoax.ImagePreprocess(resize=SIDE, crop=SIDE), name="augnet")
+
+
+def photo_judges(photos: Path, others: bool, count: int) -> Iterator[tuple[str, list[Judge]]]:
+    """Go through photos, with a judge of the photo that is most similar to each."""
+    encoder = augnet()
+    paths = image_files(photos)
+    every = nn.functional.normalize(encoder.represent(paths).double(), dim=1)
+    mixed = np.random.default_rng(0).permutation(len(paths))
+    for number in mixed[200:][:count] if others else mixed[:count]:
+        scores = every @ every[number]
+        scores[number] = -1
+        reference = cocoax.Reference.from_representations(every[[number]], name="the query", space=encoder.space)
+        yield paths[number].stem, [Judge(encoder, encoder.explicand(paths[int(scores.argmax())]), None, reference)]
+
+
+def report(rows: list[dict[str, Any]]) -> None:
     """Print mean falls of the margin, and ratios to leave-one-out with paired bootstrap intervals over queries."""
     random = np.random.default_rng(0)
-    picks = random.integers(0, len(rows), (10_000, len(rows)))
-    print(f"{len(rows)} queries, {np.mean([row['words'] for row in rows]):.0f} words a hit")
-    for removal in ("mask", "deletion"):
-        falls = {
-            key.split(": ", 1)[1]: np.array([row[key] for row in rows]) for key in rows[0] if key.startswith(f"{removal}:")
-        }
-        base = falls["leave-one-out"]
-        for name, fall in falls.items():
-            ratios = fall[picks].mean(1) / base[picks].mean(1)
-            apart = (fall - base)[picks].mean(1)
-            low, high = np.quantile(ratios, [0.025, 0.975])
-            print(
-                f"{removal:9s} {name:22s} margin falls by {fall.mean():.4f}; {fall.mean() / base.mean():.2f} of "
-                f"leave-one-out [{low:.2f}, {high:.2f}]; "
-                f"difference [{np.quantile(apart, 0.025):+.4f}, {np.quantile(apart, 0.975):+.4f}]; "
-                f"more in {np.mean(fall > base):.0%}"
-            )
+    print(f"{len(rows)} queries, {np.mean([row['parts'] for row in rows]):.0f} words or cells a hit")
+    for key in rows[0]:
+        if ": " not in key:
+            continue
+        removal, name = key.split(": ", 1)
+        pairs = np.array([(row[key], row[f"{removal}: leave-one-out"]) for row in rows if key in row])
+        fall, base = pairs.T
+        picks = random.integers(0, len(pairs), (10_000, len(pairs)))
+        low, high = np.quantile(fall[picks].mean(1) / base[picks].mean(1), [0.025, 0.975])
+        apart = np.quantile((fall - base)[picks].mean(1), [0.025, 0.975])
+        print(
+            f"{removal:9s} {name:20s} {len(pairs):3d} queries: margin falls by {fall.mean():.4f}; "
+            f"{fall.mean() / base.mean():.2f} of leave-one-out [{low:.2f}, {high:.2f}]; "
+            f"difference [{apart[0]:+.4f}, {apart[1]:+.4f}]; more in {np.mean(fall > base):.0%}"
+        )
 
 
 def measure_time(index: Index, count: int = 3) -> None:
@@ -140,7 +223,7 @@ def measure_time(index: Index, count: int = 3) -> None:
     module = index.encoder.owner
     assert module is not None
     ratios = []
-    for query in queries(count):
+    for query in queries()[:count]:
         hits = hits_of(index, query)
         batches: list[dict[str, torch.Tensor]] = []
         handle = module.register_forward_pre_hook(lambda _, arguments, kept=batches: kept.append(arguments[0]))
@@ -167,27 +250,40 @@ def measure_time(index: Index, count: int = 3) -> None:
 
 def main() -> None:
     """Measure, and print what came out."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--photos", type=Path)
+    parser.add_argument("--others", action="store_true")
+    parser.add_argument("--removals", nargs="+", default=["mask", "deletion"], help="ways to remove words")
+    parser.add_argument("--bound", type=int, default=50, help="queries for which much dearer ways are tried too")
     parser.add_argument("--out", type=Path, default=Path("hits.jsonl"))
     parser.add_argument("--time", action="store_true")
     options = parser.parse_args()
-    encoder = cocoax.load("starter").text
-    assert isinstance(encoder, cocoax.TextEncoder)
-    index = build_index(encoder)
     if options.time:
-        measure_time(index)
+        encoder = cocoax.load("minilm")
+        assert isinstance(encoder, cocoax.TextEncoder)
+        measure_time(build_index(encoder))
         return
     rows = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
     done = {row["query"] for row in rows}
+    judged = (
+        text_judges(options.others, options.queries, options.removals)
+        if options.photos is None
+        else photo_judges(options.photos, options.others, options.queries)
+    )
     with options.out.open("a") as file:
-        for query in queries(options.queries):
-            if query not in done:
-                rows.append(drops(encoder, query, hits_of(index, query)))
-                file.write(json.dumps(rows[-1]) + "\n")
-                file.flush()
-                if len(rows) % 10 == 0:
-                    report(rows)
+        for number, (query, judges) in enumerate(judged):
+            if query in done:
+                continue
+            row: dict[str, Any] = {"query": query, "parts": judges[0].parts}
+            for judge in judges:
+                falls = explained(judge, number, options.bound)
+                row |= {f"{judge.removal or 'blur'}: {name}": fall for name, fall in falls.items()}
+            rows.append(row)
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            if len(rows) % 20 == 0:
+                report(rows)
     report(rows)
 
 

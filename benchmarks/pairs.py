@@ -1,9 +1,9 @@
 """Figures about interactions (docs/pairs.md): what they cost, how exact they are, and whether they find what is known.
 
-    python benchmarks/pairs.py FOLDER maps|coverage|correlation|calls|time|words|collages ...
+    python benchmarks/pairs.py FOLDER maps|coverage|correlation|calls|time|words ...
 
-FOLDER keeps what was encoded: all subsets of the texts below (MiniLM), and in ``FOLDER/runs`` those of collages, by
-``pairs_encode.py``. Figures are printed and written to ``FOLDER/NAME.json``.
+FOLDER keeps what was encoded: all subsets of the texts below (MiniLM). ``time`` takes the first collage that ``collages.py``
+has encoded there. Figures are printed and written to ``FOLDER/NAME.json``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from pairs_encode import as_starter
+from collages import as_starter
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.data.annotated import collage_examples
 from cocoax.features import BitMasks
 
 # Constants of the error bars were chosen on other texts and tables than these.
@@ -337,48 +336,11 @@ def words(folder: Path) -> dict[str, Any]:
     return {"pairs": len(lines), "each": mean(each), "both": mean(both), "missed": missed}
 
 
-def collages(folder: Path, photos: Path) -> dict[str, Any]:
-    """Nouns of a caption in their quadrant of a collage, and one photo alone against a collage that holds it."""
-    starter = cocoax.load("starter")
-    assert starter.text is not None
-    whole, last, linked = [], [], []
-    for number, example in enumerate(collage_examples(photos, 50)):
-        paths = [folder / "runs" / f"{name}-{number:03d}.safetensors" for name in ("collage", "photo")]
-        if not all(path.exists() for path in paths):
-            break
-        collage, photo = (cocoax.Run.load(path) for path in paths)
-        names = [name.lower() for name in example.classes]
-        caption = f"a {names[0]}, a {names[1]}, a {names[2]} and a {names[3]}"
-        kept = folder / "runs" / f"caption-{number:03d}.safetensors"
-        if not kept.exists():
-            cocoax.Rise(samples=500, seed=2).run(starter.text, caption, progress=False).save(kept)
-        text = cocoax.Run.load(kept)
-        found = cocoax.interactions(as_starter(collage, starter), text, grid=8)
-        ends, begin = text.explicand.display.offsets, 0  # type: ignore[attr-defined]
-        for place, name in enumerate(names):
-            begin = caption.index(name, begin)
-            own = [index for index, (left, right) in enumerate(ends) if begin <= left and right <= begin + len(name)]
-            begin += len(name)
-            for hits, chosen in ((whole, own), (last, own[-1:])):
-                given = torch.stack([found.given(index).values for index in chosen]).sum(0)
-                quadrants = given.unflatten(0, (2, 4)).unflatten(2, (2, 4)).mean((1, 3)).flatten()
-                hits.append(int(quadrants.argmax()) == place)
-        best = int(cocoax.interactions(collage, photo, grid=8).values.flatten(2).amax(2).argmax())
-        linked.append((best // 8 // 4) * 2 + best % 8 // 4 == number % 4)
-    return {
-        "collages": len(linked),
-        "nouns, all words of a name": mean(whole),
-        "last word only": mean(last),
-        "linked": mean(linked),
-    }
-
-
 def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("what", nargs="+")
-    parser.add_argument("--photos", type=Path, help="of the collages")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     measures = {
@@ -390,7 +352,7 @@ def main() -> None:
         "words": words,
     }
     for what in arguments.what:
-        found = collages(arguments.folder, arguments.photos) if what == "collages" else measures[what](arguments.folder)
+        found = measures[what](arguments.folder)
         (arguments.folder / f"{what}.json").write_text(json.dumps(found, indent=1, default=str))
         print(what, json.dumps(found, indent=1, default=str), flush=True)
 

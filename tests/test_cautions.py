@@ -55,11 +55,25 @@ def test_caution__is_said_once_for_each_thing() -> None:
 
 
 def test_removal__that_removes_almost_nothing() -> None:
+    flat = Image.new("RGB", (40, 40), (200, 30, 90))
+    hardly = cocoax.Fixed(encoder().explicand(flat).tensor + 1e-3)
+    message = (
+        r"Removing all of the input by Fixed changes its representation by 0\.\d%, so there is hardly anything to explain"
+    )
+    with pytest.warns(Caution, match=message):
+        cocoax.Rise(samples=20, baseline=hardly).run(encoder(), flat)
+    cocoax.Rise(samples=20, baseline=hardly).run(encoder(), flat)  # it was said
+
+
+def test_removal__that_removes_nothing() -> None:
     flat = Image.new("RGB", (40, 40), (200, 30, 90))  # a blur of it is the same picture
-    message = r"Removing all of the input by Blur changes its representation by 0\.0%, so there is hardly anything to explain"
+    message = r"Nothing is removed: what Blur puts in place of the input is the input itself.*Try another baseline="
     with pytest.warns(Caution, match=message):
         cocoax.Rise(samples=20).run(encoder(), flat)
     cocoax.Rise(samples=20).run(encoder(), flat)  # it was said
+    forget_cautions()
+    with pytest.warns(Caution, match=r"Nothing is removed: what Fixed puts in place of the input is the input itself"):
+        cocoax.Rise(samples=20, baseline=picture()).run(encoder(), picture())
 
 
 def test_removal__that_removes_is_silent() -> None:
@@ -78,7 +92,7 @@ def test_samples__too_few_for_a_map() -> None:
     subject = cocoax.Encoder(nn.Sequential(TopLeft()), PREPROCESS, name="quarter")
     target = cocoax.similarity_to(reference(torch.tensor([[0.0, 1.0]]), "one"))
     with pytest.warns(Caution, match=r"Most of the map of 'one' is noise: 10 samples are too few for it"):
-        cocoax.Rise(samples=10, grid=4, baseline=BLACK).explain(subject, picture(), target)
+        cocoax.Rise(samples=10, grid=10, baseline=BLACK).explain(subject, picture(), target)
     forget_cautions()
     cocoax.Rise(samples=2000, grid=4, baseline=BLACK).explain(subject, picture(), target)
 
@@ -115,7 +129,7 @@ def test_unknown__is_not_a_token_with_another_meaning() -> None:
 
 
 def test_crop__that_cuts_off_most_of_a_photo() -> None:
-    with pytest.warns(Caution, match=r"'small' sees 26% of the picture: its preprocessing cuts off the rest\. Cut"):
+    with pytest.warns(Caution, match=r"'small' sees 26% of the picture: .* cuts off the rest\. encoder\.whole"):
         encoder().explicand(picture(120, 40))
     forget_cautions()
     encoder().explicand(picture(60, 40))
@@ -161,3 +175,25 @@ def test_captum__lime_of_zeros_says_which_penalty() -> None:
     forget_cautions()
     small = cocoax.Captum("Lime", n_samples=60, grid=3, baseline=BLACK, interpretable_model=SkLearnLasso(alpha=1e-5))
     assert bool(small.explain(encoder(), picture(), target).values.any())
+
+
+class Steady(nn.Module):
+    """Hardly anything of a picture, beside what is the same for all."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.stack([0.05 * images[:, 0, :8, :8].mean((1, 2)) + 1, images[:, 0].std((1, 2))], 1)
+
+
+def test_removed__most_of_the_score_is_left() -> None:
+    subject = cocoax.Encoder(Steady(), PREPROCESS, name="steady")
+    target = cocoax.similarity_to(reference(torch.tensor([[1.0, 0.0]]), "one"), "dot")
+    method = cocoax.Rise(samples=100, grid=4)
+    message = (
+        r"With everything removed it .*: the map explains .* \(The target is 'one', the removal Blur\.\) Another baseline="
+    )
+    with pytest.warns(Caution, match=message):
+        method.explain(subject, picture(), target)
+    method.explain(subject, picture(), target)  # it was said
+    forget_cautions()
+    texture = cocoax.similarity_to(reference(torch.tensor([[0.0, 1.0]]), "texture"), "dot")  # a blur takes most of that away
+    method.explain(subject, picture(), texture)

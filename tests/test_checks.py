@@ -19,6 +19,7 @@ from cocoax.checks import (
     check_kind,
     check_plain,
     check_positive,
+    multiplies,
     shown,
 )
 
@@ -114,3 +115,13 @@ def test_shown__fits_into_a_sentence() -> None:
     assert shown(torch.zeros(1000)) == "Tensor"
     assert len(shown("word " * 1000)) <= 60
     assert shown(10**400) == "int" or len(shown(10**400)) <= 60
+
+
+@pytest.mark.parametrize("factor", [(), (1,), (4,), (3, 1), (2, 3, 4), (3,), (1, 2, 3, 4), (2, 1, 1)])
+def test_multiplies__as_torch_does(factor: tuple[int, ...]) -> None:
+    shape = torch.Size((2, 3, 4))
+    try:
+        expected = (torch.ones(factor) * torch.ones(shape)).shape == shape
+    except RuntimeError:
+        expected = False
+    assert multiplies(factor, shape) is expected

@@ -44,6 +44,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def run_block(title: str, **given: Any) -> dict[str, Any]:
         monkeypatch.setattr(cocoax, "load", load_small)
         code = re.sub(r"samples=\d+", "samples=20", BLOCKS[title]).replace("steps=50", "steps=5")
+        code = code.replace("grid=8", "grid=4")  # the small model has 4 x 4 patches
         exec(compile(code, f"encoders.md: {title}", "exec"), given)
         plt.close("all")
         assert torch.isfinite(given["result"].values).all()
@@ -54,7 +55,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_page__has_a_quickstart_per_kind() -> None:
-    assert [title.split()[0] for title in BLOCKS] == ["Your", "CLIP,", "DINOv2", "timm", "OpenCLIP", "The"]
+    assert [title.split()[0] for title in BLOCKS] == ["Your", "CLIP,", "DINOv2", "timm", "OpenCLIP", "Dropped", "The"]
 
 
 def test_page__own_module(run: Any, tmp_path: Path) -> None:
@@ -78,6 +79,12 @@ def test_page__clip(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_page__dinov2(run: Any) -> None:
     assert run("DINOv2 and other vision encoders")["middle"].pooling == "first"
+
+
+def test_page__dropped_tokens(run: Any) -> None:
+    names = run("Dropped tokens")
+    assert names["result"].features.shape == (16,)
+    assert len(names["curve"].x) == 17
 
 
 @pytest.mark.skipif(find_spec("timm") is None, reason="timm is not installed")

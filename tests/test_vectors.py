@@ -163,6 +163,68 @@ def test_from_vectors__mistakes_with_columns(tmp_path: Path) -> None:
         Reference.from_vectors(file, column="embedding", where=pc.field("label") == "cat", weights=np.ones(50))
 
 
+def test_from_vectors__a_filter_of_another_store(tmp_path: Path) -> None:
+    """What a store does not understand is never left out silently."""
+    file = parquet(tmp_path, vector=list(some()), label=LABELS)
+    with pytest.raises(TypeError, match=r"row numbers, or an expression of pyarrow\. Got \"label = 'cat'\" instead"):
+        Reference.from_vectors(file, where="label = 'cat'")
+    with pytest.raises(ValueError, match=r"An array has no columns: select rows by booleans"):
+        Reference.from_vectors(some(), where="label = 'cat'")
+    with pytest.raises(ValueError, match=r"column 'label' cannot be weights, since it does not hold numbers"):
+        Reference.from_vectors(file, weights="label")
+
+
+def test_from_vectors__rows_that_a_store_has_selected_are_counted_among_those(tmp_path: Path) -> None:
+    file = parquet(tmp_path, vector=list(broken(17, 0.0)), year=list(range(50)))
+    pc = pytest.importorskip("pyarrow.compute")
+    with pytest.raises(ValueError, match=r"The vector of row 7 of those that are selected is zero"):
+        Reference.from_vectors(file, where=pc.field("year") >= 10)
+
+
+def test_from_vectors__folders_and_tensors_of_arrow(tmp_path: Path) -> None:
+    values = some()
+    for number in range(2):
+        (tmp_path / f"year={number}").mkdir()
+        parquet(tmp_path / f"year={number}", vector=list(values[25 * number : 25 * number + 25]))
+    same(Reference.from_vectors(tmp_path), Reference.from_vectors(values))
+    pa = pytest.importorskip("pyarrow")
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(values)
+    same(Reference.from_vectors(pa.table({"vector": tensors})), Reference.from_vectors(values))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TypeError, match=r"Got a folder without Parquet files instead"):
+        Reference.from_vectors(tmp_path / "empty")
+
+
+def test_from_vectors__every_index_of_faiss() -> None:
+    faiss: Any = pytest.importorskip("faiss")
+    values = some(200)
+    for kind in ("IDMap,Flat", "IDMap2,Flat", "IVF1,Flat", "HNSW8,Flat"):
+        index = faiss.index_factory(6, kind)
+        index.train(values)
+        if kind.startswith("IDMap"):  # rows are counted as they were added, whatever they are called
+            index.add_with_ids(values, np.arange(1000, 1200))
+        else:
+            index.add(values)
+        same(Reference.from_vectors(index, where=[1, 3]), Reference.from_vectors(values[[1, 3]]))
+
+
+def test_from_vectors__an_index_of_faiss_without_rows() -> None:
+    """Asking some of these for many vectors at once would end the process."""
+    faiss: Any = pytest.importorskip("faiss")
+    lists = faiss.index_factory(6, "IVF1,Flat")
+    lists.train(some(200))
+    lists.add_with_ids(some(200), np.arange(1000, 1200))
+    shards = faiss.IndexShards(6)
+    inner = faiss.IndexFlatL2(6)
+    shards.add_shard(inner)
+    shards.add(some(200))
+    for index in (lists, shards):
+        with pytest.raises(ValueError, match=r"does not give its vectors back by row numbers"):
+            Reference.from_vectors(index)
+    with pytest.raises(TypeError, match=r"holds bits"):
+        Reference.from_vectors(faiss.IndexBinaryFlat(32))
+
+
 def test_from_vectors__pyarrow_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "vectors.parquet").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, SupportsFloat
@@ -84,6 +84,12 @@ def check_plain(tensor: Tensor) -> None:
     for kind, applies in kinds.items():
         if applies:
             raise TypeError(f"A tensor must be plain real numbers. Got one that is {kind}.")
+
+
+def multiplies(factor: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether something of one shape times something of the other has the second one's shape."""
+    pairs = zip(reversed(factor), reversed(shape), strict=False)
+    return len(factor) <= len(shape) and all(own in (1, size) for own, size in pairs)
 
 
 def as_numbers(what: str, values: Any) -> Tensor:

@@ -21,6 +21,7 @@ from cocoax.storage import as_path
 AT_ONCE = 1_000_000  # numbers in a batch; some copies of it are in memory at a time
 ROWS = 8192  # of a batch, where a store does not say how long its vectors are before they are read
 COLUMN = "vector"
+ARROW = (".arrow", ".feather", ".ipc")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Selection:
     """What is read of a store.
 
     Attributes:
-        column: of the vectors; ``"vector"`` if not given, or the only one there is.
+        column: of the vectors; ``"vector"`` if not given.
         where: which rows: ``{column: value}`` or ``{column: [values]}``; a boolean for each row, or row numbers; or the
             store's own kind of filter (a pyarrow expression, SQL for LanceDB, a Filter of Qdrant).
         weights: of the rows: a column, or a number for each row of the store.
@@ -60,7 +61,7 @@ def read_vectors(source: Any, selection: Selection) -> Iterator[tuple[np.ndarray
 
     Raises for vectors that are not finite or zero, of different lengths, and for weights that cannot be.
     """
-    by_store = selection.where is not None and not isinstance(selection.where, Mapping) and not _is_list(selection.where)
+    by_store = _is_own(selection.where)
     if by_store and selection.weights is not None and not isinstance(selection.weights, str):
         raise ValueError(
             "A filter of the store's own leaves row numbers unknown; name a column of weights, or give booleans in where=."
@@ -79,7 +80,7 @@ def read_vectors(source: Any, selection: Selection) -> Iterator[tuple[np.ndarray
                 "all must come from one encoder."
             )
         dimension = vectors.shape[1]
-        _check_rows(rows, vectors)
+        _check_rows(rows, vectors, " of those that are selected" if by_store else "")
         yield rows, vectors, _weights(batch, keep, selection.weights)
 
 
@@ -87,13 +88,31 @@ def _is_list(where: Any) -> bool:
     return isinstance(where, np.ndarray | list | tuple | range | Tensor)
 
 
-def _check_rows(rows: np.ndarray, vectors: Tensor) -> None:
+def _is_own(where: Any) -> bool:
+    """Return whether it is a filter of the store's own kind."""
+    return where is not None and not isinstance(where, Mapping) and not _is_list(where)
+
+
+def _own_filter(where: Any, recognised: Callable[[Any], bool], called: str) -> Any:
+    """Return a filter that the store applies, None where there is none; raise if it is of another kind."""
+    if not _is_own(where):
+        return None
+    if not recognised(where):
+        raise TypeError(
+            f"'where' must be {{column: value}}, a boolean for each row, row numbers, or {called}. Got {where!r} instead."
+        )
+    return where
+
+
+def _check_rows(rows: np.ndarray, vectors: Tensor, counted: str) -> None:
     bad = (~torch.isfinite(vectors).all(1)).nonzero()[:, 0].tolist()
     if bad:
-        raise ValueError(f"The vector of row {rows[bad[0]]} is not finite (NaN or infinite); leave that row out by where=.")
+        row = f"{rows[bad[0]]}{counted}"
+        raise ValueError(f"The vector of row {row} is not finite (NaN or infinite); leave that row out by where=.")
     zero = (vectors == 0).all(1).nonzero()[:, 0].tolist()
     if zero:
-        raise ValueError(f"The vector of row {rows[zero[0]]} is zero, so it has no direction; leave that row out by where=.")
+        row = f"{rows[zero[0]]}{counted}"
+        raise ValueError(f"The vector of row {row} is zero, so it has no direction; leave that row out by where=.")
 
 
 def _kept(batch: Batch, where: Any) -> np.ndarray:
@@ -122,7 +141,10 @@ def _weights(batch: Batch, keep: np.ndarray, weights: Any) -> Tensor | None:
     if weights is None:
         return None
     if isinstance(weights, str):
-        values = np.asarray(batch.columns[weights], dtype=np.float64)[keep]
+        try:
+            values = np.asarray(batch.columns[weights], dtype=np.float64)[keep]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"The column {weights!r} cannot be weights, since it does not hold numbers: {error}.") from error
     else:
         every = as_numbers("'weights'", weights).double().numpy()
         if every.ndim != 1 or batch.rows[-1] >= len(every):
@@ -149,10 +171,11 @@ def _reader(source: Any) -> Reader:
     source = as_path(source) if path else source
     if path and not Path(source).exists():
         raise FileNotFoundError(f"No file at {source}; check the path.")
-    got = Path(source).suffix or "a file without an ending" if path else type(source).__name__
+    ending = "a folder without Parquet files" if path and Path(source).is_dir() else "a file without an ending"
+    got = Path(source).suffix or ending if path else type(source).__name__
     raise TypeError(
-        "Vectors come from an array, a .npy file, a Parquet or Arrow file (.parquet, .arrow, .feather), a pyarrow table, a "
-        f"FAISS index, a LanceDB table, or (client, collection) of Qdrant. Got {got} instead."
+        "Vectors come from an array, a .npy file, a Parquet or Arrow file (.parquet, .arrow, .feather), a folder of Parquet "
+        f"files, a pyarrow table, a FAISS index, a LanceDB table, or (client, collection) of Qdrant. Got {got} instead."
     )
 
 
@@ -182,29 +205,36 @@ def read_array(source: Any, selection: Selection) -> Iterator[Batch]:
 
 
 def read_faiss(source: Any, selection: Selection) -> Iterator[Batch]:
-    """Read a FAISS index; one that compresses gives vectors as it remembers them."""
+    """Read a FAISS index, rows in the order in which they were added; one that compresses gives what it remembers."""
+    faiss = _needed("faiss", "faiss-cpu")
     _without_columns(selection, "A FAISS index")
-    if hasattr(source, "make_direct_map"):  # inverted lists look vectors up by it
-        source.make_direct_map()
-    step = max(1, AT_ONCE // source.d)
-    for start in range(0, source.ntotal, step):
-        number = min(step, source.ntotal - start)
-        try:
-            vectors = source.reconstruct_n(start, number)
-        except RuntimeError as error:
-            raise ValueError(f"The FAISS index {type(source).__name__} does not give its vectors back: {error}.") from error
-        yield Batch(np.arange(start, start + number), vectors, {})
+    if isinstance(source, faiss.IndexBinary):
+        raise TypeError("The FAISS index holds bits, which are no vectors to compare by cosine or dot product.")
+    index = source
+    while hasattr(index, "id_map"):  # names for the rows of another index
+        index = faiss.downcast_index(index.index)
+    try:
+        if hasattr(index, "make_direct_map"):  # inverted lists: fails where rows have numbers of their own
+            index.make_direct_map()
+        if index.ntotal:
+            index.reconstruct(0)  # where one row cannot be had, asking for many ends the process
+    except RuntimeError as error:
+        if hasattr(index, "make_direct_map"):
+            index.make_direct_map(False)
+        kind = type(index).__name__
+        raise ValueError(f"The FAISS index {kind} does not give its vectors back by row numbers: {error}.") from error
+    step = max(1, AT_ONCE // index.d)
+    for start in range(0, index.ntotal, step):
+        number = min(step, index.ntotal - start)
+        yield Batch(np.arange(start, start + number), index.reconstruct_n(start, number), {})
 
 
 def read_arrow(source: Any, selection: Selection) -> Iterator[Batch]:
     """Read a Parquet or Arrow file, a folder of them, or a pyarrow table or data set."""
     dataset = arrow_dataset(source)
     column = _vector_column(dataset.schema.names, selection)
-    native = None if selection.where is None or isinstance(selection.where, Mapping) else selection.where
-    filtered = native is not None and _from("pyarrow")(native)
-    scanner = dataset.scanner(
-        columns=[column, *selection.columns], batch_size=ROWS, filter=native if filtered else None, use_threads=False
-    )
+    own = _own_filter(selection.where, _from("pyarrow"), "an expression of pyarrow")
+    scanner = dataset.scanner(columns=[column, *selection.columns], batch_size=ROWS, filter=own, use_threads=False)
     start = 0
     for part in scanner.to_batches():
         columns = {name: np.asarray(part.column(name).to_pylist(), dtype=object) for name in selection.columns}
@@ -216,7 +246,8 @@ def arrow_dataset(source: Any) -> Any:
     """Return a file, a table or a data set as a data set of pyarrow."""
     dataset = _needed("pyarrow.dataset", "pyarrow")
     if isinstance(source, str | Path):
-        return dataset.dataset(source, format="parquet" if Path(source).suffix == ".parquet" else "ipc")
+        arrow = Path(source).suffix in ARROW
+        return dataset.dataset(source, format="ipc" if arrow else "parquet")
     return source if isinstance(source, dataset.Dataset) else dataset.dataset(source)
 
 
@@ -225,6 +256,7 @@ def _stacked(column: Any, start: int) -> np.ndarray:
     if column.null_count:
         row = next(index for index, value in enumerate(column) if not value.is_valid)
         raise ValueError(f"Row {start + row} has no vector; leave that row out by where=.")
+    column = getattr(column, "storage", column)  # of a tensor of Arrow's
     if not hasattr(column, "flatten"):
         raise ValueError(f"The column of vectors holds {column.type}; it must hold lists of numbers.")
     if not len(column):
@@ -244,8 +276,9 @@ def read_lancedb(source: Any, selection: Selection) -> Iterator[Batch]:
     """Read a LanceDB table."""
     column = _vector_column(source.schema.names, selection)
     query = source.search().select([column, *selection.columns])
-    if isinstance(selection.where, str):
-        query = query.where(selection.where)
+    own = _own_filter(selection.where, lambda where: isinstance(where, str), "a condition in SQL")
+    if own is not None:
+        query = query.where(own)
     start = 0
     for part in query.limit(max(source.count_rows(), 1)).to_batches(ROWS):
         columns = {name: np.asarray(part.column(name).to_pylist(), dtype=object) for name in selection.columns}
@@ -256,11 +289,11 @@ def read_lancedb(source: Any, selection: Selection) -> Iterator[Batch]:
 def read_qdrant(source: Any, selection: Selection) -> Iterator[Batch]:
     """Read a collection of Qdrant, given as (client, name); rows are counted in the order of its identifiers."""
     client, name = source
-    native = selection.where if _from("qdrant_client")(selection.where) else None
+    own = _own_filter(selection.where, _from("qdrant_client"), "a Filter of Qdrant")
     start, offset = 0, None
     while True:
         points, offset = client.scroll(
-            name, scroll_filter=native, limit=ROWS, offset=offset, with_payload=selection.columns, with_vectors=True
+            name, scroll_filter=own, limit=ROWS, offset=offset, with_payload=selection.columns, with_vectors=True
         )
         if points:
             vectors = np.asarray([_named_vector(point, selection) for point in points])
@@ -294,7 +327,7 @@ def _vector_column(names: Collection[str], selection: Selection) -> str:
 
 
 def _without_columns(selection: Selection, store: str) -> None:
-    if selection.column is not None or selection.columns:
+    if selection.column is not None or selection.columns or _is_own(selection.where):
         raise ValueError(
             f"{store} has no columns: select rows by booleans or row numbers in where=, and give weights as numbers."
         )
@@ -312,7 +345,8 @@ def _needed(module: str, package: str) -> Any:
 READERS: list[tuple[Callable[[Any], bool], Reader]] = [
     (lambda source: isinstance(source, np.ndarray | Tensor), read_array),
     (_is_file(".npy"), read_array),
-    (_is_file(".parquet", ".arrow", ".feather", ".ipc"), read_arrow),
+    (_is_file(".parquet", *ARROW), read_arrow),
+    (lambda source: isinstance(source, str | Path) and any(Path(source).glob("**/*.parquet")), read_arrow),
     (_from("pyarrow"), read_arrow),
     (lambda source: hasattr(source, "reconstruct_n"), read_faiss),
     (_from("lancedb"), read_lancedb),

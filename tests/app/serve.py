@@ -1,6 +1,6 @@
 """Serves the page with the small encoder, slowed down a little so that a run can be watched; prints its address.
 
-python -m tests.app.serve [PLACES]
+python -m tests.app.serve [PLACES [TOLERANCE]]
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     slow = encoder()
     slow.module.__class__ = Slow
-    page, address = launch(slow, samples=240, kept=int(sys.argv[1]) if len(sys.argv) > 1 else 16, wait=False)
+    kept = int(sys.argv[1]) if len(sys.argv) > 1 else 16
+    tolerance = float(sys.argv[2]) if len(sys.argv) > 2 else None
+    page, address = launch(slow, samples=240, tolerance=tolerance, kept=kept, wait=False)
     print(address, flush=True)
     with closing(page):
         page.blocks.block_thread()

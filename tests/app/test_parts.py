@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import cocoax
 from cocoax import Answer
@@ -173,6 +174,33 @@ def test_status__running_stopped_finished(visitor: Visitor) -> None:
 def test_progress__no_error_yet(error: float | None) -> None:
     assert "signal" not in parts.progress_bar(Progress(0, 48), error)
     assert "error 31% of the signal" in parts.progress_bar(Progress(24, 48), 0.31)
+
+
+def test_progress__until_the_answers_are_known() -> None:
+    running = parts.progress_bar(Progress(48, 300, 12.4, tolerance=0.1), 0.31)
+    assert "<b>48</b> of about 300 masked copies seen" in running
+    assert "error 31% of the signal, until 10%" in running
+    assert "12 s left" in running
+    known = parts.progress_bar(Progress(312, 312, running=False, tolerance=0.1), 0.098)
+    assert "error 10% of the signal</span>" in known
+    assert "finished" in known
+    not_reached = parts.progress_bar(Progress(1000, 1000, running=False, tolerance=0.1), 0.23)
+    assert "error 23% of the signal instead of 10%: more copies tell" in not_reached
+    stopped = parts.progress_bar(Progress(100, 300, running=False, tolerance=0.1), 0.23)
+    assert "error 23% of the signal</span>" in stopped
+    assert "not within 10%: more copies tell" in parts.progress_bar(
+        Progress(9, 9, running=False, tolerance=0.1), float("inf")
+    )
+
+
+def test_remarks__a_removal_that_leaves_most_of_the_score() -> None:
+    question = cocoax.Question("red", "blue")
+    for left, said in ((0.58, True), (0.1, False)):
+        attribution = cocoax.Attribution(torch.rand(4, 4, generator=torch.Generator().manual_seed(0)), 0.6, left)
+        answer = cocoax.Answer(question, attribution, 0.7, 0.1, (), (), ())
+        shown = parts.remarks(answer)
+        assert ("With everything removed it still scores +0.580 of +0.600: the map explains the last 3.3 %." in shown) == said
+        assert ("Choose something else for removed parts to become" in shown) == said
 
 
 def test_status__without_a_photo() -> None:

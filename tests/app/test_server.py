@@ -103,11 +103,11 @@ def test_encoder__cannot_be_chosen_by_a_visitor(address: str) -> None:
     components = {one["id"]: one for one in config["components"]}
     taken = [components[number] for one in config["dependencies"] if one["backend_fn"] for number in one["inputs"]]
     words = {f"cx-{side}-{index}" for side in ("like", "unlike") for index in range(2)}
-    looks = {"cx-compare", "cx-opacity", "cx-colours", "cx-grid", "cx-same"}
+    looks = {"cx-compare", "cx-opacity", "cx-colours", "cx-grid", "cx-same", "cx-baseline"}
     assert {one["props"]["elem_id"] for one in taken if one["type"] != "state"} == words | looks
     events = {re.sub(r"_\d+$", "", one["api_name"]) for one in config["dependencies"] if one["backend_fn"]}
-    photos = {"on_photo", "on_sample", "on_refused", "on_more", "on_stop", "on_leave"}
-    questions = {"on_ask", "on_dropped", "on_removed", "on_too_large", "on_compare"}
+    photos = {"on_photo", "on_sample", "on_refused", "on_more", "on_baseline", "on_stop", "on_leave"}
+    questions = {"on_ask", "on_asked", "on_dropped", "on_removed", "on_too_large", "on_compare"}
     assert events == photos | questions | {"on_view", "on_point", "on_curves", "on_download"}
 
 

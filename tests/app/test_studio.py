@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import torch
 from PIL import Image
 
 import cocoax
+from cocoax.app import parts
 from cocoax.app import studio as module
 from cocoax.app.studio import CHUNK, MOST, Studio, captions, reference_picture
 from cocoax.app.visitors import Progress, Visitor
+from cocoax.attribution.rise import relative_error
 from tests.app.colours import Colours, Names, encoder, flag
 
 SAMPLES = 4 * CHUNK
@@ -362,3 +365,119 @@ def test_curves__without_a_run(studio: Studio) -> None:
 )
 def test_captions(text: str, expected: list[str]) -> None:
     assert captions(text) == expected
+
+
+# --- until the answers are known ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def patient() -> Studio:
+    """A studio that looks until answers are known, at most so many times."""
+    return Studio(encoder(), cocoax.Rise(samples=2 * CHUNK, grid=4, tolerance=0.1, max_samples=40 * CHUNK))
+
+
+def test_known__ends_the_run_by_itself(patient: Studio) -> None:
+    visitor = patient.visitor("a")
+    patient.choose(visitor, flag(), ("red", "blue"))
+    told = list(patient.sample(visitor))
+    assert visitor.run is not None
+    assert visitor.error is not None
+    assert 2 * CHUNK <= len(visitor.run) < patient.most
+    assert visitor.error <= 0.1
+    assert told[-1] == Progress(len(visitor.run), len(visitor.run), running=False, tolerance=0.1)
+    assert all(one.samples <= one.goal <= patient.most for one in told)
+    assert all(one.seconds is not None for one in told[1:-1])  # how long it will take
+    assert visitor.run.method == cocoax.Rise(samples=len(visitor.run), grid=4, max_samples=40 * CHUNK, baseline=cocoax.Blur())
+    answer = visitor.answers[0]
+    assert answer is not None
+    assert answer.attribution.metadata["samples"] == len(visitor.run)
+
+
+def test_known__is_the_question_asked_not_the_photo_itself(patient: Studio) -> None:
+    for words in (("red", "blue"), ("blue", "green")):
+        visitor = patient.visitor(words[0])
+        patient.choose(visitor, flag(), words)
+        list(patient.sample(visitor))
+        assert visitor.run is not None
+        whole = cocoax.Rise(samples=len(visitor.run), grid=4).run(encoder(), flag())
+        assert relative_error(whole.explain(cocoax.Question(*words).target(encoder()))) <= 0.1
+        shorter = whole.first(int(len(whole) / 1.25) - CHUNK)
+        assert relative_error(shorter.explain(cocoax.Question(*words).target(encoder()))) > 0.1
+
+
+def test_known__another_question_goes_on_where_the_first_ended(patient: Studio) -> None:
+    visitor = patient.visitor("a")
+    patient.choose(visitor, flag(), ("red", "blue"))
+    list(patient.sample(visitor))
+    assert not patient.lacks(visitor)
+    assert visitor.run is not None
+    had, before = len(visitor.run), seen(patient)
+    patient.method = replace(patient.method, tolerance=0.05)  # as a question would that is harder to answer
+    assert patient.lacks(visitor)
+    list(patient.sample(visitor))
+    assert not patient.lacks(visitor)
+    assert visitor.error is not None
+    assert visitor.error <= 0.05
+    assert seen(patient) == before + len(visitor.run) - had
+
+
+def test_known__not_at_the_most_copies_says_what_was_reached() -> None:
+    studio = Studio(encoder(), cocoax.Rise(samples=CHUNK, grid=4, tolerance=1e-4, max_samples=3 * CHUNK))
+    visitor = studio.visitor("a")
+    studio.choose(visitor, flag(), ("red", "blue"))
+    end = list(studio.sample(visitor))[-1]
+    assert (end.samples, end.goal, end.running) == (3 * CHUNK, 3 * CHUNK, False)
+    assert visitor.error is not None
+    assert f"error {visitor.error:.0%} of the signal instead of 0%: more copies tell" in parts.progress_bar(
+        end, visitor.error
+    )
+    assert not studio.lacks(visitor)  # nothing goes on for ever
+    assert list(studio.sample(visitor, more=30))[-1].samples == 3 * CHUNK + 30
+
+
+def test_known__who_stops_a_run_has_it_stopped(patient: Studio) -> None:
+    visitor = patient.visitor("a")
+    patient.choose(visitor, flag(), ("red", "blue"))
+    run = patient.sample(visitor)
+    next(run), next(run)
+    patient.stop(visitor)
+    list(run)
+    patient.ask(visitor, 0, "green", "red")
+    assert not patient.lacks(visitor)
+
+
+def test_most__of_a_method_without_tolerance_is_its_number(studio: Studio) -> None:
+    assert studio.most == SAMPLES
+    visitor = looked_at(studio)
+    studio.ask(visitor, 0, "green", "red")
+    assert not studio.lacks(visitor)
+
+
+# --- what removed parts become ------------------------------------------------------------------------------------------
+
+
+def test_replace_by__looks_at_the_photo_again(studio: Studio) -> None:
+    visitor = looked_at(studio)
+    studio.ask(visitor, 0, "red", "blue")
+    assert visitor.run is not None
+    assert visitor.run.method.baseline == cocoax.Blur()
+    assert studio.replace_by(visitor, cocoax.Mean())
+    assert visitor.run is None
+    list(studio.sample(visitor))
+    answer = visitor.answers[0]
+    assert answer is not None
+    assert answer.name == "red rather than blue"
+    expected = cocoax.Rise(samples=SAMPLES, grid=4, baseline=cocoax.Mean()).explain(
+        encoder(), flag(), answer.question.target(encoder())
+    )
+    torch.testing.assert_close(answer.attribution.values, expected.values)
+    assert not studio.replace_by(visitor, cocoax.Mean())  # nothing changes, so nothing is looked at again
+
+
+def test_replace_by__before_there_is_a_photo(studio: Studio) -> None:
+    visitor = studio.visitor("a")
+    assert not studio.replace_by(visitor, cocoax.Mean())
+    studio.choose(visitor, flag())
+    list(studio.sample(visitor))
+    assert visitor.run is not None
+    assert visitor.run.method.baseline == cocoax.Mean()

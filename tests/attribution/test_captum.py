@@ -195,7 +195,8 @@ class Series(Inputs):
         return item.tensor if isinstance(item, Explicand) else item
 
     def explicand(self, item: Any) -> Explicand:
-        return item if isinstance(item, Explicand) else Explicand(item, Names(tuple("abcdef")), self.members)
+        features = 6 if self.members is None else int(self.members.max()) + 1
+        return item if isinstance(item, Explicand) else Explicand(item, Names(tuple("abcdef"[:features])), self.members)
 
 
 PAIRS = torch.arange(6) // 2

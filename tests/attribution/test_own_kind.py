@@ -184,3 +184,11 @@ def test_explain__explicand_with_gradients_or_from_inference_mode() -> None:
         assert result.raw is not None
         assert not result.raw.requires_grad
         cocoax.Rise(samples=20).run(encoder, other).explain(target)
+
+
+@every_kind
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.describe()["type"])
+def test_explain__prepared_in_double_precision(method: cocoax.Method, kind: str) -> None:
+    encoder, _, (target, _) = setting(kind)
+    single, double = (method.explain(encoder, recordings(1)[0].to(dtype), target) for dtype in (torch.float32, torch.float64))
+    assert torch.equal(single.values, double.values)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 import cocoax
-from cocoax.attribution.plain import from_plain, to_plain, type_name
-from tests.conftest import images
+from cocoax.attribution.plain import for_file, from_plain, to_plain, type_name
+from tests.conftest import SmallNet, images
 
 
 def test_to_plain__and_back() -> None:
@@ -77,3 +77,33 @@ def test_from_plain__users_class_does_not_take_the_place_of_ours() -> None:
 
 def test_to_plain__other_things_as_told() -> None:
     assert to_plain([Path("a"), {"b"}], None, lambda value: type(value).__name__) == ["PosixPath", "set"]
+
+
+@dataclass(frozen=True, eq=False)
+class WithOptions(cocoax.Occlusion):
+    """A method of a user's own with an option of any kind."""
+
+    option: Any = None
+
+
+def test_for_file__options_come_back_as_they_were() -> None:
+    known = {type_name(WithOptions): WithOptions, "Blur": cocoax.Blur}
+    for option in (1, "a", None, (1, (2.5, "b")), True):
+        assert from_plain(json.loads(json.dumps(for_file(WithOptions(option=option), {}))), {}, known).option == option
+    tensors: dict[str, Tensor] = {}
+    array = from_plain(for_file(WithOptions(option=np.arange(3.0)), tensors), tensors, known).option
+    assert isinstance(array, np.ndarray)
+    assert array.tolist() == [0.0, 1.0, 2.0]
+    single = for_file(WithOptions(option=np.float32(0.5)), {})["option"]
+    assert (type(single), single) == (float, 0.5)
+
+
+@pytest.mark.parametrize("option", [{"a": 1}, len, Path("a"), ("a", {1}), np.array([None])], ids=str)
+def test_for_file__what_no_file_holds_is_refused(option: Any, tmp_path: Path) -> None:
+    encoder = cocoax.Encoder(SmallNet().eval(), name="small")
+    run = WithOptions(option=option).run(encoder, images(1)[0])
+    with pytest.raises(
+        TypeError, match=r"^The option 'option' of .*WithOptions holds a \w+, which files do not hold; they hold"
+    ):
+        run.save(tmp_path / "run.safetensors")
+    assert not list(tmp_path.iterdir())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
@@ -187,3 +188,52 @@ def test_top__by_size_and_by_sign() -> None:
         attribution.top(sign="up")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="pixels have no names"):
         full_attribution().top()
+
+
+# --- what the removal takes away ----------------------------------------------------------------------------------------
+
+
+def scored(score: float, left: float, floor: float = 0.0) -> cocoax.Attribution:
+    return cocoax.Attribution(torch.tensor([[1.0, -1.0]]), score, left, floor=floor)
+
+
+@pytest.mark.parametrize(
+    ("score", "left", "removed", "remark"),
+    [
+        (0.597, 0.579, 0.0302, "it still scores +0.579 of +0.597: the map explains the last 3 %."),
+        (-0.4, -0.39, 0.025, "it still scores -0.390 of -0.400: the map explains the last 2.5 %."),
+        (0.38, 0.4, 0.05, "it scores +0.400, as it is +0.380: the map explains those 5 %."),
+        (0.6, 0.6, 0.0, "Nothing is removed: with everything removed it scores the same."),
+        (0.6, 0.3, 0.5, None),
+        (0.6, 0.0, 1.0, None),
+        (0.2, -0.2, 2.0, None),
+        (0.0, 0.3, 1.0, None),
+    ],
+)
+def test_removed__how_much_of_the_score(score: float, left: float, removed: float, remark: str | None) -> None:
+    attribution = scored(score, left)
+    assert attribution.removed == pytest.approx(removed, abs=1e-3)
+    assert len(attribution.remarks) == (remark is not None)
+    assert remark is None or attribution.remarks[0].endswith(remark)
+    assert ("of the score removed" in repr(attribution)) == (remark is not None)
+
+
+@pytest.mark.parametrize(("score", "left"), [(0.6, float("nan")), (0.0, 0.0)])
+def test_removed__is_not_known(score: float, left: float) -> None:
+    assert math.isnan(scored(score, left).removed)
+    assert scored(score, left).remarks == ()
+
+
+def test_removed__what_is_within_rounding_is_nothing() -> None:
+    (remark,) = scored(0.6, 0.6 + 1e-7, floor=1e-6).remarks
+    assert remark.startswith("Nothing is removed")
+
+
+def test_removed__of_runs_and_their_answers(encoder: cocoax.Encoder) -> None:
+    explicand = images(1)[0]
+    target = cocoax.representation_similarity()
+    run = cocoax.Rise(samples=20, grid=3).run(encoder, explicand)
+    own, empty = encoder.represent(torch.stack([explicand, cocoax.Blur()(explicand)]))
+    left = float(torch.cosine_similarity(own, empty, dim=0))
+    assert run.removed(target) == pytest.approx(1 - left, abs=1e-5)
+    assert run.explain(target).removed == pytest.approx(run.removed(target))

@@ -432,6 +432,20 @@ def test_saved_run__what_other_masks_left_is_not_used(
     torch.testing.assert_close(run.representations, method.run(encoder, IMAGE).representations)
 
 
+@dataclass(frozen=True)
+class Weighed(cocoax.Occlusion):
+    """A method of a user's own with an option that no file holds."""
+
+    weigh: Any = len
+
+
+def test_saved_run__an_option_that_no_file_holds(encoder: cocoax.Encoder) -> None:
+    with pytest.warns(UserWarning, match=r"The run cannot be kept in .* \(The option 'weigh' of .*Weighed holds a builtin_f"):
+        run = saved_run(encoder, IMAGE, Weighed())
+    assert same(run, cocoax.Occlusion().run(encoder, IMAGE))
+    assert cocoax.cache_info().runs == 0
+
+
 def test_saved_run__notes_are_taken_now_and_then(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     """Not for a run that is over in a moment, and not where there is no place for them."""
     written = Unfinished(tmp_path / "a.safetensors", "name")

@@ -14,6 +14,8 @@ import torch
 from PIL import Image
 
 import cocoax
+from cocoax.attribution.rise import relative_error
+from cocoax.questions.asking import LEAST, MOST, TOLERANCE, asking_method
 from tests.commands.support import interrupt_after, invoke, picture, rows_of, run_main
 from tests.conftest import SmallNet
 
@@ -30,7 +32,7 @@ def test_ask__prints_score_comparison_and_regions_and_writes_files(
     result = ask(image, "--like", "a cat", "--like", "a kitten", "--unlike", "a cup of coffee")
     assert result.exit_code == 0, result.output
     question = cocoax.Question(["a cat", "a kitten"], "a cup of coffee")
-    (answer,) = cocoax.ask(towers, image, question, cocoax.Rise(samples=30))
+    (answer,) = cocoax.ask(towers.whole(), image, question, cocoax.Rise(samples=30))
     assert "a cat / a kitten rather than a cup of coffee" in result.output
     assert f"score {answer.split()}" in result.output
     assert "Of 3 captions the picture is most similar to" in result.output
@@ -57,7 +59,7 @@ def test_ask__again_answers_from_the_saved_run(towers: cocoax.Encoder, image: st
     assert net.inputs == 0
     assert "30 samples" in result.output
     result = ask(image, "--like", "a dog", "--samples", "50")
-    assert net.inputs == 20
+    assert net.inputs == 21  # one of them twice: an encoder that is new here may be random
     assert "50 samples" in result.output
 
 
@@ -162,6 +164,62 @@ def test_ask__tolerance(towers: cocoax.Encoder, image: str) -> None:
     assert "within the tolerance of 0.5" in result.output
 
 
+def test_ask__stops_by_itself_when_the_answer_is_known(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    result = invoke("ask", image, "--like", "a cat", "--unlike", "a dog", "--out", str(tmp_path / "out"))
+    (answer,) = cocoax.ask(towers, image, cocoax.Question("a cat", "a dog"), asking_method(), at_least=True)
+    assert LEAST <= answer.attribution.metadata["samples"] < MOST
+    assert relative_error(answer.attribution) <= TOLERANCE
+    stopped = re.search(r"(\d+) samples: relative error 0\.\d+ after \1 samples, ", result.output)  # it sees the whole photo
+    assert stopped is not None
+    assert LEAST <= int(stopped[1]) < MOST
+    assert "within the tolerance of 0.1" in result.output
+
+
+def test_ask__tolerance_that_cannot_be_reached_says_what_was(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cocoax.Rise, "max_samples", 120)
+    out = tmp_path / "out"
+    result = invoke("ask", image, "--like", "a cat", "--unlike", "a dog", "--tolerance", "0.001", "--out", str(out))
+    said = re.search(
+        r"relative error (0\.\d+) after 120 samples, the maximum; the tolerance of 0.001 was not reached", result.output
+    )
+    assert said is not None, result.output
+    (content,) = json.loads((out / "answers.json").read_text())["answers"]
+    attribution = cocoax.Attribution.load(out / content["map"])
+    assert float(said[1]) == pytest.approx(relative_error(attribution), abs=1e-3)
+    assert content["stopped"] in result.output
+
+
+def test_ask__baseline(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    def score_left(*options: str) -> float:
+        out = tmp_path / "-".join(options).replace("/", "-")
+        result = ask(image, "--like", "a cat", *options, out=out)
+        assert result.exit_code == 0, result.output
+        (content,) = json.loads((out / "answers.json").read_text())["answers"]
+        assert isinstance(content["baseline_score"], float)
+        return content["baseline_score"]
+
+    plain = score_left()
+    assert score_left("--baseline", "blur") == plain
+    whole = towers.whole()
+    target = cocoax.Question("a cat").target(whole)
+    mean = cocoax.Rise(samples=30, baseline=cocoax.Mean()).explain(whole, image, target)
+    assert score_left("--baseline", "mean-colour") == pytest.approx(mean.baseline_score, abs=1e-6)
+    donor = cocoax.Rise(samples=30, baseline=image).explain(whole, image, target)
+    assert score_left("--baseline", image) == pytest.approx(donor.score, abs=1e-5)
+
+
+def test_ask__says_that_nothing_is_removed(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    result = ask(image, "--like", "a cat", "--baseline", image)  # in place of the picture, the picture itself
+    assert "Nothing is removed: with everything removed it scores the same." in result.output
+    assert "Something else in place of removed parts (--baseline, baseline=) may take away more" in result.output
+    (content,) = json.loads((tmp_path / "out" / "answers.json").read_text())["answers"]
+    assert content["removed"] == pytest.approx(0, abs=1e-6)
+    assert any(remark.startswith("Nothing is removed") for remark in content["remarks"])
+    assert "Nothing is removed" in (tmp_path / "out" / "report.html").read_text()
+
+
 def rotated(path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -240,9 +298,14 @@ def test_ask__bad_pictures_are_told_before_anything_is_loaded(
         (["--question", "a cat rather than "], "A question reads 'a cat / a kitten rather than a dog'"),
         (["--like", "a cat", "--each"], "--each asks about several things"),
         (["--like", "a cat", "--method", "ryse"], "Did you mean 'rise'?"),
-        (["--method", "occlusion", "--tolerance", "0.1"], "The method 'occlusion' has no option --tolerance; it has none."),
-        (["--method", "smoothgrad", "--grid", "3"], "has no option --grid; it has --samples and --seed."),
+        (
+            ["--method", "occlusion", "--tolerance", "0.1"],
+            "The method 'occlusion' has no option --tolerance; it has --baseline.",
+        ),
+        (["--method", "smoothgrad", "--grid", "3"], "has no option --grid; it has --samples and --baseline and --seed."),
         (["--like", "a cat", "--samples", "3"], "'samples' parameter must be at least 10"),
+        (["--like", "a cat", "--tolerance", "0"], "'tolerance' parameter must be above 0"),
+        (["--like", "a cat", "--baseline", "blurr"], "Removed parts become one of blur, strong-blur"),
         (["--like", "a cat", "--unlike-many", "cifar"], "--unlike-many takes cifar100 or a text file"),
         (
             ["--like", "a cat", "--unlike-many", "cifar100", "--template", "x"],
@@ -309,7 +372,7 @@ def test_ask__a_folder_goes_on_after_a_broken_picture(
     names = ("a.png", "more/c.png", "more/d.png")
     question = cocoax.Question("a cat", "a dog")
     for row, name in zip(rows, names, strict=False):
-        (answer,) = cocoax.ask(towers, photos / name, question, cocoax.Rise(samples=30))
+        (answer,) = cocoax.ask(towers.whole(), photos / name, question, cocoax.Rise(samples=30))
         assert row[:3] == [str(photos / name), "a cat rather than a dog", f"{answer.score:+.3f}"]
         assert row[3].startswith(answer.regions[0].place)
         folder = out / Path(name).with_suffix("")
@@ -388,7 +451,7 @@ def test_ask__json_and_nothing_else_on_standard_output(towers: cocoax.Encoder, p
     assert [record["picture"] for record in content["pictures"]] == [
         str(photos / name) for name in ("a.png", "more/c.png", "more/d.png")
     ]
-    (answer,) = cocoax.ask(towers, photos / "a.png", cocoax.Question("a cat", "a dog"), cocoax.Rise(samples=30))
+    (answer,) = cocoax.ask(towers.whole(), photos / "a.png", cocoax.Question("a cat", "a dog"), cocoax.Rise(samples=30))
     (plain,) = content["pictures"][0]["answers"]
     assert plain["score"] == pytest.approx(answer.score, abs=1e-6)
     assert "values" not in plain
@@ -416,7 +479,7 @@ def test_ask__interrupted_says_what_was_kept_and_goes_on(
     assert isinstance(net, SmallNet)
     net.inputs = 0
     assert "500 samples" in invoke(*arguments).output
-    assert net.inputs == 2 + 500 - samples  # the two ends are encoded again
+    assert net.inputs == 3 + 500 - samples  # the two ends are encoded again, one of them twice
 
 
 def test_ask__interrupted_among_many(
@@ -452,3 +515,23 @@ def test_ask__interrupted_with_a_tolerance(
     assert re.fullmatch(
         r"interrupted: kept \d+ samples; the same command goes on from there", interruption("ask", image, *arguments)
     )
+
+
+def test_ask__the_whole_photo_or_the_crop(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    picture(3).resize((60, 20)).save(tmp_path / "wide.png")
+    boxes = {}
+    for arguments in ([], ["--crop"]):
+        result = ask(str(tmp_path / "wide.png"), "--like", "a cat", *arguments, "--json")
+        assert result.exit_code == 0, result.output
+        (content,) = json.loads(result.stdout)["pictures"][0]["answers"]
+        boxes[len(arguments)] = content["box"]
+    assert boxes[0] == [0, 0, 1, 1]
+    assert boxes[1][0] > 0.3
+
+
+@pytest.mark.parametrize(("width", "height"), [(3000, 200), (5, 4)])
+def test_ask__photos_of_odd_sizes(width: int, height: int, towers: cocoax.Encoder, tmp_path: Path) -> None:
+    picture(3).resize((width, height)).save(tmp_path / "odd.png")
+    result = ask(str(tmp_path / "odd.png"), "--like", "a cat")
+    assert result.exit_code == 0, result.output
+    assert "Rise on towers, 30 samples" in result.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from cocoax.commands import measurements
-from cocoax.commands.measurements.measurement import at_most
+from cocoax.commands.measurements.equal_calls import Curve
+from cocoax.commands.measurements.measurement import at_least, at_most
 from tests.commands.support import invoke, rows_of
 
 SPEED = ("overhead", "published_pattern", "integrated_gradients", "captum_gradients", "captum_kernel_shap")
@@ -36,6 +38,28 @@ def test_bench__table_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert result.output.startswith("measuring\n")
     assert result.output.endswith(f"wrote {tmp_path / 'out.json'}\nwrote {tmp_path / 'out.png'}\n")
     assert (tmp_path / "out.json").exists()
+
+
+def test_bench__accuracy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(quick: bool, say: Callable[[str], None]) -> list[measurements.Measurement]:
+        assert quick
+        found = Curve("Shapley values", "a game", "cocoax", "1.0", "KernelShap", 1, {50: 0.5, 200: 0.125})
+        return [at_least("ratio", "a game", [2.0], 1.0, curves=[asdict(found)])]
+
+    monkeypatch.setattr(measurements, "error_per_call", measure)
+    result = invoke("bench", "--accuracy", "--out", str(tmp_path / "out.json"))
+    assert result.exit_code == 0, result.output
+    assert ["a game", "Shapley values", "1", "cocoax 1.0 KernelShap", "0.5", "0.12"] in rows_of(result.output)
+    assert ["ratio", "a game", "2", "2 to 2", "≥ 1", "reached"] in rows_of(result.output)
+    assert (tmp_path / "out.png").exists()
+
+
+def test_bench__interrupted_accuracy(monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measurements, "error_per_call", interrupted)
+    assert "kept in the cache folder" in interruption("bench", "--accuracy")
 
 
 @pytest.mark.parametrize(("quick", "repeats", "seeds"), [(True, 3, 60), (False, 5, 200)])

@@ -37,7 +37,7 @@ def write_coco(folder: Path) -> Path:
 
 def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
     annotations = write_coco(tmp_path)
-    arguments = ("localise", str(tmp_path), "--annotations", str(annotations), "--samples", "20")
+    arguments = ("localise", str(tmp_path), "--annotations", str(annotations), "--samples", "20", "--crop")
     arguments += ("--out", str(tmp_path / "out"))
     result = invoke(*arguments)
     assert result.exit_code == 0, result.output
@@ -57,6 +57,10 @@ def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
     everything = invoke(*arguments, "--foil", "all")
     assert everything.exit_code == 0, everything.output
     assert net.inputs > 0  # the runs were not kept
+    net.inputs = 0
+    whole = invoke(*(argument for argument in arguments if argument != "--crop"))
+    assert "2 pictures\n" in whole.stdout  # nothing lies outside of what is seen
+    assert net.inputs > 0  # what was found out about the crop does not serve
 
 
 def test_localise__collages_and_masks(towers: cocoax.Encoder, tmp_path: Path) -> None:
@@ -67,6 +71,9 @@ def test_localise__collages_and_masks(towers: cocoax.Encoder, tmp_path: Path) ->
     assert result.exit_code == 0, result.output
     lines = (tmp_path / "a" / "results.jsonl").read_text().splitlines()
     assert [len(json.loads(line)["records"]) for line in lines] == [12, 12]
+    strips = ("--strips", "2", "--samples", "20", "--out", str(tmp_path / "s"))
+    assert invoke("localise", str(tmp_path / "photos"), *strips).exit_code == 0
+    assert len((tmp_path / "s" / "results.jsonl").read_text().splitlines()) == 2
     (tmp_path / "masks" / "cat").mkdir(parents=True)
     Image.new("L", (24, 24), 255).save(tmp_path / "masks" / "cat" / "dog.png")
     arguments = ("--masks", str(tmp_path / "masks"), "--samples", "20", "--out", str(tmp_path / "b"))
@@ -77,7 +84,7 @@ def test_localise__collages_and_masks(towers: cocoax.Encoder, tmp_path: Path) ->
 
 def test_localise__json_and_nothing_else_on_standard_output(towers: cocoax.Encoder, tmp_path: Path) -> None:
     arguments = ("--annotations", str(write_coco(tmp_path)), "--samples", "20", "--out", str(tmp_path / "out"))
-    result = invoke("localise", str(tmp_path), *arguments, "--json")
+    result = invoke("localise", str(tmp_path), *arguments, "--crop", "--json")
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     written = json.loads((tmp_path / "out" / "summary.json").read_text(), parse_constant=lambda name: pytest.fail(name))

@@ -21,7 +21,8 @@ import cocoax
 from cocoax.commands.main import COMMANDS, EXAMPLES, app, main
 from tests.commands.support import invoke, picture, run_main
 
-NAMES = ["demo", "ask-text", "match", "why", "index", "compare", "bench", "app", "cache", "encoders"]
+NAMES = ["demo", "ask-text", "match", "why", "minimal", "counterfactual", "examples", "index", "compare"]
+NAMES += ["knows", "discover", "bench", "app", "cache", "encoders"]
 NAMES += ["ask", "localise", "augmentations", "convert-simclr", "train", "reproduce"]
 
 # --- help and version -------------------------------------------------------------------------------------------------

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from scipy.io import wavfile
 
 import cocoax
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.load.sentence import TextModel, load_hf_text
 from tests.commands.support import interrupt_after, invoke, picture
+from tests.sounds import RATE, hum, listener
 from tests.tiny import save_bert
 
 
@@ -57,6 +59,25 @@ def test_match__mistakes(complaint: Callable[..., str]) -> None:
 
 def test_match__a_sentence_that_ends_like_a_file_is_a_text() -> None:
     assert "what is car.png" in match("what is car.png", "a car")
+
+
+def test_match__files_of_texts(tmp_path: Path) -> None:
+    (tmp_path / "query.txt").write_text("a red car\n")
+    numbers = json.loads(match(str(tmp_path / "query.txt"), "the big car", "--json"))
+    assert numbers["query"]["text"] == "a red car"
+
+
+def test_match__two_sounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]) -> None:
+    sounds = [str(tmp_path / f"{seed}.wav") for seed in range(2)]
+    for seed, sound in enumerate(sounds):
+        wavfile.write(sound, RATE, hum(seed=seed))
+    monkeypatch.setitem(ENCODERS, "resemblyzer", listener)
+    assert " s – " in match(*sounds)
+    assert complaint("match", sounds[0], "a voice") == (
+        "A sound and a text are compared by an encoder that takes both; name one by --encoder."
+    )
+    said = complaint("match", sounds[0], "a voice", "--encoder", "resemblyzer")
+    assert "has no text tower" in said
 
 
 def test_match__interrupted(monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:

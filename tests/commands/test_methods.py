@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 import cocoax
@@ -16,8 +19,40 @@ def test_method_class__every_name_is_a_method_of_the_package() -> None:
 
 def test_method_class__no_such_name() -> None:
     known = rf"known are {', '.join(METHODS)}\."
-    with pytest.raises(ValueError, match=rf"No method is called 'rize'; {known} Did you mean 'rise'\?"):
+    own = r"One of your own is written module:Class\."
+    with pytest.raises(ValueError, match=rf"No method is called 'rize'; {known} Did you mean 'rise'\? {own}"):
         method_class("rize")
+    with pytest.raises(ValueError, match=rf"No method is called 'paired-banzhaf'; {known} {own}$"):  # no far-fetched guess
+        method_class("paired-banzhaf")
+
+
+OWN = """
+import cocoax
+from dataclasses import dataclass
+
+number = 3
+
+@dataclass(frozen=True)
+class Quick(cocoax.Rise):
+    samples: int = 20
+"""
+
+
+def test_method_class__of_a_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "quick_methods.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    method = method_with("quick_methods:Quick", {"grid": 3, "seed": None})
+    assert isinstance(method, cocoax.Rise)
+    assert (type(method).__name__, method.samples, method.grid) == ("Quick", 20, 3)
+    assert sys.path == before
+    for name in ("quick_methods:number", "quick_methods:Slow"):
+        with pytest.raises(
+            ValueError, match=r"'\w+' in the module 'quick_methods' is no attribution method, a subclass of coc"
+        ):
+            method_class(name)
+    with pytest.raises(ValueError, match="The module 'no_such_module' of the method 'Quick' cannot be imported: No module"):
+        method_class("no_such_module:Quick")
 
 
 def test_option_names__are_those_of_the_class() -> None:

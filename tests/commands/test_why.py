@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.io import wavfile
 
 import cocoax
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.load.sentence import TextModel, load_hf_text
 from cocoax.questions.windows import windows_of
 from tests.commands.support import interrupt_after, invoke, picture
+from tests.sounds import RATE, hum, listener
 from tests.tiny import save_bert
 
 TEXTS = ["the violinist parked her car", "a big red dog", "the cat behind the house", "a car"]
@@ -80,6 +82,16 @@ def test_why__pictures_and_a_caption(towers: cocoax.Encoder, tmp_path: Path) -> 
     assert numbers["hits"][0]["content"] == "1.png"
     assert numbers["hits"][0]["is_query"]
     assert numbers["hits"][0]["document"][0]["place"]
+
+
+def test_why__sounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "voices").mkdir()
+    for seed in range(3):
+        wavfile.write(tmp_path / "voices" / f"{seed}.wav", RATE, hum(seed=seed))
+    wavfile.write(tmp_path / "query.wav", RATE, hum(seed=1))
+    monkeypatch.setitem(ENCODERS, "resemblyzer", listener)
+    output = why(str(tmp_path / "query.wav"), "--index", str(tmp_path / "voices"), "--json")
+    assert contents(output)[0] == "1.wav"
 
 
 def test_why__rather_than(lines: Path) -> None:

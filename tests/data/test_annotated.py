@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cocoax.data.annotated import class_names, coco_examples, coco_mask, collage_examples, decode_runs, mask_examples
+from cocoax.data.annotated import (
+    class_names,
+    coco_examples,
+    coco_mask,
+    collage_examples,
+    decode_runs,
+    mask_examples,
+    strip_examples,
+)
 from cocoax.inputs.images import open_image
 from tests.data.tiny import HEIGHT, WIDTH, picture, random_mask, write_coco
 
@@ -309,3 +317,19 @@ def test_collage_examples__bad(tmp_path: Path) -> None:
         collage_examples(tmp_path)
     with pytest.raises(FileNotFoundError, match="No folder at"):
         collage_examples(tmp_path / "none")
+
+
+def test_strip_examples__masks_cover_the_photo_of_their_class(photos: Path) -> None:
+    colours = {**COLOURS, "red fish": (255, 0, 0), "n02 white": (255, 255, 255)}
+    examples = strip_examples(photos, count=12, seed=3, side=10)
+    assert {len(example.classes) for example in examples} == {2, 3, 4}
+    for number, example in enumerate(examples):
+        image, masks = example.load()
+        assert (image.width if number % 2 else image.height) == 10
+        assert np.array_equal(sum(mask.astype(int) for mask in masks.values()), np.ones((image.height, image.width)))
+        for name, mask in masks.items():
+            assert (np.asarray(image)[mask] == colours[name]).all()
+    lengths = {int(mask.sum()) // 10 for mask in masks.values()}
+    assert len(lengths) > 1
+    again = strip_examples(photos, count=5, seed=3, side=10)
+    assert [example.version for example in again] == [example.version for example in examples[:5]]

@@ -20,6 +20,7 @@ from cocoax import Encoder
 from cocoax.inputs import Pictures
 from cocoax.progress import bar
 from tests.conftest import SmallNet, images
+from tests.kinds import Recordings
 
 
 def pixels(count: int = 5, height: int = 12, width: int = 10, seed: int = 0) -> np.ndarray:
@@ -421,3 +422,15 @@ def test_call__in_the_precision_of_the_network_and_with_gradients() -> None:
     assert batch.grad is not None
     assert bool(batch.grad.any())
     assert encoder.encode(images(2)).dtype == torch.float32
+
+
+def test_inputs__no_object_of_a_kind() -> None:
+    wrong: list[tuple[Any, str]] = [
+        (Recordings, r"^The 'inputs' parameter takes an object: write inputs=Recordings\(\.\.\.\)\.$"),
+        ("recordings", r"^The 'inputs' parameter must be a kind of input, .*Got str instead\.$"),
+    ]
+    for inputs, sentence in wrong:
+        with pytest.raises(TypeError, match=sentence):
+            Encoder(SmallNet(), inputs=inputs)
+    with pytest.raises(TypeError, match=r"^Recordings is a kind of input, no preprocessing; pass it as inputs=\.$"):
+        Encoder(SmallNet(), Recordings())  # type: ignore[arg-type]

@@ -293,3 +293,38 @@ def test_background__pictures_slow_version(encoder: cocoax.Encoder) -> None:
             without[:, top : top + 8, left : left + 8] = sample[:, top : top + 8, left : left + 8]
             drops.append(own @ own - encoder.represent(without[None])[0] @ own)
         assert float(result.values[top, left]) == pytest.approx(float(sum(drops)) / 3, abs=1e-4)
+
+
+# --- several ------------------------------------------------------------------------------------------------------------
+
+
+def test_several__is_the_mean_of_runs_with_each(encoder: cocoax.Encoder) -> None:
+    baselines = (Blur(5, 2.0), Mean(), cocoax.Background(images(2, seed=5), draws=2))
+    explicand, target = images(1)[0], cocoax.representation_similarity()
+    together = cocoax.Rise(samples=40, grid=3, baseline=cocoax.Several(baselines)).run(encoder, explicand)
+    assert together.baseline.shape == (4, 3, 16, 16)
+    assert len(together.ends) == 5
+    one_by_one = [*baselines[:2], *(Fixed(sample) for sample in images(2, seed=5))]
+    maps = [cocoax.Rise(samples=40, grid=3, baseline=each).explain(encoder, explicand, target) for each in one_by_one]
+    result = together.explain(target)
+    torch.testing.assert_close(result.values, torch.stack([each.values for each in maps]).mean(0), atol=1e-5, rtol=1e-4)
+    assert result.baseline_score == pytest.approx(sum(each.baseline_score for each in maps) / 4, abs=1e-6)
+
+
+def test_several__saved_runs_know_it(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    several = cocoax.Several((Blur(5, 2.0), Mean()))
+    run = cocoax.Rise(samples=20, grid=3, baseline=several).run(encoder, images(1)[0])
+    assert cocoax.Run.load(run.save(tmp_path / "run.safetensors")).method == run.method
+
+
+@pytest.mark.parametrize("given", [(), ["blur"], (Blur(), None), "blur", 3])
+def test_several__bad_values(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"The 'baselines' parameter must (list baselines, such as|be a list)"):
+        cocoax.Several(given)
+
+
+def test_several__is_for_pictures() -> None:
+    with torch.random.fork_rng():
+        table = cocoax.TabularEncoder(torch.nn.Linear(3, 2), columns=list("abc"), background=ROWS.numpy(), name="table")
+    with pytest.raises(ValueError, match=r"Several is for images\. Columns take"):
+        cocoax.Rise(samples=20, baseline=cocoax.Several((Mean(),))).run(table, ROWS[0].numpy())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import cocoax
 from cocoax import Explicand
 from cocoax.inputs import Names, Text
 from tests.conftest import SmallNet, images
+from tests.kinds import recording_encoder
 
 TEXT = Explicand(torch.tensor([2, 7, 8, 9, 3]), Text("big violins", ((0, 3), (4, 11))), torch.tensor([-1, 0, 1, 1, -1]))
 
@@ -127,3 +129,36 @@ def test_explicand__does_not_follow_what_happens_to_the_input_later() -> None:
     before = explicand.tensor.clone()
     given.zero_()
     assert torch.equal(explicand.tensor, before)
+
+
+MEMBERS = torch.tensor([[0, 0, 1, 1], [-1, 2, 3, 3]])
+UNFIT: list[tuple[dict[str, Any], str]] = [
+    ({"members": MEMBERS.where(MEMBERS < 3, 6)}, r"from 0 without gaps\. They go up to 6, but 3 does not occur"),
+    ({"members": MEMBERS * 0 - 1}, "All 'members' of the explicand are -1, so that there is nothing to remove"),
+    ({"members": MEMBERS - 1}, "'members' are features from 0 on, and -1 for none. Got -2 too"),
+    ({"display": Names(("a", "b"))}, "The display Names has 2 names for 4 features; 'names' must hold one for each"),
+    ({"display": None}, "The display of an explicand must be a cocoax.inputs.Display. Got NoneType"),
+    ({"scale": torch.ones(3)}, r"'scale' must be of a shape that multiplies .* \[2, 4\]\. Got \[3\] instead"),
+    ({"scale": torch.ones(2, 2, 4)}, r"Got \[2, 2, 4\] instead"),
+]
+
+
+@pytest.mark.parametrize(("parts", "sentence"), UNFIT)
+def test_check__parts_that_do_not_fit_together(parts: dict[str, Any], sentence: str) -> None:
+    explicand = replace(OWN, **parts)
+    OWN.check()
+    TEXT.check()
+    Explicand(torch.zeros(3, 4, 5)).check()
+    replace(OWN, scale=torch.ones(2, 1)).check()
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        explicand.check()
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        recording_encoder().explicand(explicand)
+
+
+def test_at_rest__in_single_precision() -> None:
+    for dtype in (torch.float64, torch.float16):
+        rested = replace(OWN, tensor=OWN.tensor.to(dtype)).at_rest()
+        assert torch.equal(rested.tensor, OWN.tensor)
+        assert rested.members is OWN.members
+    assert TEXT.at_rest().tensor is TEXT.tensor  # token ids

@@ -198,3 +198,20 @@ def test_files__one_that_changed_is_read_again(tmp_path: Path) -> None:
     first = encoder.reference(str(file))
     file.write_text("2\n" * STEPS)
     assert not torch.equal(encoder.reference(str(file)).mean, first.mean)
+
+
+class Whole(Recordings):
+    """Recordings that somebody prepares as whole numbers, and an explicand that is a tensor."""
+
+    def explicand(self, item: Any) -> Any:
+        return item if item.ndim == 1 else super().explicand(item)
+
+
+def test_made_ready__no_floats_or_no_explicand() -> None:
+    encoder = recording_encoder(Whole())
+    with pytest.raises(
+        TypeError, match=r"A recording must be prepared as a tensor of floats, .*let Whole\.prepare return .*int64"
+    ):
+        encoder.explicand(torch.ones(CHANNELS, STEPS, dtype=torch.int64))
+    with pytest.raises(TypeError, match=r"Whole\.explicand must return a cocoax\.Explicand\. Got Tensor instead"):
+        encoder.explicand(torch.ones(STEPS))

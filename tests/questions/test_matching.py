@@ -62,6 +62,16 @@ def test_explain_match__without_others_and_with_one(encoder: TextEncoder) -> Non
     assert len(one.others) == 1
 
 
+def test_explain_match__a_document_is_never_compared_with_itself(encoder: TextEncoder) -> None:
+    method = cocoax.Rise(samples=20)
+    with pytest.raises(ValueError, match=r"rather than itself: 'rather_than' holds nothing but the document\. Give another"):
+        cocoax.explain_match(encoder, "the red car", "a big dog", ["a big dog", "a big dog"], method=method)
+    match = cocoax.explain_match(encoder, "the red car", "a big dog", ["a big dog", "the cat"], method=method)
+    other = cocoax.explain_match(encoder, "the red car", "a big dog", ["the cat"], method=method)
+    torch.testing.assert_close(match.query.values, other.query.values)
+    assert match.others == other.others
+
+
 def test_explain_match__documents_with_another_prompt(encoder: TextEncoder) -> None:
     passages = encoder.by(prompt="the house ")
     match = cocoax.explain_match(encoder, QUERY, DOCUMENT, OTHERS, documents=passages, method=METHOD)
@@ -84,7 +94,7 @@ def test_explain_match__empty_text(query: str, document: str, encoder: TextEncod
 
 
 def test_explain_match__encoder_without_texts(encoder: TextEncoder, tmp_path: Path) -> None:
-    with pytest.raises(AttributeError, match=r"has no text tower"):
+    with pytest.raises(ValueError, match=r"has no text tower; .*Texts are explained by encoders that take them"):
         cocoax.explain_match(cocoax.Encoder(torch.nn.Flatten()), "a", "b")
 
 

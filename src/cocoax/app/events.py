@@ -17,6 +17,7 @@ from cocoax.app.drawing import View, card
 from cocoax.app.layout import SIDES, Layout
 from cocoax.app.studio import MEGABYTES, MORE, PICTURES, Studio, reference_picture
 from cocoax.app.visitors import Visitor
+from cocoax.features.offered import OFFERED
 from cocoax.report import data_uri
 
 TOLD = (ValueError, TypeError, OSError, RuntimeError, MemoryError)  # what the page says in a sentence; the rest is a bug
@@ -65,12 +66,14 @@ class Page:
         page.chooser.sample(self.on_sample, None, [*run, first.notice, *first.pictures.values()], **again)
         page.chooser.refused(self.on_refused, None, page.notice, **again)
         page.more.click(self.on_more, None, run, **again)
+        page.baseline.input(self.on_baseline, page.baseline, run, **again)
         page.stop.click(self.on_stop, None, page.stop, **again)
         view: list[Any] = [page.opacity, page.palette, page.grid, page.same]
         for control in view:
             control.input(self.on_view, view, [*page.figures, page.legend], **last)
         compared = [second.column, second.notice, page.status, page.curves, *page.figures, *second.pictures.values()]
         page.compare.input(self.on_compare, page.compare, compared, **last)
+        further: Any = {"fn": self.on_asked, "inputs": None, "outputs": run, **again}  # what an answer lacks, it gets then
         page.measure.click(self.on_curves, None, page.curves, api_visibility="private")
         for index, panel in enumerate(page.panels):
             number = gr.State(index)
@@ -78,12 +81,12 @@ class Page:
             answered = [panel.notice, page.status, page.curves, *page.figures]
             asked: Any = {"fn": self.on_ask, "inputs": [number, *words], "outputs": answered, **last}
             for trigger in (*(box.submit for box in words), panel.ask.click):
-                trigger(**asked)
+                trigger(**asked).then(**further)
             panel.figure.point(self.on_point, None, page.figures, **again)
             for side, pictures in panel.pictures.items():
                 inputs, outputs = [number, gr.State(side), *words], [pictures, *answered]
-                pictures.dropped(self.on_dropped, inputs, outputs, **again)
-                pictures.removed(self.on_removed, inputs, outputs, **again)
+                pictures.dropped(self.on_dropped, inputs, outputs, **again).then(**further)
+                pictures.removed(self.on_removed, inputs, outputs, **again).then(**further)
                 pictures.refused(self.on_too_large, number, panel.notice, **again)
             for kind, button in (("png", panel.png), ("json", panel.json)):
                 made = button.click(self.on_download, [number, gr.State(kind)], [page.file, panel.notice], **quiet)
@@ -125,6 +128,20 @@ class Page:
     def on_more(self, request: gr.Request) -> Iterator[Updates]:
         """Encode more masked copies of the photo."""
         yield from self._look(self.visitor(request), more=MORE)
+
+    def on_asked(self, request: gr.Request) -> Iterator[Updates]:
+        """Go on with a run that was over, if it does not say enough about what was asked."""
+        visitor = self.visitor(request)
+        if self.studio.lacks(visitor):
+            yield from self._look(visitor)
+
+    def on_baseline(self, name: str, request: gr.Request) -> Iterator[Updates]:
+        """Look at the photo again, with something else in place of removed parts."""
+        visitor = self.visitor(request)
+        if name not in OFFERED:
+            yield {self.layout.notice: parts.notice(f"Removed parts become one of {', '.join(OFFERED)}. Got {name!r}.")}
+        elif self.studio.replace_by(visitor, OFFERED[name]):
+            yield from self._look(visitor)
 
     def _look(self, visitor: Visitor, more: int = 0) -> Iterator[Updates]:
         """Run the encoder, and show how far it is and what the answers are so far."""

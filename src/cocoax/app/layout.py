@@ -12,6 +12,7 @@ from cocoax.app import parts
 from cocoax.app.drawing import GRIDS, PALETTES, View
 from cocoax.app.studio import MORE
 from cocoax.app.visitors import PANELS, Visitor
+from cocoax.features.offered import ASKED, OFFERED
 
 SIDES = {"like": ("Looks like", "a cat"), "unlike": ("rather than", "a dog / a fox")}  # labels and examples
 PROOF = (
@@ -72,6 +73,7 @@ class Layout:
         with gr.Row(elem_classes="cx-buttons"):
             self.stop = gr.Button("Stop", size="sm", visible=False, elem_id="cx-stop")
             self.more = gr.Button(f"{MORE} samples more", size="sm", visible=False, elem_id="cx-more")
+        self.baseline = gr.Radio(list(OFFERED), value=ASKED, label="Removed parts become", elem_id="cx-baseline")
 
     def _lay_out_look(self) -> None:
         view = View()

@@ -13,6 +13,7 @@ from PIL import Image, ImageOps
 from cocoax import Answer, Curve
 from cocoax.app.drawing import PALETTES, Reading, View, colours, curve_plot, draw, jpeg_uri, limit_of, read
 from cocoax.app.visitors import SILENCE, Progress, Visitor
+from cocoax.attribution.result import HARDLY
 
 
 def asset(name: str) -> str:
@@ -68,13 +69,18 @@ def progress_bar(progress: Progress, error: float | None) -> str:
             "your photo is looked at as soon as there is room. Nothing is lost, and nothing needs to be done.</p>"
         )
     share = progress.samples / progress.goal if progress.goal else 0.0
-    size = f"error {error:.0%} of the signal" if error is not None and math.isfinite(error) else ""
+    known = error is not None and math.isfinite(error)
+    size = f"error {error:.0%} of the signal" if known else ""
+    wanted = progress.tolerance
     if progress.running:
         left = "" if progress.seconds is None else f"{progress.seconds:.0f} s left"
-        seen = f"<b>{progress.samples}</b> of {progress.goal} masked copies seen"
+        seen = f"<b>{progress.samples}</b> of {'about ' if wanted else ''}{progress.goal} masked copies seen"
+        size += f", until {wanted:.0%}" if size and wanted else ""
     else:
         left = "finished" if progress.samples >= progress.goal else "stopped"
         seen = f"<b>{progress.samples}</b> masked copies seen"
+        if wanted and left == "finished" and not (error is not None and error <= wanted):
+            size += f"{' instead of' if size else 'not within'} {wanted:.0%}: more copies tell"
     state = "running" if progress.running else left
     return (
         f'<div class="cx-progress {state}" role="progressbar" aria-label="masked copies seen" aria-valuemin="0" '
@@ -123,7 +129,10 @@ def figure(visitor: Visitor, panel: int) -> str:
 
 def remarks(answer: Answer) -> str:
     """Return what a reader should know before believing an answer, if there is anything."""
-    return "".join(f'<p class="cx-hint">{escape(remark)}</p>' for remark in answer.attribution.remarks)
+    sentences = [*answer.doubts, *answer.attribution.remarks]
+    if answer.attribution.removed < HARDLY:
+        sentences.append("Choose something else for removed parts to become, below the photo: it may take away more.")
+    return "".join(f'<p class="cx-hint cx-remark">{escape(sentence)}</p>' for sentence in sentences)
 
 
 def _hint(visitor: Visitor, panel: int) -> str:

@@ -20,12 +20,14 @@ from cocoax.app.events import Page
 from cocoax.app.guard import Guard, Uploads
 from cocoax.app.studio import MEGABYTES, Studio
 from cocoax.app.visitors import LINE
+from cocoax.questions.asking import TOLERANCE, asking_method
 
 
 def launch(
     encoder: str | cocoax.Encoder = "starter",
     *,
     samples: int = 1000,
+    tolerance: float | None = TOLERANCE,
     host: str = "127.0.0.1",
     port: int | None = None,
     kept: int = 16,
@@ -38,8 +40,9 @@ def launch(
     also by SIGTERM or SIGHUP (unless the process has its own way with these).
 
     Args:
-        encoder: an encoder, or what :func:`cocoax.load` takes; visitors cannot choose another.
-        samples: masked copies of a photo that are looked at.
+        encoder: an encoder, or what :func:`cocoax.load` takes, which is shown whole photos; visitors cannot choose another.
+        samples: masked copies of a photo that are looked at, at most.
+        tolerance: the relative error of the answers at which it is enough; None looks at all of them.
         host: where to listen; the default is this machine only.
         port: the first free one from 7860 on if not given.
         kept: visitors whose runs are kept.
@@ -47,13 +50,13 @@ def launch(
         wait: until interrupted.
 
     """
-    loaded = cocoax.load(encoder) if isinstance(encoder, str) else encoder
+    loaded = cocoax.load(encoder).whole() if isinstance(encoder, str) else encoder
     with ExitStack() as held:
         held.enter_context(_ended_by_signals())
         folder = held.enter_context(tempfile.TemporaryDirectory(prefix="cocoax-app-"))
         # Uploads, and what becomes of them, go when the page goes.
         held.enter_context(_environment(GRADIO_TEMP_DIR=folder, COCOAX_CACHE=folder))
-        page = Page(Studio(loaded, cocoax.Rise(samples=samples), kept), Path(folder))
+        page = Page(Studio(loaded, asking_method(samples, tolerance), kept), Path(folder))
         held.callback(page.blocks.close, verbose=False)
         address = _serve(page, host, port, browser)
         if wait:

@@ -7,6 +7,7 @@ words have a network each), a small piece at a time, so that visitors take turns
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from cocoax import Attribution, Curve, Encoder, Question, Rise, Side, ask, curves
+from cocoax import Attribution, Baseline, Curve, Encoder, Question, Rise, Run, Side, ask, curves
 from cocoax.app.visitors import PANELS, Progress, Visitor, Visitors, no_pictures
 from cocoax.attribution.method import Input
 from cocoax.inputs.images import open_image
@@ -31,6 +32,7 @@ MOST = 5000  # samples of a run in all
 PICTURES = 12  # reference pictures on one side of a question
 LONGEST = 512  # their longer side, in pixels: many are kept, and encoders look at no more
 CURVE_STEPS = 20
+OFTEN = 1.1  # answers are drawn again when there are so many times the copies: what one more tells gets less
 
 
 class Studio:
@@ -38,7 +40,8 @@ class Studio:
 
     Args:
         encoder: of images; with a text tower, questions may be in words.
-        method: how photos are explained; ``samples`` is how many copies a run has before "more" is asked for.
+        method: how photos are explained; ``samples`` is how many copies a run has before "more" is asked for. With a
+            tolerance it ends by itself when the answers to the questions asked are known that well, or at ``max_samples``.
         kept: visitors who have a place, and keep their runs, at the same time; the others wait for one.
 
     """
@@ -51,6 +54,23 @@ class Studio:
         self.visitors = Visitors(kept)
         self._pictures = Lock()  # to the image tower
         self._words = Lock()  # to the text tower, and to what is remembered of it
+
+    @property
+    def most(self) -> int:
+        """How many masked copies a run has, unless more are asked for, or the answers are known before."""
+        return self.method.samples if self.method.tolerance is None else min(self.method.max_samples, MOST)
+
+    def lacks(self, visitor: Visitor) -> bool:
+        """Whether the run that a visitor has is over, but does not say enough about what was asked since."""
+        with self.visitors.door:
+            if visitor.run is None or visitor.running or visitor.stopping or len(visitor.run) >= self.most:
+                return False
+            return not self._known(visitor)
+
+    def _known(self, visitor: Visitor) -> bool:
+        """Whether the answers to what was asked are known as well as they should be."""
+        error, tolerance = visitor.error, self.method.tolerance
+        return tolerance is not None and error is not None and error <= tolerance
 
     @property
     def takes_words(self) -> bool:
@@ -82,14 +102,23 @@ class Studio:
             visitor.choice = choice
             visitor.job += 1
             visitor.changes += 1
-            visitor.goal = self.method.samples
-            visitor.explicand, visitor.run, visitor.progress = explicand, None, Progress(0, visitor.goal)
+            visitor.goal = self.most
+            visitor.explicand, visitor.run = explicand, None
+            visitor.progress = Progress(0, visitor.goal, tolerance=self.method.tolerance)
             visitor.answers = [None] * PANELS
             visitor.point, visitor.away_too_long = None, False
             if question is not None:
                 visitor.questions[0], visitor.pictures[0] = question, no_pictures()
             self.visitors.door.notify_all()
         return True
+
+    def replace_by(self, visitor: Visitor, baseline: Baseline) -> bool:
+        """Put something else in place of removed parts; the photo, if there is one, is to be looked at again then."""
+        with self.visitors.door:
+            if visitor.baseline == baseline:
+                return False
+            visitor.baseline = baseline
+        return visitor.explicand is not None and self.choose(visitor, visitor.explicand, choice=visitor.choice)
 
     def stop(self, visitor: Visitor) -> None:
         """End the run that is under way, or the wait for one; what was sampled stays."""
@@ -100,18 +129,21 @@ class Studio:
     def sample(self, visitor: Visitor, more: int = 0) -> Iterator[Progress]:
         """Encode masked copies of the photo until there are enough, a few at a time, and answer again after each few.
 
-        Who has no place on the page yet waits for one first. It ends early when the visitor stops it, leaves or chooses
-        another photo; what was sampled stays.
+        There are enough when the answers to what is asked are known, if the method has a tolerance, or ``more`` than there
+        were, if that is asked for. Who has no place on the page yet waits for one first. It ends early when the visitor stops
+        it, leaves or chooses another photo; what was sampled stays.
         """
         with self.visitors.door:
             if visitor.explicand is None:
                 raise ValueError("There is no photo yet; choose one or upload your own.")
             visitor.job += 1
             job, visitor.stopping = visitor.job, False
-            if more:
-                visitor.goal = min((0 if visitor.run is None else len(visitor.run)) + more, MOST)
+            had = 0 if visitor.run is None else len(visitor.run)
+            visitor.goal = min(had + more, MOST) if more else self.most
+        tolerance = None if more else self.method.tolerance
         try:
-            for progress in self._steps(visitor, job):
+            for step in self._steps(visitor, job, until_known=tolerance is not None):
+                progress = replace(step, tolerance=tolerance)
                 with self.visitors.door:
                     if visitor.job != job:
                         return
@@ -124,7 +156,7 @@ class Studio:
                     self.visitors.step_out(visitor)
                     visitor.progress = visitor.progress and replace(visitor.progress, running=False, place=0)
 
-    def _steps(self, visitor: Visitor, job: int) -> Iterator[Progress]:
+    def _steps(self, visitor: Visitor, job: int, until_known: bool) -> Iterator[Progress]:
         """Wait for a place and sample, a few masked copies for each step; the caller ends it when there is another job."""
         run = None if visitor.run is None else replace(visitor.run)
         had = 0 if run is None else len(run)
@@ -132,25 +164,53 @@ class Studio:
             yield Progress(had, visitor.goal, place=place)
             self.visitors.wait(visitor, job, place)
         began = time.monotonic()
-        yield Progress(had, visitor.goal)
+        answered, goal = had, visitor.goal
+        yield Progress(had, goal)
         while visitor.wants(job) and (run is None or len(run) < visitor.goal):
             with self._pictures:
                 if visitor.job != job or visitor.explicand is None:
                     return
-                if run is None:
-                    first = replace(self.method, samples=min(CHUNK, visitor.goal))
-                    run = first.run(self.encoder, visitor.explicand, progress=False)
-                else:
-                    run.extend(self.encoder, min(CHUNK, visitor.goal - len(run)), progress=False)
+                run = self._sampled(visitor, run)
             with self.visitors.door:
                 if visitor.job != job:
                     return
                 # A copy, since this one grows while others read.
-                visitor.run = replace(run, method=replace(self.method, samples=len(run), baseline=run.method.baseline))
-            self.answer(visitor)
+                visitor.run = replace(run, method=self._method(len(run), run.method.baseline))
+            if len(run) >= min(OFTEN * answered, visitor.goal):
+                self.answer(visitor)
+                answered = len(run)
+                if until_known and answered >= self.method.samples and self._known(visitor):
+                    break
+                goal = self._expected(visitor) if until_known else visitor.goal
             pace = (time.monotonic() - began) / (len(run) - had)
-            yield Progress(len(run), visitor.goal, pace * (visitor.goal - len(run)))
-        yield Progress(0 if run is None else len(run), visitor.goal, running=False)
+            yield Progress(len(run), goal, pace * max(goal - len(run), 0))
+        samples = 0 if run is None else len(run)
+        if samples > answered:
+            self.answer(visitor)
+        yield Progress(samples, samples if until_known and self._known(visitor) else visitor.goal, running=False)
+
+    def _sampled(self, visitor: Visitor, run: Run | None) -> Run:
+        """Return the run with a few masked copies more, or the beginning of one."""
+        if run is not None:
+            return run.extend(self.encoder, min(CHUNK, visitor.goal - len(run)), progress=False)
+        assert visitor.explicand is not None
+        baseline = self.method.baseline if visitor.baseline is None else visitor.baseline
+        first = self._method(min(CHUNK, visitor.goal), baseline)
+        return first.run(self.encoder, visitor.explicand, progress=False)
+
+    def _method(self, samples: int, baseline: Any) -> Rise:
+        """Return the method that makes a run of so many samples."""
+        return replace(self.method, samples=samples, tolerance=None, baseline=baseline)
+
+    def _expected(self, visitor: Visitor) -> int:
+        """Return how many masked copies it will take until the answers are known, by the error so far, or the most."""
+        assert visitor.run is not None
+        assert self.method.tolerance is not None
+        error = visitor.error
+        if error is None or not math.isfinite(error):
+            return visitor.goal
+        wanted = max(len(visitor.run) * (error / self.method.tolerance) ** 2, self.method.samples, len(visitor.run) + 1)
+        return min(math.ceil(wanted), visitor.goal)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 

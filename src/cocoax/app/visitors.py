@@ -10,7 +10,7 @@ from threading import Condition
 
 from PIL import Image
 
-from cocoax import Answer, Explicand, Question, Run
+from cocoax import Answer, Baseline, Explicand, Question, Run
 from cocoax.app.drawing import View
 from cocoax.attribution.rise import relative_error
 
@@ -29,6 +29,7 @@ class Progress:
         seconds: what is left, at the pace so far.
         running: whether it goes on.
         place: in the line, 1 for who is next; 0 once the photo is looked at.
+        tolerance: the relative error at which the answers are known and it stops by itself; None for a number of copies.
 
     """
 
@@ -37,6 +38,7 @@ class Progress:
     seconds: float | None = None
     running: bool = True
     place: int = 0
+    tolerance: float | None = None
 
 
 def no_pictures() -> dict[str, list[Image.Image]]:
@@ -52,6 +54,7 @@ class Visitor:
     run: Run | None = None
     progress: Progress | None = None
     goal: int = 0
+    baseline: Baseline | None = None  # what replaces removed parts of the photo; None for what the studio's method says
     job: int = 0  # whoever samples for this visitor stops when this has moved on
     stopping: bool = False
     choice: int = 0  # the number that the browser gave to the photo; the browser counts them

@@ -181,15 +181,19 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
             neutral[columns] = maps.neutral
         apart = run.method.deviations(masks, vectors[:, columns], ends[:, columns], signs) if groups else None
         deviations += [] if apart is None else [pooled(apart, shape, grid, 2)]
+    together = torch.cat(values).movedim(0, -1).float()
+    apart = torch.cat(deviations, dim=1).movedim(1, -1).float() if deviations else None
+    if (cells := run.explicand.cells) is not None:  # features that are cells of a picture
+        together, apart = together[cells], None if apart is None else apart[:, cells]
     return Field(
-        torch.cat(values).movedim(0, -1).float(),
+        together,
         neutral.float(),
         ends.float(),
         run.ends[0].float(),
         linear,
         run.origin,
         run.explicand.display,
-        torch.cat(deviations, dim=1).movedim(1, -1).float() if deviations else None,
+        apart,
     )
 
 

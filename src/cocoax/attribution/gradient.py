@@ -13,13 +13,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import torch
 from torch import Tensor
 
 from cocoax.attribution.method import Method, normal
 from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.attribution.returned import points_of, weights_of
+from cocoax.checks import check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.forward import frozen, is_out_of_memory, rounding_of
@@ -38,6 +40,10 @@ class Points:
     at: Tensor
     factor: Tensor
 
+    def __post_init__(self) -> None:
+        for name in ("at", "factor"):
+            check_kind(f"'{name}' of Points", getattr(self, name), Tensor, "must be a tensor")
+
 
 @dataclass(frozen=True)
 class GradientMethod(Method):
@@ -55,6 +61,18 @@ class GradientMethod(Method):
     baseline: Any = field(default=None, kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)
     sampled = False  # whether its points are a random sample of equal weights, so that it has a standard error
+
+    if not TYPE_CHECKING:  # or else a type checker would believe that there is everything
+
+        def __getattr__(self, name: str) -> NoReturn:
+            kind = type(self).__name__
+            if name in ("run", "field"):
+                raise AttributeError(
+                    f"{kind} has no runs and no fields: they would take a backward pass for each dimension of the "
+                    "representation. Give explain() a list of the targets that you want, or use a method that removes "
+                    "features: cocoax.Rise().run(encoder, input).field()."
+                )
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     def weights(self) -> Tensor:
         """Return the weight of each point, ``[n]``; the same for each of ``samples`` unless a method says otherwise."""
@@ -86,16 +104,17 @@ class GradientMethod(Method):
         for game in games:
             check_one_baseline(game, self)
         scores = [game.score(targets) for game in games]
-        weights = self.weights()
+        weights = weights_of(self)
         parts, mixture = shared_parts(targets)
         sums = [_Sums(mixture, explicand, self.sampled) for explicand in explicands]
         size = encoder.batch_size(explicands[0].tensor, self.batch_size)
         if not games[0].trusts_fold:
-            games[0].encode_batch(self.points(explicands[0], games[0].emptied, slice(0, min(size, len(weights)))).at)
+            first = slice(0, min(size, len(weights)))
+            games[0].encode_batch(points_of(self, explicands[0], games[0].emptied, first).at)
         encoder = games[0].encoder
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):
-                points = [self.points(explicands[index], games[index].emptied, rows) for index, rows in batch]
+                points = [points_of(self, explicands[index], games[index].emptied, rows) for index, rows in batch]
                 own = [games[index].ends[0] for (index, _), point in zip(batch, points, strict=True) for _ in point.at]
                 gradients = _gradients(encoder, torch.cat([point.at for point in points]), own, parts)
                 start = 0
@@ -112,7 +131,12 @@ class GradientMethod(Method):
 
 
 def check_one_baseline(game: Game, method: Method) -> None:
-    """Raise if a game has several baselines; a gradient method takes only one."""
+    """Raise unless a game has one baseline, an input that gradients can begin at."""
+    if game.emptied.shape[-game.explicand.tensor.ndim :] != game.explicand.tensor.shape:
+        raise ValueError(
+            f"{type(method).__name__} needs another input to compare with, and {type(game.removal).__name__} has none. "
+            f"{game.encoder.inputs.advice}"
+        )
     if len(game.ends) > 2:
         raise ValueError(
             f"{type(method).__name__} takes one baseline, but {type(game.removal).__name__} gives {len(game.ends) - 1}; use "

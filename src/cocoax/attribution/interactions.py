@@ -23,16 +23,18 @@ from cocoax.attribution import linked_page, linking
 from cocoax.attribution.field import AT_ONCE, default_grid, feature_vectors, pooled
 from cocoax.attribution.result import Attribution, Estimate
 from cocoax.attribution.run import Run
-from cocoax.checks import check_kind
+from cocoax.checks import check_count, check_kind
 from cocoax.features.segments import check_grid
 from cocoax.inputs import Display, Names
+from cocoax.inputs.words import words
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
 from cocoax.storage import digest, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Cell = int | tuple[int, ...]
+Cell = int | tuple[int, ...] | str  # a number, a row and a column, or a name
+Part = Cell | list[Cell]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,32 @@ class Matched:
 
 
 @dataclass(frozen=True, eq=False)
+class Errors:
+    """Where errors come from, for sums of values.
+
+    Errors of one side's sampling along two features of the other go together as far as what is measured along them does;
+    those of two features of the side itself do not, since they are removed independently.
+
+    Attributes:
+        of_a, of_b: standard errors from the sampling of either side, ``[features_a, features_b]``.
+        along_a, along_b: correlations of what the other side's samples measure along features, ``[features, features]``.
+
+    """
+
+    of_a: Tensor
+    of_b: Tensor
+    along_a: Tensor
+    along_b: Tensor
+
+    def of_sum(self, weights: Tensor, side: str) -> Tensor:
+        """Return standard errors ``[features of the other side]`` of the weighted sum over the features of a side."""
+        facing, own, along = (self.of_a, self.of_b, self.along_b) if side == "b" else (self.of_b.T, self.of_a.T, self.along_a)
+        together = facing * weights
+        variance = ((together @ along) * together).sum(1) + own.square() @ weights.square()
+        return variance.clamp(min=0).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
 class Interactions:
     """How features of one input and of another make the two similar; made by :func:`cocoax.interactions`.
 
@@ -65,6 +93,7 @@ class Interactions:
         standard_error: of each value, from the sampling of both sides.
         a, b: the two inputs.
         score: the similarity of the two.
+        errors: where the standard errors come from; None where that is not known.
 
     """
 
@@ -73,6 +102,7 @@ class Interactions:
     a: Matched
     b: Matched
     score: float
+    errors: Errors | None = None
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))
@@ -86,46 +116,46 @@ class Interactions:
 
     def top(self, count: int = 5) -> list[tuple[str, str, float, float | None]]:
         """Return the pairs that make the two most similar: both names, the value and its standard error, largest first."""
+        check_count("count", count, 0)
         flat = self.matrix.flatten()
         errors = None if self.standard_error is None else self.standard_error.flatten().tolist()
         names = list(product(self.a.names, self.b.names))
         order = torch.argsort(flat, descending=True, stable=True)[:count].tolist()
         return [(*names[index], float(flat[index]), None if errors is None else errors[index]) for index in order]
 
-    def given(self, feature: Cell | str, side: str = "b", *, rather_than: Sequence[Cell | str] = ()) -> Attribution:
-        """Return the map on the other side for one feature, by its number (row and column for a picture) or its name.
+    def given(self, feature: Part, side: str = "b", *, rather_than: Sequence[Part] = ()) -> Attribution:
+        """Return the map on the other side for one feature, or for some: where does this noun lie?
 
         Args:
-            feature: which one.
+            feature: its number (row and column for a picture), its name, several words that follow each other, or a list of
+                these. The maps of several are added.
             side: the one that it belongs to: ``"b"`` gives a map on ``a``.
-            rather_than: other features of that side, whose mean is subtracted: where does *this* noun lie, rather than the
-                others? Errors are then those of independent ones.
-
+            rather_than: others of that side, whose mean is subtracted: where does *this* noun lie, rather than the others?
         """
         if side not in ("a", "b"):
             raise ValueError(f"The 'side' parameter must be 'a' or 'b'. Got {side!r} instead.")
         its, other = (self.b, self.a) if side == "b" else (self.a, self.b)
-        index, *others = (_index(item, its) for item in (feature, *rather_than))
-        if index in others:
-            raise ValueError(f"{its.names[index]!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
-        values, error = (
-            None if part is None else part.reshape(self.matrix.shape) if side == "b" else part.reshape(self.matrix.shape).T
-            for part in (self.values, self.standard_error)
-        )
-        assert values is not None
-        chosen, errors = values[:, index], None if error is None else error[:, index]
-        name = its.names[index]
-        if others:
-            chosen = chosen - values[:, others].mean(1)
-            if error is not None and errors is not None:
-                errors = (errors.square() + error[:, others].square().sum(1) / len(others) ** 2).sqrt()
-            name += f" rather than {' / '.join(its.names[number] for number in others)}"
+        own, *others = (_numbers(part, its) for part in (feature, *rather_than))
+        weights = torch.zeros(prod(its.shape), dtype=self.values.dtype)
+        weights[own] = 1
+        for part in others:
+            if set(part) & set(own):
+                raise ValueError(f"{_called(own, its)!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
+            weights[part] -= 1 / len(others)
+        chosen = (self.matrix if side == "b" else self.matrix.T) @ weights
+        error = None
+        if self.errors is not None:
+            error = self.errors.of_sum(weights, side)
+        elif self.standard_error is not None:  # as if values were independent
+            apart = self.standard_error.reshape(self.matrix.shape)
+            error = ((apart if side == "b" else apart.T).square() @ weights.square()).sqrt()
+        contrast = f" rather than {' / '.join(_called(part, its) for part in others)}" if others else ""
         return Attribution(
             values=chosen.reshape(other.shape),
             score=float(chosen.sum()),
             baseline_score=0.0,
-            standard_error=None if errors is None else errors.reshape(other.shape),
-            metadata={"target": name, "method": "interactions"},
+            standard_error=None if error is None else error.reshape(other.shape),
+            metadata={"target": _called(own, its) + contrast, "method": "interactions"},
             display=other.display,
         )
 
@@ -206,9 +236,10 @@ def interactions(
     # The vectors of one side are directions for the other, whose estimates come with standard errors of their own.
     on_a, on_b = a.along(vectors_b), b.along(vectors_a)
     values = vectors_a.T @ vectors_b
-    variance = None
+    variance = apart = None
     if on_a.standard_error is not None and on_b.standard_error is not None:
-        variance = on_a.standard_error.T.square() + on_b.standard_error.square()
+        apart = on_a.standard_error.T, on_b.standard_error
+        variance = apart[0].square() + apart[1].square()
     common = _in_common(a, b)
     if common is not None and variance is not None:
         # Errors of the same masks go together: their product has a mean, and the two sides' errors a covariance.
@@ -216,6 +247,11 @@ def interactions(
         values = values - (x_a * (r_a * r_b).sum(1, keepdim=True)).T @ x_b
         covariance = (x_a * (r_b @ vectors_a)).T @ (x_b * (r_a @ vectors_b))
         variance = torch.maximum(variance + 2 * covariance, 0.1 * variance)  # the covariance is itself uncertain
+    errors = None
+    if variance is not None and apart is not None:
+        scale = (variance / (apart[0].square() + apart[1].square()).clamp(min=1e-300)).sqrt()
+        parts = apart[0] * scale, apart[1] * scale, b.correlation(vectors_a), a.correlation(vectors_b)
+        errors = Errors(*(part.float() for part in parts))
     shape = (*a.shape, *b.shape)
     score = float(linear.pairwise(run_a.ends[:1].double(), run_b.ends[:1].double()))
     return Interactions(
@@ -224,6 +260,7 @@ def interactions(
         a.matched(linear),
         b.matched(linear),
         score,
+        errors,
     )
 
 
@@ -255,7 +292,16 @@ class _Effects:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of its features."""
+        cells = self.run.explicand.cells
+        if cells is not None:  # of a picture
+            return tuple(cells.shape)
         return self.run.explicand.shape if self.grid is None else self.grid
+
+    def _laid_out(self, maps: Tensor) -> Tensor:
+        """Return maps ``[k, ...]`` with one value per feature, ``[k, features]``."""
+        flat = pooled(maps, self.run.explicand.shape, self.grid).flatten(1)
+        cells = self.run.explicand.cells
+        return flat if cells is None else flat[:, cells.flatten()]
 
     def vectors(self) -> Tensor:
         """Return one vector for each feature, ``[d, features]``."""
@@ -269,16 +315,19 @@ class _Effects:
         if factors is None:
             return None
         x, r = factors
-        return pooled(x, self.run.explicand.shape, self.grid).flatten(1), r
+        return self._laid_out(x), r
+
+    def correlation(self, directions: Tensor) -> Tensor:
+        """Return how scores of the masked inputs along directions ``[d, k]`` go together, ``[k, k]``."""
+        scores = self.features @ directions
+        scores = torch.nn.functional.normalize(scores - scores.mean(0), dim=0)
+        return scores.T @ scores
 
     def along(self, directions: Tensor, errors: bool = True) -> Estimate:
         """Return what keeping each feature does along directions ``[d, k]``, ``[k, features]``, with standard errors."""
         effects = self.run.method.effects(self.masks, self.features @ directions, self.ends @ directions, errors)
-        error, shape = effects.standard_error, self.run.explicand.shape
-        return Estimate(
-            pooled(effects.values, shape, self.grid).flatten(1),
-            None if error is None else pooled(error, shape, self.grid).flatten(1),
-        )
+        error = effects.standard_error
+        return Estimate(self._laid_out(effects.values), None if error is None else self._laid_out(error))
 
 
 def _in_common(a: _Effects, b: _Effects) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
@@ -300,17 +349,34 @@ def _in_common(a: _Effects, b: _Effects) -> tuple[tuple[Tensor, Tensor], tuple[T
     return (factors[0][0][:rows], factors[0][1][:rows]), (factors[1][0][:rows], factors[1][1][:rows])
 
 
-def _index(feature: Cell | str, side: Matched) -> int:
-    """Return the number of a feature among all of its side, from its number, its place or its name."""
-    if isinstance(feature, str):
-        numbers = [number for number, name in enumerate(side.names) if name == feature]
-        if not numbers:
-            close = difflib.get_close_matches(feature, side.names, n=3, cutoff=0.3) or list(side.names[:3])
-            raise ValueError(f"No feature is called {feature!r}; close are {', '.join(close)}.")
-        if len(numbers) > 1:
-            raise ValueError(f"{len(numbers)} features are called {feature!r}; give one's number: {numbers}.")
-        return numbers[0]
-    place: tuple[Any, ...] = tuple(feature) if isinstance(feature, tuple | list) else (feature,)
+def _numbers(part: Part, side: Matched) -> list[int]:
+    """Return the numbers of features among all of their side, from numbers, places, names or phrases."""
+    if isinstance(part, list):
+        if not part:
+            raise ValueError("A list of features is empty; give at least one.")
+        return sorted({number for feature in part for number in _numbers(feature, side)})
+    return _named(part, side) if isinstance(part, str) else [_placed(part, side)]
+
+
+def _called(numbers: Sequence[int], side: Matched) -> str:
+    return " ".join(side.names[number] for number in numbers)
+
+
+def _named(name: str, side: Matched) -> list[int]:
+    """Return the numbers of the feature of this name, or of the words of this phrase."""
+    phrase = [name] if name in side.names else [name[begin:end] for begin, end in words(name)]
+    starts = [at for at in range(len(side.names)) if phrase and list(side.names[at : at + len(phrase)]) == phrase]
+    if not starts:
+        close = difflib.get_close_matches(name, side.names, n=3, cutoff=0.3) or list(side.names[:3])
+        raise ValueError(f"No feature is called {name!r}; close are {', '.join(close)}.")
+    if len(starts) > 1:
+        raise ValueError(f"{len(starts)} features are called {name!r}; give one's number: {starts}.")
+    return list(range(starts[0], starts[0] + len(phrase)))
+
+
+def _placed(feature: int | tuple[int, ...], side: Matched) -> int:
+    """Return the number of a feature among all of its side, from its number or its place."""
+    place: tuple[Any, ...] = feature if isinstance(feature, tuple) else (feature,)
     whole = all(isinstance(at, Integral) for at in place) and len(place) == len(side.shape)
     if not whole or not all(-size <= at < size for at, size in zip(place, side.shape, strict=True)):
         raise IndexError(f"A feature is a place in {list(side.shape)}. Got {feature!r} instead.")

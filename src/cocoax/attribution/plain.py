@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -30,19 +30,41 @@ def to_plain(value: Any, tensors: dict[str, Tensor] | None = None, other: Callab
     if isinstance(value, np.ndarray) and value.dtype.kind not in "biufc":
         return other(value)
     if isinstance(value, Tensor | np.ndarray):
-        value = torch.as_tensor(value)
         if tensors is None:
             return {"type": "Tensor", "shape": list(value.shape)}
         key = f"option_{len(tensors)}"
-        tensors[key] = value
-        return {"type": "Tensor", "key": key}
+        tensors[key] = torch.as_tensor(value)
+        return {"type": "Tensor" if isinstance(value, Tensor) else "Array", "key": key}
     if isinstance(value, tuple | list):
         return [to_plain(item, tensors, other) for item in value]
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, Integral):
         return int(value)
+    if isinstance(value, Real):  # NumPy's own, in single precision
+        return float(value)
     return other(value)
+
+
+def for_file(method: Any, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """Return a method as a file holds it; raise for an option that no file can hold.
+
+    A removal that cannot be written down is told as text: what it did is in the file.
+    """
+    name = type_name(type(method))
+
+    def refuse(option: str) -> Callable[[Any], str]:
+        def raise_for(value: Any) -> str:
+            raise TypeError(
+                f"The option '{option}' of {name} holds a {type(value).__name__}, which files do not hold; they hold "
+                "numbers, strings, tuples, tensors and arrays."
+            )
+
+        return raise_for
+
+    others = {item.name: str if item.name == "baseline" else refuse(item.name) for item in fields(method)}
+    options = {option: to_plain(getattr(method, option), tensors, other) for option, other in others.items()}
+    return {"type": name, **options}
 
 
 def from_plain(plain: Any, tensors: Mapping[str, Tensor], known: Mapping[str, type]) -> Any:
@@ -55,6 +77,8 @@ def from_plain(plain: Any, tensors: Mapping[str, Tensor], known: Mapping[str, ty
     name = options.pop("type", None)
     if name == "Tensor" and options.get("key") in tensors:
         return tensors[options["key"]]
+    if name == "Array" and options.get("key") in tensors:
+        return tensors[options["key"]].numpy()
     if name not in known and "." in str(name):  # a class of a user's own, with its module
         raise ValueError(f"The file was written with {name!r}, which is not known here; import the module that defines it.")
     if name not in known:

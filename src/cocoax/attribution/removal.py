@@ -12,6 +12,7 @@ from torch import Tensor
 from cocoax.attribution.method import Input, Method, check_encoder, check_targets, explicands_of
 from cocoax.attribution.plain import type_name
 from cocoax.attribution.result import Attribution, Estimate
+from cocoax.attribution.returned import drawn
 from cocoax.attribution.run import IN_FILES, Run
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
@@ -102,7 +103,7 @@ class RemovalMethod(Method):
 
         ``at_least`` takes all of a run that is longer than asked for. By default a run is as long as what :meth:`draw` gives.
         """
-        wanted = len(self.draw(run.explicand.shape))
+        wanted = len(drawn(self, run.explicand.shape))
         if len(run) > wanted and not at_least:
             return run.first(wanted), 0
         return run, max(wanted - len(run), 0)

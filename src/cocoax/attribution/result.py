@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +16,8 @@ from torch import Tensor
 from cocoax.checks import check_at_least, check_count
 from cocoax.features.game import check_range
 from cocoax.inputs import Display, Explicand, Picture
-from cocoax.inputs.display import load_display, save_display
-from cocoax.inputs.drawing import WHOLE, Box, figure_of, hidden_in_noise
+from cocoax.inputs.display import Displayed, load_display, save_display
+from cocoax.inputs.drawing import figure_of, hidden_in_noise
 from cocoax.storage import Layout, read_safetensors, understood, write_safetensors
 from cocoax.targets import Target
 from cocoax.version import versions
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _TENSORS = ("values", "raw", "standard_error", "features")
 NOTHING = "No part of the input makes a difference: all there is to see is rounding."
+NOTHING_REMOVED = "Nothing is removed: with everything removed it scores the same."
+HARDLY = 0.1  # of the score: what removing everything should take away more than
 _LAYOUT = Layout(
     "attribution",
     {"values": "*", "raw?": "*", "standard_error?": "*", "features?": "*"},
@@ -35,7 +38,7 @@ _LAYOUT = Layout(
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution:
+class Attribution(Displayed):
     """How much each part of an input counts for a target.
 
     Attributes:
@@ -43,7 +46,7 @@ class Attribution:
             segment ``[m]`` (the sum over its elements).
         score: the target's value for the explicand.
         baseline_score: the target's value for the baseline; NaN where there is none.
-        standard_error: of each value, where the method samples.
+        standard_error: of each value, where the method samples; relative to ``neutral``, which RISE has to estimate too.
         raw: values of all elements, ``[C, H, W]`` or per embedding dimension and token ``[d, L]``, where the method has them.
         features: one value per removed feature (patch, segment), where the method works on those.
         neutral: the value of a feature that makes no difference: 0, or for RISE the mean score of masked inputs.
@@ -68,6 +71,8 @@ class Attribution:
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))
         how = f"by {self.metadata.get('method', 'unknown')}{', nothing but rounding' * self.is_nothing}"
+        if self.removed < HARDLY:
+            how += f", {self.removed:.0%} of the score removed"
         return f"Attribution({self.name!r}, {shape}, score {self.score:+.3f}, {how})"
 
     @property
@@ -92,34 +97,23 @@ class Attribution:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader should know before believing it, in sentences; mostly there is nothing to say."""
-        return ((NOTHING,) if self.is_nothing else ()) + self.display.remarks
+        return ((NOTHING,) if self.is_nothing else ()) + self._on_removal + self.display.remarks
 
     @property
-    def picture(self) -> Tensor | None:
-        """Of an image, the original as uint8 ``[h, w, 3]``."""
-        return getattr(self.display, "picture", None)
+    def removed(self) -> float:
+        """How much of the score goes away with all of the input's parts: 1 is all of it, 0 nothing; NaN without a baseline.
+
+        It is the difference of the two scores, as a fraction of the larger one. A map explains that difference only: where a
+        blurred cat is still a cat to the encoder, what makes it a cat is not on the map. NaN also where both scores are 0.
+        """
+        return removed_of(self.score, self.baseline_score)
 
     @property
-    def box(self) -> Box:
-        """The part of the picture that the values cover: left, top, right, bottom in [0, 1]."""
-        return getattr(self.display, "box", WHOLE)
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """What each of ``m`` values belongs to: words as they stand in the text, names of columns; None for pixels."""
-        return self.display.names
-
-    tokens = names
-
-    @property
-    def text(self) -> str | None:
-        """The original text."""
-        return getattr(self.display, "text", None)
-
-    @property
-    def offsets(self) -> tuple[tuple[int, int], ...] | None:
-        """Where each feature begins and ends in the text: ``text[begin:end]`` is the feature."""
-        return getattr(self.display, "offsets", None)
+    def _on_removal(self) -> tuple[str, ...]:
+        """A sentence about a removal that leaves most of the score, where it does."""
+        if self.score and abs(self.score - self.baseline_score) <= self.floor:
+            return (NOTHING_REMOVED,)
+        return (about_removal(self.score, self.baseline_score),) if self.removed < HARDLY else ()
 
     def numpy(self) -> np.ndarray:
         """Return the values as an array."""
@@ -215,6 +209,20 @@ class Attribution:
         return f"<div><p>{heading}<br><small>{legend}</small></p>{self.html()}</div>"
 
 
+def removed_of(score: float, left: float) -> float:
+    """Return how much of a score is gone where ``left`` is left of it: their difference, relative to the larger one."""
+    larger = max(abs(score), abs(left))
+    return abs(score - left) / larger if larger else math.nan
+
+
+def about_removal(score: float, left: float) -> str:
+    """Say how much of the score is left without all of the input's parts, and what the map is about, therefore."""
+    share = f"{100 * removed_of(score, left):.2g} %"
+    if 0 < left <= score or score <= left < 0:
+        return f"With everything removed it still scores {left:+.3f} of {score:+.3f}: the map explains the last {share}."
+    return f"With everything removed it scores {left:+.3f}, as it is {score:+.3f}: the map explains those {share}."
+
+
 @dataclass(frozen=True)
 class Estimate:
     """Maps of k targets: ``values [k, *shape]``, and ``raw [k, *tensor.shape]`` where a method has values of all elements.
@@ -291,6 +299,10 @@ def attributions(
     raw, error, features = maps.raw, maps.standard_error, maps.features
     shape = (len(targets), *explicand.shape)
     values = maps.values.reshape(shape)
+    if explicand.cells is not None:
+        features = values if features is None else features
+        values = explicand.shown(values, 0.0 if maps.neutral is None else maps.neutral[:, None])
+        error = None if error is None else explicand.shown(error.reshape(shape))
     metadata = {**origin.metadata, **explicand.display.notes}
     answers = []
     for index, target in enumerate(targets):
@@ -301,7 +313,7 @@ def attributions(
                 values=values[index].float(),
                 score=float(ends[0, index]),
                 baseline_score=float(ends[1, index]),
-                standard_error=None if error is None else _at_least_rounding(error.reshape(shape)[index], floor),
+                standard_error=None if error is None else _at_least_rounding(error.reshape(values.shape)[index], floor),
                 raw=None if raw is None else raw[index].float(),
                 features=None if features is None else features[index].float(),
                 neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),

@@ -7,6 +7,7 @@ without the encoder.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,13 +18,14 @@ from torch import Tensor
 
 from cocoax.attribution.field import GROUPS, Field, field_of
 from cocoax.attribution.method import Askable, as_asked, check_encoder, check_targets
-from cocoax.attribution.plain import from_plain, to_plain, type_name
-from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
+from cocoax.attribution.plain import for_file, from_plain, type_name
+from cocoax.attribution.result import HARDLY, Attribution, Estimate, Origin, about_removal, attributions, removed_of
+from cocoax.attribution.returned import drawn, estimated
 from cocoax.cautions import caution
 from cocoax.checks import check_count
 from cocoax.encoders import Encoder
 from cocoax.encoders.forward import ROUNDING, rounding_of
-from cocoax.features import Game, Masks, Removal
+from cocoax.features import Game, Masks, Removal, resolve
 from cocoax.features.game import score_ends, score_masked
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
@@ -85,6 +87,7 @@ class Run:
         stopped: why sampling ended, where the method decides that by itself.
         rounding: how far rounding moves scores, relative to the terms that they are sums of.
         journal: where it notes what it has encoded while it is made.
+        maker: the encoder that made it, for as long as that is in memory.
 
     """
 
@@ -99,6 +102,7 @@ class Run:
     stopped: str = ""
     rounding: float = ROUNDING
     journal: Journal | None = field(default=None, repr=False)
+    maker: weakref.ref[Encoder] | None = field(default=None, repr=False)
 
     @classmethod
     def start(
@@ -112,19 +116,22 @@ class Run:
         journal: Journal | None = None,
     ) -> Self:
         """Encode everything that ``method`` asks for; ``space`` is the encoder's."""
-        masks = method.draw(explicand.shape)  # what is wrong with its options is told before anything is encoded
-        game = Game(encoder, explicand, method.baseline, space=space)
+        removal = resolve(method.baseline, encoder.inputs)
+        explicand = removal.divided(explicand, encoder, getattr(method, "grid", None))
+        masks = drawn(method, explicand.shape)  # what is wrong with its options is told before anything is encoded
+        game = Game(encoder, explicand, removal, space=space)
         method = replace(method, baseline=game.removal)
         nothing = game.ends.new_empty(0, game.ends.shape[1])
         run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, journal=journal)
         run.rounding = rounding_of(encoder)
+        run.maker = weakref.ref(encoder)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
             run._encode(game, masks, shown)
             try:
                 while more := method.more(run, targets):
                     shown.total = len(run) + more
                     shown.set_postfix_str(run.stopped)
-                    run._encode(game, method.draw(explicand.shape, len(run) + more), shown)
+                    run._encode(game, drawn(method, explicand.shape, len(run) + more), shown)
             except Interrupted:
                 raise
             except KeyboardInterrupt:  # between two rounds
@@ -148,12 +155,8 @@ class Run:
         """
         check_encoder(encoder)
         check_count("samples", samples, 1)
-        if encoder.space != self.space:
-            raise ValueError(
-                f"The run was made by the encoder {self.encoder!r} as it was then; {encoder.name!r} is another one, or its "
-                "weights or preprocessing have changed. Start a new run."
-            )
-        masks = self.method.draw(self.explicand.shape, len(self) + samples)
+        self.made_by(encoder)
+        masks = drawn(self.method, self.explicand.shape, len(self) + samples)
         last = slice(len(self) - 1, len(self))
         if len(self) and not torch.equal(self.masks.full(last), masks.full(last)):
             raise ValueError("The run's masks cannot be drawn again (another version of NumPy?). Start a new run.")
@@ -163,9 +166,25 @@ class Run:
         self.stopped = ""
         return self
 
+    def made_by(self, encoder: Encoder | None = None) -> Encoder:
+        """Return the encoder that made it, which may be given; raise if it is gone, or is another one by now."""
+        maker = encoder if encoder is not None else None if self.maker is None else self.maker()
+        if maker is None:
+            raise ValueError(f"The run does not hold its encoder {self.encoder!r}, and it is not in memory; pass encoder=.")
+        check_encoder(maker)
+        if maker.space != self.space:
+            raise ValueError(
+                f"The run was made by the encoder {self.encoder!r} as it was then; {maker.name!r} is another one, or its "
+                "weights or preprocessing have changed. Start a new run."
+            )
+        return maker
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "maker": None}  # what is only pointed at stays where it is
+
     def first(self, samples: int) -> Self:
         """Return the run as it was after so many samples."""
-        masks = self.method.draw(self.explicand.shape, samples)
+        masks = drawn(self.method, self.explicand.shape, samples)
         return replace(self, representations=self.representations[:samples], masks=masks, stopped="")
 
     def _encode(self, game: Game, masks: Masks, shown: Bar) -> None:
@@ -190,7 +209,7 @@ class Run:
             if self.journal is not None:
                 self.journal.note(masks, representations[:done], at_once=True)
             self.representations = representations[:done].clone()
-            self.masks = self.method.draw(self.explicand.shape, done)
+            self.masks = drawn(self.method, self.explicand.shape, done)
             self.stopped = "interrupted"
             raise Interrupted(self) from None
         self.representations, self.masks = representations, masks
@@ -212,8 +231,10 @@ class Run:
         ends, scores = score_ends(asked, self.ends), score_masked(asked, self.representations, self.ends)
         # Maps are linear in scores, so these may be about 1 on the way, where their squares neither overflow nor vanish.
         sizes = _powers_of_two(torch.cat([ends, scores]))
-        estimate = self.method.estimate(self.masks, scores.double() / sizes, ends.double() / sizes).times(sizes)
+        about_one = scores.double() / sizes, ends.double() / sizes
+        estimate = estimated(self.method, self.masks, *about_one, self.explicand.shape).times(sizes)
         self._check_noise(asked, estimate)
+        self._check_removal(asked, ends)
         return as_asked(targets, attributions(self.origin, self.explicand, asked, ends, estimate, self.ends[0]))
 
     @property
@@ -237,6 +258,23 @@ class Run:
                     "nothing about that. Take more samples, or a coarser grid.",
                 )
 
+    def removed(self, target: Target) -> float:
+        """Return how much of a target's score goes away with all of the input's parts, as ``Attribution.removed`` has it."""
+        target.check_space(self.space)
+        score, left = score_ends([target], self.ends)[:, 0].tolist()
+        return removed_of(score, left)
+
+    def _check_removal(self, targets: Sequence[Target], ends: Tensor) -> None:
+        """Caution if the removal leaves most of a score, so that the map is about the rest."""
+        for target, (score, left) in zip(targets, ends.T.tolist(), strict=True):
+            if removed_of(score, left) < HARDLY:
+                caution(
+                    "removed",
+                    f"{type(self.method.baseline).__name__} {self.encoder}",
+                    f"{about_removal(score, left)} (The target is {target.name!r}, the removal "
+                    f"{type(self.method.baseline).__name__}.) Another baseline= may take away more.",
+                )
+
     def field(
         self, similarity: str | Similarity = "cosine", *, grid: int | tuple[int, int] | None = None, groups: int = GROUPS
     ) -> Field:
@@ -256,7 +294,7 @@ class Run:
         shown, display = save_display(self.explicand.display)
         removal = self.method.baseline
         header = {
-            "method": to_plain(self.method, options),
+            "method": for_file(self.method, options),
             "removal": type_name(type(removal)),
             "blends": removal.blends,
             "display": display,

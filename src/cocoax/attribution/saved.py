@@ -174,5 +174,5 @@ def _load(path: Path, encoder: Encoder, method: RemovalMethod) -> Run | None:
 def _store(path: Path, run: Run) -> None:
     try:
         run.save(path)
-    except OSError as error:
+    except (OSError, TypeError) as error:
         warnings.warn(f"The run cannot be kept in {path.parent} ({error}); going on without.", stacklevel=3)

@@ -8,25 +8,44 @@ from pathlib import Path
 
 import cocoax
 
+TEXT_FILES = (".txt", ".md", ".rst")
+DEFAULTS = {"text": "minilm", "picture": "starter", "sound": "resemblyzer"}
+
 
 def read_input(typed: str) -> str | Path:
-    """Return the file that an argument names, if it ends as pictures or sounds do; else the text; - is standard input."""
-    from cocoax.inputs.audio import SUFFIXES as SOUNDS
+    """Return the file that an argument names, if it ends as pictures or sounds do; what a text file holds; else the text.
+
+    - is standard input.
+    """
     from cocoax.inputs.images import SUFFIXES as PICTURES
 
     if typed == "-":
         typed = sys.stdin.read()
-    if not typed.strip():
-        raise ValueError("The text is empty; write at least one word.")
     path = Path(typed)
-    if path.suffix.lower() in PICTURES | SOUNDS and (path.is_file() or " " not in typed):
+    ends = path.suffix.lower()
+    if (ends in (*PICTURES, *TEXT_FILES) or is_sound(path)) and (path.is_file() or " " not in typed):
         if not path.is_file():
             raise FileNotFoundError(f"No file at {typed}; check the path.")
-        return path
+        if ends not in TEXT_FILES:
+            return path
+        typed = path.read_text(encoding="utf-8").strip()
+    if not typed.strip():
+        raise ValueError("The text is empty; write at least one word.")
     return typed
 
 
+def is_sound(path: Path) -> bool:
+    """Return whether a file ends as sounds do."""
+    from cocoax.inputs.audio import SUFFIXES
+
+    return path.suffix.lower() in SUFFIXES
+
+
 def load_for(inputs: Sequence[str | Path], name: str | None, device: str | None) -> cocoax.Encoder:
-    """Load an encoder by name; by default MiniLM for texts alone, and the starter where there are pictures."""
-    default = "minilm" if all(isinstance(item, str) for item in inputs) else "starter"
-    return cocoax.load(name or default, device=device)
+    """Load an encoder by name; by default MiniLM for texts alone, Resemblyzer for sounds alone, and else the starter."""
+    kinds = {"text" if isinstance(item, str) else "sound" if is_sound(item) else "picture" for item in inputs}
+    if name is None and len(kinds) > 1 and "sound" in kinds:
+        raise ValueError(
+            f"A sound and a {min(kinds - {'sound'})} are compared by an encoder that takes both; name one by --encoder."
+        )
+    return cocoax.load(name or (DEFAULTS[kinds.pop()] if len(kinds) == 1 else "starter"), device=device)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import cocoax
 from cocoax.commands.methods import METHODS, method_with
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Device, EncoderName, draw_into_files
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Crop, Device, EncoderName, draw_into_files
 
 EXAMPLES = (
     'cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"',
@@ -32,10 +32,12 @@ def ask_picture(
     each: EachOption = False,
     encoder: EncoderName = "starter",
     device: Device = None,
+    crop: Crop = False,
     method: MethodOption = "rise",
     samples: SamplesOption = None,
     grid: GridOption = None,
     tolerance: ToleranceOption = None,
+    baseline: BaselineOption = None,
     seed: SeedOption = None,
     similarity: SimilarityOption = "cosine",
     where: WhereOption = None,
@@ -59,19 +61,37 @@ def ask_picture(
     questions = questions_of(likes, unlikes, question or (), each, similarity)
     if is_index(images):
         given: dict[str, object] = {"encoder": encoder != "starter", "method": method != "rise", "samples": samples}
-        given |= {"grid": grid, "tolerance": tolerance, "seed": seed, "similarity": similarity != "cosine", "device": device}
+        given |= {"grid": grid, "tolerance": tolerance, "baseline": baseline, "seed": seed, "device": device, "crop": crop}
+        given |= {"similarity": similarity != "cosine"}
         check_unused({name: value for name, value in given.items() if value not in (None, False)})
         ask_index(images[0], questions, where or (), top, out, as_json)
         return
     if where:
         raise ValueError("--where chooses rows of an index; give one ('cocoax index'), or leave it out.")
     pictures = pictures_of(images, out)
-    chosen = method_with(method, {"samples": samples, "grid": grid, "tolerance": tolerance, "seed": seed})
+    options = {"samples": samples, "grid": grid, "tolerance": tolerance, "baseline": baseline, "seed": seed}
+    method_with(method, options)  # what is wrong with them, or with the picture, is told before the encoder is loaded
     if len(pictures) == 1:
-        open_image(pictures[0].file)  # what is wrong with it is told before the encoder is loaded
+        open_image(pictures[0].file)
     out.mkdir(parents=True, exist_ok=True)
-    asking = Asking(cocoax.load(encoder, device=device).freeze(), questions, chosen, at_least=samples is None)
+    loaded = cocoax.load(encoder, device=device).freeze()
+    seeing = loaded if crop else loaded.whole()
+    asking = Asking(seeing, questions, method_of(method, options, seeing), at_least=samples is None)
     print_answered(ask_about(pictures, asking), as_json)
+
+
+def method_of(name: str, options: Mapping[str, Any], encoder: cocoax.Encoder) -> cocoax.Method:
+    """Return the method that options ask for; where they do not say how many samples, it stops when the answer is known."""
+    from cocoax.features.offered import offered
+    from cocoax.questions.asking import asking_method
+
+    chosen = {option: value for option, value in options.items() if value is not None}
+    if "baseline" in chosen:
+        chosen["baseline"] = offered(chosen["baseline"], encoder.inputs, chosen.get("seed", 0))
+    if name != "rise" or "samples" in chosen:
+        return method_with(name, chosen)
+    most = {"most": cocoax.Rise.max_samples} if "tolerance" in chosen else {}
+    return asking_method(**most, **chosen)
 
 
 def captions_of(source: str, template: str, without: Sequence[str]) -> list[str]:
@@ -141,14 +161,23 @@ EachOption = Annotated[
     bool,
     typer.Option("--each", help="Ask about each --like by itself, against the others too.", rich_help_panel=ASKED),
 ]
-MethodOption = Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.", rich_help_panel=HOW)]
+MethodOption = Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}, or module:Class.", rich_help_panel=HOW)]
 SamplesOption = Annotated[
     int | None,
-    typer.Option(help="Masked copies to encode; by default 1000, or more where more are saved.", rich_help_panel=HOW),
+    typer.Option(help="Masked copies to encode; by default as many as it takes, up to 1000.", rich_help_panel=HOW),
 ]
 GridOption = Annotated[int | None, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)]
 ToleranceOption = Annotated[
-    float | None, typer.Option(help="Sample until the map's relative error is below this.", rich_help_panel=HOW)
+    float | None,
+    typer.Option(help="Stop when the maps' relative error is below this; 0.1 if not given.", rich_help_panel=HOW),
+]
+BaselineOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What removed parts become: blur, strong-blur, mean-colour, strong-blur-and-mean-colour; a picture, or a folder "
+        "of some to draw from.",
+        rich_help_panel=HOW,
+    ),
 ]
 SeedOption = Annotated[int | None, typer.Option(help="Seed of everything random.", rich_help_panel=HOW)]
 SimilarityOption = Annotated[str, typer.Option(help="cosine, dot, rbf, laplacian or polynomial.", rich_help_panel=HOW)]

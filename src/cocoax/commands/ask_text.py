@@ -47,7 +47,7 @@ def explain_text(
     removal: Annotated[
         str | None, typer.Option(help="How words are removed: mask, deletion or attention.", rich_help_panel=HOW)
     ] = None,
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.", rich_help_panel=HOW)] = "rise",
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}, or module:Class.", rich_help_panel=HOW)] = "rise",
     samples: Annotated[int, typer.Option(help="Texts with words removed to encode.", min=10, rich_help_panel=HOW)] = 500,
     seed: Annotated[int, typer.Option(help="Seed of what is removed.", rich_help_panel=HOW)] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.", rich_help_panel=OUTPUT)] = None,

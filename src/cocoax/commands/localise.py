@@ -14,6 +14,7 @@ from cocoax.commands.terminal import (
     HOW,
     OUTPUT,
     AsJson,
+    Crop,
     Device,
     EncoderName,
     Grid,
@@ -46,9 +47,11 @@ def localise_captions(
     annotations: AnnotationsOption = None,
     masks: MasksOption = None,
     collages: CollagesOption = None,
+    strips: StripsOption = None,
     boxes: BoxesOption = False,
     encoder: EncoderName = "starter",
     device: Device = None,
+    crop: Crop = False,
     samples: Samples = 1000,
     grid: Grid = 7,
     seed: Seed = 0,
@@ -67,12 +70,13 @@ def localise_captions(
 
     if foil not in ("present", "all"):
         raise ValueError(f"--foil is 'present' or 'all'. Got {foil!r} instead.")
-    examples = open_examples(folder, annotations, masks, collages, boxes, seed)
+    examples = open_examples(folder, annotations, masks, collages, strips, boxes, seed)
     out.mkdir(parents=True, exist_ok=True)
     results = out / "results.jsonl"
+    loaded = cocoax.load(encoder, device=device)
     try:
         records = localise(
-            cocoax.load(encoder, device=device),
+            loaded if crop else loaded.whole(),
             examples[:limit],
             cocoax.Rise(samples=samples, grid=grid, seed=seed),
             Asking(template, class_names(examples) if foil == "all" else None, tolerance, fraction),
@@ -96,18 +100,26 @@ def localise_captions(
 
 
 def open_examples(
-    folder: Path, annotations: Path | None, masks: Path | None, collages: int | None, boxes: bool, seed: int
+    folder: Path,
+    annotations: Path | None,
+    masks: Path | None,
+    collages: int | None,
+    strips: int | None,
+    boxes: bool,
+    seed: int,
 ) -> list[Example]:
     """Return pictures with masks, from the one source that is not None; raise unless there is exactly one."""
-    from cocoax.data.annotated import coco_examples, collage_examples, mask_examples
+    from cocoax.data.annotated import coco_examples, collage_examples, mask_examples, strip_examples
 
-    if sum(source is not None for source in (annotations, masks, collages)) != 1:
-        raise ValueError("Say what is where, in one way: --annotations FILE, --masks FOLDER or --collages NUMBER.")
+    if sum(source is not None for source in (annotations, masks, collages, strips)) != 1:
+        raise ValueError(
+            "Say what is where, in one way: --annotations FILE, --masks FOLDER, --collages NUMBER or --strips NUMBER."
+        )
     if annotations is not None:
         return coco_examples(annotations, folder, boxes=boxes)
     if masks is not None:
         return mask_examples(folder, masks)
-    return collage_examples(folder, collages or 0, seed)
+    return strip_examples(folder, strips, seed) if strips is not None else collage_examples(folder, collages or 0, seed)
 
 
 def print_summaries(records: Sequence[MaskScores], summaries: Sequence[Summary], fraction: float) -> None:
@@ -131,6 +143,10 @@ MasksOption = Annotated[
 ]
 CollagesOption = Annotated[
     int | None, typer.Option(help="Or make this many collages of four photos each.", min=1, rich_help_panel=ASKED)
+]
+StripsOption = Annotated[
+    int | None,
+    typer.Option(help="Or this many wide and tall strips of two to four photos.", min=1, rich_help_panel=ASKED),
 ]
 BoxesOption = Annotated[bool, typer.Option("--boxes", help="Use boxes even where there are outlines.", rich_help_panel=ASKED)]
 TemplateOption = Annotated[str, typer.Option(help="Makes a caption of a class name.", rich_help_panel=ASKED)]

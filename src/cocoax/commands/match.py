@@ -35,7 +35,7 @@ EXAMPLES = (
 
 
 def explain_pair(
-    first: Annotated[str, typer.Argument(help="A text, or the file of a picture or a sound; - reads a text.")],
+    first: Annotated[str, typer.Argument(help="A text, or a file: a text, a picture or a sound; - reads a text.")],
     second: Annotated[str, typer.Argument(help="What it matches: a text or a file.")],
     rather_than: Annotated[
         list[str] | None,
@@ -43,7 +43,10 @@ def explain_pair(
     ] = None,
     encoder: Annotated[
         str | None,
-        typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.", rich_help_panel=HOW),
+        typer.Option(
+            help="What 'cocoax encoders' lists; by default minilm for texts, starter for pictures, resemblyzer for sounds.",
+            rich_help_panel=HOW,
+        ),
     ] = None,
     device: Device = None,
     samples: Annotated[int, typer.Option(help="Masked copies of either input to encode.", min=10, rich_help_panel=HOW)] = 500,

@@ -190,7 +190,7 @@ def print_answers(answers: Sequence[cocoax.Answer]) -> None:
         print_line(f"score {escape(answer.split())}")
         if comparison := compare(answer):
             print_plain(comparison)
-        for remark in answer.attribution.remarks:
+        for remark in answer.remarks:
             print_plain(remark)
         rows: list[list[Cell]] = [
             [Text("raised", "red") if effect == "raises" else Text("lowered", "blue"), *cells]

@@ -33,6 +33,14 @@ Device = Annotated[
 Samples = Annotated[int, typer.Option(help="Masked copies of each picture to encode.", rich_help_panel=HOW)]
 Grid = Annotated[int, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0, rich_help_panel=HOW)]
+Crop = Annotated[
+    bool,
+    typer.Option(
+        "--crop",
+        help="Look at the square that the encoder's preprocessing cuts out of a photo, not at all of it.",
+        rich_help_panel=HOW,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.", rich_help_panel=OUTPUT)]
 
 console = Console(emoji=False)  # or else a file's name:cat:.png would become a picture of a cat

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import cocoax
-from cocoax.commands.terminal import Device, note, print_plain
+from cocoax.commands.terminal import Crop, Device, note, print_plain
 
 EXAMPLES = ("cocoax app", "cocoax app --encoder clip:FOLDER --port 8000 --no-browser")
 
@@ -16,6 +16,7 @@ EXAMPLES = ("cocoax app", "cocoax app --encoder clip:FOLDER --port 8000 --no-bro
 def serve_page(
     encoder: Annotated[str, typer.Option(help="What to ask; `cocoax encoders` lists them.")] = "starter",
     device: Device = None,
+    crop: Crop = False,
     samples: Annotated[int, typer.Option(help="Masked copies of a photo to look at.", min=50, max=5000)] = 1000,
     port: Annotated[
         int | None, typer.Option(help="Port; by default the first free one from 7860 on.", min=1, max=65535)
@@ -28,7 +29,9 @@ def serve_page(
 
     note(f"Loading {encoder} …")
     loaded = cocoax.load(encoder, device=device)
-    page, address = launch(loaded, samples=samples, port=port, kept=kept, browser=browser, wait=False)
+    page, address = launch(
+        loaded if crop else loaded.whole(), samples=samples, port=port, kept=kept, browser=browser, wait=False
+    )
     print_plain(f"The page is at {address} (Ctrl-C ends it)")
     with closing(page):
         page.blocks.block_thread()

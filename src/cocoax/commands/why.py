@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import cocoax
-from cocoax.commands.arguments import load_for, read_input
+from cocoax.commands.arguments import TEXT_FILES, load_for, read_input
 from cocoax.commands.terminal import (
     ASKED,
     HOW,
@@ -25,7 +25,6 @@ from cocoax.commands.terminal import (
     print_written,
 )
 
-TEXT_FILES = (".txt", ".md", ".rst")
 EXAMPLES = (
     'cocoax why "find groups without labels" --index notes/ --top 5',
     'cocoax why "a red car" --index photos/ --out why',
@@ -38,8 +37,8 @@ def explain_search(
     index: Annotated[
         Path,
         typer.Option(
-            help="Where to search: a folder of texts or pictures, a file with one text per line, a Parquet or Arrow file, or "
-            "vectors in a .npy file (with --texts).",
+            help="Where to search: a folder of texts, pictures or sounds, a file with one text per line, a Parquet or Arrow "
+            "file, or vectors in a .npy file (with --texts).",
             rich_help_panel=ASKED,
         ),
     ],
@@ -52,7 +51,10 @@ def explain_search(
     ] = None,
     encoder: Annotated[
         str | None,
-        typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.", rich_help_panel=HOW),
+        typer.Option(
+            help="What 'cocoax encoders' lists; by default minilm for texts, starter for pictures, resemblyzer for sounds.",
+            rich_help_panel=HOW,
+        ),
     ] = None,
     device: Device = None,
     texts: Annotated[
@@ -146,12 +148,13 @@ def read_index(index: Path, texts: Path | None, text_column: str, vector_column:
 
 
 def _folder(folder: Path) -> Sequence[str | Path]:
-    """Return the texts of a folder's text files, or else its pictures."""
+    """Return the texts of a folder's text files, or else its sounds, or else its pictures."""
+    from cocoax.inputs.audio import SUFFIXES as SOUNDS
     from cocoax.inputs.images import image_files
+    from cocoax.storage import files_below
 
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in TEXT_FILES and path.is_file())
-    texts = [text for path in files if (text := path.read_text(encoding="utf-8").strip())]
-    return texts or image_files(folder)
+    texts = [text for path in files_below(folder, TEXT_FILES) if (text := path.read_text(encoding="utf-8").strip())]
+    return texts or files_below(folder, SOUNDS) or image_files(folder)
 
 
 def _lines(file: Path) -> list[str]:

@@ -234,6 +234,35 @@ def collage_examples(folder: str | Path, count: int = 50, seed: int = 0, cell: i
 
     Classes are the folders that photos lie in, or the names of files that lie together, without synset numbers.
     """
+    classes = _photos_by_class(folder, count)
+    examples = []
+    for number in range(count):
+        photos = _draw_photos(classes, 4, stream(seed, number))
+        load = partial(_load_collage, photos, cell)
+        version = digest(cell, list(photos), _stamp(*photos.values()))
+        examples.append(Example(f"collage-{seed}-{number:03d}", tuple(photos), load, version))
+    return examples
+
+
+def strip_examples(folder: str | Path, count: int = 50, seed: int = 0, side: int = 256) -> list[Example]:
+    """Draw strips of two to four photos of different classes, of unequal length: wide ones and tall ones by turns.
+
+    What an encoder that looks at the centre of a picture misses. Classes are those of :func:`collage_examples`.
+    """
+    classes = _photos_by_class(folder, count)
+    examples = []
+    for number in range(count):
+        random = stream(seed, number)
+        photos = _draw_photos(classes, int(random.integers(2, 5)), random)
+        lengths = [int(length) for length in random.integers(round(0.6 * side), round(1.7 * side), len(photos))]
+        load = partial(_load_strip, photos, lengths, side, tall=number % 2 == 1)
+        version = digest(side, list(photos), lengths, _stamp(*photos.values()))
+        examples.append(Example(f"strip-{seed}-{number:03d}", tuple(photos), load, version))
+    return examples
+
+
+def _photos_by_class(folder: str | Path, count: int) -> dict[str, list[Path]]:
+    """Return the photos below a folder by class, of which there must be enough for ``count`` pictures of up to four."""
     folder = _folder(folder)
     classes: dict[str, list[Path]] = {}
     for path in image_files(folder):
@@ -242,16 +271,14 @@ def collage_examples(folder: str | Path, count: int = 50, seed: int = 0, cell: i
         raise ValueError(f"A collage needs photos of 4 classes; {folder} has {len(classes)}.")
     if count < 1:
         raise ValueError(f"The 'count' parameter must be at least 1. Got {count} instead.")
+    return classes
+
+
+def _draw_photos(classes: Mapping[str, Sequence[Path]], count: int, random: np.random.Generator) -> dict[str, Path]:
+    """Return a photo of each of ``count`` classes."""
     names = sorted(classes)
-    examples = []
-    for number in range(count):
-        random = stream(seed, number)
-        drawn = [names[index] for index in random.choice(len(names), 4, replace=False)]
-        photos = {name: classes[name][int(random.integers(len(classes[name])))] for name in drawn}
-        load = partial(_load_collage, photos, cell)
-        version = digest(cell, drawn, _stamp(*photos.values()))
-        examples.append(Example(f"collage-{seed}-{number:03d}", tuple(drawn), load, version))
-    return examples
+    drawn = [names[index] for index in random.choice(len(names), count, replace=False)]
+    return {name: classes[name][int(random.integers(len(classes[name])))] for name in drawn}
 
 
 def _load_collage(photos: Mapping[str, Path], cell: int) -> tuple[Image.Image, Masks]:
@@ -262,6 +289,21 @@ def _load_collage(photos: Mapping[str, Path], cell: int) -> tuple[Image.Image, M
         canvas.paste(square(open_image(path), cell), (column * cell, row * cell))
         masks[name] = np.zeros((2 * cell, 2 * cell), bool)
         masks[name][row * cell : (row + 1) * cell, column * cell : (column + 1) * cell] = True
+    return canvas, masks
+
+
+def _load_strip(photos: Mapping[str, Path], lengths: Sequence[int], side: int, *, tall: bool) -> tuple[Image.Image, Masks]:
+    canvas = Image.new("RGB", (sum(lengths), side))
+    masks, left = {}, 0
+    for (name, path), length in zip(photos.items(), lengths, strict=True):
+        size = (side, length) if tall else (length, side)
+        photo = ImageOps.fit(open_image(path).convert("RGB"), size, Image.Resampling.BICUBIC)
+        canvas.paste(photo.transpose(Image.Transpose.TRANSPOSE) if tall else photo, (left, 0))
+        masks[name] = np.zeros((side, canvas.width), bool)
+        masks[name][:, left : left + length] = True
+        left += length
+    if tall:
+        return canvas.transpose(Image.Transpose.TRANSPOSE), {name: mask.T for name, mask in masks.items()}
     return canvas, masks
 
 

@@ -205,6 +205,17 @@ class Index:
         shown = _nothing(values[..., 0]) if display is None else display
         return Field(values, torch.zeros(dimension), ends.float(), self.representations[row], self.similarity, origin, shown)
 
+    def field_vectors(self, rows: np.ndarray) -> list[Tensor]:
+        """Return the vectors of the fields of some rows, ``[*cells, d]`` each, in single precision."""
+        vectors: list[Tensor] = [torch.empty(0)] * len(rows)
+        dimension = self.representations.shape[1]
+        for places, table in self.read(rows, ["field"]):
+            shapes = [self._rows.shapes[row] for row in rows[places]]
+            parts = torch.split(field_values(table["field"]), [math.prod(shape) * dimension for shape in shapes])
+            for place, shape, part in zip(places, shapes, parts, strict=True):
+                vectors[place] = part.float().view(*shape, dimension) * float(self._rows.scales[rows[place]])
+        return vectors
+
     # --- asking -------------------------------------------------------------------------------------------------------
 
     @property

@@ -19,6 +19,7 @@ from cocoax.data.open import has_layout
 from cocoax.inputs import Inputs
 from cocoax.inputs.audio import SUFFIXES as SOUNDS
 from cocoax.inputs.images import SUFFIXES as PICTURES
+from cocoax.storage import files_below
 
 TEXTS = frozenset({".txt", ".md", ".rst"})
 TABLES = frozenset({".parquet", ".arrow", ".feather", ".csv", ".tsv", ".jsonl", ".ndjson"})
@@ -162,11 +163,7 @@ def _of_path(path: Path, kind: Inputs, reading: Reading) -> list[Item]:
 def _of_folder(folder: Path, kind: Inputs) -> list[Item]:
     """Return the files of the kind that the encoder takes; the folder that a file lies in is its label."""
     suffixes = FILES.get(kind.noun, PICTURES | SOUNDS | TEXTS)
-    files = [
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in suffixes and path.is_file() and not _hidden(path.relative_to(folder))
-    ]
+    files = files_below(folder, suffixes)
     if not files:
         raise ValueError(f"There are no {kind.noun}s in {folder}; files end in {', '.join(sorted(suffixes))}.")
     items = []
@@ -175,10 +172,6 @@ def _of_folder(folder: Path, kind: Inputs) -> list[Item]:
         value = path.read_text(encoding="utf-8", errors="replace").strip() if path.suffix.lower() in TEXTS else path
         items.append(Item(below.as_posix(), value, {"label": below.parent.name} if len(below.parts) > 1 else {}))
     return sorted(items, key=lambda item: natural(item.id))
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

@@ -63,8 +63,22 @@ def check_classes(classes: Sequence[str] | None, head: nn.Module | None) -> None
         raise ValueError(f"'classes' names {len(classes)} classes but {what}; pass one name for each output of the head.")
 
 
-def inputs_for(features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str) -> Inputs:
+def inputs_for(
+    inputs: object, features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str
+) -> Inputs:
     """Return the kind of inputs that the options of :class:`cocoax.Encoder` describe."""
+    if isinstance(preprocess, Inputs):
+        raise TypeError(f"{type(preprocess).__name__} is a kind of input, no preprocessing; pass it as inputs=.")
+    if inputs is not None:
+        if isinstance(inputs, type):
+            raise TypeError(f"The 'inputs' parameter takes an object: write inputs={inputs.__name__}(...).")
+        check_kind("The 'inputs' parameter", inputs, Inputs, "must be a kind of input, such as cocoax.inputs.Rows(...)")
+        if features != "pixels" or any(option is not None for option in (preprocess, columns, background)):
+            raise ValueError(
+                "'inputs' says all about the inputs; leave out 'preprocess', 'columns', 'background' and 'features'."
+            )
+        assert isinstance(inputs, Inputs)
+        return inputs
     check_kind("The 'features' parameter", features, str, "must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder")
     if features == "columns":
         columns = getattr(background, "columns", None) if columns is None else columns

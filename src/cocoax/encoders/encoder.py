@@ -31,6 +31,7 @@ from cocoax.encoders.forward import (
 )
 from cocoax.encoders.identity import Identity, describe_settings, look
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
+from cocoax.encoders.whole import whole
 from cocoax.inputs import Explicand, Inputs
 from cocoax.inputs.holding import each_input
 from cocoax.progress import bar
@@ -53,9 +54,8 @@ class Encoder:
         classes: the names of the head's classes, in the order of its outputs.
         text: the text tower of an image-and-text encoder; both must share one representation space.
         name: shown in pictures; for a bare callable it also is what references and caches recognise it by.
-        features: ``"pixels"`` for pictures, ``"columns"`` for rows of a table; then ``columns`` and ``background`` are those
-            of :class:`cocoax.TabularEncoder`.
-        columns, background: see ``features``.
+        features: ``"pixels"`` for pictures, or ``"columns"`` for rows of a table.
+        columns, background: of a table, see :class:`cocoax.TabularEncoder`.
         inputs: the kind of inputs, if it is another one (:class:`cocoax.inputs.Inputs`).
 
     The inputs of an image encoder are pictures (paths, PIL images, uint8 arrays ``[H, W, C]``) or preprocessed float tensors
@@ -83,13 +83,7 @@ class Encoder:
         check_pooling(pooling)
         check_classes(classes, head)
         self.name = name_of(module, name)
-        if inputs is None:
-            inputs = inputs_for(features, preprocess, columns, background, self.name)
-        elif features != "pixels" or any(option is not None for option in (preprocess, columns, background)):
-            raise ValueError(
-                "'inputs' says all about the inputs; leave out 'preprocess', 'columns', 'background' and 'features'."
-            )
-        self.inputs = copy.copy(inputs)
+        self.inputs = copy.copy(inputs_for(inputs, features, preprocess, columns, background, self.name))
         self.inputs.encoder = self.name
         self.module = module
         self.layer = None if layer is None else layer_name(self.owner, layer, self.name)
@@ -168,15 +162,12 @@ class Encoder:
     @property
     def device(self) -> torch.device:
         """Where the module's parameters are."""
-        return self._first_parameter().device
+        return first_parameter(self.owner).device
 
     @property
     def precision(self) -> torch.dtype:
         """The precision of the module's parameters."""
-        return self._first_parameter().dtype
-
-    def _first_parameter(self) -> Tensor:
-        return first_parameter(self.owner)
+        return first_parameter(self.owner).dtype
 
     @property
     def owner(self) -> nn.Module | None:
@@ -230,7 +221,7 @@ class Encoder:
     def with_module(self, module: nn.Module, name: str) -> Self:
         """Return the encoder around another module of the same architecture; without the text tower, whose space it left."""
         other = copy.copy(self)
-        # An encoder around a method of a module (``model.encode_image``) stays around that method.
+        # One around a method of a module (``model.encode_image``) stays around that method.
         other.module = module if isinstance(self.module, nn.Module) else getattr(module, self.module.__name__)
         other.name = name
         other.inputs = copy.copy(self.inputs)
@@ -249,10 +240,14 @@ class Encoder:
     def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """Return the same encoder, faster on many inputs like these: batch normalisation is folded into convolutions.
 
-        It is kept for as long as the weights stay what they are, which ``space``, the encoder's own, tells. Where nothing can
-        be folded, or the examples' representations are not the ``expected`` ones but for rounding, it is the encoder itself.
+        It is kept while the weights, as ``space`` tells, stay what they are. Where nothing can be folded, or the examples'
+        representations are not the ``expected`` ones but for rounding, it is the encoder itself.
         """
         return folded(self, space, examples, expected)
+
+    def whole(self) -> Self:
+        """Return the same encoder that explains all of a photo, not only what its preprocessing cuts out of the centre."""
+        return whole(self)
 
     def unfold(self) -> None:
         """Give up the folded copy, which was seen to give something else."""
@@ -270,8 +265,7 @@ class Encoder:
 
     def single(self, inputs: Any) -> Any:
         """Return the only input there is; raise if there are none, or several."""
-        items = self.as_list(inputs)
-        if len(items) != 1:
+        if len(items := self.as_list(inputs)) != 1:
             raise ValueError(f"Expected one input, got {len(items)}.")
         return items[0]
 
@@ -281,12 +275,12 @@ class Encoder:
 
     def explicand(self, item: Any) -> Explicand:
         """Return one input made ready to be explained, on the CPU."""
-        explicand = self.inputs.explicand(item).at_rest()
+        explicand = self.inputs.made_ready(item)
         return explicand if explicand is item else explicand.apart()
 
     def collate(self, prepared: Sequence[Tensor] | Tensor) -> Any:
         """Return prepared inputs as one batch for the module, on its device."""
-        return self.inputs.collate(prepared, self._first_parameter())
+        return self.inputs.collate(prepared, first_parameter(self.owner))
 
     def batch_size(self, prepared: Tensor, asked: int | None = None) -> int:
         """Return how many inputs like this one are encoded at a time.
@@ -304,7 +298,7 @@ class Encoder:
         """Return representations ``[n, d]`` of a collated batch, differentiable; for the rest it is :meth:`represent`."""
         if not isinstance(batch, Tensor | Mapping):
             return self.represent(batch)
-        size, own = size_of(batch), self._first_parameter()
+        size, own = size_of(batch), first_parameter(self.owner)
         if isinstance(batch, Tensor) and batch.is_floating_point() and own.numel() > 0:
             batch = batch.to(own.device, own.dtype)
         try:

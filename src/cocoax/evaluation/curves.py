@@ -23,7 +23,8 @@ from cocoax.attribution.method import Input, check_encoder
 from cocoax.attribution.result import Attribution
 from cocoax.checks import as_items, as_numbers, check_count
 from cocoax.encoders import Encoder
-from cocoax.features import Game
+from cocoax.features import Game, resolve
+from cocoax.inputs import Explicand
 from cocoax.inputs.drawing import figure_of, image_element, new_axes
 from cocoax.progress import bar
 from cocoax.targets import Target
@@ -234,10 +235,11 @@ def curves(
     asked: list[Measure] = [measures] if alone else as_items("Measures", measures)  # type: ignore[list-item]
     if not asked:
         raise ValueError("There are 0 measures; pass at least one.")
-    prepared = encoder.explicand(explicand)
+    removal = resolve(baseline, encoder.inputs)
+    prepared = removal.divided(encoder.explicand(explicand), encoder)
     features = math.prod(prepared.shape)
     steps = min(steps, features)
-    ranks = torch.stack([_ranks(attribution, prepared.shape) for attribution in attributions])
+    ranks = torch.stack([_ranks(attribution, prepared) for attribution in attributions])
     sizes = moved(features, steps)
     masks = _RankMasks(ranks, sizes[1:-1], list(kinds))
     space = encoder.space
@@ -245,7 +247,7 @@ def curves(
         if isinstance(measure, Target):
             measure.check_space(space)
     with bar(len(masks) + 2, f"curves on {encoder.name}", progress) as shown:
-        game = Game(encoder, prepared, baseline, space=space)
+        game = Game(encoder, prepared, removal, space=space)
         scores = _scores(game, list(game.encode(masks, 0, batch_size, shown)), asked)
     x = torch.tensor(sizes, dtype=torch.float64) / features
     answers = []
@@ -302,9 +304,10 @@ class _RankMasks:
         return torch.stack(masks).float()
 
 
-def _ranks(attribution: Attribution | Tensor, shape: tuple[int, ...]) -> Tensor:
+def _ranks(attribution: Attribution | Tensor, explicand: Explicand) -> Tensor:
     """Return the place of each feature in the order of descending attribution; equal ones keep their order."""
     values = as_numbers("An attribution", attribution.values if isinstance(attribution, Attribution) else attribution)
+    values, shape = explicand.hidden(values), explicand.shape
     if tuple(values.shape) != shape:
         features = f"{shape[0]} x {shape[1]} pixels" if len(shape) == 2 else f"{shape[0]} words or columns"
         raise ValueError(

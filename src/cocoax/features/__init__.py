@@ -1,7 +1,8 @@
 """Features: what can be removed from an input, and what removing it means."""
 
-from cocoax.features.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise
+from cocoax.features.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise, Several
 from cocoax.features.bits import BitMasks
+from cocoax.features.drop_tokens import DropTokens
 from cocoax.features.game import Game, Masks
 from cocoax.features.masks import GridMasks
 from cocoax.features.registry import REMOVALS, resolve
@@ -18,6 +19,7 @@ __all__ = [
     "Blur",
     "Constant",
     "Deletion",
+    "DropTokens",
     "Fixed",
     "Game",
     "GridMasks",
@@ -25,6 +27,7 @@ __all__ = [
     "Masks",
     "Mean",
     "Noise",
+    "Several",
     "Removal",
     "TokenRemoval",
     "grid_segments",

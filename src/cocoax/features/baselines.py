@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import as_float, as_numbers, check_at_least, shown
+from cocoax.checks import as_float, as_items, as_numbers, check_at_least, shown
 from cocoax.encoders.embedding import Embeddings
 from cocoax.features.removals import Removal
 from cocoax.inputs import Explicand, Inputs
@@ -268,6 +268,33 @@ class Background(Baseline):
             return samples
         chosen = np.sort(stream(self.seed).choice(len(samples), self.draws, replace=False))
         return samples[torch.from_numpy(chosen)]
+
+
+@dataclass(frozen=True)
+class Several(Baseline):
+    """Several baselines, over which every score is averaged: what one of them leaves, another may take away.
+
+    Costs as many times the encoder work as there are.
+
+    Args:
+        baselines: at least one, such as ``(Blur(121, 20), Mean())``; one that has several versions counts once for each.
+
+    """
+
+    made_for = "images"
+    baselines: tuple[Baseline, ...]
+
+    def __post_init__(self) -> None:
+        given = as_items("The 'baselines' parameter", self.baselines)
+        wrong = [one for one in given if not isinstance(one, Baseline)]
+        if wrong or not given:
+            got = shown(wrong[0]) if wrong else "none"
+            raise TypeError(f"The 'baselines' parameter must list baselines, such as (Blur(), Mean()). Got {got} instead.")
+        object.__setattr__(self, "baselines", tuple(given))
+
+    def __call__(self, explicand: Tensor) -> Tensor:
+        """Return all of them, ``[K, *tensor.shape]``."""
+        return torch.cat([one(explicand).to(explicand).reshape(-1, *explicand.shape) for one in self.baselines])
 
 
 def _places(explicand: Tensor) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from cocoax.targets import Target, score_all
 
 _HARDLY = 0.01  # of the length of a representation: what removing everything should change more than
 _LISTS_AT_ONCE = 1024  # masks over few features, of which each distinct one is encoded once, in order of length
+_BATCHES_AT_ONCE = 32  # of those, so that large inputs, of which a batch holds few, do not keep anybody waiting
 
 
 class Masks(Protocol):
@@ -67,11 +68,11 @@ class Game:
         emptied: Tensor | None = None,
         ends: Tensor | None = None,
     ) -> None:
-        self.explicand = explicand
         self.removal: Removal = resolve(baseline, encoder.inputs)
+        self.explicand = explicand = self.removal.divided(explicand, encoder)
         self.emptied = self.removal.emptied(explicand) if emptied is None else emptied
         self._ends_of = [explicand.tensor, *self.removal.versions(explicand, self.emptied)]
-        self._unfolded = encoder
+        self._unfolded = self.removal.through(encoder, explicand)
         self._space = space
         self.ends = self._encode_ends() if ends is None else ends
 
@@ -88,16 +89,27 @@ class Game:
         for name, end in zip(_end_names(ends), ends, strict=True):
             if not bool(torch.isfinite(end).all()):
                 raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
+        self._check_removal(ends)
+        return ends
+
+    def _check_removal(self, ends: Tensor) -> None:
+        """Caution if removing everything changes nothing, or hardly anything."""
+        name, advice = type(self.removal).__name__, f"Try another baseline=. {self._unfolded.inputs.advice}"
         moved = float((ends[1:] - ends[0]).norm(dim=1).mean())
-        if moved < _HARDLY * float(ends[0].norm()):
+        if all(torch.equal(self._ends_of[0], end) for end in self._ends_of[1:]):
+            caution(
+                "nothing removed",
+                self._unfolded.name,
+                f"Nothing is removed: what {name} puts in place of the input is the input itself, so there is nothing to "
+                f"explain. {advice}",
+            )
+        elif moved < _HARDLY * float(ends[0].norm()):
             caution(
                 "removal",
                 self._unfolded.name,
-                f"Removing all of the input by {type(self.removal).__name__} changes its representation by "
-                f"{moved / float(ends[0].norm()):.1%}, so there is hardly anything to explain. Try another baseline=. "
-                f"{self._unfolded.inputs.advice}",
+                f"Removing all of the input by {name} changes its representation by {moved / float(ends[0].norm()):.1%}, so "
+                f"there is hardly anything to explain. {advice}",
             )
-        return ends
 
     def score(self, targets: Sequence[Target]) -> Tensor:
         """Return the scores of the explicand and of its emptied version, ``[2, targets]``."""
@@ -115,17 +127,32 @@ class Game:
         explicand, emptied = self.explicand.to(device), self.emptied.to(device)
         few = len(self.explicand.shape) == 1  # so that many masks are equal
         while start < len(masks):
-            rows = slice(start, min(start + (_LISTS_AT_ONCE if few else self._at_once(batch_size)), len(masks)))
+            at_once = self._at_once(batch_size)
+            at_once = min(_LISTS_AT_ONCE, _BATCHES_AT_ONCE * at_once) if few else at_once
+            rows = slice(start, min(start + at_once, len(masks)))
+            full = self._at_full_size(masks, rows)
             if few:
-                kept, which = torch.unique(masks.full(rows).flatten(1), dim=0, return_inverse=True)
+                kept, which = torch.unique(full, dim=0, return_inverse=True)
                 output = self._encode_kept(explicand, emptied, kept.to(device), batch_size)[which]
             else:
-                output = self._encode_kept(explicand, emptied, masks.full(rows).to(device), batch_size)
+                output = self._encode_kept(explicand, emptied, full.to(device), batch_size)
             self._check_finite(output, start)
             yield output
             if shown is not None:
                 shown.update(len(output))
             start = rows.stop
+
+    def _at_full_size(self, masks: Masks, rows: slice) -> Tensor:
+        """Return some masks ``[n, *shape]``; raise if they have another shape."""
+        shape = (rows.stop - rows.start, *self.explicand.shape)
+        full = masks.full(rows)
+        full = full.flatten(1) if len(shape) == 2 and full.ndim > 1 else full
+        if tuple(full.shape) != shape:
+            raise ValueError(
+                f"{type(masks).__name__}.full gave masks {list(full.shape)} for features {list(shape[1:])}; they must be "
+                f"{list(shape)}: how many were asked for, then the shape of the features."
+            )
+        return full.float()
 
     def _at_once(self, batch_size: int | None) -> int:
         """Return how many masks are encoded at a time; each takes as many inputs as there are emptied versions."""

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cocoax.features.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise
+from cocoax.features.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise, Several
+from cocoax.features.drop_tokens import DropTokens
 from cocoax.features.removals import Removal
 from cocoax.features.spectra import Silence, SpectralNoise
 from cocoax.features.tokens import AttentionMask, Deletion, MaskToken
@@ -24,6 +25,8 @@ REMOVALS: dict[str, type[Removal]] = {
         Noise,
         Fixed,
         Background,
+        Several,
+        DropTokens,
         MaskToken,
         Deletion,
         AttentionMask,

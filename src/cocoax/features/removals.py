@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
+from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import Embeddings
 from cocoax.inputs import Explicand, Inputs
 
@@ -54,6 +55,17 @@ class Removal(ABC):
         ``emptied`` is what :meth:`emptied` gave. Where that has K versions, so has each row, one after the other. Tensors of
         numbers are where the encoder is.
         """
+
+    def divided(self, explicand: Explicand, encoder: Encoder, grid: int | tuple[int, int] | None = None) -> Explicand:
+        """Return the explicand with features that can be removed; ``grid`` are the cells of a method that has some.
+
+        By default the features that it has.
+        """
+        return explicand
+
+    def through(self, encoder: Encoder, explicand: Explicand) -> Encoder:
+        """Return the encoder that takes what :meth:`masked` gives; by default the one that takes the explicand."""
+        return encoder
 
     @property
     def blends(self) -> bool:

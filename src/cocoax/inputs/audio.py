@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.storage import files_below
+
 SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au"})
 CHANNELS = 2  # what more channels mean (surround, instruments) is not for us to guess
 LOUDEST = 100.0  # files of floats may go a little over full scale, which is 1
@@ -23,13 +25,7 @@ _INTEGERS = ("int16", "int32", "uint8")  # as files have them; others have been 
 
 def sound_files(folder: Path) -> list[Path]:
     """Return every sound below a folder, in sorted order; hidden files and folders are left out."""
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in SUFFIXES
-        and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+    files = files_below(folder, SUFFIXES)
     if not files:
         raise ValueError(f"No sounds below {folder}; expected files such as .wav, .flac or .ogg.")
     return files

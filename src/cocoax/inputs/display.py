@@ -13,6 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from cocoax.inputs.drawing import WHOLE, Box, Order, Shown, bars_height, draw_bars, draw_over, image_element
+from cocoax.inputs.outlines import draw_outlined, write_on
 from cocoax.inputs.tiles import picture_tile
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Display(ABC):
     kind: ClassVar[str]
     order: ClassVar[Order] = "given"  # of bars
     doubt: ClassVar[str] = "Hatched"  # how it is shown that a value is not known
+    at_places: ClassVar[bool] = False  # whether a value is shown at each place that its feature has, as in a picture
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -79,10 +81,20 @@ class Display(ABC):
         """Whether :meth:`draw_input` has anything to show."""
         return type(self).draw_input is not Display.draw_input
 
+    def draw_parts(self, ax: Axes, chosen: Tensor | None, title: str) -> None:
+        """Draw the input with some of its features marked, ``chosen [*shape]``; None marks none. By default their names."""
+        listed = "" if self.names is None else _listed(self.names, chosen)
+        write_on(ax, listed, title)
+
     @property
     def height(self) -> float:
         """How many inches a drawing beside others should have."""
         return 3.3
+
+    @property
+    def parts_height(self) -> float:
+        """How many inches :meth:`draw_parts` should have: a line for each name, if there are any."""
+        return self.height if self.names is None else 1.0 + 0.14 * min(len(self.names), 18)
 
     def html(self, shown: Shown, limit: float | None = None) -> str:
         """Return the values on the input as an HTML fragment, by default what :meth:`plot` draws.
@@ -124,6 +136,7 @@ class Picture(Display):
     """
 
     kind = "picture"
+    at_places = True
     picture: Tensor | None = field(default=None, repr=False)
     box: Box = WHOLE
 
@@ -147,6 +160,11 @@ class Picture(Display):
             ax.imshow(self.picture.numpy())
             ax.set_title("input", fontsize=10)
         ax.set_axis_off()
+
+    def draw_parts(self, ax: Axes, chosen: Tensor | None, title: str) -> None:
+        """Draw the picture, with the chosen pixels outlined and the others faded."""
+        draw_outlined(ax, self.picture, self.box, chosen)
+        ax.set_title(title, fontsize=10, parse_math=False)
 
     def small(self) -> Picture:
         """Return the picture with at most 96 pixels on its longer side."""
@@ -199,6 +217,44 @@ class Names(Display):
         """Return the names that were saved."""
         given = header.get("given")
         return cls(tuple(header["names"]), None if given is None else tuple(map(float, given)))
+
+
+class Displayed:
+    """What has a ``display``; what that knows can be read here too, as far as its kind has it."""
+
+    display: Display
+
+    @property
+    def picture(self) -> Tensor | None:
+        """Of an image, the original as uint8 ``[h, w, 3]``."""
+        return getattr(self.display, "picture", None)
+
+    @property
+    def box(self) -> Box:
+        """Of an image, the part of the picture that was seen: left, top, right, bottom in [0, 1]."""
+        return getattr(self.display, "box", WHOLE)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Of a list of features, their names: words as they stand in the text, names of columns; None for pixels."""
+        return self.display.names
+
+    tokens = names
+
+    @property
+    def text(self) -> str | None:
+        """Of a text, the original."""
+        return getattr(self.display, "text", None)
+
+    @property
+    def offsets(self) -> tuple[tuple[int, int], ...] | None:
+        """Of a text, where each feature begins and ends in it, so that ``text[begin:end]`` is the feature."""
+        return getattr(self.display, "offsets", None)
+
+
+def _listed(names: tuple[str, ...], chosen: Tensor | None) -> str:
+    """Return the names of chosen features, or of all, one in each line."""
+    return "\n".join(name for index, name in enumerate(names) if chosen is None or bool(chosen[index]))
 
 
 def save_display(display: Display) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -76,7 +76,8 @@ def meaning(shown: Shown, unknown: np.ndarray | None = None) -> str:
     """Say what the drawn numbers are, and what hatching means where some are unknown."""
     if not bool(shown.relative.any()):
         return "nothing: no part makes a difference"
-    numbers = f"change in score if kept (mean {shown.neutral:.3g})" if shown.neutral else "attribution"
+    unit = getattr(shown, "unit", "attribution")
+    numbers = f"change in score if kept (mean {shown.neutral:.3g})" if shown.neutral else unit
     return f"{numbers}\nhatched: not known" if unknown is not None and unknown.any() else numbers
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from cocoax.checks import check_kind
-from cocoax.inputs.display import Display, Picture
-from cocoax.inputs.drawing import WHOLE, Box
+from cocoax.checks import check_kind, multiplies
+from cocoax.inputs.display import Display, Displayed, Picture
 
 
 @dataclass(frozen=True, eq=False)
-class Explicand:
+class Explicand(Displayed):
     """An input, ready to be explained: a tensor, the feature that each of its elements belongs to, and how it is shown.
 
     Attributes:
@@ -52,6 +52,33 @@ class Explicand:
                 f"Got {members.dtype} {list(members.shape)} instead."
             )
 
+    def check(self) -> None:
+        """Raise unless its parts fit together: what would otherwise fail, or be silently wrong, in a method later."""
+        check_kind("The display of an explicand", self.display, Display, "must be a cocoax.inputs.Display")
+        if self.members is not None:
+            if int(self.members.min()) < -1:
+                raise ValueError(f"'members' are features from 0 on, and -1 for none. Got {int(self.members.min())} too.")
+            counts = torch.bincount(self.members.flatten() + 1)[1:]
+            if len(counts) == 0:
+                raise ValueError("All 'members' of the explicand are -1, so that there is nothing to remove.")
+            absent = (counts == 0).nonzero()[:, 0].tolist()
+            if absent:
+                raise ValueError(
+                    f"'members' must number the features from 0 without gaps. They go up to {len(counts) - 1}, but "
+                    f"{absent[0]} does not occur."
+                )
+        names = self.names
+        if names is not None and len(self.shape) == 1 and len(names) != self.shape[0]:
+            raise ValueError(
+                f"The display {type(self.display).__name__} has {len(names)} names for {self.shape[0]} features; "
+                "'names' must hold one for each."
+            )
+        if self.scale is not None and not multiplies(self.scale.shape, self.tensor.shape):
+            raise ValueError(
+                f"'scale' must be of a shape that multiplies with the tensor, {list(self.tensor.shape)}. Got "
+                f"{list(self.scale.shape)} instead."
+            )
+
     def __repr__(self) -> str:
         features = " x ".join(map(str, self.shape))
         return f"Explicand({self.display.kind} {list(self.tensor.shape)}, features: {features})"
@@ -76,6 +103,38 @@ class Explicand:
         own = members >= 0
         return summed.new_zeros(*summed.shape[:-1], *self.shape).index_add_(-1, members[own], summed[..., own])
 
+    @cached_property
+    def cells(self) -> Tensor | None:
+        """Of a picture whose features are cells, the cell at each place of the coarsest grid they fit, ``[rows, columns]``.
+
+        None where values are shown for features as they are.
+        """
+        if self.members is None or self.members.ndim != 2 or not self.display.at_places:
+            return None
+        steps = []
+        for axis in (0, 1):
+            changes = (self.members.diff(dim=axis) != 0).any(1 - axis).nonzero()[:, 0] + 1
+            steps.append(math.gcd(self.members.shape[axis], *changes.tolist()))
+        return self.members[:: steps[0], :: steps[1]]
+
+    def shown(self, values: Tensor, elsewhere: Tensor | float = 0.0) -> Tensor:
+        """Turn values of features ``[k, *shape]`` into values as they are shown: those of cells at every pixel of theirs.
+
+        Pixels that belong to no cell have the value ``elsewhere``, one or ``[k, 1]``.
+        """
+        if self.cells is None:
+            return values
+        assert self.members is not None
+        return torch.cat([values, torch.zeros_like(values[:, :1]) + elsewhere], dim=1)[:, self.members]
+
+    def hidden(self, shown: Tensor) -> Tensor:
+        """Turn values as they are shown back into values of features: the mean over the pixels of a cell."""
+        if self.cells is None or self.members is None or shown.shape != self.members.shape:
+            return shown
+        own = self.members >= 0
+        sums = torch.zeros(self.shape, dtype=torch.float64).index_add_(0, self.members[own], shown[own].double())
+        return sums / torch.bincount(self.members[own])
+
     def elements_kept(self, kept: Tensor) -> Tensor:
         """Turn what is kept of the features ``[n, *shape]`` into what is kept of the elements.
 
@@ -97,8 +156,10 @@ class Explicand:
         return replace(self, tensor=self.tensor.to(device), members=members, scale=scale)
 
     def at_rest(self) -> Explicand:
-        """Return the same as methods hold it: on the CPU, without gradients, and not bound to inference mode."""
+        """Return the same as methods hold it: single precision on the CPU, no gradients, and not bound to inference mode."""
         explicand = self.to(torch.device("cpu"))
+        if explicand.tensor.is_floating_point() and explicand.tensor.dtype != torch.float32:
+            explicand = replace(explicand, tensor=explicand.tensor.float())
         if not explicand.tensor.requires_grad and not explicand.tensor.is_inference():
             return explicand
         return explicand.apart()
@@ -106,32 +167,3 @@ class Explicand:
     def apart(self) -> Explicand:
         """Return the same in memory of its own, which nobody else writes to."""
         return replace(self, tensor=self.tensor.detach().clone())
-
-    # --- what displays know, for readers of the attribute names --------------------------------------------------------
-
-    @property
-    def picture(self) -> Tensor | None:
-        """Of an image, the original as uint8 ``[h, w, 3]``."""
-        return getattr(self.display, "picture", None)
-
-    @property
-    def box(self) -> Box:
-        """Which part of the picture the tensor shows."""
-        return getattr(self.display, "box", WHOLE)
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Of a list of features, their names."""
-        return self.display.names
-
-    tokens = names
-
-    @property
-    def text(self) -> str | None:
-        """Of a text, the original."""
-        return getattr(self.display, "text", None)
-
-    @property
-    def offsets(self) -> tuple[tuple[int, int], ...] | None:
-        """Of a text, where each feature begins and ends in it, so that ``text[begin:end]`` is the feature."""
-        return getattr(self.display, "offsets", None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,8 +16,10 @@ from torch import Tensor
 
 from cocoax.inputs.drawing import WHOLE as WHOLE
 from cocoax.inputs.drawing import Box as Box
-from cocoax.storage import as_path
+from cocoax.storage import as_path, files_below
 
+_SHORTEST = 8  # pixels of a side of a long picture
+UNIT = 32  # pixels; most networks halve the sides of a picture five times
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 # Whatever a file is called, Pillow would try all it knows, some of which start other programs (EPS starts Ghostscript).
@@ -27,13 +30,7 @@ Read = TypeVar("Read")
 
 def image_files(folder: Path) -> list[Path]:
     """Return every picture below a folder, in sorted order; hidden files and folders are left out."""
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in SUFFIXES
-        and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+    files = files_below(folder, SUFFIXES)
     if not files:
         raise ValueError(f"No pictures below {folder}; expected files such as {', '.join(sorted(SUFFIXES)[:4])}.")
     return files
@@ -176,7 +173,7 @@ class ImagePreprocess:
     def __call__(self, image: Image.Image) -> Tensor:
         """Return the tensor ``[C, H, W]`` of a picture."""
         image = image.convert("RGB" if len(self.mean) == 3 else "L")
-        width, height = self._resized(image.size)
+        width, height = self.size(image.size)
         if width * height > MAX_PIXELS:  # a narrow picture of a few bytes would take gigabytes
             raise ValueError(
                 f"The image of {image.width} x {image.height} pixels would have {width} x {height} once it is resized, more "
@@ -190,11 +187,27 @@ class ImagePreprocess:
 
     def box(self, size: tuple[int, int]) -> Box:
         """Return what the tensor shows of a picture of ``size`` (width, height): left, top, right, bottom in [0, 1]."""
-        width, height = self._resized(size)
+        width, height = self.size(size)
         left, top, right, bottom = self._cropped((width, height))
         return left / width, top / height, right / width, bottom / height
 
-    def _resized(self, size: tuple[int, int]) -> tuple[int, int]:
+    @property
+    def sides(self) -> tuple[int, int] | None:
+        """Height and width of what is cut out; None where all of a picture is taken in."""
+        return (self.crop, self.crop) if isinstance(self.crop, int) else self.crop
+
+    def squeezed(self) -> ImagePreprocess:
+        """Return the same for all of a picture, whose proportions become those of what would be cut out."""
+        return self if self.sides is None else replace(self, resize=self.sides, crop=None)
+
+    def whole(self, patch: int = 1) -> ImagePreprocess:
+        """Return the same for all of a picture, at its own proportions; sides are multiples of ``patch``."""
+        if self.sides is None:
+            return self
+        return WholePicture(min(self.sides), None, self.mean, self.std, self.interpolation, patch)
+
+    def size(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Return the width and height of a picture of ``size`` once it is resized, before anything is cut off."""
         if self.resize is None:
             return size
         if isinstance(self.resize, tuple):
@@ -215,6 +228,27 @@ class ImagePreprocess:
     def _margin(left_over: int) -> int:
         """Return how many pixels are cut off before the crop, of so many on both sides: as torchvision does."""
         return round(left_over / 2)
+
+
+@dataclass(frozen=True)
+class WholePicture(ImagePreprocess):
+    """All of a picture at its own proportions, with as many pixels as a square of side ``resize``: it takes no longer.
+
+    The sides are rounded to multiples of 32, or of less where ``resize`` is small; for a transformer, of its ``patch``. A
+    picture that is more than 16 times as long as wide is squeezed, too: no side is shorter than a quarter of ``resize``,
+    nor than 8 pixels.
+    """
+
+    patch: int = 1
+
+    def size(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Return width and height of a picture of ``size`` once it is resized."""
+        assert isinstance(self.resize, int)
+        stretch = min(math.sqrt(max(size) / min(size)), 4.0, max(1.0, self.resize / _SHORTEST))
+        usual = min(UNIT, max(1, self.resize // 7))
+        unit = self.patch if UNIT % self.patch else max(self.patch, usual - usual % self.patch)
+        whole = [max(1, round(side / unit)) * unit for side in (self.resize / stretch, self.resize * stretch)]
+        return (whole[0], whole[1]) if size[0] <= size[1] else (whole[1], whole[0])
 
 
 def picture_of(image: Image.Image, longest: int = 1024) -> Tensor:

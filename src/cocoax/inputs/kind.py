@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from inspect import isgeneratorfunction
 from textwrap import shorten
@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from cocoax.checks import check_plain
+from cocoax.checks import check_kind, check_plain
+from cocoax.inputs.exchange import Exchange, FeatureExchange, Importance, check_shape
 from cocoax.inputs.explicand import Explicand
 from cocoax.storage import digest
 
@@ -55,6 +56,7 @@ class Inputs(ABC):
         removal_names: those that can be asked for by a string, as in ``baseline="mask"``.
         advice: what to write as ``baseline=``.
         any_shape: whether prepared inputs differ in shape; those of one shape then form a batch.
+        exchange_options: what :meth:`exchange` takes beside donors.
 
     """
 
@@ -65,6 +67,7 @@ class Inputs(ABC):
     removals: ClassVar[tuple[str, ...]] = ("Constant", "Mean", "Noise", "Fixed", "Background")
     removal_names: ClassVar[tuple[str, ...]] = ()
     any_shape: bool = False
+    exchange_options: ClassVar[tuple[str, ...]] = ("fixed",)
     advice: ClassVar[str] = "Write baseline=cocoax.Constant(0.0), or give an input to put in place."
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -104,6 +107,26 @@ class Inputs(ABC):
     def explicand(self, item: Any) -> Explicand:
         """Return one input made ready to be explained; an :class:`Explicand` as it is."""
 
+    def made_ready(self, item: Any) -> Explicand:
+        """Return the explicand of one input, looked at, and as methods hold it: on the CPU, in single precision."""
+        explicand = self.explicand(item)
+        check_kind(f"{type(self).__name__}.explicand", explicand, Explicand, "must return a cocoax.Explicand")
+        explicand.check()
+        if self.continuous and not explicand.tensor.is_floating_point():
+            raise TypeError(
+                f"A {self.noun} must be prepared as a tensor of floats, or removed features could not be blended; let "
+                f"{type(self).__name__}.prepare return tensor.float(). Got {explicand.tensor.dtype} instead."
+            )
+        return explicand.at_rest()
+
+    def whole(self, takes: Callable[[Sequence[tuple[int, ...]]], bool], patch: int) -> Inputs:
+        """Return the same kind, of whose inputs all is explained; by default that is so.
+
+        ``takes`` says whether the module gives comparable representations of tensors of these shapes, and ``patch`` what the
+        sides of those should be multiples of.
+        """
+        return self
+
     # --- what the module takes ------------------------------------------------------------------------------------------
 
     def collate(self, prepared: Sequence[Tensor] | Tensor, like: Tensor) -> Any:
@@ -133,6 +156,11 @@ class Inputs(ABC):
         """Those of the settings that make another representation space."""
         return self.settings
 
+    @property
+    def view_settings(self) -> tuple[object, ...]:
+        """What explicands depend on beyond the settings: how much of an input is explained."""
+        return ()
+
     def digest(self, item: Any) -> str:
         """Return a digest of one input's content."""
         return digest(item)
@@ -160,6 +188,23 @@ class Inputs(ABC):
     def fit(self, removal: Fitting[Fitted]) -> Fitted:
         """Return the removal with what only this kind of input knows filled in."""
         return removal.ready(self)
+
+    # --- what exchanging a part with another input means ----------------------------------------------------------------
+
+    def exchange(self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any) -> Exchange:
+        """Return what may be exchanged with donors, those with the lowest scores first: by default each feature.
+
+        ``importance`` tells how much each part of an input raises the score, at the cost of encoder calls.
+        """
+        return FeatureExchange(explicand, donors, **options)
+
+    def check_donor(self, explicand: Explicand, donor: Explicand) -> None:
+        """Raise if parts of a donor cannot be exchanged with those of an explicand; by default if their shapes differ."""
+        check_shape(explicand, donor)
+
+    def smoothed(self, batch: Tensor, width: float) -> Tensor | None:
+        """Return prepared inputs blurred by this width, in elements; None where that has no meaning."""
+        return None
 
 
 @contextmanager

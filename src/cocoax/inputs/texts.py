@@ -14,9 +14,12 @@ from torch import Tensor, nn
 from cocoax.cautions import caution
 from cocoax.inputs.display import Display, Piece
 from cocoax.inputs.drawing import BLUE, RED, Shown, bars_height, draw_bars, hidden_in_noise
+from cocoax.inputs.exchange import Importance
+from cocoax.inputs.exchange_texts import WordExchange
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.kind import Inputs
 from cocoax.inputs.lettering import lettered, wrapped
+from cocoax.inputs.outlines import write_on
 from cocoax.inputs.tokenizer import Tokenizer
 from cocoax.inputs.words import Features, Span, check_features, group
 
@@ -79,6 +82,15 @@ class Text(Display):
         ax.set_title("input", fontsize=10)
         ax.set_axis_off()
 
+    def draw_parts(self, ax: Axes, chosen: Tensor | None, title: str) -> None:
+        """Write the text, with dots in the place of what is not chosen."""
+        write_on(ax, self.text if chosen is None else _only(self.names, chosen.tolist()), title)
+
+    @property
+    def parts_height(self) -> float:
+        """As many inches as the text takes."""
+        return 1.0 + 0.14 * min(len(self.text) // 35 + 1, 18)
+
     @property
     def height(self) -> float:
         """As many inches as the bars take, and at least those of a picture."""
@@ -128,6 +140,12 @@ class Text(Display):
         """Return the text that was saved."""
         offsets = tuple((begin, end) for begin, end in header["offsets"])
         return cls(header["text"], offsets, header["left_out"], tuple(header.get("unknown", ())))
+
+
+def _only(names: Sequence[str], chosen: Sequence[bool]) -> str:
+    """Return the chosen words of a text, with three dots in the place of all others between them."""
+    words = [name if own else "…" for name, own in zip(names, chosen, strict=True)]
+    return " ".join(word for index, word in enumerate(words) if word != "…" or index == 0 or words[index - 1] != "…")
 
 
 class Texts(Inputs):
@@ -298,6 +316,15 @@ class Texts(Inputs):
     def at_once(self, tensor: Tensor, on_cpu: bool) -> int:
         """Return 64."""
         return 64
+
+    def exchange(
+        self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
+    ) -> WordExchange:
+        """Return the words, which may be deleted or replaced by words of donors; ``fixed`` ones stay."""
+        return WordExchange(explicand, donors, importance, self.prepare, **options)
+
+    def check_donor(self, explicand: Explicand, donor: Explicand) -> None:
+        """Texts of any length can be donors."""
 
     def label(self, item: Any) -> str:
         """Return the text itself."""

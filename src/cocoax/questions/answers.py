@@ -10,8 +10,14 @@ from typing import Any, Literal
 from torch import Tensor
 
 from cocoax.attribution import Attribution
+from cocoax.attribution.result import HARDLY
 from cocoax.questions.question import Question
 from cocoax.questions.regions import Region
+
+ADVICE = (
+    "Something else in place of removed parts (--baseline, baseline=) may take away more: a stronger blur, the mean colour, "
+    "both, or other photos."
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,7 @@ class Answer:
         comparison: every caption (and set of pictures) in play with its own similarity to the picture, highest first.
         regions: what raises the score most, strongest first.
         against: what lowers it most.
+        doubts: why the question may be one that the encoder cannot answer, in sentences.
 
     """
 
@@ -54,6 +61,7 @@ class Answer:
     comparison: tuple[Rival, ...]
     regions: tuple[Region, ...]
     against: tuple[Region, ...]
+    doubts: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Answer({self.name!r}, score {self.split()})"
@@ -86,6 +94,11 @@ class Answer:
         places = [place for place, rival in enumerate(self.captions, 1) if rival.side == "like"]
         return places[0] if places and len(self.captions) > 1 else None
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know before believing it, in sentences: doubts about the question, remarks about the map."""
+        return self.doubts + self.attribution.remarks + ((ADVICE,) if self.attribution.removed < HARDLY else ())
+
     def split(self) -> str:
         """Return the score and its parts in words: ``+0.120: +0.310 to 'a cat' minus +0.190 to 'a dog'``."""
         if self.foil_score is None:
@@ -107,7 +120,8 @@ class Answer:
             "regions": _plain_regions(self.regions),
             "against": _plain_regions(self.against),
             "neutral": attribution.neutral,
-            "remarks": list(attribution.remarks),
+            "removed": attribution.removed,
+            "remarks": list(self.remarks),
             "box": list(attribution.box),
             **dict(attribution.metadata),
         }

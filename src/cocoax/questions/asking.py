@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -19,10 +19,13 @@ from cocoax.attribution import Attribution, Method, Rise, Run
 from cocoax.attribution.method import Input, check_encoder
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.saved import saved_run
+from cocoax.cautions import caution
 from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
+from cocoax.features.offered import ASKED, OFFERED
 from cocoax.questions.answers import Answer, Rival
+from cocoax.questions.doubts import doubt
 from cocoax.questions.question import Question
 from cocoax.questions.regions import top_regions
 from cocoax.questions.sides import Encoded, Side, as_target
@@ -30,6 +33,19 @@ from cocoax.references import Reference
 from cocoax.targets import Target, score_all, similarity_to
 
 __all__ = ["Answer", "Question", "Side", "ask"]
+TOLERANCE = 0.1  # the relative error of a map that people need not wait for to get any smaller
+LEAST, MOST = 96, 1000  # masked copies before the error of a map is believed, and those after which there is an answer anyway
+
+
+def asking_method(most: int = MOST, tolerance: float | None = TOLERANCE, **options: Any) -> Rise:
+    """Return the method for people who wait for an answer: it stops when what they asked is known, or after ``most`` samples.
+
+    Without a tolerance it takes all of them.
+    """
+    options = {"baseline": OFFERED[ASKED], **options}
+    if tolerance is None:
+        return Rise(samples=most, **options)
+    return Rise(samples=min(LEAST, most), tolerance=tolerance, max_samples=most, **options)
 
 
 @looking_once()
@@ -48,7 +64,8 @@ def ask(
 
     ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` (Rise by
     default) explains; runs of removal-based methods are kept and found again (``cocoax.attribution.saved``), those with more
-    samples than asked for as a whole if ``at_least``.
+    samples than asked for as a whole if ``at_least``. Where the encoder cannot tell the pictures of the two sides apart, a
+    caution says so.
     """
     check_encoder(encoder)
     if isinstance(questions, Question | Reference | Target | str):
@@ -60,6 +77,9 @@ def ask(
         check_kind("The method", method, Method, "must be an attribution method, such as cocoax.Rise()")
     space = encoder.space
     asked = [_Asked(question, *question.parts(encoder, space)) for question in several]
+    for each in asked:
+        if each.doubt:
+            caution("knows", each.question.name, each.doubt)
     targets = [each.target for each in asked]
     method = Rise() if method is None else method
     if not isinstance(about, Run) and isinstance(method, RemovalMethod):
@@ -95,6 +115,11 @@ class _Asked:
     def target(self) -> Target:
         """The corpus part minus the foil part."""
         return self.question.difference(self.corpus, self.foil)
+
+    @cached_property
+    def doubt(self) -> str:
+        """Why the encoder may not know what is asked; empty if there is nothing to say."""
+        return doubt(self.question, self.corpus, self.foil)
 
     @cached_property
     def candidates(self) -> dict[str, _Candidate]:
@@ -144,4 +169,5 @@ def _answer(asked: _Asked, everything: Sequence[_Asked], attribution: Attributio
         comparison=tuple(sorted(rivals, key=lambda rival: -rival.score)),
         regions=tuple(top_regions(attribution)),
         against=tuple(top_regions(attribution, lowering=True)),
+        doubts=(asked.doubt,) if asked.doubt else (),
     )

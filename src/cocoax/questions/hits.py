@@ -19,14 +19,13 @@ from cocoax.attribution import Attribution, Interactions, Method, RemovalMethod,
 from cocoax.attribution.method import Input
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
-from cocoax.inputs import Explicand
 from cocoax.questions.matching import SAMPLES, as_list
 from cocoax.questions.showing import ScoredSpan, fragment_of, label_of, pairs_of, parts_of, rich_of, spans_of
 from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_of
 from cocoax.references import Reference
 from cocoax.report import Section, write_report
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.storage import digest, write_text
+from cocoax.storage import write_text
 from cocoax.targets import Target, similarity_to
 
 HOW_TO_READ = (
@@ -286,7 +285,7 @@ class _Search:
     def run(self, piece: Piece, *targets: Target) -> Run:
         """Return the run of an input; if the same went through the same encoder before, that one."""
         explicand = piece.explicand()
-        key = _key(piece, explicand)
+        key = piece.key(explicand)
         if key not in self._runs:
             self._runs[key] = self.method.run(piece.tower, explicand, targets, progress=self.progress)
         return self._runs[key]
@@ -294,7 +293,7 @@ class _Search:
     def representation(self, piece: Piece) -> tuple[object, Tensor]:
         """Return what tells an input from others, and its representation; it needs no run."""
         explicand = piece.explicand()
-        key = _key(piece, explicand)
+        key = piece.key(explicand)
         own = self._runs[key].ends[0] if key in self._runs else piece.tower.represent([explicand], progress=False)[0]
         return key, own
 
@@ -337,11 +336,6 @@ class _Search:
                 window=windows[index][1],
                 is_query=run is query_run,
             )
-
-
-def _key(piece: Piece, explicand: Explicand) -> object:
-    """Return what two equal inputs of one encoder share; two texts of the same tokens may be written in two ways."""
-    return id(piece.tower.module), digest(explicand.tensor), getattr(explicand.display, "text", None)
 
 
 def _next_hits(runs: Sequence[Run]) -> list[_Foil | None]:

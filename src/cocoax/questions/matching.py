@@ -126,7 +126,7 @@ class Match:
         height = max(4.4, *(side.display.height for side in (self.query, self.document)))
         figure = new_figure(11, height)
         for heading, ax, side in zip(("query", "document"), figure.subplots(1, 2), (self.query, self.document), strict=True):
-            side.plot(ax, title=f"{heading}: {side.name}\nscore {side.score:+.3f}")
+            side.plot(ax, title=f"{heading}: what makes it like {side.name}\nscore {side.score:+.3f}")
         return figure
 
     def describe(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class Match:
 
         folder = Path(folder)
         sections = [
-            Section(heading, f"{side.attribution.name}: {side}.", html=fragment_of(side.attribution))
+            Section(heading, f"What makes it like {side.attribution.name}: {side}.", html=fragment_of(side.attribution))
             for heading, side in (("The query", self.query_side), ("The document", self.document_side))
         ]
         if self._has_interactions:
@@ -220,7 +220,7 @@ def explain_match(
         query: what was searched for: a text, a picture, a sound.
         document: what was found.
         rather_than: other documents, which should not have matched, or matched less. Without them the question is only
-            what makes query and document similar.
+            what makes query and document similar. The document is never compared with itself.
         method: how to explain; :class:`cocoax.Rise` with 500 samples if not given.
         similarity: that of the search.
         documents: the encoder of documents, where queries have another prompt: ``encoder.by(prompt="passage: ")``.
@@ -236,8 +236,8 @@ def explain_match(
 
     matched, searched = reference(matched_piece, "the document"), reference(searched_piece, "the query")
     own = searched.mean.float()[None]  # of one input, so its representation
-    pieces = [closest_to(pieces_of(documents, other), own[0], measure) for other in as_list(rather_than)]
-    others = [reference(piece, "another") for piece in pieces]
+    foils = [closest_to(pieces_of(documents, other), own[0], measure) for other in as_list(rather_than)]
+    others = [reference(piece, "another") for piece in _other_than(matched_piece, foils)]
     plural = "s" if len(others) > 1 else ""
     foil = others[0].merge(*others[1:], name=f"the other document{plural}") if others else None
     scores = [float(similarity_to(each, measure).score(own)[0]) for each in (matched, *others)]
@@ -255,6 +255,17 @@ def explain_match(
         others=tuple(scores[1:]),
         measure=measure,
     )
+
+
+def _other_than(document: Piece, foils: Sequence[Piece]) -> list[Piece]:
+    """Return the foils that are not the document itself; raise if all of them are."""
+    others = [foil for foil in foils if foil.key() != document.key()]
+    if foils and not others:
+        raise ValueError(
+            "The document is to be explained rather than itself: 'rather_than' holds nothing but the document. Give another "
+            "input, or leave it out."
+        )
+    return others
 
 
 def as_list(inputs: Input | Sequence[Input]) -> list[Input]:

@@ -77,7 +77,7 @@ def _answer_section(answer: Answer, overlay_png: bytes) -> Section:
     metadata = answer.attribution.metadata
     method, samples = metadata.get("method", ""), metadata.get("samples")
     parts = [f"Score {answer.split()}.", compare(answer), f"By {method}{f', {samples} samples' if samples else ''}."]
-    parts += answer.attribution.remarks
+    parts += answer.remarks
     text = " ".join(part for part in parts if part) + (
         " Red raises the score, blue lowers it, white makes no difference, and what is hatched is not known: within two "
         "standard errors there may be nothing. Values are means over a region, relative to a part that makes no difference; "

@@ -120,15 +120,15 @@ class Side:
     ) -> list[Reference]:
         """Return the references of its captions and of its pictures, one for each kind there is.
 
-        Samples of captions are always kept, those of pictures where the similarity needs them. ``space`` is that of the
-        encoder, for callers that know it already: finding it out means reading all weights.
+        Samples of captions are always kept; those of pictures too, up to 10 000, or all where the similarity needs them.
+        ``space`` is that of the encoder, for callers that know it already: finding it out means reading all weights.
         """
         references = []
         if self.captions:
             references.append(_caption_reference(encoder, self.captions, encoder.space if space is None else space))
         if self.images:
             pictures = [file for picture in self.images for file in _files_of(picture)]
-            keep = get_similarity(similarity).needs_samples
+            keep = get_similarity(similarity).needs_samples or None
             references.append(encoder.reference(pictures, name=self._images_name(), keep_samples=keep))
         return references
 

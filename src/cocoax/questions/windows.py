@@ -14,6 +14,7 @@ from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.words import words
 from cocoax.similarity import Similarity
+from cocoax.storage import digest
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,21 @@ class Piece:
         offsets = tuple((begin + self.window.begin, end + self.window.begin) for begin, end in shown.offsets)
         return replace(explicand, display=replace(shown, text=self.whole, offsets=offsets))
 
+    def key(self, explicand: Explicand | None = None) -> object:
+        """Return what equal inputs of one encoder share; two texts of the same tokens may be written in two ways."""
+        explicand = self.explicand() if explicand is None else explicand
+        return id(self.tower.module), digest(explicand.tensor), getattr(explicand.display, "text", None)
+
 
 def tower_of(encoder: Encoder, item: object) -> Encoder:
     """Return the tower that takes an input: the text tower for strings, the encoder itself for everything else."""
     check_encoder(encoder)
-    text = isinstance(item, str) or (isinstance(item, Explicand) and item.text is not None)
-    return encoder.text if text else encoder
+    if not (isinstance(item, str) or (isinstance(item, Explicand) and item.text is not None)):
+        return encoder
+    try:
+        return encoder.text
+    except AttributeError as error:
+        raise ValueError(f"{error} Texts are explained by encoders that take them.") from error
 
 
 def pieces_of(encoder: Encoder, item: Any) -> list[Piece]:

@@ -10,7 +10,7 @@ from cocoax.storage.cache import (
     sound_or_aside,
 )
 from cocoax.storage.digests import digest, file_digest, sealed, unsealed
-from cocoax.storage.files import alone_in, as_path, to_json, whole_file, write_figure, write_text
+from cocoax.storage.files import alone_in, as_path, files_below, to_json, whole_file, write_figure, write_text
 from cocoax.storage.tensors import (
     Layout,
     check_torch_file,
@@ -34,6 +34,7 @@ __all__ = [
     "clear_cache",
     "digest",
     "file_digest",
+    "files_below",
     "header_of",
     "load_tensors",
     "read_safetensors",

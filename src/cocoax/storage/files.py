@@ -7,7 +7,7 @@ import math
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,17 @@ def as_path(path: str | Path) -> Path:
         what = repr(text[:60]) if text else type(path).__name__
         raise TypeError(f"A path must be a string or a pathlib.Path that names a file. Got {what} instead.")
     return Path(path)
+
+
+def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
+    """Return the files below a folder that end in one of ``suffixes``, sorted; hidden files and folders are left out."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in suffixes
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
 
 
 @contextmanager

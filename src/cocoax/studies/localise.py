@@ -100,7 +100,7 @@ def localise(
     runs = Path(folder) / "runs" if folder is not None and keep_runs else None
     tensors: dict[str, Any] = {}  # of baselines, which count with their content
     how = (to_plain(method, tensors), asking.template, asking.contrast, asking.tolerance, asking.fraction)
-    options = digest("localise", encoder.space, *how, *tensors.values())
+    options = digest("localise", encoder.space, *how, *tensors.values(), *encoder.inputs.view_settings)
     done = {} if file is None else _read(file)
     records = []
     with bar(len(examples), f"pictures with {encoder.name}", progress) as shown:

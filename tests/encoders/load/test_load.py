@@ -78,9 +78,10 @@ def test_load__unknown_name_suggests_the_closest(name: str, closest: str) -> Non
         cocoax.load(name)
 
 
-def test_load__nothing_close() -> None:
-    with pytest.raises(ValueError, match=r"No encoder is called 'qqq'; known are ") as caught:
-        cocoax.load("qqq")
+@pytest.mark.parametrize("name", ["qqq", "ecgnet"])
+def test_load__nothing_close(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"No encoder is called '{name}'; known are ") as caught:
+        cocoax.load(name)
     assert "Did you mean" not in str(caught.value)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cocoax.commands.measurements.accuracy import coverage, plot_errors, sample_efficiency
+from cocoax.commands.measurements.equal_calls import error_per_call, plot_curves
 from cocoax.commands.measurements.measurement import Measurement, write_json
 from cocoax.commands.measurements.memory import peak_memory
 from cocoax.commands.measurements.speed import (
@@ -21,7 +22,7 @@ from cocoax.commands.measurements.speed import (
 )
 from cocoax.commands.measurements.subjects import subjects
 
-__all__ = ["Measurement", "measure_everything", "plot_errors", "write_json"]
+__all__ = ["Measurement", "error_per_call", "measure_everything", "plot_curves", "plot_errors", "write_json"]
 
 
 def measure_everything(

@@ -116,7 +116,7 @@ def _load(name: str, options: dict[str, Any]) -> Encoder:
     if key not in ENCODERS:
         if hint := _on_disk(str(name)):
             raise ValueError(f"No encoder is called {name!r}, {hint}")
-        close = difflib.get_close_matches(key.lower(), ENCODERS, n=1, cutoff=0.4)
+        close = difflib.get_close_matches(key.lower(), ENCODERS, n=1, cutoff=0.6)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"No encoder is called {name!r}; known are {', '.join(ENCODERS)}.{hint}")
     if not colon:

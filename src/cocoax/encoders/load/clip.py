@@ -201,8 +201,10 @@ def _text_defaults(kind: str) -> dict[str, Any]:
     transformers = import_module("transformers")
     mapping = getattr(transformers.models.auto.processing_auto, "PROCESSOR_MAPPING_NAMES", {})
     processor = getattr(transformers, mapping.get(kind) or "", None)
-    defaults: dict[str, dict[str, Any]] = getattr(getattr(processor, "valid_processor_kwargs", None), "_defaults", {})
-    return dict(defaults.get("text_kwargs", {}))
+    before: dict[str, dict[str, Any]] = getattr(getattr(processor, "valid_processor_kwargs", None), "_defaults", {})
+    # Since transformers 5.23 the class itself has them.
+    now = getattr(processor, "text_kwargs", None)
+    return {**before.get("text_kwargs", {}), **(now if isinstance(now, dict) else {})}
 
 
 def _positions(model: nn.Module) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import torch
@@ -62,7 +63,7 @@ def load_hf_vision(
     loader = transformers.AutoModelForImageClassification if classifies else transformers.AutoModel
     model, missing = repository.model(loader, unused={"pooler"})
     if missing:  # the pooler, which would be random
-        model.base_model.pooler = None
+        _body(model).pooler = None
     preprocess = preprocess_of(repository.image_processor()) if preprocess is None else preprocess
     return vision_encoder(model, preprocess, pooling=pooling, layer=layer, name=repository.title)
 
@@ -90,7 +91,7 @@ def vision_encoder(
         name: what pictures call it.
 
     """
-    body = model.base_model
+    body = _body(model)
     head = getattr(model, "classifier", None) if type(model).__name__.endswith(_CLASSIFIER) else None
     pooler = getattr(body, "pooler", None)
     if isinstance(pooler, nn.Module) and any(isinstance(part, nn.Linear) for part in pooler.modules()):
@@ -110,6 +111,11 @@ def vision_encoder(
     count = _classes_told_apart(head, model, build())
     names = [name for _, name in sorted(model.config.id2label.items())]
     return build(head=head, classes=names if len(names) == count else None) if count else build()
+
+
+def _body(model: Any) -> Any:
+    """Return the model without its classifier. The part that transformers names so may not take pictures (DINOv3)."""
+    return model.base_model if "pixel_values" in signature(model.base_model.forward).parameters else model
 
 
 def _classes_told_apart(head: nn.Module, whole: nn.Module, encoder: Encoder) -> int:

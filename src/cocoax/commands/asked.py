@@ -1,0 +1,62 @@
+"""What is asked of an input as it is typed: texts, files and folders that it should be like, and unlike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import cocoax
+from cocoax.commands.arguments import read_input
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, print_json, print_plain, print_written
+
+if TYPE_CHECKING:
+    from cocoax.knowledge.results import Result
+    from cocoax.targets import Target
+
+InputArgument = Annotated[str, typer.Argument(help="A text, or the file of a picture or a sound; - reads a text.")]
+LikeOption = Annotated[
+    list[str], typer.Option(help="What it is like: a text, a file or a folder; may be repeated.", rich_help_panel=ASKED)
+]
+UnlikeOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Rather than what: a text, file or folder; may be repeated.", rich_help_panel=ASKED),
+]
+EncoderOption = Annotated[
+    str | None,
+    typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.", rich_help_panel=HOW),
+]
+GridOption = Annotated[int, typer.Option(help="Cells of a picture in each direction.", min=2, rich_help_panel=HOW)]
+OutOption = Annotated[Path | None, typer.Option(help="Folder for a page, a picture and JSON.", rich_help_panel=OUTPUT)]
+
+
+def several(typed: Sequence[str] | None) -> list[str | Path]:
+    """Return what was typed as texts and files; a folder as it is."""
+    return [Path(each) if Path(each).is_dir() else read_input(each) for each in typed or []]
+
+
+def target_of(encoder: cocoax.Encoder, like: Sequence[str | Path], unlike: Sequence[str | Path]) -> Target:
+    """Return the target that two sides ask for."""
+    sides = [
+        cocoax.Side([each for each in side if isinstance(each, str)], [each for each in side if isinstance(each, Path)])
+        for side in (like, unlike)
+    ]
+    return cocoax.Question(*sides).target(encoder)
+
+
+def listed(encoder: cocoax.Encoder, typed: Sequence[str | Path]) -> list[str | Path]:
+    """Return inputs one by one, those of folders too."""
+    return [item for each in typed for item in (encoder.as_list(each) if isinstance(each, Path) else [each])]
+
+
+def show(result: Result, out: Path | None, as_json: bool) -> None:
+    """Print what was found and write its files."""
+    files = [] if out is None else result.save(out)
+    if as_json:
+        print_json({**result.describe(), "files": files})
+        return
+    for sentence in result.sentences:
+        print_plain(sentence)
+    print_written(files)

@@ -1,0 +1,72 @@
+"""``cocoax counterfactual``: the smallest change of an input that flips the sign of its score."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+import cocoax
+from cocoax.commands.arguments import load_for, read_input
+from cocoax.commands.asked import (
+    EncoderOption,
+    GridOption,
+    InputArgument,
+    LikeOption,
+    OutOption,
+    UnlikeOption,
+    listed,
+    several,
+    show,
+    target_of,
+)
+from cocoax.commands.terminal import ASKED, HOW, AsJson, Device, Seed, draw_into_files
+
+EXAMPLES = (
+    'cocoax counterfactual cat.jpg --like "a cat" --unlike dogs/ --out flipped',
+    'cocoax counterfactual "A violin" --like music --unlike cars --count 2',
+    'cocoax counterfactual cat.jpg --like "a cat" --unlike dogs/ --gradient',
+)
+
+
+def find_counterfactual(
+    given: InputArgument,
+    like: LikeOption,
+    unlike: UnlikeOption = None,
+    donor: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An input, or a folder of them, that gives parts; by default those of --unlike.", rich_help_panel=ASKED
+        ),
+    ] = None,
+    count: Annotated[int, typer.Option(help="How many different ones.", min=1, rich_help_panel=ASKED)] = 1,
+    fixed: Annotated[list[str] | None, typer.Option(help="A word that stays; repeatable.", rich_help_panel=ASKED)] = None,
+    gradient: Annotated[
+        bool, typer.Option("--gradient", help="Change all pixels smoothly instead of parts.", rich_help_panel=HOW)
+    ] = False,
+    smoothness: Annotated[float, typer.Option(help="Of --gradient, in pixels.", min=0, rich_help_panel=HOW)] = 4.0,
+    encoder: EncoderOption = None,
+    device: Device = None,
+    grid: GridOption = 7,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    out: OutOption = None,
+) -> None:
+    """What is the smallest change of an input that makes it more like the other side?"""
+    from cocoax.knowledge import gradient_counterfactual
+
+    draw_into_files()
+    item, likes, unlikes = read_input(given), several(like), several(unlike)
+    offered = several(donor) or [each for each in unlikes if isinstance(each, str) == isinstance(item, str)]
+    loaded = load_for([item], encoder, device)
+    target = target_of(loaded, likes, unlikes)
+    if gradient:
+        show(gradient_counterfactual(loaded, item, target, smoothness=smoothness), out, as_json)
+        return
+    if not offered and not isinstance(item, str):
+        raise ValueError("Which pictures give parts? Pass --donor with a file or a folder, or --unlike with one.")
+    donors = listed(loaded, offered)
+    takes = loaded.inputs.exchange_options
+    options: dict[str, Any] = {"grid": grid} if "grid" in takes else {}
+    options |= {"fixed": fixed} if fixed else {}
+    show(cocoax.counterfactual(loaded, item, target, donors, count=count, seed=seed, **options), out, as_json)

@@ -1,0 +1,51 @@
+"""``cocoax examples``: which members of a corpus matter to an input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import cocoax
+from cocoax.commands.arguments import load_for, read_input
+from cocoax.commands.asked import EncoderOption, InputArgument, OutOption, listed, several, show
+from cocoax.commands.terminal import ASKED, HOW, AsJson, Device, draw_into_files
+
+EXAMPLES = (
+    "cocoax examples photo.jpg --member cats/ --out ranked",
+    'cocoax examples "a flat tyre" --member "Patch it." --member "A tap."',
+    "cocoax examples photo.jpg --member cats/ --method tracin --checkpoint a.pt",
+)
+
+
+def rank_examples(
+    given: InputArgument,
+    member: Annotated[
+        list[str],
+        typer.Option(help="A member of the corpus: a text, file or folder; may be repeated.", rich_help_panel=ASKED),
+    ],
+    method: Annotated[
+        str,
+        typer.Option(help="contribution, simplex, neighbours, tracin or influence.", rich_help_panel=HOW),
+    ] = "contribution",
+    checkpoint: Annotated[
+        list[Path] | None, typer.Option(help="Of tracin: weights from the training; may be repeated.", rich_help_panel=HOW)
+    ] = None,
+    layer: Annotated[
+        list[str] | None,
+        typer.Option(help="Of tracin and influence: a layer to look at; may be repeated.", rich_help_panel=HOW),
+    ] = None,
+    encoder: EncoderOption = None,
+    device: Device = None,
+    as_json: AsJson = False,
+    out: OutOption = None,
+) -> None:
+    """Which members of a corpus matter to an input, and to each part of its map?"""
+    draw_into_files()
+    item, given_members = read_input(given), several(member)
+    loaded = load_for([item], encoder, device)
+    members = listed(loaded, given_members)
+    options: dict[str, Any] = {"checkpoints": checkpoint or []} if method == "tracin" else {}
+    options |= {"layers": layer} if layer else {}
+    show(cocoax.examples(loaded, item, members, method, **options), out, as_json)

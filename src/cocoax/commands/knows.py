@@ -1,0 +1,105 @@
+"""``cocoax knows``: can the encoder tell a corpus from a foil at all?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import cocoax
+from cocoax.commands.terminal import (
+    ASKED,
+    HOW,
+    OUTPUT,
+    AsJson,
+    Device,
+    Seed,
+    draw_into_files,
+    print_json,
+    print_plain,
+    print_table,
+    print_written,
+)
+
+EXAMPLES = (
+    "cocoax knows cats/ everything/",
+    "cocoax knows questions.txt answers.txt --encoder minilm --out knows.html",
+    'cocoax knows "a cat" "a dog" --shown cats/ --others dogs/',
+    'cocoax knows "a cat" "a thing" --shown photos/',
+)
+VECTORS = (".npy", ".parquet", ".arrow")
+
+
+def ask_knowledge(
+    corpus: Annotated[
+        str, typer.Argument(help="A folder of pictures, a file of texts (one a line) or of embeddings, or a caption.")
+    ],
+    foil: Annotated[str, typer.Argument(help="What it should be told from, in the same ways.")],
+    shown: Annotated[
+        str | None, typer.Option(help="Test captions with these: inputs that show the corpus.", rich_help_panel=ASKED)
+    ] = None,
+    others: Annotated[
+        str | None, typer.Option(help="Inputs that do not; without, --shown meets random captions.", rich_help_panel=ASKED)
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="By default minilm for texts, else the starter.", rich_help_panel=HOW)
+    ] = None,
+    permutations: Annotated[int, typer.Option(help="Random corpora for the p-value.", min=19, rich_help_panel=HOW)] = 999,
+    seed: Seed = 0,
+    device: Device = None,
+    out: Annotated[Path | None, typer.Option(help="File to write: .html, .png or .json.", rich_help_panel=OUTPUT)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Test whether the encoder tells a corpus from a foil: if it cannot, a map of the difference shows noise."""
+    draw_into_files()
+    given = [side for side in (corpus, foil, shown, others) if side is not None]
+    embedded = [Path(side).suffix in VECTORS and Path(side).is_file() for side in given]
+    loaded = None
+    if not all(embedded):
+        texts = all(Path(side).is_file() for side in given)
+        loaded = cocoax.load(encoder or ("minilm" if texts else "starter"), device=device).freeze()
+    sides = {side: reference_of(side, loaded) for side in given}
+    captions = None
+    if shown is not None and others is None:
+        assert loaded is not None
+        from cocoax.data import caption, cifar100
+
+        captions = loaded.text.reference([caption(name, "a {}") for name in cifar100([corpus])], keep_samples=True)
+    knowledge = cocoax.knows(
+        sides[corpus],
+        sides[foil],
+        shown=None if shown is None else sides[shown],
+        others=None if others is None else sides[others],
+        captions=captions,
+        permutations=permutations,
+        seed=seed,
+    )
+    files = [] if out is None else [knowledge.save(out)]
+    if as_json:
+        print_json({**knowledge.describe(), "files": [str(file) for file in files]})
+        return
+    print_plain(f"{knowledge.sentence} p = {knowledge.p_value:.2g}")
+    if knowledge.sizes:
+        print_plain(knowledge.size_sentence)
+        print_table(("members", "AUC"), [[str(of.size), f"{of.auc:.2f} ± {of.deviation:.2f}"] for of in knowledge.sizes])
+    print_written(files)
+
+
+def reference_of(side: str, encoder: cocoax.Encoder | None) -> cocoax.Reference:
+    """Return what an argument stands for: pictures of a folder, lines of a text file, embeddings, or a caption."""
+    path = Path(side)
+    if path.suffix in VECTORS and path.is_file():
+        return cocoax.Reference.from_vectors(path, name=path.stem, keep_samples=True)
+    assert encoder is not None
+    if path.is_dir():
+        return encoder.reference(path, name=path.name, keep_samples=True)
+    if path.is_file() and path.suffix == ".txt":
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return encoder.text.reference(lines, name=path.stem, keep_samples=True)
+    if path.suffix and " " not in side:
+        raise FileNotFoundError(
+            f"{side} is no folder of pictures, no .txt file of texts and no file of embeddings ({', '.join(VECTORS)}); check "
+            "the path."
+        )
+    return encoder.text.reference([side], name=side, keep_samples=True)

@@ -1,0 +1,167 @@
+"""Estimators of Shapley values and of RISE's map, ours and those of other packages, played on exact games."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.attribution import KernelShap, Rise
+from cocoax.commands.measurements.games import Exact, ExactGame
+
+# Scores [n] or [n, k] of rows of kept features [n, m].
+Play = Callable[[np.ndarray], np.ndarray]
+OURS = "cocoax"
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """An estimator of another package, or ours.
+
+    Attributes:
+        package: where it comes from.
+        name: what it is called there.
+        estimate: from a game, the targets asked for, a number of encoder calls and a seed to values ``[m, targets]``.
+        shares: whether one set of calls answers all targets.
+        slow: whether it takes seconds by itself, whatever the encoder costs.
+
+    """
+
+    package: str
+    name: str
+    estimate: Callable[[ExactGame, list[int], int, int], np.ndarray]
+    shares: bool = False
+    slow: bool = False
+
+    @property
+    def title(self) -> str:
+        """Package, version and name."""
+        return f"{self.package} {version(self.package)} {self.name}"
+
+    def squared_error(self, game: ExactGame, truth: Exact, targets: list[int], calls: int, seed: int) -> float:
+        """Return the mean squared error, relative to the mean square of the exact values; ``calls`` are for all targets."""
+        if self.shares:
+            found = self.estimate(game, targets, calls, seed)
+        else:
+            each = [self.estimate(game, [target], calls // len(targets), seed) for target in targets]
+            found = np.concatenate(each, axis=1)
+        values, sizes = truth.values[:, targets].numpy(), truth.sizes[targets].numpy()
+        return float((((found - values) ** 2).mean(0) / sizes).mean())
+
+
+def shapley_estimators() -> list[Estimator]:
+    """Return the estimators of Shapley values: ours, SHAP's, Captum's, and all that shapiq has."""
+    missing = [package for package in ("shap", "shapiq") if find_spec(package) is None]
+    if missing:
+        raise ImportError(f"What to compare with is not there ({', '.join(missing)}): pip install 'cocoax[bench]'.")
+    import shapiq
+
+    theirs: list[tuple[str, type, dict[str, Any]]] = [
+        ("KernelSHAP", shapiq.approximator.KernelSHAP, {"pairing_trick": True}),
+        ("kADDSHAP", shapiq.approximator.kADDSHAP, {"max_order": 2, "pairing_trick": True}),
+        ("KernelSHAPIQ", shapiq.approximator.KernelSHAPIQ, {"max_order": 2, "index": "SII", "pairing_trick": True}),
+        ("UnbiasedKernelSHAP", shapiq.approximator.UnbiasedKernelSHAP, {"pairing_trick": True}),
+        ("SVARM", shapiq.approximator.SVARM, {"pairing_trick": True}),
+        ("PermutationSamplingSV", shapiq.approximator.PermutationSamplingSV, {}),
+        ("StratifiedSamplingSV", shapiq.approximator.StratifiedSamplingSV, {}),
+        ("OwenSamplingSV", shapiq.approximator.OwenSamplingSV, {}),
+    ]
+    trees = [
+        Estimator("shapiq", "ProxySPEX", _shapiq(shapiq.approximator.ProxySPEX, {"index": "SV", "max_order": 1}), slow=True)
+    ]
+    return [
+        Estimator(OURS, "KernelShap", _our_shapley, shares=True),
+        Estimator("shap", "KernelExplainer", _shap, shares=True),
+        Estimator("captum", "KernelShap", _captum),
+        *(Estimator("shapiq", name, _shapiq(kind, options)) for name, kind, options in theirs),
+        *(trees if find_spec("lightgbm") else []),  # which they need
+    ]
+
+
+def rise_estimators() -> list[Estimator]:
+    """Return the estimators of RISE's map: ours, and the published one."""
+    return [
+        Estimator(OURS, "Rise", _our_rise("efficient"), shares=True),
+        Estimator(OURS, "Rise(estimator='paper')", _our_rise("paper"), shares=True),
+    ]
+
+
+def _our_shapley(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.ndarray:
+    method = KernelShap(samples=calls - 2, seed=seed)  # the two ends are calls too
+    masks = method.draw((game.players,))
+    found = method.estimate(masks, game.play(masks.bits)[:, targets], game.ends[:, targets]).features
+    assert found is not None
+    return found.T.numpy()
+
+
+def _our_rise(estimator: Any) -> Callable[[ExactGame, list[int], int, int], np.ndarray]:
+    def estimate(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.ndarray:
+        method = Rise(samples=calls - 2, seed=seed, estimator=estimator)
+        masks = method.draw((game.players,))
+        found = method.estimate(masks, game.play(masks.bits)[:, targets], game.ends[:, targets])
+        return found.values[:, 0].T.numpy()
+
+    return estimate
+
+
+def _shap(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.ndarray:
+    with _seeded(seed):
+        import shap  # type: ignore[import-untyped]
+
+        play = _player(game, targets)
+        explainer = shap.KernelExplainer(play, np.zeros((1, game.players)))
+        found = explainer.shap_values(np.ones((1, game.players)), nsamples=calls - 2, l1_reg=False, silent=True)
+    return np.asarray(found).reshape(game.players, len(targets))
+
+
+def _captum(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.ndarray:
+    import captum.attr
+
+    def forward(rows: Tensor) -> Tensor:
+        return game.play(rows)[:, targets[0]]
+
+    whole = torch.ones(1, game.players)
+    with _seeded(seed):
+        method = captum.attr.KernelShap(forward)
+        found = method.attribute(whole, torch.zeros_like(whole), n_samples=calls, perturbations_per_eval=calls)
+    values: np.ndarray = found.T.double().numpy()
+    return values
+
+
+def _shapiq(kind: type, options: dict[str, Any]) -> Callable[[ExactGame, list[int], int, int], np.ndarray]:
+    def estimate(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.ndarray:
+        play = _player(game, targets)
+        with _seeded(seed):
+            found = kind(n=game.players, random_state=seed, **options).approximate(calls, lambda rows: play(rows)[:, 0])
+        return np.array([[found.dict_values.get((player,), 0.0)] for player in range(game.players)])
+
+    return estimate
+
+
+def _player(game: ExactGame, targets: list[int]) -> Play:
+    def play(rows: np.ndarray) -> np.ndarray:
+        return game.play(torch.from_numpy(np.atleast_2d(rows) > 0.5))[:, targets].numpy()
+
+    return play
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the random numbers of NumPy and torch that other packages draw from, quietly, and put them back afterwards."""
+    state = np.random.get_state()
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.random.seed(seed)
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            np.random.set_state(state)

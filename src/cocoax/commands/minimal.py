@@ -1,0 +1,53 @@
+"""``cocoax minimal``: the least of an input that keeps its score, and the least whose loss takes it away."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import cocoax
+from cocoax.commands.arguments import load_for, read_input
+from cocoax.commands.asked import (
+    EncoderOption,
+    GridOption,
+    InputArgument,
+    LikeOption,
+    OutOption,
+    UnlikeOption,
+    several,
+    show,
+    target_of,
+)
+from cocoax.commands.terminal import ASKED, HOW, AsJson, Device, Seed, draw_into_files
+
+EXAMPLES = (
+    'cocoax minimal photo.jpg --like "a cat" --unlike "a dog" --out least',
+    'cocoax minimal "The violinist parked" --like music --unlike traffic',
+)
+
+
+def find_minimal(
+    given: InputArgument,
+    like: LikeOption,
+    unlike: UnlikeOption = None,
+    keep: Annotated[
+        float, typer.Option(help="Share of the score to keep, from that of nothing on.", rich_help_panel=ASKED)
+    ] = 0.8,
+    level: Annotated[
+        float | None, typer.Option(help="The score itself to keep, in place of --keep.", rich_help_panel=ASKED)
+    ] = None,
+    encoder: EncoderOption = None,
+    device: Device = None,
+    samples: Annotated[int, typer.Option(help="Masked copies to encode.", min=10, rich_help_panel=HOW)] = 400,
+    grid: GridOption = 7,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    out: OutOption = None,
+) -> None:
+    """What is the least of an input that keeps its score? And the least without which it falls?"""
+    draw_into_files()
+    item, likes, unlikes = read_input(given), several(like), several(unlike)
+    loaded = load_for([item], encoder, device)
+    run = cocoax.KernelShap(samples=samples, grid=grid, seed=seed).run(loaded, item)
+    show(cocoax.minimal(run, target_of(loaded, likes, unlikes), keep, level=level, encoder=loaded), out, as_json)

@@ -1,0 +1,83 @@
+"""What results of this room have in common: sentences, a drawing, plain values, and files of all three."""
+
+from __future__ import annotations
+
+import html
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cocoax.report import Section, data_uri, png, write_report
+from cocoax.storage import to_json, write_figure, write_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Result(ABC):
+    """Something that was found: it says it in sentences, draws it, and writes both with its numbers into a folder.
+
+    Attributes:
+        file: the name of its files, without the ending.
+
+    """
+
+    file: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The heading of a page about it."""
+
+    @property
+    @abstractmethod
+    def sentences(self) -> tuple[str, ...]:
+        """What was found, in words."""
+
+    @property
+    @abstractmethod
+    def size(self) -> tuple[float, float]:
+        """Width and height of its drawing, in inches."""
+
+    @abstractmethod
+    def draw(self, figure: Figure) -> None:
+        """Draw it on an empty figure."""
+
+    def plot(self) -> Figure:
+        """Draw it; return the figure."""
+        from cocoax.inputs.figures import new_figure
+
+        figure = new_figure(*self.size)
+        self.draw(figure)
+        return figure
+
+    def drawn(self) -> Figure:
+        """Return the same figure for files, which pyplot need not know."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=self.size, layout="constrained")
+        self.draw(figure)
+        return figure
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain values."""
+
+    @property
+    @abstractmethod
+    def sections(self) -> list[Section]:
+        """The parts of a page about it."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    def _repr_html_(self) -> str:
+        words = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
+        return f'<div>{words}<img alt="{self.file}" src="{data_uri("image/png", png(self.drawn(), 90))}"></div>'
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write a page that loads nothing, the numbers and a drawing into a folder; return the files."""
+        folder = Path(folder)
+        page = write_report(folder / f"{self.file}.html", self.title, self.sections)
+        numbers = write_text(folder / f"{self.file}.json", to_json(self.describe(), indent=1))
+        return [page, numbers, write_figure(folder / f"{self.file}.png", self.drawn())]

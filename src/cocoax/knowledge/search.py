@@ -1,0 +1,166 @@
+"""The smallest set of parts that does something, found with few encoder calls.
+
+A Gaussian process over sets (Rasmussen & Williams 2006), fitted to the scores of the sets that are known, proposes; the
+encoder decides. Its kernel is a sum of all orders of interactions: products of pairs, and an exponential of the number of
+parts in which two sets differ.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+
+_ENUMERATED = 20_000  # sets of one size that are all looked at; of more, the most promising
+_BEAM = 32  # sets that are extended by every part, where there are too many to look at all
+_FITTED = 300  # sets that the kernel's own numbers are fitted to
+_DOUBTED = 256  # sets whose uncertainty is looked at, of those with the highest prediction
+_HOPE = 0.5  # standard deviations by which a prediction may be too low for a small size to be tried at once
+_DOUBT = 2.5  # and by which it must be too low for a set to be given up
+
+Play = Callable[[np.ndarray], np.ndarray]
+"""From sets of changed parts ``[n, parts]`` to what each gains, ``[n]``: it does what is asked from 0 on."""
+
+
+@dataclass
+class Search:
+    """A search for the smallest set of parts that gains at least 0.
+
+    Attributes:
+        play: encodes sets and returns what they gain.
+        sets: those that are known ``[n, parts]``, with numbers between 0 and 1 where parts are changed in part.
+        gains: of those, ``[n]``.
+        budget: sets that may be encoded.
+        allowed: which parts may be changed.
+        batch: sets that are encoded at a time, before the process is fitted anew.
+
+    """
+
+    play: Play
+    sets: np.ndarray
+    gains: np.ndarray
+    budget: int
+    allowed: np.ndarray | None = None
+    batch: int = 8
+    calls: int = 0
+    failed: dict[int, int] = field(default_factory=dict)
+    _seen: set[bytes] = field(default_factory=set)
+    _kernel: Any = None
+
+    def __post_init__(self) -> None:
+        whole = ((self.sets == 0) | (self.sets == 1)).all(1)
+        self._seen = {_key(row) for row in self.sets[whole]}
+        for row, gain in zip(self.sets[whole], self.gains[whole], strict=True):
+            if gain < 0:
+                self._count(row)
+
+    @property
+    def parts(self) -> np.ndarray:
+        """Numbers of the parts that may be changed."""
+        return np.arange(self.sets.shape[1]) if self.allowed is None else np.flatnonzero(self.allowed)
+
+    def _count(self, row: np.ndarray) -> None:
+        size = int(row.sum())
+        self.failed[size] = self.failed.get(size, 0) + 1
+
+    def tried_all(self, size: int) -> bool:
+        """Whether every set of this size was encoded, and did not do what was asked."""
+        return size == 0 or self.failed.get(size, 0) >= comb(len(self.parts), size)
+
+    def best(self) -> np.ndarray | None:
+        """Return the smallest known set that does what is asked; of several, the one that gains most."""
+        whole = ((self.sets == 0) | (self.sets == 1)).all(1)
+        if self.allowed is not None:
+            whole &= ~self.sets[:, ~self.allowed].any(1)
+        done = np.flatnonzero(whole & (self.gains >= 0))
+        if not len(done):
+            return None
+        order = np.lexsort((-self.gains[done], self.sets[done].sum(1)))
+        chosen: np.ndarray = self.sets[done[order[0]]].astype(np.uint8)
+        return chosen
+
+    def encode(self, sets: np.ndarray) -> np.ndarray:
+        """Encode sets and keep what they gain."""
+        gains = self.play(sets)
+        self.calls += len(sets)
+        self.sets, self.gains = np.concatenate([self.sets, sets]), np.concatenate([self.gains, gains])
+        for row, gain in zip(sets, gains, strict=True):
+            self._seen.add(_key(row))
+            if gain < 0:
+                self._count(row)
+        return gains
+
+    def smallest(self) -> np.ndarray | None:
+        """Return the smallest set that is found within the budget; None if there is none."""
+        while self.calls < self.budget:
+            best = self.best()
+            limit = len(self.parts) + 1 if best is None else int(best.sum())
+            proposed = self._propose(limit)
+            if proposed is None:
+                break
+            self.encode(proposed[: self.budget - self.calls])
+        return self.best()
+
+    def _propose(self, limit: int) -> np.ndarray | None:
+        """Return the most promising sets of fewer than ``limit`` parts; None if there is no hope for any.
+
+        Of the smallest size at which any set is expected to do it; where none is, of the largest size.
+        """
+        if self.tried_all(limit - 1):
+            return None
+        model = self._fitted()
+        proposed, hope = None, False
+        beam = np.zeros((1, self.sets.shape[1]), np.uint8)
+        for size in range(1, limit):
+            sets = self._of_size(size, beam)
+            order = np.argsort(-model.predict(sets), kind="stable")
+            beam = sets[order[:_BEAM]]
+            new = [index for index in order[: _DOUBTED + len(self._seen)] if _key(sets[index]) not in self._seen][:_DOUBTED]
+            if not new:
+                continue
+            mean, deviation = model.predict(sets[new], return_std=True)
+            proposed = sets[new][np.argsort(-(mean + deviation), kind="stable")[: self.batch]]
+            hope |= bool((mean + _DOUBT * deviation).max() >= 0)
+            if (mean + _HOPE * deviation).max() >= 0:
+                break
+        return proposed if hope or self.failed.get(limit - 1, 0) < 2 * self.batch else None
+
+    def _of_size(self, size: int, beam: np.ndarray) -> np.ndarray:
+        """Return all sets of a size; where those are too many, the sets of a beam with one part more."""
+        parts, width = self.parts, self.sets.shape[1]
+        if comb(len(parts), size) <= _ENUMERATED:
+            members = np.array(list(combinations(parts, size)))
+            sets = np.zeros((len(members), width), np.uint8)
+            np.put_along_axis(sets, members, 1, axis=1)
+            return sets
+        extended = (beam[:, None] | np.eye(width, dtype=np.uint8)[None, parts]).reshape(-1, width)
+        return np.unique(extended[extended.sum(1) == size], axis=0)
+
+    def _fitted(self) -> Any:
+        """Return a Gaussian process through all that is known; the kernel's own numbers are fitted once."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
+
+        scale = float(np.abs(self.gains).max()) or 1.0
+        if self._kernel is None:
+            wide = (1e-6, 1e3)
+            kernel = ConstantKernel(0.1, wide) * DotProduct(1.0, (1e-2, 1e2)) ** 2
+            kernel += ConstantKernel(0.1, wide) * RBF(2.0, (0.5, 20.0)) + WhiteKernel(1e-4, (1e-8, 1e-1))
+            first = np.linspace(0, len(self.sets) - 1, min(_FITTED, len(self.sets))).astype(int)
+            model = GaussianProcessRegressor(kernel, random_state=0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(self.sets[first], self.gains[first] / scale)
+            self._kernel = model.kernel_
+        fitted = GaussianProcessRegressor(self._kernel, optimizer=None, alpha=1e-8)
+        return fitted.fit(self.sets, self.gains / scale)
+
+
+def _key(row: np.ndarray) -> bytes:
+    return row.astype(np.uint8).tobytes()

@@ -1,0 +1,43 @@
+"""Doubts about a question: whether the encoder can tell its two sides apart at all."""
+
+from __future__ import annotations
+
+from cocoax.evaluation.telling import tell_apart
+from cocoax.questions.question import Question
+from cocoax.questions.sides import Side
+from cocoax.references import Reference
+from cocoax.targets import Target
+
+FEWEST = 5  # samples of a side from which on it is tested
+MOST = 200
+PERMUTATIONS = 199
+
+
+def doubt(question: Question, corpus: Target, foil: Target | None) -> str:
+    """Return a sentence if the encoder cannot tell the pictures of one side from those of the other; else nothing.
+
+    Nothing is said either where there is too little to tell, or nothing to test: captions are no examples of what they name.
+    """
+    sides = [_samples(question.like, corpus), None if foil is None else _samples(question.unlike, foil)]
+    ours, theirs = sides
+    if ours is None or theirs is None:
+        return ""
+    try:
+        telling = tell_apart(ours, theirs, corpus.similarity, permutations=PERMUTATIONS, most=MOST)
+    except ValueError:  # all are equal, or one side is inside of the other; there is nothing to test
+        return ""
+    if telling.verdict != "cannot tell":
+        return ""
+    return (
+        f"The encoder cannot tell {question.like.name!r} from {question.unlike.name!r}: AUC {telling}, where 0.5 is chance; "
+        "what the map shows may be noise (see cocoax.knows)."
+    )
+
+
+def _samples(side: Side, part: Target) -> Reference | None:
+    """Return the samples of a side, if all of it are pictures or references that kept theirs, and there are enough."""
+    references = part.references
+    if side.captions or not references or any(isinstance(known, Target) for known in side.encoded):
+        return None
+    together = references[0].merge(*references[1:])
+    return together if together.samples is not None and together.count >= FEWEST else None

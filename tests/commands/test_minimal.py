@@ -1,0 +1,43 @@
+"""cocoax minimal: of texts and of pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import cocoax
+from cocoax.encoders import ENCODERS
+from cocoax.encoders.load.sentence import load_hf_text
+from tests.commands.support import invoke, picture
+from tests.tiny import save_bert
+
+
+@pytest.fixture(autouse=True)
+def tiny(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_bert(tmp_path_factory.mktemp("tiny"))
+    monkeypatch.setitem(ENCODERS, "minilm", lambda: load_hf_text(str(folder)))  # type: ignore[arg-type]
+
+
+def test_minimal__of_a_text(tmp_path: Path) -> None:
+    arguments = ("minimal", "the big red car", "--samples", "14", "--out", str(tmp_path))
+    result = invoke(*arguments, "--like", "the big red car", "--json", catch_exceptions=False)
+    numbers = json.loads(result.stdout)
+    assert set(numbers["kept"]["names"]) <= {"the", "big", "red", "car"}
+    assert numbers["kept"]["score"] >= numbers["level"] > numbers["removed"]["score"]
+    assert [Path(file).name for file in numbers["files"]] == ["minimal.html", "minimal.json", "minimal.png"]
+
+
+def test_minimal__of_a_picture(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    picture(1).save(tmp_path / "other.png")
+    arguments = ("--like", image, "--unlike", str(tmp_path / "other.png"), "--grid", "3", "--samples", "60")
+    result = invoke("minimal", image, *arguments)
+    assert "of 9 parts alone keep it" in result.output or "nothing in the input raises it" in str(result.exception)
+
+
+def test_minimal__mistakes(complaint: Callable[..., str]) -> None:
+    assert complaint("minimal", "nothing.png", "--like", "a") == "No file at nothing.png; check the path."
+    sentence = complaint("minimal", "a red car", "--like", "a red car", "--keep", "3", "--samples", "10")
+    assert sentence == "The 'keep' parameter must lie above 0 and be at most 1. Got 3.0 instead."

@@ -1,0 +1,66 @@
+"""Questions that the encoder cannot answer: said once, and only where the sides are known to be alike to it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+import cocoax
+from cocoax.cautions import Caution, forget_cautions
+from tests.conftest import images
+
+
+@pytest.fixture(autouse=True)
+def nothing_said_yet() -> Iterator[None]:
+    forget_cautions()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Caution)
+        yield
+    forget_cautions()
+
+
+@pytest.fixture
+def run(encoder: cocoax.Encoder) -> cocoax.Run:
+    return cocoax.Rise(samples=40, grid=3).run(encoder, images(1)[0])
+
+
+def test_ask__cautions_once_where_the_sides_cannot_be_told_apart(encoder: cocoax.Encoder, run: cocoax.Run) -> None:
+    question = cocoax.Question(list(images(60, seed=1)), list(images(60, seed=2)))
+    with pytest.warns(Caution, match=r"cannot tell '60 pictures' from '60 pictures': AUC .*may be noise"):
+        (answer,) = cocoax.ask(encoder, run, question)
+    assert answer.doubts[0] in answer.remarks
+    assert answer.doubts[0] in answer.describe()["remarks"]
+    cocoax.ask(encoder, run, question)  # a second time nothing is said, and the answer still has it
+
+
+def test_ask__says_nothing_where_they_are_told_apart(encoder: cocoax.Encoder, run: cocoax.Run) -> None:
+    question = cocoax.Question(encoder.reference(images(20, seed=1) + 2), encoder.reference(images(20, seed=2) - 2))
+    assert cocoax.ask(encoder, run, question)[0].doubts == ()
+
+
+@pytest.mark.parametrize("counts", [(4, 60), (60, 4), (1, 1)])
+def test_ask__says_nothing_of_few(encoder: cocoax.Encoder, run: cocoax.Run, counts: tuple[int, int]) -> None:
+    sides = [encoder.reference(images(count, seed=seed)) for seed, count in enumerate(counts, 1)]
+    assert cocoax.ask(encoder, run, cocoax.Question(*sides))[0].doubts == ()
+
+
+def test_ask__says_nothing_where_nothing_can_be_tested(encoder: cocoax.Encoder, run: cocoax.Run) -> None:
+    corpus, foil = (encoder.reference(images(60, seed=seed)) for seed in (1, 2))
+    means = encoder.reference(images(60, seed=3), keep_samples=False)
+    equal = encoder.reference(images(1, seed=4).repeat(6, 1, 1, 1))
+    questions = [
+        cocoax.Question(),
+        cocoax.Question(corpus),
+        cocoax.Question(corpus, means),
+        cocoax.Question(equal, foil),
+        cocoax.Question(cocoax.similarity_to(corpus), foil),
+    ]
+    assert all(answer.doubts == () for answer in cocoax.ask(encoder, run, questions))
+
+
+def test_ask__captions_are_no_examples(towers: cocoax.Encoder) -> None:
+    many = [[f"word{number} {side}" for number in range(40)] for side in ("a", "b")]
+    answer = cocoax.ask(towers, images(1)[0], cocoax.Question(*many), cocoax.Rise(samples=20, grid=3))[0]
+    assert answer.doubts == ()
