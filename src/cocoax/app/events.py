@@ -107,7 +107,7 @@ class Page:
         except TOLD as error:
             yield {self.layout.notice: parts.notice(self.sentence(error))}
         else:
-            yield from self._look(visitor) if taken else (self._unchanged(),)
+            yield from self._look(visitor) if taken else ()
 
     def on_sample(self, event: gr.EventData, request: gr.Request) -> Iterator[Updates]:
         """Look at a sample photo, and ask the question that comes with it; the browser has written its words already."""
