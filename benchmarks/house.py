@@ -30,6 +30,7 @@ ROOMS = [
         "seeding",
         "checks",
         "cautions",
+        "habits",
         "progress",
         "storage",
         "similarity",
@@ -130,7 +131,7 @@ class Floor:
 
 # From the ground up.
 FLOORS = [
-    Floor(("version", "seeding", "checks", "cautions", "progress", "storage"), "small things that everybody needs"),
+    Floor(("version", "seeding", "checks", "cautions", "habits", "progress", "storage"), "small things that everybody needs"),
     Floor(("similarity",), "s: how alike two representations are"),
     Floor(("vectors",), "embeddings that are kept elsewhere"),
     Floor(("references",), "C, F: corpus and foil, encoded once"),

@@ -76,7 +76,7 @@ def _summary(survey: Survey) -> str:
     failed = f"; {len(index.failed)} inputs of the index could not be explained" if index.failed else ""
     scores = survey.scores
     return (
-        f"{len(survey.rows)} {index.manifest.noun}s, explained by {html.escape(index.manifest.encoder)}. Scores lie between "
+        f"{len(survey.rows)} {index.manifest.nouns}, explained by {html.escape(index.manifest.encoder)}. Scores lie between "
         f"{scores.min():+.3f} and {scores.max():+.3f}, mean {scores.mean():+.3f}{failed}."
     )
 
