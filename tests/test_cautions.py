@@ -92,7 +92,7 @@ def test_samples__too_few_for_a_map() -> None:
     subject = cocoax.Encoder(nn.Sequential(TopLeft()), PREPROCESS, name="quarter")
     target = cocoax.similarity_to(reference(torch.tensor([[0.0, 1.0]]), "one"))
     with pytest.warns(Caution, match=r"Most of the map of 'one' is noise: 10 samples are too few for it"):
-        cocoax.Rise(samples=10, grid=4, baseline=BLACK).explain(subject, picture(), target)
+        cocoax.Rise(samples=10, grid=10, baseline=BLACK).explain(subject, picture(), target)
     forget_cautions()
     cocoax.Rise(samples=2000, grid=4, baseline=BLACK).explain(subject, picture(), target)
 
@@ -175,6 +175,17 @@ def test_captum__lime_of_zeros_says_which_penalty() -> None:
     forget_cautions()
     small = cocoax.Captum("Lime", n_samples=60, grid=3, baseline=BLACK, interpretable_model=SkLearnLasso(alpha=1e-5))
     assert bool(small.explain(encoder(), picture(), target).values.any())
+
+
+def test_caution__points_at_the_line_that_called_cocoax() -> None:
+    flat = Image.new("RGB", (40, 40), (200, 30, 90))
+    with pytest.warns(Caution, match="Nothing is removed") as said:
+        cocoax.Rise(samples=20).run(encoder(), flat)
+    assert [(Path(warning.filename).name, warning.filename == __file__) for warning in said] == [("test_cautions.py", True)]
+    forget_cautions()
+    with pytest.warns(Caution) as said:  # through functions with decorators too
+        cocoax.ask(encoder(), flat, cocoax.Question())
+    assert {warning.filename for warning in said} == {__file__}
 
 
 class Steady(nn.Module):

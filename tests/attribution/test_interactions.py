@@ -312,6 +312,8 @@ def test_given__mistakes(runs: tuple[cocoax.Run, cocoax.Run], text: TextEncoder)
     answer = cocoax.interactions(*runs)
     with pytest.raises(ValueError, match=r"No feature is called 'hause'; close are house"):
         answer.given("hause")
+    with pytest.raises(ValueError, match=r"No feature is called 'ho'; close are house\.$"):  # those that begin like it
+        answer.given("ho")
     with pytest.raises(ValueError, match=r"The 'count' parameter must be at least 0\. Got -1 instead"):
         answer.top(-1)
     with pytest.raises(ValueError, match=r"The 'side' parameter must be 'a' or 'b'\. Got 'c' instead"):

@@ -59,6 +59,13 @@ class Toy:
         assert found.neutral is not None
         return found.values, found.standard_error, found.neutral
 
+    def wrong(self, estimator: str, values: Tensor, _: Tensor, neutral: Tensor) -> Tensor:
+        """How far values are from the truth: relative to the mean score, but for the paper's estimator as they are."""
+        if estimator == "paper":
+            return values - self.truth
+        mean = (self.chances[:, None] * self.scores).sum(0)
+        return (values - neutral[:, None, None]) - (self.truth - mean[:, None, None])
+
 
 @cache
 def toy(keep: float) -> Toy:
@@ -137,7 +144,7 @@ def test_efficient__slow_version(keep: float, samples: int) -> None:
         parts = [slice(0, 2), slice(2, 3), slice(3, 4)]  # 4 pixels in 3 stretches
         return np.array([mask[a, b].mean() for a in parts for b in parts]) - keep
 
-    contributions = []
+    contributions, means = [], []
     for i in range(samples):
         intercept, b = float(fit.intercepts[i % FOLDS, 0]), fit.coefficients[i % FOLDS, :, 0].numpy()
         model = sum(
@@ -145,12 +152,16 @@ def test_efficient__slow_version(keep: float, samples: int) -> None:
         )
         residual = y[i] - intercept - pooled(masks[i]) @ b
         contributions.append(model + residual * masks[i] / keep)
+        means.append(intercept + residual)
 
     result = run.explain(exact.targets[0])
 
     np.testing.assert_allclose(result.values.numpy(), np.mean(contributions, 0), atol=1e-5)
+    assert result.neutral == pytest.approx(np.mean(means), abs=1e-5)
     assert result.standard_error is not None
-    expected = np.std(contributions, axis=0, ddof=1) / samples**0.5 * (1 + 3.6 / samples)  # wider where there are few
+    # Of values relative to the mean score; wider where there are few.
+    relative = np.stack(contributions) - np.array(means)[:, None, None]
+    expected = np.std(relative, axis=0, ddof=1) / samples**0.5 * (1 + 3.6 / samples)
     np.testing.assert_allclose(result.standard_error.numpy(), expected, atol=1e-5)
 
 
@@ -237,14 +248,14 @@ def test_standard_error__calibrated(estimator: str, keep: float, samples: int) -
 
     found = [exact.estimate(estimator, samples, seed) for seed in range(seeds)]
 
-    values, errors = torch.stack([values for values, _, _ in found]), torch.stack([error for _, error, _ in found])
-    covered = ((values - exact.truth).abs() < 1.96 * errors).double()
+    wrong, errors = torch.stack([exact.wrong(estimator, *one) for one in found]), torch.stack([one[1] for one in found])
+    covered = (wrong.abs() < 1.96 * errors).double()
     # The coverage of 1500 intervals has a standard error of .006, were all pixels one; with 16 pixels it is less.
     for coverage in covered.mean((0, 2, 3)):
         assert 0.93 < float(coverage) < 0.97
     # The same without the shape of the distribution: the root mean squared error that is claimed is the one there is. It is
     # known to one part in √(2 · seeds), were all pixels one.
-    ratio = errors.square().mean((0, 2, 3)) / (values - exact.truth).square().mean((0, 2, 3))
+    ratio = errors.square().mean((0, 2, 3)) / wrong.square().mean((0, 2, 3))
     assert float((ratio.sqrt() - 1).abs().max()) < 4 / (2 * seeds) ** 0.5
 
 
@@ -253,8 +264,8 @@ def test_standard_error__covers_with_few_samples() -> None:
 
     found = [exact.estimate("efficient", 50, seed) for seed in range(1000)]
 
-    values, errors = torch.stack([values for values, _, _ in found]), torch.stack([error for _, error, _ in found])
-    assert 0.93 < float(((values - exact.truth).abs() < 1.96 * errors).double().mean()) < 0.97
+    wrong, errors = torch.stack([exact.wrong("efficient", *one) for one in found]), torch.stack([one[1] for one in found])
+    assert 0.93 < float((wrong.abs() < 1.96 * errors).double().mean()) < 0.97
 
 
 @pytest.mark.parametrize("keep", KEEPS)
@@ -339,7 +350,7 @@ def test_explain__map_of_a_known_function() -> None:
     result = run.explain(cocoax.representation_similarity("dot"))
 
     assert result.standard_error is not None
-    z = (result.values.double() - expected) / result.standard_error.double()
+    z = (result.values.double() - result.neutral - (expected - 0.3)) / result.standard_error.double()
     assert float(z.abs().max()) < 4
 
 
@@ -498,5 +509,6 @@ def test_samples__any_number(encoder: cocoax.Encoder, samples: int) -> None:
     assert result.standard_error is not None
     assert paper.standard_error is not None
     # Both estimate the same map, from the same masks.
-    z = (result.values - paper.values) / (result.standard_error.square() + paper.standard_error.square()).sqrt()
+    difference = (result.values - result.neutral) - (paper.values - paper.neutral)
+    z = difference / (result.standard_error.square() + paper.standard_error.square()).sqrt()
     assert float(z.abs().max()) < 4

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from itertools import combinations
+from math import comb
+
 import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from cocoax.features.controls import FOLDS, RIDGE, Controls
+from cocoax.features import controls as module
+from cocoax.features.controls import FOLDS, ORDERS, REST, RIDGE, Controls, KernelControls
 
 
 @pytest.fixture
@@ -43,3 +47,56 @@ def test_fit__does_not_see_the_sample_it_corrects(data: tuple[torch.Tensor, torc
     changed[7] += 100
     before, after = Controls(u, 1.0).fit(y), Controls(u, 1.0).fit(changed)
     torch.testing.assert_close(after.residuals[7] - before.residuals[7], torch.full((2,), 100.0, dtype=torch.float64))
+
+
+def products(bits: np.ndarray, keep: float) -> np.ndarray:
+    """All products of up to three different features of variance one, scaled so that a penalty stands for their variance."""
+    z = (bits - keep) / (keep * (1 - keep)) ** 0.5
+    columns = [
+        z[:, list(members)].prod(1) * (share / comb(z.shape[1], order)) ** 0.5
+        for order, share in ORDERS.items()
+        for members in combinations(range(z.shape[1]), order)
+    ]
+    return np.stack(columns, axis=1)
+
+
+@pytest.mark.parametrize(("keep", "features"), [(0.5, 6), (0.3, 5), (0.5, 2), (0.8, 1)])
+def test_kernel_controls__sklearn_ridge_on_products_without_the_sample(keep: float, features: int) -> None:
+    random = np.random.default_rng(1)
+    bits = (random.random((40, features)) < keep).astype(float)
+    y = random.standard_normal((40, 2)) + bits[:, :1]
+    fit = KernelControls(torch.from_numpy(bits) - keep, keep * (1 - keep)).fit(torch.from_numpy(y))
+    assert fit.own is not None
+    design = products(bits, keep)
+    scale = (ORDERS[1] / features / (keep * (1 - keep))) ** 0.5  # of u in a column of single features
+    for sample in range(40):
+        others = np.arange(40) != sample
+        ridge = Ridge(alpha=REST).fit(design[others], y[others])
+        left = y[sample] - ridge.predict(design[sample][None])[0]
+        np.testing.assert_allclose(fit.residuals[sample].numpy(), left, atol=1e-8)
+        whole = torch.cat([fit.intercepts[:1], fit.coefficients[0]])  # of the model that has seen it
+        unseen = whole.numpy() - np.outer(fit.own[sample].numpy(), left)
+        np.testing.assert_allclose(unseen[0], ridge.intercept_, atol=1e-8)
+        np.testing.assert_allclose(unseen[1:], ridge.coef_[:, :features].T * scale, atol=1e-8)
+
+
+def test_kernel_controls__blocks_do_not_see_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(2)
+    u = torch.from_numpy((random.random((70, 5)) < 0.5) - 0.5)
+    y = torch.from_numpy(random.standard_normal((70, 1)))
+    monkeypatch.setattr(module, "_BLOCK", 30)
+    fit = KernelControls(u, 0.25).fit(y)
+    assert torch.equal(fit.fold, torch.arange(70) % 3)
+    assert fit.own is not None
+    for block in range(3):
+        alone = KernelControls(u[block::3], 0.25).fit(y[block::3])
+        torch.testing.assert_close(fit.residuals[block::3], alone.residuals)
+        torch.testing.assert_close(fit.coefficients[block], alone.coefficients[0])
+        torch.testing.assert_close(fit.own[block::3], alone.own)
+
+
+def test_kernel_controls__linear_in_the_scores(data: tuple[torch.Tensor, torch.Tensor]) -> None:
+    u, y = data
+    controls = KernelControls(u, 1.0)
+    mixed, fit = controls.fit(2 * y[:, :1] - 3 * y[:, 1:]), controls.fit(y)
+    torch.testing.assert_close(mixed.residuals, 2 * fit.residuals[:, :1] - 3 * fit.residuals[:, 1:])

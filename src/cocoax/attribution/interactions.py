@@ -367,7 +367,8 @@ def _named(name: str, side: Matched) -> list[int]:
     phrase = [name] if name in side.names else [name[begin:end] for begin, end in words(name)]
     starts = [at for at in range(len(side.names)) if phrase and list(side.names[at : at + len(phrase)]) == phrase]
     if not starts:
-        close = difflib.get_close_matches(name, side.names, n=3, cutoff=0.3) or list(side.names[:3])
+        begun = [other for other in side.names if other.startswith(name)]
+        close = (begun or difflib.get_close_matches(name, side.names, n=3, cutoff=0.3) or list(side.names))[:3]
         raise ValueError(f"No feature is called {name!r}; close are {', '.join(close)}.")
     if len(starts) > 1:
         raise ValueError(f"{len(starts)} features are called {name!r}; give one's number: {starts}.")

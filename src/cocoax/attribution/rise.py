@@ -30,7 +30,7 @@ FEW = 3.6
 # than in others. The kurtosis of the contributions tells: their variance is known as well as that of 2n / (kurtosis - 1)
 # normal ones. Few samples hold few of the rare ones, so it counts twice (chosen on other inputs than docs/pairs.md reports).
 HEAVY = 2 * (1.96**2 + 1) / 8
-LEAST = 1.5
+LEAST = 5.0
 AnyMasks = GridMasks | BitMasks | PooledMasks
 
 
@@ -46,7 +46,8 @@ class Rise(RemovalMethod):
 
         map = c + [ mean((y - c - u·b) m) + b·Cov(u, m) ] / p
 
-    The ridge regression c + u·b that corrects a sample is fitted to the other samples only, so it adds no bias.
+    The ridge regression c + u·b that corrects a sample is fitted to other samples only, so it adds no bias. For words and
+    columns it is a kernel regression that knows products of two and three of them too, which have no covariance with masks.
 
     Args:
         samples: number of masks.
@@ -175,7 +176,8 @@ class Rise(RemovalMethod):
         """Return m - p, scaled, and what the linear models leave over; None where nothing is left to chance."""
         if isinstance(masks, BitMasks) and masks.complete:
             return None
-        return _centred(masks) / len(masks), masks.controls.fit(scores.double()).residuals
+        fit = masks.controls.fit(scores.double())
+        return _less_own(_centred(masks), fit) / len(masks), fit.residuals
 
     def deviations(self, masks: AnyMasks, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of the samples' contributions, minus their mean."""
@@ -190,19 +192,27 @@ class Rise(RemovalMethod):
             paper: Tensor = torch.stack(sums) / (n * (n - 1)) ** 0.5
             return paper
         fit = masks.controls.fit(y)
-        s = fit.residuals / p
         models = _models(masks, fit)
         counts = torch.bincount(fit.fold).double()[:, None, None, None]
-        mean = ((counts * models).sum(0) + masks.weighted_sum(s)) / n
+        # One widening for all targets, since they are not known yet: that of a typical direction.
+        if isinstance(masks, BitMasks):
+            x = _kept(masks, fit)
+            wider = float(cross_fitted(x, fit.residuals, fit.fold, models.flatten(2)).wider.mean())
+
+            def summed(weights: Tensor) -> Tensor:
+                return (weights.T @ x)[:, None]
+        else:
+            wider = 1 + FEW / n
+
+            def summed(weights: Tensor) -> Tensor:
+                return masks.weighted_sum(weights) / p - weights.sum(0)[:, None, None]
+
+        mean = ((counts * models).sum(0) + summed(fit.residuals)) / n
         sums = []
         for sign in chosen.T:
             weights = torch.zeros(len(models), dtype=torch.float64).index_add_(0, fit.fold, sign)
             modelled = torch.einsum("f,f...->...", weights, models)
-            sums.append(masks.weighted_sum(s * sign[:, None]) + modelled - sign.sum() * mean)
-        # One widening for all targets, since they are not known yet: that of a typical direction.
-        wider = 1 + FEW / n
-        if isinstance(masks, BitMasks):
-            wider = float(cross_fitted(masks.cells, s, fit.fold, models.flatten(2)).wider.mean())
+            sums.append(summed(fit.residuals * sign[:, None]) + modelled - sign.sum() * mean)
         efficient: Tensor = torch.stack(sums) * wider / (n * (n - 1)) ** 0.5
         return efficient
 
@@ -247,23 +257,30 @@ def paper_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
 
 
 def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
-    """Return the paper's estimate of what a linear model of ``y [n, k]`` leaves over, plus the model's exact map."""
+    """Return the paper's estimate of what a linear model of ``y [n, k]`` leaves over, plus the model's exact map.
+
+    Standard errors are those of values relative to the mean score, which is what a map shows: the error of the mean score
+    itself moves all values and ``neutral`` together.
+    """
     n, p = len(y), masks.keep
     fit = masks.controls.fit(y)
-    # Sample i of fold f contributes model_f + s_i m_i, where the model's map is the same for the whole fold.
-    s = fit.residuals / p
+    neutral = _mean_score(fit)
+    # Sample i of fold f contributes model_f + s_i (m_i - p), where the model's map is the same for the whole fold.
     models = _models(masks, fit)
     if isinstance(masks, BitMasks):
-        sums = cross_fitted(masks.cells, s, fit.fold, models.flatten(2))
-        return Estimate(sums.values[:, None], sums.standard_error[:, None], fit.intercepts.mean(0))
+        sums = cross_fitted(_kept(masks, fit), fit.residuals, fit.fold, models.flatten(2))
+        return Estimate((sums.values + neutral[:, None])[:, None], sums.standard_error[:, None], neutral)
+    s = fit.residuals / p
     counts = torch.bincount(fit.fold).double()[:, None, None, None]
-    rests = masks.weighted_sum(s, fit.fold)
-    values = (counts * models + rests).sum(0) / n
-    squares = masks.weighted_sum_of_squares(s.square())
+    means = torch.stack([s[fit.fold == fold].sum(0) for fold in range(len(models))])[:, :, None, None]
+    rests = masks.weighted_sum(s, fit.fold) - p * means
+    relative = (counts * models + rests).sum(0) / n
+    squares = masks.weighted_sum_of_squares(s.square()) - 2 * p * masks.weighted_sum(s.square())
+    squares += p**2 * s.square().sum(0)[:, None, None]
     for count, model, rest in zip(counts, models, rests, strict=True):
-        apart = model - values
+        apart = model - relative
         squares += apart * (2 * rest + count * apart)
-    return Estimate(values, _standard_error(squares, n) * (1 + FEW / n), fit.intercepts.mean(0))
+    return Estimate(relative + neutral[:, None, None], _standard_error(squares, n) * (1 + FEW / n), neutral)
 
 
 def mask_effects(masks: BitMasks | PooledMasks, y: Tensor, errors: bool = True) -> Estimate:
@@ -278,6 +295,7 @@ def mask_effects(masks: BitMasks | PooledMasks, y: Tensor, errors: bool = True) 
         values = (y.T @ x / len(y)).view(shape)
         return Estimate(values, torch.zeros_like(values))
     fit, p = masks.controls.fit(y), masks.keep
+    x = _less_own(x, fit)
     if not errors:  # the mean of all models is that of their mean coefficients
         coefficients = torch.einsum("f,f...->...", torch.bincount(fit.fold).double(), fit.coefficients)
         model = masks.coarse_covariance(coefficients).flatten(1) / (p * (1 - p))
@@ -323,8 +341,25 @@ def cross_fitted(x: Tensor, residuals: Tensor, fold: Tensor, models: Tensor) -> 
 
 
 def _models(masks: AnyMasks, fit: Fit) -> Tensor:
-    """Return the exact maps of the models of all folds, ``[folds, k, *shape]``."""
-    return torch.stack([masks.coarse_covariance(b) for b in fit.coefficients]) / masks.keep + fit.intercepts[:, :, None, None]
+    """Return the exact maps of the models of all folds, without their intercepts, ``[folds, k, *shape]``."""
+    return torch.stack([masks.coarse_covariance(b) for b in fit.coefficients]) / masks.keep
+
+
+def _mean_score(fit: Fit) -> Tensor:
+    """Return the mean score ``[k]``: of the models' intercepts, and of what each leaves over of a sample it has not seen."""
+    left = fit.residuals if fit.own is None else fit.residuals * (1 - fit.own[:, :1])
+    return fit.intercepts[fit.fold].mean(0) + left.mean(0)
+
+
+def _kept(masks: BitMasks, fit: Fit) -> Tensor:
+    """Return (m - p) / p, ``[n, features]``, less what the map of a fold's model owes to a sample that it has seen."""
+    kept = masks.cells / masks.keep - 1
+    return kept if fit.own is None else kept - (1 - masks.keep) * fit.own[:, 1:]
+
+
+def _less_own(centred: Tensor, fit: Fit) -> Tensor:
+    """Return (m - p) / p(1-p) less what the coefficients of a fold's model owe to a sample that it has seen."""
+    return centred if fit.own is None else centred - fit.own[:, 1:]
 
 
 def _centred(masks: BitMasks | PooledMasks) -> Tensor:

@@ -1,7 +1,8 @@
 """The masks of RISE for a list of features (words, columns): independent bits, one for each feature.
 
 They offer what :class:`cocoax.features.GridMasks` offers, as masks of an image of one row, with simpler sums: a bit is its
-own square, and the control variates are the bits themselves, u = m - p, whose covariance with the mask is p(1-p) I.
+own square, and the control variates are the bits themselves, u = m - p, whose covariance with the mask is p(1-p) I, and
+products of two and three of them, which have none.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.features.controls import Controls
+from cocoax.features.controls import KernelControls
 from cocoax.seeding import stream
 
 _BLOCK = 256  # masks of one block come from one random stream, so that any number of masks starts the same
@@ -82,9 +83,9 @@ class BitMasks:
         return self.weighted_sum(weights)
 
     @cached_property
-    def controls(self) -> Controls:
-        """Linear models of scores on the masks, minus their expectation."""
-        return Controls(self.bits.double() - self.keep, self.keep * (1 - self.keep))
+    def controls(self) -> KernelControls:
+        """Models of scores on the masks, minus their expectation."""
+        return KernelControls(self.bits.double() - self.keep, self.keep * (1 - self.keep))
 
     def coarse_covariance(self, coefficients: Tensor) -> Tensor:
         """Return Cov(u·b, m), exactly, for every column of ``coefficients [m, k]``: ``[k, 1, m]``."""

@@ -68,8 +68,14 @@ def _squared_error(masks: Any, y: Tensor, part: int, estimate: Callable[[GridMas
         mine = estimate(_some(masks, inside), y[inside])
         truth = efficient_estimate(_some(masks, ~inside), y[~inside])
         assert truth.standard_error is not None
-        total += ((mine.values - truth.values).square() - truth.standard_error.square()).mean((1, 2))
+        total += (_relative(mine) - _relative(truth)).square().mean((1, 2)) - truth.standard_error.square().mean((1, 2))
     return total / parts
+
+
+def _relative(estimate: Any) -> Tensor:
+    """Return the values relative to the mean score, which is what a map shows."""
+    values: Tensor = estimate.values - estimate.neutral[:, None, None]
+    return values
 
 
 def _some(masks: GridMasks, rows: Tensor) -> GridMasks:
@@ -94,7 +100,8 @@ def coverage(seeds: int, sizes: Sequence[int] = (40, 100, 300)) -> list[Measurem
             answers = Rise(samples=size, grid=4, seed=seed).explain(encoder, explicand, targets, progress=False)
             for shares, answer, true in zip(inside, answers, truth, strict=True):
                 assert answer.standard_error is not None
-                within = (answer.values - true.values).abs() <= 1.96 * answer.standard_error
+                apart = (answer.values - answer.neutral) - (true.values - true.neutral)
+                within = apart.abs() <= 1.96 * answer.standard_error
                 shares.append(100 * float(within.float().mean()))
         means = [sum(shares) / seeds for shares in inside]
         title = f"coverage of 95 % intervals, {size} samples (%)"
