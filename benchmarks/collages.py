@@ -71,11 +71,11 @@ def examples_of(photos: Path, folder: Path, count: int, others: bool) -> list[Ex
     return chosen
 
 
-def encode(examples: list[Example], folder: Path, samples: int) -> None:
-    """Encode what is missing."""
+def encode(examples: list[Example], folder: Path, samples: int, first: int = 0) -> None:
+    """Encode what is missing, from the first collage on."""
     encoder, starter = cocoax.load("efficientnet-lite0"), cocoax.load("starter")
     assert starter.text is not None
-    for number, example in enumerate(examples):
+    for number, example in enumerate(examples[first:], first):
         collage = example.load()[0]
         # Masks of two sides must be independent, so their seeds differ.
         for name, tower, content, method in (
@@ -93,9 +93,8 @@ def runs_of(examples: list[Example], folder: Path) -> Iterator[tuple[int, Exampl
     """Go through the collages that are encoded."""
     for number, example in enumerate(examples):
         paths = {name: folder / f"{name}-{number:03d}.safetensors" for name in ("collage", "photo", "caption")}
-        if not all(path.exists() for path in paths.values()):
-            return
-        yield number, example, {name: cocoax.Run.load(path) for name, path in paths.items()}
+        if all(path.exists() for path in paths.values()):
+            yield number, example, {name: cocoax.Run.load(path) for name, path in paths.items()}
 
 
 def nouns_of(example: Example, caption: cocoax.Run) -> list[list[int]]:
@@ -140,6 +139,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("what", choices=("encode", "measure"))
     parser.add_argument("--count", type=int, default=REPORTED)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first collage that is encoded")
     parser.add_argument("--samples", type=int, default=400)
     parser.add_argument("--others", action="store_true")
     arguments = parser.parse_args()
@@ -147,7 +147,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     examples = examples_of(arguments.photos, arguments.folder, arguments.count, arguments.others)
     if arguments.what == "encode":
-        encode(examples, folder, arguments.samples)
+        encode(examples, folder, arguments.samples, arguments.first)
     else:
         print(json.dumps(measure(examples, folder), indent=1))
 

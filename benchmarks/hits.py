@@ -145,7 +145,7 @@ class Judge:
         return {name: float(scores[0] - score) for name, score in zip(orders, scores[1:], strict=True)}
 
 
-def explained(judge: Judge, number: int, photos: bool) -> dict[str, float]:
+def explained(judge: Judge, number: int, bound: int) -> dict[str, float]:
     """Return by how much the top hit's margin falls when its most important fifth is removed, for each way to find it."""
     calls = max(judge.parts, 10)
 
@@ -157,21 +157,20 @@ def explained(judge: Judge, number: int, photos: bool) -> dict[str, float]:
         "cocoax": rise(calls),
         "random": torch.randperm(judge.parts, generator=torch.Generator().manual_seed(number)),
     }
-    if number < (10 if photos else 50):  # many more encoder calls
+    if number < bound:  # many more encoder calls
         orders["one by one"] = judge.one_by_one()
-        if not photos:
-            orders["cocoax, 500 samples"] = rise(500)
+        orders["cocoax, 500 samples"] = rise(500)
     return judge.falls(orders)
 
 
-def text_judges(others: bool, count: int) -> Iterator[tuple[str, list[Judge]]]:
+def text_judges(others: bool, count: int, removals: list[str]) -> Iterator[tuple[str, list[Judge]]]:
     """Go through queries, with a judge of each one's top hit for either way to remove words."""
     encoder = cocoax.load("minilm")
     assert isinstance(encoder, cocoax.TextEncoder)
     index = build_index(encoder)
     for query in queries()[200:][:count] if others else queries()[:count]:
         explicand, reference = encoder.explicand(hits_of(index, query)[0]), encoder.reference([query], progress=False)
-        yield query, [Judge(encoder, explicand, removal, reference) for removal in ("mask", "deletion")]
+        yield query, [Judge(encoder, explicand, removal, reference) for removal in removals]
 
 
 def augnet() -> cocoax.Encoder:
@@ -255,6 +254,8 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--photos", type=Path)
     parser.add_argument("--others", action="store_true")
+    parser.add_argument("--removals", nargs="+", default=["mask", "deletion"], help="ways to remove words")
+    parser.add_argument("--bound", type=int, default=50, help="queries for which much dearer ways are tried too")
     parser.add_argument("--out", type=Path, default=Path("hits.jsonl"))
     parser.add_argument("--time", action="store_true")
     options = parser.parse_args()
@@ -266,7 +267,7 @@ def main() -> None:
     rows = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
     done = {row["query"] for row in rows}
     judged = (
-        text_judges(options.others, options.queries)
+        text_judges(options.others, options.queries, options.removals)
         if options.photos is None
         else photo_judges(options.photos, options.others, options.queries)
     )
@@ -276,7 +277,7 @@ def main() -> None:
                 continue
             row: dict[str, Any] = {"query": query, "parts": judges[0].parts}
             for judge in judges:
-                falls = explained(judge, number, options.photos is not None)
+                falls = explained(judge, number, options.bound)
                 row |= {f"{judge.removal or 'blur'}: {name}": fall for name, fall in falls.items()}
             rows.append(row)
             file.write(json.dumps(row) + "\n")

@@ -177,6 +177,17 @@ def test_captum__lime_of_zeros_says_which_penalty() -> None:
     assert bool(small.explain(encoder(), picture(), target).values.any())
 
 
+def test_caution__points_at_the_line_that_called_cocoax() -> None:
+    flat = Image.new("RGB", (40, 40), (200, 30, 90))
+    with pytest.warns(Caution, match="Nothing is removed") as said:
+        cocoax.Rise(samples=20).run(encoder(), flat)
+    assert [(Path(warning.filename).name, warning.filename == __file__) for warning in said] == [("test_cautions.py", True)]
+    forget_cautions()
+    with pytest.warns(Caution) as said:  # through functions with decorators too
+        cocoax.ask(encoder(), flat, cocoax.Question())
+    assert {warning.filename for warning in said} == {__file__}
+
+
 class Steady(nn.Module):
     """Hardly anything of a picture, beside what is the same for all."""
 

@@ -403,3 +403,13 @@ def test_bars__columns_by_size_and_words_as_they_stand() -> None:
 def test_bars__not_for_images() -> None:
     with pytest.raises(ValueError, match=r"Bars are for words and columns"):
         cocoax.plots.bars(cocoax.Attribution(torch.zeros(2, 2), 0.0, 0.0))
+
+
+def test_overlay__of_words_or_columns() -> None:
+    encoder = cocoax.TabularEncoder(lambda rows: rows, columns=["a", "b"], name="rows")
+    target = cocoax.similarity_to(encoder.reference([[1.0, 2.0]]), "dot")
+    result = cocoax.Occlusion(baseline=cocoax.Constant(0.0)).explain(encoder, [3.0, 1.0], target)
+    with pytest.raises(ValueError, match=r"An overlay is a map over a picture; draw words, columns and segments with att"):
+        plots.overlay(result)
+    with pytest.raises(TypeError, match=r"What is drawn is written by its figure: \.plot\(\)\.savefig\('a\.png'\)\.$"):
+        result.plot("a.png")  # type: ignore[call-overload]

@@ -179,9 +179,10 @@ if not TYPE_CHECKING:  # or else a type checker would believe that there is a na
             except ModuleNotFoundError as error:
                 if error.name != f"cocoax.{name}":
                     raise
-                raise AttributeError(f"module 'cocoax' has no attribute {name!r}") from None
+                hint = import_module("cocoax.habits").instead("cocoax", name)
+                raise AttributeError(f"module 'cocoax' has no attribute {name!r}{hint}") from None
         globals()[name] = value
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*__all__, *_ROOMS, *(name for name in globals() if name.startswith("__"))})

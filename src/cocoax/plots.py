@@ -46,6 +46,8 @@ def overlay(
         habits: ``cmap``, and ``alpha`` and ``vmax`` for opacity and limit, as matplotlib has them.
 
     """
+    if attribution.values.ndim != 2:
+        raise ValueError("An overlay is a map over a picture; draw words, columns and segments with attribution.plot().")
     return draw_over(
         attribution,
         (attribution.picture, attribution.box),

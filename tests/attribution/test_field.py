@@ -211,7 +211,9 @@ def test_explain__another_space_is_refused(encoder: cocoax.Encoder) -> None:
 
 @pytest.mark.parametrize("name", ["run", "field"])
 def test_field__gradient_methods_have_none(name: str) -> None:
-    with pytest.raises(AttributeError, match=r"IntegratedGradients has no runs and no fields.* Give explain\(\) a list"):
+    with pytest.raises(
+        AttributeError, match=rf"^'IntegratedGradients' object has no attribute '{name}'; write .*a list of the targets"
+    ):
         getattr(cocoax.IntegratedGradients(), name)
     assert not hasattr(cocoax.VanillaGradients(), "fields")
 

@@ -271,20 +271,49 @@ def test_given__phrases_and_lists_are_added(runs: tuple[cocoax.Run, cocoax.Run])
         answer.given([])
 
 
-def test_given__errors_of_a_contrast_are_those_of_independent_ones(text: TextEncoder) -> None:
-    method = cocoax.Rise(samples=40)
-    answer = cocoax.interactions(method.run(text, A), cocoax.Rise(samples=40, seed=1).run(text, B))
-    error = answer.standard_error
-    assert error is not None
-    told = answer.given(2, rather_than=[0, 1]).standard_error
-    assert told is not None
-    torch.testing.assert_close(told, (error[:, 2] ** 2 + (error[:, 0] ** 2 + error[:, 1] ** 2) / 4).sqrt())
+def test_given__errors_of_sums_are_those_of_their_parts_that_go_together(text: TextEncoder) -> None:
+    answer = cocoax.interactions(cocoax.Rise(40).run(text, A), cocoax.Rise(40, seed=1).run(text, B))
+    errors = answer.errors
+    assert errors is not None
+    for side, along, facing, own in (
+        ("b", errors.along_b, errors.of_a, errors.of_b),
+        ("a", errors.along_a, errors.of_b.T, errors.of_a.T),
+    ):
+        weights = {2: 1.0, 3: 1.0, 0: -0.5, 5: -0.5}
+        told = answer.given([2, 3], side, rather_than=[0, 5]).standard_error
+        assert told is not None
+        for other in range(8):
+            variance = sum(weight**2 * float(own[other, at]) ** 2 for at, weight in weights.items())
+            for (first, weight), (second, another) in product(weights.items(), weights.items()):
+                products = float(facing[other, first] * facing[other, second] * along[first, second])
+                variance += weight * another * products
+            assert float(told[other]) == pytest.approx(variance**0.5, rel=1e-4)
+        single = answer.given(2, side).standard_error
+        assert single is not None
+        assert answer.standard_error is not None
+        torch.testing.assert_close(single, answer.standard_error[:, 2] if side == "b" else answer.standard_error[2])
+
+
+@pytest.mark.parametrize(("feature", "rather_than"), [([4, 5, 6], []), (7, [0, 2, 4]), ([6, 7], [[0, 1], [2, 3]])])
+def test_given__errors_of_sums_and_contrasts_cover(
+    feature: Any, rather_than: list[Any], runs: tuple[cocoax.Run, cocoax.Run]
+) -> None:
+    truth = cocoax.interactions(*runs).given(feature, rather_than=rather_than).values
+    inside = []
+    for seed in range(60):
+        found = cocoax.interactions(subset(runs[0], 60, seed), subset(runs[1], 60, seed + 5000))
+        map_ = found.given(feature, rather_than=rather_than)
+        assert map_.standard_error is not None
+        inside.append(float(((map_.values - truth).abs() <= 1.96 * map_.standard_error).double().mean()))
+    assert 0.9 <= float(np.mean(inside)) <= 0.99
 
 
 def test_given__mistakes(runs: tuple[cocoax.Run, cocoax.Run], text: TextEncoder) -> None:
     answer = cocoax.interactions(*runs)
     with pytest.raises(ValueError, match=r"No feature is called 'hause'; close are house"):
         answer.given("hause")
+    with pytest.raises(ValueError, match=r"No feature is called 'ho'; close are house\.$"):  # those that begin like it
+        answer.given("ho")
     with pytest.raises(ValueError, match=r"The 'count' parameter must be at least 0\. Got -1 instead"):
         answer.top(-1)
     with pytest.raises(ValueError, match=r"The 'side' parameter must be 'a' or 'b'\. Got 'c' instead"):

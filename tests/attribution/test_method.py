@@ -228,7 +228,7 @@ def test_explain__no_explicands(name: str, nothing: Any, encoder: cocoax.Encoder
         EVERY[name](0).explain(encoder, nothing, target)
 
 
-@pytest.mark.parametrize("wrong", ["a cat", ["a cat"], 3, None, [None]], ids=repr)
+@pytest.mark.parametrize("wrong", ["a cat", ["a cat"], 3, [None]], ids=repr)
 def test_explain__not_a_target(wrong: Any, encoder: cocoax.Encoder) -> None:
     with pytest.raises(TypeError, match=r"must be a Target, such as .* Got (str|int|NoneType) instead"):
         cocoax.VanillaGradients().explain(encoder, images(1)[0], wrong)

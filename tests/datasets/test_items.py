@@ -4,12 +4,14 @@ import io
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from PIL import Image
 from scipy.io import wavfile
 
@@ -18,6 +20,7 @@ from cocoax.data.labelled import LabelledImages
 from cocoax.datasets.items import Item, Reading, column_types, natural, open_items
 from cocoax.inputs import Inputs
 from tests.datasets import photos
+from tests.kinds import Recordings
 from tests.sounds import RATE, listener, tone
 from tests.towers import two_towers
 
@@ -198,3 +201,34 @@ def test_cell__another_process_gets_one_row_alone(texts: Inputs) -> None:
     packed = pickle.dumps(items[7])
     assert len(packed) < 12_000
     assert pickle.loads(packed).load() == items[7].load()
+
+
+class Shelf(Recordings):
+    """Recordings that say themselves what a folder holds: files, or arrays that have no path."""
+
+    noun = "series"
+
+    def __init__(self, loaded: bool) -> None:
+        super().__init__()
+        self.loaded = loaded
+
+    def many(self, inputs: Any) -> Any:
+        files = inputs.rglob("*.npy")
+        return [torch.from_numpy(np.load(file)) for file in files] if self.loaded else files
+
+
+def test_folder__of_a_kind_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "pause").mkdir()
+    for name in ("pause/10.npy", "pause/9.npy", "top.npy"):
+        np.save(tmp_path / name, np.ones((2, 3), np.float32))
+    items = open_items(tmp_path, Shelf(loaded=False), Reading())
+    assert [(item.id, dict(item.columns)) for item in items] == [
+        ("pause/9.npy", {"label": "pause"}),
+        ("pause/10.npy", {"label": "pause"}),
+        ("top.npy", {}),
+    ]
+    assert items[2].value == tmp_path / "top.npy"
+    assert [item.id for item in open_items(tmp_path, Shelf(loaded=True), Reading())] == ["0", "1", "2"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=rf"There are no series in {tmp_path / 'empty'}; nothing can be asked about"):
+        open_items(tmp_path / "empty", Shelf(loaded=False), Reading())

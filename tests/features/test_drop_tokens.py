@@ -13,6 +13,9 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import DropTokens
 from cocoax.attribution.saved import saved_run
+from cocoax.datasets.entries import Maker, Making
+from cocoax.datasets.items import Item
+from cocoax.datasets.plans import seeded
 from cocoax.features import Game
 from cocoax.inputs import Explicand
 from tests.conftest import SmallNet
@@ -169,6 +172,18 @@ def test_field__has_a_vector_for_each_cell(
     answer, whole = field.explain(TARGET), run.explain(TARGET)
     step = SIDE // shape[0], SIDE // shape[1]
     torch.testing.assert_close(answer.values, whole.values[:: step[0], :: step[1]], rtol=1e-2, atol=2e-3)
+
+
+def test_entry__of_an_index_has_the_field_of_a_run(encoder: cocoax.Encoder) -> None:
+    method = cocoax.Rise(samples=40, grid=(2, 3), baseline=DropTokens())
+    maker = Maker(encoder, Making(method), encoder.space)
+    first, second = maker.make([maker.read(Item(name, picture(seed))) for seed, name in enumerate("ab")])
+    assert (first.error, second.error) == (None, None)
+    run = seeded(method, "b").run(encoder, picture(1))
+    vectors, ends = (torch.nn.functional.normalize(part.double()) for part in (run.representations, run.ends))
+    effects = run.method.effects(run.masks, vectors, ends).values  # [d, cells]
+    assert second.field is not None
+    torch.testing.assert_close(second.field, effects.reshape(-1, 2, 3).movedim(0, -1).float(), rtol=1e-3, atol=1e-5)
 
 
 def test_interactions__of_two_pictures(encoder: cocoax.Encoder) -> None:

@@ -259,8 +259,8 @@ def test_resolve__something_else_in_place_of_words(wrong: Any) -> None:
 
 
 def test_resolve__something_that_is_no_input() -> None:
-    with pytest.raises(TypeError, match=r"Inputs must be pictures, tensors .*Got float"):
-        resolve(3.5, pictures())
+    with pytest.raises(TypeError, match=r"Inputs must be pictures, tensors .*Got object"):
+        resolve(object(), pictures())
 
 
 # --- tokens of a kind of a user's own ---------------------------------------------------------------------------------------
@@ -309,3 +309,25 @@ def test_resolve_baseline__picture_is_prepared_like_an_input(net: SmallNet) -> N
 def test_resolve_baseline__baseline_is_kept(encoder: cocoax.Encoder) -> None:
     mean = cocoax.Mean()
     assert resolve(mean, encoder.inputs) is mean
+
+
+@pytest.mark.parametrize("make", [pictures, rows, sounds, Recordings], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("number", [0, 0.0, np.float32(1)])
+def test_resolve__a_number_is_written_as_a_constant(make: Any, number: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"^The 'baseline' parameter takes an object: write cocoax\.Constant\([\d.]+\)\. \w+"
+    ):
+        resolve(number, make())
+
+
+def test_resolve__a_file_that_is_not_there_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"Got 'nope\.wav' instead, and there is no file of that name\.$"):
+        resolve("nope.wav", sounds())
+    rate = np.zeros(800, np.int16)
+    for name, loud in (("a", 1000), ("b", 3000)):
+        with wave.open(str(tmp_path / f"{name}.wav"), "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes((rate + loud).tobytes())
+    background = resolve(str(tmp_path), sounds())
+    assert isinstance(background, cocoax.Background)
+    assert background.rows.shape == (2, 1, 800)

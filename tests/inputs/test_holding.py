@@ -75,3 +75,35 @@ def test_each_input__examples_of_a_data_set_are_single_whatever_their_labels_are
 
     kind = cocoax.TextEncoder(torch.nn.Identity(), str.split, limit=8, name="words").inputs  # type: ignore[arg-type]
     assert list(each_input(Reviews(), kind)[0]) == ["I like it", "I hate it"]
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        list(zip(IMAGES, range(5), strict=True)),
+        iter(zip(IMAGES, "abcde", strict=False)),
+        ((image.numpy(), torch.tensor(3)) for image in IMAGES),
+        [(IMAGES[:2], torch.arange(2)), (IMAGES[2:], torch.arange(3))],
+    ],
+    ids=["list", "iterator", "generator", "batches"],
+)
+def test_each_input__pairs_with_labels(pairs: Any) -> None:
+    pairs = [(image, 0 if isinstance(label, str) else label) for image, label in pairs]  # a string may be a picture's path
+    assert torch.equal(taken(pairs), IMAGES)
+    assert torch.equal(taken(iter(pairs)), IMAGES)
+
+
+def test_each_input__two_inputs_are_no_pair() -> None:
+    kind = cocoax.TextEncoder(torch.nn.Identity(), str.split, limit=8, name="words").inputs  # type: ignore[arg-type]
+    assert list(each_input([("I like it", "positive")], kind)[0]) == [("I like it", "positive")]
+
+
+@pytest.mark.parametrize("labelled", [TensorDataset(IMAGES, torch.arange(5)), loader(IMAGES)], ids=["data set", "loader"])
+def test_explain__what_training_loops_hold(labelled: Any) -> None:
+    encoder = cocoax.Encoder(torch.nn.Flatten(), name="flat")
+    target = cocoax.similarity_to(encoder.reference(IMAGES[:2]))
+    method = cocoax.Occlusion(window=1, baseline=cocoax.Constant(0.5))
+    for one, other in zip(
+        method.explain(encoder, labelled, target), method.explain(encoder, list(IMAGES), target), strict=True
+    ):
+        assert torch.equal(one.values, other.values)

@@ -12,7 +12,7 @@ import torch
 import cocoax
 from cocoax.encoders.identity import describe
 from cocoax.inputs import Inputs, Rows
-from cocoax.inputs.kind import CPU_BATCH
+from cocoax.inputs.kind import CPU_BATCH, plural
 from cocoax.storage import file_digest
 from tests.kinds import CHANNELS, STEPS, Recordings, recording_encoder, recordings
 
@@ -215,3 +215,23 @@ def test_made_ready__no_floats_or_no_explicand() -> None:
         encoder.explicand(torch.ones(CHANNELS, STEPS, dtype=torch.int64))
     with pytest.raises(TypeError, match=r"Whole\.explicand must return a cocoax\.Explicand\. Got Tensor instead"):
         encoder.explicand(torch.ones(STEPS))
+
+
+def test_plural__nouns_in_s_stay() -> None:
+    assert (plural("image"), plural("series")) == ("images", "series")
+
+
+class Shelf(Recordings):
+    """Recordings in a folder, of which there may be none."""
+
+    noun = "series"
+
+    def many(self, inputs: Any) -> Any:
+        return sorted(inputs.glob("*.npy")) if isinstance(inputs, Path) else super().many(inputs)
+
+
+def test_reference__of_an_empty_folder_names_it(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=rf"^The reference has 0 inputs; pass at least one\. There are none in {tmp_path}\.$"
+    ):
+        recording_encoder(Shelf()).reference(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ import cocoax
 from cocoax import Question, Side, ask
 from cocoax.encoders.identity import WeightsDigest
 from cocoax.questions import sides
+from cocoax.questions.report import write_answers
 from cocoax.similarity import Cosine, Similarity
 from tests.conftest import SmallNet, images
+from tests.kinds import recording_encoder, recordings
 from tests.similarities import Overlap, Signs
 from tests.towers import Words, picture
 
@@ -247,3 +250,18 @@ def test_ask__reference_of_another_encoder(towers: cocoax.Encoder) -> None:
     other = cocoax.Encoder(SmallNet(seed=4).eval()).reference(images(2))
     with pytest.raises(ValueError, match="another representation space"):
         ask(towers, IMAGE, Question(other), RISE)
+
+
+def test_ask__about_what_is_no_picture(tmp_path: Path) -> None:
+    encoder = recording_encoder()
+    like, unlike = recordings(3, seed=1), recordings(4, seed=2)
+    (answer,) = ask(encoder, cocoax.Rise(samples=60).run(encoder, recordings(1)[0]), Question(list(like), list(unlike)))
+    target = cocoax.contrastive_corpus_similarity(encoder.reference(like), encoder.reference(unlike))
+    expected = cocoax.Rise(samples=60).explain(encoder, recordings(1)[0], target)
+    torch.testing.assert_close(answer.attribution.values, expected.values)
+    assert (answer.regions, answer.against) == ((), ())
+    plain = answer.describe()
+    assert plain["names"] == list(expected.names or ())
+    assert plain["values"] == pytest.approx(expected.values.tolist(), rel=1e-5)
+    files = write_answers(tmp_path, "a recording", [answer])
+    assert {file.suffix for file in files} == {".html", ".json", ".png", ".safetensors"}

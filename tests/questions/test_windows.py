@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders.load.sentence import load_hf_text
-from cocoax.questions.windows import windows_of
+from cocoax.questions.windows import tower_of, windows_of
+from tests.kinds import Recordings, recording_encoder, recordings
 from tests.tiny import save_bert
 
 LONG = " ".join(["the violinist parked her car."] * 12)
@@ -76,3 +80,24 @@ def test_explain_match__a_text_that_fits_has_no_window(encoder: TextEncoder) -> 
     match = cocoax.explain_match(encoder, "a cat", "a dog", method=METHOD)
     assert match.query_side.window is None
     assert match.describe()["query"]["window"] is None
+
+
+class Named(Recordings):
+    """Recordings that are read from strings: how many steps, or a file of it."""
+
+    def is_one(self, inputs: object) -> bool:
+        return isinstance(inputs, str) or super().is_one(inputs)
+
+    def prepare(self, item: Any) -> Tensor:
+        if isinstance(item, str):
+            return recordings(1, seed=int(Path(item).read_text() if Path(item).exists() else item))[0]
+        return super().prepare(item)
+
+
+def test_tower_of__strings_that_are_inputs_themselves(tmp_path: Path) -> None:
+    encoder = recording_encoder(Named())
+    (tmp_path / "a.txt").write_text("3")
+    for item in ("3", str(tmp_path / "a.txt")):
+        assert tower_of(encoder, item) is encoder
+    with pytest.raises(ValueError, match="has no text tower"):
+        tower_of(encoder, "a cat")

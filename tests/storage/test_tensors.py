@@ -166,3 +166,12 @@ def test_check_torch_file__a_flipped_bit(tmp_path: Path) -> None:
         check_torch_file(path)
     path.write_bytes(whole[:-30])
     check_torch_file(path)  # no longer a file with checksums: torch says what is wrong with it
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.PNG", "a.json", "folder.v1/a.csv"])
+def test_write_safetensors__under_a_name_that_says_something_else(name: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"would not be what its name says: a Cocoax run is saved as safetensors; let the name"
+    ):
+        write_safetensors(tmp_path / name, {}, "run", {})
+    assert not (tmp_path / name).exists()

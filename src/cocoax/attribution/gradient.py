@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -61,18 +61,6 @@ class GradientMethod(Method):
     baseline: Any = field(default=None, kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)
     sampled = False  # whether its points are a random sample of equal weights, so that it has a standard error
-
-    if not TYPE_CHECKING:  # or else a type checker would believe that there is everything
-
-        def __getattr__(self, name: str) -> NoReturn:
-            kind = type(self).__name__
-            if name in ("run", "field"):
-                raise AttributeError(
-                    f"{kind} has no runs and no fields: they would take a backward pass for each dimension of the "
-                    "representation. Give explain() a list of the targets that you want, or use a method that removes "
-                    "features: cocoax.Rise().run(encoder, input).field()."
-                )
-            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     def weights(self) -> Tensor:
         """Return the weight of each point, ``[n]``; the same for each of ``samples`` unless a method says otherwise."""

@@ -55,6 +55,32 @@ class Matched:
 
 
 @dataclass(frozen=True, eq=False)
+class Errors:
+    """Where errors come from, for sums of values.
+
+    Errors of one side's sampling along two features of the other go together as far as what is measured along them does;
+    those of two features of the side itself do not, since they are removed independently.
+
+    Attributes:
+        of_a, of_b: standard errors from the sampling of either side, ``[features_a, features_b]``.
+        along_a, along_b: correlations of what the other side's samples measure along features, ``[features, features]``.
+
+    """
+
+    of_a: Tensor
+    of_b: Tensor
+    along_a: Tensor
+    along_b: Tensor
+
+    def of_sum(self, weights: Tensor, side: str) -> Tensor:
+        """Return standard errors ``[features of the other side]`` of the weighted sum over the features of a side."""
+        facing, own, along = (self.of_a, self.of_b, self.along_b) if side == "b" else (self.of_b.T, self.of_a.T, self.along_a)
+        together = facing * weights
+        variance = ((together @ along) * together).sum(1) + own.square() @ weights.square()
+        return variance.clamp(min=0).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
 class Interactions:
     """How features of one input and of another make the two similar; made by :func:`cocoax.interactions`.
 
@@ -67,6 +93,7 @@ class Interactions:
         standard_error: of each value, from the sampling of both sides.
         a, b: the two inputs.
         score: the similarity of the two.
+        errors: where the standard errors come from; None where that is not known.
 
     """
 
@@ -75,6 +102,7 @@ class Interactions:
     a: Matched
     b: Matched
     score: float
+    errors: Errors | None = None
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))
@@ -103,9 +131,6 @@ class Interactions:
                 these. The maps of several are added.
             side: the one that it belongs to: ``"b"`` gives a map on ``a``.
             rather_than: others of that side, whose mean is subtracted: where does *this* noun lie, rather than the others?
-
-        Errors are added as those of independent values.
-
         """
         if side not in ("a", "b"):
             raise ValueError(f"The 'side' parameter must be 'a' or 'b'. Got {side!r} instead.")
@@ -117,19 +142,20 @@ class Interactions:
             if set(part) & set(own):
                 raise ValueError(f"{_called(own, its)!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
             weights[part] -= 1 / len(others)
-        values, error = (
-            None if part is None else part.reshape(self.matrix.shape) if side == "b" else part.reshape(self.matrix.shape).T
-            for part in (self.values, self.standard_error)
-        )
-        assert values is not None
-        chosen = values @ weights
-        apart = f" rather than {' / '.join(_called(part, its) for part in others)}" if others else ""
+        chosen = (self.matrix if side == "b" else self.matrix.T) @ weights
+        error = None
+        if self.errors is not None:
+            error = self.errors.of_sum(weights, side)
+        elif self.standard_error is not None:  # as if values were independent
+            apart = self.standard_error.reshape(self.matrix.shape)
+            error = ((apart if side == "b" else apart.T).square() @ weights.square()).sqrt()
+        contrast = f" rather than {' / '.join(_called(part, its) for part in others)}" if others else ""
         return Attribution(
             values=chosen.reshape(other.shape),
             score=float(chosen.sum()),
             baseline_score=0.0,
-            standard_error=None if error is None else (error.square() @ weights.square()).sqrt().reshape(other.shape),
-            metadata={"target": _called(own, its) + apart, "method": "interactions"},
+            standard_error=None if error is None else error.reshape(other.shape),
+            metadata={"target": _called(own, its) + contrast, "method": "interactions"},
             display=other.display,
         )
 
@@ -210,9 +236,10 @@ def interactions(
     # The vectors of one side are directions for the other, whose estimates come with standard errors of their own.
     on_a, on_b = a.along(vectors_b), b.along(vectors_a)
     values = vectors_a.T @ vectors_b
-    variance = None
+    variance = apart = None
     if on_a.standard_error is not None and on_b.standard_error is not None:
-        variance = on_a.standard_error.T.square() + on_b.standard_error.square()
+        apart = on_a.standard_error.T, on_b.standard_error
+        variance = apart[0].square() + apart[1].square()
     common = _in_common(a, b)
     if common is not None and variance is not None:
         # Errors of the same masks go together: their product has a mean, and the two sides' errors a covariance.
@@ -220,6 +247,11 @@ def interactions(
         values = values - (x_a * (r_a * r_b).sum(1, keepdim=True)).T @ x_b
         covariance = (x_a * (r_b @ vectors_a)).T @ (x_b * (r_a @ vectors_b))
         variance = torch.maximum(variance + 2 * covariance, 0.1 * variance)  # the covariance is itself uncertain
+    errors = None
+    if variance is not None and apart is not None:
+        scale = (variance / (apart[0].square() + apart[1].square()).clamp(min=1e-300)).sqrt()
+        parts = apart[0] * scale, apart[1] * scale, b.correlation(vectors_a), a.correlation(vectors_b)
+        errors = Errors(*(part.float() for part in parts))
     shape = (*a.shape, *b.shape)
     score = float(linear.pairwise(run_a.ends[:1].double(), run_b.ends[:1].double()))
     return Interactions(
@@ -228,6 +260,7 @@ def interactions(
         a.matched(linear),
         b.matched(linear),
         score,
+        errors,
     )
 
 
@@ -284,6 +317,12 @@ class _Effects:
         x, r = factors
         return self._laid_out(x), r
 
+    def correlation(self, directions: Tensor) -> Tensor:
+        """Return how scores of the masked inputs along directions ``[d, k]`` go together, ``[k, k]``."""
+        scores = self.features @ directions
+        scores = torch.nn.functional.normalize(scores - scores.mean(0), dim=0)
+        return scores.T @ scores
+
     def along(self, directions: Tensor, errors: bool = True) -> Estimate:
         """Return what keeping each feature does along directions ``[d, k]``, ``[k, features]``, with standard errors."""
         effects = self.run.method.effects(self.masks, self.features @ directions, self.ends @ directions, errors)
@@ -328,7 +367,8 @@ def _named(name: str, side: Matched) -> list[int]:
     phrase = [name] if name in side.names else [name[begin:end] for begin, end in words(name)]
     starts = [at for at in range(len(side.names)) if phrase and list(side.names[at : at + len(phrase)]) == phrase]
     if not starts:
-        close = difflib.get_close_matches(name, side.names, n=3, cutoff=0.3) or list(side.names[:3])
+        begun = [other for other in side.names if other.startswith(name)]
+        close = (begun or difflib.get_close_matches(name, side.names, n=3, cutoff=0.3) or list(side.names))[:3]
         raise ValueError(f"No feature is called {name!r}; close are {', '.join(close)}.")
     if len(starts) > 1:
         raise ValueError(f"{len(starts)} features are called {name!r}; give one's number: {starts}.")

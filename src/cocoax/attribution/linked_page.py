@@ -34,6 +34,7 @@ _STYLE = """
 .cocoax-links .f:focus, .cocoax-links .f.on { outline: 2px solid #1c1c1c; outline-offset: -1px; z-index: 1 }
 .cocoax-links .says { min-height: 3.8em; font-size: .9rem; line-height: 1.5 }
 .cocoax-links li button { font: inherit; border: 0; background: none; cursor: pointer; padding: 0 .3em; text-align: left }
+.cocoax-links .rather { font-size: .9rem; cursor: pointer }
 .cocoax-links .note { color: #555; font-size: .85rem; line-height: 1.4 }
 """
 
@@ -41,11 +42,12 @@ _SCRIPT = """
 (function () {
   const root = document.getElementById("ID");
   const data = JSON.parse(root.querySelector("script[type='application/json']").textContent);
-  const says = root.querySelector(".says"), sides = ["a", "b"];
+  const says = root.querySelector(".says"), rather = root.querySelector(".rather input"), sides = ["a", "b"];
   const features = sides.map(s => Array.from(root.querySelectorAll(".f[data-side='" + s + "']")));
   const biggest = list => list.reduce((most, v) => Math.max(most, Math.abs(v)), 0) || 1;
   const value = (i, j) => data.values[i][j], limit = biggest(data.values.map(biggest));
-  const along = (side, at) => side ? data.values.map((_, i) => value(i, at)) : data.values[at];
+  const columns = data.names[1].map((_, j) => data.values.map(row => row[j]));
+  const along = (side, at) => (side ? columns : data.values)[at];
   const total = side => data.names[side].map((_, at) => along(side, at).reduce((sum, v) => sum + v, 0));
   const totals = sides.map((_, side) => total(side));
   let kept = null;
@@ -62,14 +64,23 @@ _SCRIPT = """
     sides.forEach((_, side) => { paint(side, totals[side], biggest(totals[side])); mark(side, -1); });
     says.textContent = "Each part with all of the other side. Point at one, or choose it with Tab and the arrow keys.";
   }
+  const error = (side, at, k) => data.errors === null ? 0 : side ? data.errors[k][at] : data.errors[at][k];
+  function facing(side, at) {  // what a part meets on the other side, with errors; minus the mean of the other parts
+    const others = rather.checked ? data.names[side].map((_, o) => o).filter(o => o !== at) : [];
+    const share = 1 / Math.max(1, others.length), sum = list => list.reduce((all, v) => all + v, 0);
+    return data.names[1 - side].map((_, k) => [
+      along(side, at)[k] - share * sum(others.map(o => along(side, o)[k])),
+      Math.hypot(error(side, at, k), share * Math.hypot(...others.map(o => error(side, o, k)))),
+    ]);
+  }
   function show(side, at) {
-    const other = 1 - side, values = along(side, at), errors = data.errors;
-    paint(other, values, limit); paint(side, none(side), 1); mark(side, at); mark(other, -1);
+    const other = 1 - side, met = facing(side, at), values = met.map(([v, _]) => v);
+    paint(other, met.map(([v, e]) => Math.abs(v) < 2 * e ? 0 : v), biggest(values));
+    paint(side, none(side), 1); mark(side, at); mark(other, -1);
     const order = values.map((_, k) => k).sort((k, l) => values[l] - values[k]).slice(0, 3);
-    says.textContent = data.names[side][at] + " with " + order.map(k => {
-      const error = errors === null ? null : side ? errors[k][at] : errors[at][k];
-      return data.names[other][k] + " " + number(values[k]) + (error === null ? "" : " \\u00b1 " + error.toPrecision(2));
-    }).join("; ");
+    const name = data.names[side][at] + (rather.checked ? " rather than the others" : "");
+    says.textContent = name + " with " + order.map(k => data.names[other][k] + " " + number(values[k])
+      + (data.errors === null ? "" : " \\u00b1 " + met[k][1].toPrecision(2))).join("; ");
   }
   function pair(i, j) {
     sides.forEach((_, side) => {
@@ -78,6 +89,7 @@ _SCRIPT = """
     });
     says.textContent = data.names[0][i] + " with " + data.names[1][j] + " " + number(value(i, j));
   }
+  rather.addEventListener("change", () => again());
   const again = () => kept === null ? rest() : show(kept[0], kept[1]);
   features.forEach((list, side) => list.forEach((f, place) => {
     const at = +f.dataset.at, wide = data.wide[side];
@@ -127,9 +139,11 @@ def fragment(interactions: Interactions) -> str:
     )
     return (
         f'<div class="cocoax-links" id="{identifier}"><style>{_STYLE}</style><div class="sides">{drawn}</div>'
+        '<label class="rather"><input type="checkbox"> Show a part rather than the other parts beside it</label>'
         f'<div class="says" role="status" aria-live="polite"></div><ol>{_pairs(interactions)}</ol>'
         f'<div class="note">Similarity {interactions.score:+.3f}. Red raises it, blue lowers it; the numbers are the '
-        f"{UNIT}.</div>"
+        f"{UNIT}. The part that is pointed at has a scale of its own, on which its largest value has the full colour; what "
+        "lies within two standard errors has none.</div>"
         f'<script type="application/json">{plain}</script><script>{_SCRIPT.replace("ID", identifier)}</script></div>'
     )
 

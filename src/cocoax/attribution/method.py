@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from cocoax.attribution.result import Attribution
 from cocoax.checks import as_items
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
+from cocoax.habits import Hinting, check_options
 from cocoax.inputs import Explicand
 from cocoax.inputs.kind import naming_input
 from cocoax.seeding import stream
@@ -32,11 +33,25 @@ INPUT_TYPES = (str, Path, Image.Image, np.ndarray, Tensor, Explicand)
 Input = str | Path | Image.Image | Samples | Explicand | Sequence[float] | tuple[Samples, float] | tuple[float, Samples]
 
 
-class Method(ABC):
+class Method(Hinting, ABC):
     """An attribution method φ: spreads a target over the features of an explicand.
 
     Methods are immutable descriptions; the same method with the same seed gives the same result, whatever ran before.
     """
+
+    called = "method"
+
+    def __new__(cls, *given: Any, **options: Any) -> Self:
+        """Make a method; raise for what is given from the habits of other libraries."""
+        check_options(cls, options)
+        ours = cls.__module__.startswith("cocoax.")  # one of a user's own may take modules
+        models = [each for each in given if not isinstance(each, type)]
+        if ours and any(hasattr(each, "represent") or hasattr(each, "forward") for each in models):
+            raise TypeError(
+                f"{cls.__name__} is made of its options alone, and takes the encoder when it explains: "
+                f"cocoax.{cls.__name__}().explain(encoder, input, target)."
+            )
+        return super().__new__(cls)
 
     # A string is an iterable of strings, and a tensor one of tensors; taken as one input, they come first.
     @overload
@@ -73,7 +88,7 @@ class Method(ABC):
         self,
         encoder: Encoder,
         explicand: Any,
-        targets: Askable | Sequence[Askable] | Mapping[str, Askable],
+        targets: Askable | Sequence[Askable] | Mapping[str, Askable] | None = None,
         *,
         progress: bool | None = None,
     ) -> Any:
@@ -84,6 +99,11 @@ class Method(ABC):
         of representations ``[n, d]`` that gives ``[n]`` is a target too.
         """
         check_encoder(encoder)
+        if targets is None:
+            raise TypeError(
+                "What is explained is missing: explain(encoder, input, target). For what makes the input what it is to the "
+                "encoder, without labels, the target is cocoax.representation_similarity()."
+            )
         asked = check_targets(targets, encoder)
         with torch.inference_mode(False), looking_once():  # inside inference mode nothing has gradients
             explicands = explicands_of(encoder, explicand)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from cocoax.checks import check_at_least, check_count
 from cocoax.features.game import check_range
+from cocoax.habits import Hinting
 from cocoax.inputs import Display, Explicand, Picture
 from cocoax.inputs.display import Displayed, load_display, save_display
 from cocoax.inputs.drawing import figure_of, hidden_in_noise
@@ -38,7 +39,7 @@ _LAYOUT = Layout(
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution(Displayed):
+class Attribution(Displayed, Hinting):
     """How much each part of an input counts for a target.
 
     Attributes:
@@ -57,6 +58,7 @@ class Attribution(Displayed):
 
     """
 
+    called = "attribution"
     values: Tensor
     score: float
     baseline_score: float
@@ -192,6 +194,8 @@ class Attribution(Displayed):
 
         Returns the figure, as :func:`cocoax.plots.panel` does (``.savefig`` writes it); or the axes, if some were given.
         """
+        if isinstance(ax, str | Path):
+            raise TypeError(f"What is drawn is written by its figure: .plot().savefig({str(ax)!r}).")
         drawn = self.display.plot(self, ax, **options)
         return figure_of(drawn) if ax is None else drawn
 

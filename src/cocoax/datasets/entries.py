@@ -126,6 +126,7 @@ class Maker:
             return Ready(item, content, error)
 
     def _prepare(self, item: Item, explicand: Explicand) -> Prepared:
+        explicand = self.removal.divided(explicand, self.encoder, getattr(self.making.method, "grid", None))
         emptied = self.removal.emptied(explicand)
         tensors = [explicand.tensor, *self.removal.versions(explicand, emptied)]
         plan = Plan.draw(seeded(self.making.method, item.id), tuple(explicand.shape), self.making.grid)
@@ -172,6 +173,7 @@ class Maker:
         representations = torch.cat(list(game.encode(plan.masks, 0, plan.method.batch_size)))
         self._fast = game.encoder
         vectors = torch.cat(feature_vectors(representations, game.ends, linear_similarity(self.making.similarity)))
+        field, cells = (plan.field @ vectors).float(), part.explicand.cells
         return Entry(
             ready.item.id,
             ready.digest,
@@ -179,7 +181,7 @@ class Maker:
             None,
             game.ends[0].float(),
             game.ends[1:].float().mean(0),
-            (plan.field @ vectors).float(),
+            field if cells is None else field[cells],
             (plan.noise @ vectors).float(),
             part.explicand.display.small(),
         )

@@ -58,7 +58,7 @@ class Index:
 
     def __repr__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
-        return f"Index({str(self.folder)!r}, {len(self)} {self.manifest.noun}s{failed}, {self.manifest.encoder!r})"
+        return f"Index({str(self.folder)!r}, {len(self)} {self.manifest.nouns}{failed}, {self.manifest.encoder!r})"
 
     def check_any(self) -> None:
         """Raise if there is nothing to ask."""

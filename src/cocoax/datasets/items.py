@@ -19,6 +19,7 @@ from cocoax.data.open import has_layout
 from cocoax.inputs import Inputs
 from cocoax.inputs.audio import SUFFIXES as SOUNDS
 from cocoax.inputs.images import SUFFIXES as PICTURES
+from cocoax.inputs.kind import plural
 from cocoax.storage import files_below
 
 TEXTS = frozenset({".txt", ".md", ".rst"})
@@ -81,7 +82,7 @@ def open_items(inputs: Any, kind: Inputs, reading: Reading, labels: Any = None) 
     if labels is not None:
         items = _labelled(items, labels)
     if not items:
-        raise ValueError(f"There are no {kind.noun}s in {_said(inputs)}; nothing can be asked about.")
+        raise ValueError(f"There are no {plural(kind.noun)} in {_said(inputs)}; nothing can be asked about.")
     twice = [name for name, count in Counter(item.id for item in items).items() if count > 1]
     if twice:
         raise ValueError(f"{len(twice)} ids occur more than once, such as {twice[0]!r}; every input needs one of its own.")
@@ -162,16 +163,27 @@ def _of_path(path: Path, kind: Inputs, reading: Reading) -> list[Item]:
 
 def _of_folder(folder: Path, kind: Inputs) -> list[Item]:
     """Return the files of the kind that the encoder takes; the folder that a file lies in is its label."""
-    suffixes = FILES.get(kind.noun, PICTURES | SOUNDS | TEXTS)
+    if kind.noun not in FILES:  # a kind of a user's own says itself what a folder holds
+        values = list(kind.each(folder)[0])
+        if not all(isinstance(value, Path) and value.is_relative_to(folder) for value in values):
+            return _numbered(values)
+        return sorted((_in_folder(path, folder, path) for path in values), key=lambda item: natural(item.id))
+    suffixes = FILES[kind.noun]
     files = files_below(folder, suffixes)
     if not files:
-        raise ValueError(f"There are no {kind.noun}s in {folder}; files end in {', '.join(sorted(suffixes))}.")
-    items = []
-    for path in files:
-        below = path.relative_to(folder)
-        value = path.read_text(encoding="utf-8", errors="replace").strip() if path.suffix.lower() in TEXTS else path
-        items.append(Item(below.as_posix(), value, {"label": below.parent.name} if len(below.parts) > 1 else {}))
+        raise ValueError(f"There are no {plural(kind.noun)} in {folder}; files end in {', '.join(sorted(suffixes))}.")
+    texts = kind.noun == "text"
+    items = [
+        _in_folder(path, folder, path.read_text(encoding="utf-8", errors="replace").strip() if texts else path)
+        for path in files
+    ]
     return sorted(items, key=lambda item: natural(item.id))
+
+
+def _in_folder(path: Path, folder: Path, value: Any) -> Item:
+    """Return the item of a file; the folder that it lies in is its label."""
+    below = path.relative_to(folder)
+    return Item(below.as_posix(), value, {"label": below.parent.name} if len(below.parts) > 1 else {})
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -252,7 +264,7 @@ def _of_table(
         items.append(Item(name, Cell(rows, number, column, kind.noun, folder), rest))
     if items and isinstance(items[0].value.raw(), int | float | bool):
         raise ValueError(
-            f"The column {column!r} holds numbers such as {items[0].value.raw()!r}, which are no {kind.noun}s; name "
+            f"The column {column!r} holds numbers such as {items[0].value.raw()!r}, which are no {plural(kind.noun)}; name "
             "another by column=."
         )
     return items
@@ -301,7 +313,9 @@ def _column(names: Sequence[str], kind: Inputs, asked: str | None) -> str:
         return asked
     usual = [name for name in (kind.noun, *COLUMNS) if name in names]
     if not usual and len(names) != 1:
-        raise ValueError(f"Say which column holds the {kind.noun}s by column=; the columns are {', '.join(names) or 'none'}.")
+        raise ValueError(
+            f"Say which column holds the {plural(kind.noun)} by column=; the columns are {', '.join(names) or 'none'}."
+        )
     return usual[0] if usual else names[0]
 
 

@@ -76,7 +76,7 @@ def _summary(survey: Survey) -> str:
     failed = f"; {len(index.failed)} inputs of the index could not be explained" if index.failed else ""
     scores = survey.scores
     return (
-        f"{len(survey.rows)} {index.manifest.noun}s, explained by {html.escape(index.manifest.encoder)}. Scores lie between "
+        f"{len(survey.rows)} {index.manifest.nouns}, explained by {html.escape(index.manifest.encoder)}. Scores lie between "
         f"{scores.min():+.3f} and {scores.max():+.3f}, mean {scores.mean():+.3f}{failed}."
     )
 
@@ -103,7 +103,7 @@ def _overview(survey: Survey) -> str:
             ]
             for part in words[:20]
         ]
-        table = _rows(("part", "times", "mean change in score", ""), rows)
+        table = _rows(("part", "times", "mean change", ""), rows)
         blocks.append(f"<div><h2>What raises and lowers it on average</h2>{table}</div>")
     for name, values in {"score": survey.scores, **survey.parts}.items():
         blocks.append(f"<div><h2>{html.escape(name[:60])}</h2>{histogram(values)}</div>")

@@ -17,6 +17,7 @@ from cocoax.datasets.entries import Entry, Making
 from cocoax.datasets.items import Item, Scalar
 from cocoax.inputs import Display
 from cocoax.inputs.display import load_display, save_display
+from cocoax.inputs.kind import plural
 from cocoax.storage import digest, sealed, to_json, unsealed, whole_file, write_text
 from cocoax.version import __version__
 
@@ -73,6 +74,11 @@ class Manifest:
             return cls(**plain)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ValueError(f"{path} cannot be read ({error}); make the index anew.") from error
+
+    @property
+    def nouns(self) -> str:
+        """What several inputs are called."""
+        return plural(self.noun)
 
     @property
     def origin(self) -> bytes:

@@ -95,7 +95,7 @@ class Survey:
 
     def __repr__(self) -> str:
         best = self.index.ids[self.rows[self.order[0]]]
-        return f"Survey({self.question!r}, {len(self.rows)} {self.index.manifest.noun}s, highest: {best!r})"
+        return f"Survey({self.question!r}, {len(self.rows)} {self.index.manifest.nouns}, highest: {best!r})"
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -145,7 +145,7 @@ class Survey:
             score=float(self.scores.mean()),
             baseline_score=float("nan"),
             standard_error=None if error is None else error.float(),
-            metadata={"target": self.question, "method": f"mean over {len(self.rows)} {self.index.manifest.noun}s"},
+            metadata={"target": self.question, "method": f"mean over {len(self.rows)} {self.index.manifest.nouns}"},
             display=display,
         )
 

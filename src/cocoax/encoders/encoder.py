@@ -32,6 +32,7 @@ from cocoax.encoders.forward import (
 from cocoax.encoders.identity import Identity, describe_settings, look
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
 from cocoax.encoders.whole import whole
+from cocoax.habits import Elsewhere, Hinting
 from cocoax.inputs import Explicand, Inputs
 from cocoax.inputs.holding import each_input
 from cocoax.progress import bar
@@ -39,7 +40,7 @@ from cocoax.references import Reference
 from cocoax.storage import digest
 
 
-class Encoder:
+class Encoder(Hinting):
     """An encoder f: a module with its kind of inputs, batching and bookkeeping.
 
     Args:
@@ -62,6 +63,8 @@ class Encoder:
     ``[C, H, W]``. The module runs in eval mode, where its parameters are, and is left as it was found.
 
     """
+
+    called, from_pretrained = "encoder", Elsewhere()
 
     def __init__(
         self,
@@ -261,7 +264,7 @@ class Encoder:
 
     def as_list(self, inputs: Any) -> list[Any]:
         """Return one or many inputs as a list."""
-        return list(self.inputs.each(inputs)[0])
+        return list(each_input(inputs, self.inputs)[0])
 
     def single(self, inputs: Any) -> Any:
         """Return the only input there is; raise if there are none, or several."""

@@ -78,7 +78,8 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
         noun = "input was" if len(skipped) == 1 else "inputs were"
         warnings.warn(f"{len(skipped)} {noun} skipped ({reasons}).", stacklevel=3)
     if not parts:
-        raise ValueError("The reference has 0 inputs; pass at least one.")
+        where = f" There are none in {inputs}." if isinstance(inputs, str | Path) else ""
+        raise ValueError(f"The reference has 0 inputs; pass at least one.{where}")
     merged = parts[0].merge(*parts[1:])
     if how.keep_samples is None and merged.count > KEPT:
         merged = replace(merged, samples=None)

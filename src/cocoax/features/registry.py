@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from numbers import Real
 from textwrap import shorten
 from typing import Any
 
@@ -52,6 +53,8 @@ def resolve(removal: Any, inputs: Inputs) -> Removal:
         raise ValueError(_takes_an_object(removal.__name__, inputs))
     if not inputs.continuous:
         raise ValueError(f"{inputs.advice} Got {shorten(repr(removal), 80)} instead.")
+    if isinstance(removal, Real) and not inputs.is_one(removal):
+        raise ValueError(f"The 'baseline' parameter takes an object: write cocoax.Constant({removal}). {inputs.advice}")
     return inputs.fit(_put_in_place([inputs.prepare(item) for item in inputs.each(removal)[0]], inputs))
 
 
@@ -74,8 +77,8 @@ def _named(name: str, inputs: Inputs) -> Removal | str:
     for kind in kinds:
         if name in inputs.removal_names and name in (kind.called, kind.__name__.lower()):
             return kind.default(inputs)
-    if inputs.removal_names and not os.path.isfile(name):
-        raise ValueError(f"{inputs.advice} Got {name!r} instead.")
+    if inputs.removal_names and not os.path.exists(name):
+        raise ValueError(f"{inputs.advice} Got {name!r} instead, and there is no file of that name.")
     for kind in kinds:
         if kind.__name__.lower() == name.lower():
             raise ValueError(_takes_an_object(kind.__name__, inputs))

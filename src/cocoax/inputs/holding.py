@@ -35,7 +35,7 @@ def _taken_apart(items: Iterable[Any], kind: Inputs, key: str | None, paired: bo
     for item in items:
         part = _entry(item, key) if isinstance(item, Mapping) and (paired or key is not None) else item
         several = isinstance(part, tuple | list) and bool(part) and not kind.is_one(part)
-        if paired and several and (single or not _alike(part, kind)):
+        if several and (_is_labelled(part, kind) if not paired else single or not _alike(part, kind)):
             part = part[0]  # (inputs, labels)
         if _is_batch(part, kind, paired):
             yield from part
@@ -46,6 +46,16 @@ def _taken_apart(items: Iterable[Any], kind: Inputs, key: str | None, paired: bo
 def _alike(parts: Any, kind: Inputs) -> bool:
     """Whether all parts are inputs of one type: a batch of them, rather than an input and its label."""
     return len({type(part) for part in parts}) == 1 and all(kind.is_one(part) for part in parts)
+
+
+def _is_labelled(parts: Any, kind: Inputs) -> bool:
+    """Whether a list of a user's own holds an input and its label here: a pair of which only the first can be an input."""
+    if not (isinstance(parts, tuple) and len(parts) == 2):
+        return False
+    given, label = parts
+    if kind.is_one(given):
+        return not kind.is_one(label) and not _is_batch(label, kind, False)
+    return _is_batch(given, kind, False) and not _is_batch(label, kind, False)
 
 
 def _is_batch(item: Any, kind: Inputs, paired: bool) -> bool:

@@ -31,6 +31,11 @@ def check_batch(batch: Tensor) -> None:
         raise ValueError(f"A batch {list(batch.shape)} has too many elements; the most is {_MOST_ELEMENTS}.")
 
 
+def plural(noun: str) -> str:
+    """Return what several are called; nouns in -s stay: one series, two series."""
+    return noun if noun.endswith("s") else f"{noun}s"
+
+
 class Fitting(Protocol[Fitted]):
     """What can be fitted to a kind of input: a removal."""
 
@@ -171,7 +176,7 @@ class Inputs(ABC):
 
     def name_together(self, labels: Sequence[str], count: int) -> str:
         """Return what to call a set of ``count`` inputs; ``labels`` are those of the first few."""
-        return f"{count} {self.noun}{'' if count == 1 or self.noun.endswith('s') else 's'}"  # one series, two series
+        return f"{count} {self.noun if count == 1 else plural(self.noun)}"
 
     # --- what removing a feature means ----------------------------------------------------------------------------------
 

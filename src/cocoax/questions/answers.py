@@ -48,7 +48,8 @@ class Answer:
         corpus_score: the part of the score that comes from what the picture should be like.
         foil_score: the part that is subtracted; None without a foil. The score is the first minus the second.
         comparison: every caption (and set of pictures) in play with its own similarity to the picture, highest first.
-        regions: what raises the score most, strongest first.
+        regions: of a picture, what raises the score most, strongest first. Of words, columns and segments
+            ``attribution.top()`` tells that.
         against: what lowers it most.
         doubts: why the question may be one that the encoder cannot answer, in sentences.
 
@@ -127,6 +128,7 @@ class Answer:
         }
         if values:
             plain |= {"values": _rounded(attribution.values), "standard_error": _rounded(attribution.standard_error)}
+            plain |= {} if attribution.names is None else {"names": list(attribution.names)}
         return plain
 
 
@@ -134,6 +136,8 @@ def _plain_regions(regions: Sequence[Region]) -> list[dict[str, Any]]:
     return [{**vars(region), "box": list(region.box), "certain": region.certain} for region in regions]
 
 
-def _rounded(values: Tensor | None) -> list[list[float]] | None:
+def _rounded(values: Tensor | None) -> list[Any] | None:
     """Return a map as nested lists of numbers with six digits each."""
-    return None if values is None else [[float(f"{value:.6g}") for value in row] for row in values.tolist()]
+    if values is None:
+        return None
+    return [float(f"{row:.6g}") if row.ndim == 0 else _rounded(row) for row in values.double()]

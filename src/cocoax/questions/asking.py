@@ -58,7 +58,7 @@ def ask(
     at_least: bool = False,
     progress: bool | None = None,
 ) -> list[Answer]:
-    """Answer questions about one picture.
+    """Answer questions about one picture, or another input of an encoder's kind.
 
     A question may also be a target, a reference to be like, or a text that :meth:`Question.parse` reads.
 
@@ -161,13 +161,14 @@ def _answer(asked: _Asked, everything: Sequence[_Asked], attribution: Attributio
         Rival(candidate.target.name, score, candidate.side if key in asked.candidates else "other", candidate.is_caption)
         for (key, candidate), score in zip(in_play.items(), scores[len(parts) :], strict=True)
     ]
+    pictured = attribution.values.ndim == 2  # words, columns and segments have names instead: attribution.top()
     return Answer(
         question=asked.question,
         attribution=attribution,
         corpus_score=scores[0],
         foil_score=None if asked.foil is None else scores[1],
         comparison=tuple(sorted(rivals, key=lambda rival: -rival.score)),
-        regions=tuple(top_regions(attribution)),
-        against=tuple(top_regions(attribution, lowering=True)),
+        regions=tuple(top_regions(attribution)) if pictured else (),
+        against=tuple(top_regions(attribution, lowering=True)) if pictured else (),
         doubts=(asked.doubt,) if asked.doubt else (),
     )

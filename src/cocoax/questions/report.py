@@ -11,7 +11,6 @@ from pathlib import Path
 from PIL import Image
 from torch import Tensor
 
-from cocoax.plots import overlay
 from cocoax.questions.answers import Answer
 from cocoax.report import Section, data_uri, write_report
 from cocoax.storage import alone_in, to_json, write_figure, write_text
@@ -41,8 +40,7 @@ def _write_answers(folder: Path, title: str, answers: Sequence[Answer], ending: 
     plain = []
     for number, answer in enumerate(answers, 1):
         stem = f"{number}-{_slug(answer.name)}{ending}"
-        figure = overlay(answer.attribution).get_figure(root=True)
-        assert figure is not None
+        figure = answer.attribution.plot()
         files += [folder / f"{stem}.png", folder / f"{stem}.safetensors"]
         write_figure(files[-2], figure)
         plt.close(figure)

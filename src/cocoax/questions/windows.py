@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -70,7 +71,17 @@ def tower_of(encoder: Encoder, item: object) -> Encoder:
     try:
         return encoder.text
     except AttributeError as error:
+        if isinstance(item, str) and _is_input(encoder, item):
+            return encoder
         raise ValueError(f"{error} Texts are explained by encoders that take them.") from error
+
+
+def _is_input(encoder: Encoder, item: str) -> bool:
+    """Whether a string is an input itself where there is no text tower: the path of a file, or what the kind reads."""
+    try:
+        return Path(item).exists() or encoder.prepare(item) is not None
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def pieces_of(encoder: Encoder, item: Any) -> list[Piece]:

@@ -26,11 +26,19 @@ _DTYPES = {
 }  # fmt: skip
 
 
+# Endings of files that other functions write.
+_OTHERS = {".html", ".htm", ".png", ".jpg", ".jpeg", ".svg", ".pdf", ".json", ".csv", ".npy", ".npz", ".pt", ".pkl"}
+
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
 def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], kind: str, header: Mapping[str, object]) -> Path:
     """Write tensors, a JSON header and a digest of both, all or nothing; return the path."""
+    if Path(path).suffix.lower() in _OTHERS:
+        raise ValueError(
+            f"{path} would not be what its name says: a Cocoax {kind} is saved as safetensors; let the name end in "
+            ".safetensors. Pictures are written by .plot().savefig(path), pages by .html(), tables by .to_dataframe()."
+        )
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = sealed(json.dumps({"kind": kind, **header}), *_by_name(plain))
     with whole_file(path) as part, part.open("wb") as file:
