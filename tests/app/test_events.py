@@ -461,3 +461,22 @@ def test_download__nothing_yet(page: Page) -> None:
     updates = page.on_download(0, "png", request())
     assert updates[page.layout.file] is None
     assert "There is nothing to download yet" in notice(page, updates)
+
+
+def test_asked__changes_nothing_where_nothing_is_lacking(page: Page) -> None:
+    """Of an event that yields nothing, Gradio empties everything."""
+    with_photo(page)
+    assert list(page.on_asked(request())) == [{page.layout.stop: gr.skip()}]
+    assert list(page.on_asked(request("b"))) == [{page.layout.stop: gr.skip()}]
+
+
+def test_baseline__looks_again_or_changes_nothing(page: Page) -> None:
+    with_photo(page)
+    updates = list(page.on_baseline("mean colour", request()))
+    assert "finished" in updates[-1][page.layout.status]
+    visitor = page.studio.visitor("a")
+    assert visitor.run is not None
+    assert visitor.run.method.baseline == cocoax.Mean()
+    assert list(page.on_baseline("mean colour", request())) == [{page.layout.stop: gr.skip()}]
+    *_, told = page.on_baseline("a unicorn", request())
+    assert "Removed parts become one of blur, strong blur" in told[page.layout.notice]

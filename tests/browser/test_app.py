@@ -294,6 +294,40 @@ def test_line__shows_the_place_and_lets_in(visit: Any, photo: Path, tmp_path: Pa
         assert second.inner_text("#cx-figure-0 .cx-question") == "blue"
 
 
+def test_known__a_run_ends_by_itself_and_goes_on_for_another_question(visit: Any, photo: Path, tmp_path: Path) -> None:
+    with serving(tmp_path, "16", "0.1") as (_, address):
+        page = visit(at=address)
+        page.fill(LIKE.format(0, 0), "red")
+        page.fill(UNLIKE.format(0, 0), "blue")
+        page.press(UNLIKE.format(0, 0), "Enter")
+        upload(page, photo)
+        page.wait_for_selector("text=until 10%")
+        page.wait_for_selector("text=s left")
+        finished(page)
+        known = samples(page)
+        assert known < 240
+        page.fill(LIKE.format(0, 0), "")  # what it has in common with itself is hardly in any of its parts
+        page.fill(UNLIKE.format(0, 0), "")
+        page.press(UNLIKE.format(0, 0), "Enter")
+        page.wait_for_function("known => Number(document.querySelector('.cx-status b')?.innerText) > known", arg=known)
+        finished(page)
+        assert samples(page) == 240
+        assert "instead of 10%: more copies tell" in page.inner_text(".cx-status")
+
+
+def test_baseline__looks_at_the_photo_again(visit: Any, photo: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    finished(page)
+    ask(page, "red", "blue")
+    before = page.get_attribute("#cx-figure-0 .cx-map img", "src")
+    page.check("#cx-baseline input[value='mean colour']")
+    page.wait_for_selector(".cx-progress.running")
+    finished(page)
+    assert page.inner_text("#cx-figure-0 .cx-question") == "red rather than blue"
+    assert page.get_attribute("#cx-figure-0 .cx-map img", "src") != before
+
+
 # --- keyboard and screen readers --------------------------------------------------------------------------------------
 
 

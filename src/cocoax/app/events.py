@@ -132,12 +132,14 @@ class Page:
     def on_asked(self, request: gr.Request) -> Iterator[Updates]:
         """Go on with a run that was over, if it does not say enough about what was asked."""
         visitor = self.visitor(request)
+        yield self._unchanged()
         if self.studio.lacks(visitor):
             yield from self._look(visitor)
 
     def on_baseline(self, name: str, request: gr.Request) -> Iterator[Updates]:
         """Look at the photo again, with something else in place of removed parts."""
         visitor = self.visitor(request)
+        yield self._unchanged()
         if name not in OFFERED:
             yield {self.layout.notice: parts.notice(f"Removed parts become one of {', '.join(OFFERED)}. Got {name!r}.")}
         elif self.studio.replace_by(visitor, OFFERED[name]):
@@ -154,6 +156,10 @@ class Page:
             yield {**self._run_shown(visitor), self.layout.notice: parts.notice(self.sentence(error))}
             if not isinstance(error, TOLD):
                 raise
+
+    def _unchanged(self) -> Updates:
+        """Return what changes nothing; of an event that says nothing at all, Gradio would empty everything."""
+        return {self.layout.stop: gr.skip()}
 
     def _run_shown(self, visitor: Visitor) -> Updates:
         """Return the run and the answers so far, drawn again."""
