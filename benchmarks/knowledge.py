@@ -2,7 +2,7 @@
 
     python benchmarks/knowledge.py knows CIFAR FOLDER
     python benchmarks/knowledge.py discover CIFAR FOLDER --weights RESNET_56.th
-    python benchmarks/knowledge.py planted CIFAR FOLDER
+    python benchmarks/knowledge.py planted CIFAR FOLDER [--weights RESNET_20.th] [--images 400]
     python benchmarks/knowledge.py names IMAGENET_SAMPLES FOLDER
 
 CIFAR holds CIFAR-10's batches, IMAGENET_SAMPLES one photo for each of the 1000 classes. What comes out is printed and written
@@ -122,15 +122,10 @@ def planted(arguments: argparse.Namespace) -> dict[str, Any]:
         for row in marked:
             top, left = corners[row]
             images[row, top : top + SQUARE, left : left + SQUARE] = COLOUR
-        encoder = cocoax.load("simclr-cifar10-small")
+        encoder = cocoax.load("simclr-cifar10-small" if arguments.weights is None else f"cifar-resnet:{arguments.weights}")
+        explainer = cocoax.Rise(samples=100, grid=5, baseline=cocoax.Mean())  # a blur would leave the colour
         for method in ("fields", "crops", "kmeans"):
-            discovery = cocoax.discover(
-                encoder,
-                list(images),
-                10,
-                method,
-                explainer=cocoax.Rise(samples=100, grid=5),  # type: ignore[arg-type]
-            )
+            discovery = cocoax.discover(encoder, list(images), 10, method, explainer=explainer)  # type: ignore[arg-type]
             held = {found.number: len(np.intersect1d(found.members, marked)) / len(marked) for found in discovery}
             best = max(
                 discovery,
