@@ -151,7 +151,7 @@ class Run:
     def extend(self, encoder: Encoder, samples: int, *, progress: bool | None = None) -> Self:
         """Encode ``samples`` more perturbations, and only those; return itself.
 
-        A Rise run is then what a longer one would have been; a KernelShap run keeps enumerating as much as it did.
+        It is then what a longer run would have been.
         """
         check_encoder(encoder)
         check_count("samples", samples, 1)
