@@ -114,21 +114,26 @@ def kills(arguments: argparse.Namespace) -> dict[str, Any]:
     moments, outcome = random.Random(0), {}
     build(ENCODER, images(arguments), fresh(arguments.out / "whole"), METHOD, shard=16)
     whole = {path.name: path.read_bytes() for path in shard_files(arguments.out / "whole")}
-    for name, options in (("plain", ""), ("ray", ", workers=2")):
+    runners = {"plain": "", "ray": ", workers=2"}
+    for name, options in runners.items() if arguments.runner is None else [(arguments.runner, runners[arguments.runner])]:
         out, kinds, equal, lasts = fresh(arguments.out / f"killed-{name}"), {"all": 0, "a worker": 0}, [], 0.0
         script = (
             f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import datasets as d; "
             f"d.build(d.ENCODER, {data}, {str(out)!r}, d.METHOD, shard=16, progress=False{options})"
         )
-        while sum(kinds.values()) < 10 or not equal:
+        finished = False
+        while not finished:
             begun = time.monotonic()
             process = subprocess.Popen([sys.executable, "-c", script])
             if lasts and sum(kinds.values()) < 10:
                 time.sleep(moments.uniform(0, lasts))
                 kill_some(process, alone=name == "ray" and kinds["a worker"] < kinds["all"], kinds=kinds)
+            if lasts == 0 and process.wait() != 0:
+                raise RuntimeError(f"The build that nobody disturbed ended with {process.returncode}.")
             if process.wait() == 0:
                 equal.append({path.name: path.read_bytes() for path in shard_files(out)} == whole)
                 lasts = lasts or time.monotonic() - begun
+                finished = sum(kinds.values()) >= 10
                 fresh(out)
             print(name, kinds, equal, file=sys.stderr, flush=True)
         outcome[name] = {"kills": kinds, "builds that came to their end": len(equal), "equal byte for byte": all(equal)}
@@ -147,34 +152,37 @@ def kill_some(process: subprocess.Popen[bytes], alone: bool, kinds: dict[str, in
 
 
 def samples(arguments: argparse.Namespace) -> dict[str, Any]:
-    """How much answers change with the number of samples: against the most that was tried, by other seeds."""
-    data, answer = images(arguments), {}
+    """How much answers change with the number of samples: against the most that was tried, by other masks.
+
+    The last line is the most against itself, by other masks: what no number of samples below it can beat.
+    """
+    data, surveys, most = images(arguments), {}, 128
     encoder = cocoax.load(ENCODER)
-    surveys = {}
-    for count in (16, 32, 64, 128, 256):
-        index = build(encoder, data, fresh(arguments.out / f"samples-{count}"), replace(METHOD, samples=count, seed=count))
-        target = cocoax.contrastive_corpus_similarity(
-            index.reference({"label": "cat"}), index.reference({"label": ["dog", "ship", "truck"]})
-        )
-        shortcuts = {suspect.id for suspect in index.shortcuts().suspects[:50]}
-        surveys[count] = (index.ask(target), shortcuts)
-    best, suspects = surveys[256]
-    assert best.mean is not None
-    for count, (survey, found) in surveys.items():
-        assert survey.mean is not None
-        maps = [
-            float(torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1])
-            for a, b in zip(survey.maps, best.maps, strict=True)
-        ]
-        mean = torch.stack([survey.mean.values.flatten(), best.mean.values.flatten()])
-        hottest = [int(a.argmax() == b.argmax()) for a, b in zip(survey.maps, best.maps, strict=True)]
-        answer[count] = {
-            "correlation of single maps": median(maps),
-            "same hottest cell": float(np.mean(hottest)),
-            "correlation of mean maps": float(torch.corrcoef(mean)[0, 1]),
-            "shortcuts in common of 50": len(found & suspects),
+    for seed, count in enumerate((10, 16, 32, 64, most, most)):
+        out = fresh(arguments.out / f"samples-{seed}")
+        index = build(encoder, data, out, replace(METHOD, samples=count, seed=seed))
+        corpus, foil = index.reference({"label": "cat"}), index.reference({"label": ["dog", "ship", "truck"]})
+        survey = index.ask(cocoax.contrastive_corpus_similarity(corpus, foil))
+        maps = torch.stack(list(survey.maps)).flatten(1).double()
+        lists = {
+            "highest": survey.order[:50],
+            "warmest in the middle": maps.view(-1, 4, 4)[:, 1:3, 1:3].mean((1, 2)).argsort(descending=True)[:50].numpy(),
+            "shortcuts": np.array([suspect.row for suspect in index.shortcuts().suspects[:50]]),
         }
-    return answer
+        surveys[f"{count} samples" + (", other masks" if seed == 5 else "")] = (survey, maps, lists)
+        print(count, file=sys.stderr, flush=True)
+    (best, best_maps, best_lists), answer = surveys.pop(f"{most} samples"), {}
+    assert best.mean is not None
+    for name, (survey, maps, lists) in surveys.items():
+        assert survey.mean is not None
+        single = [float(torch.corrcoef(torch.stack(pair))[0, 1]) for pair in zip(maps, best_maps, strict=True)]
+        mean = torch.stack([survey.mean.values.flatten(), best.mean.values.flatten()])
+        answer[name] = {
+            "correlation of single maps": median(single),
+            "correlation of mean maps": float(torch.corrcoef(mean)[0, 1]),
+            **{f"{key}: in common of 50": int(np.isin(rows, best_lists[key]).sum()) for key, rows in lists.items()},
+        }
+    return {"inputs": len(data), **answer}
 
 
 def synthetic(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -185,43 +193,35 @@ def synthetic(arguments: argparse.Namespace) -> dict[str, Any]:
     if not (out / "manifest.json").exists():
         manifest = Manifest("synthetic", "synthetic", plain_making(Making()), "image", "", {"label": "string"})
         manifest.save(out)
-        for start in range(0, arguments.count, size):
+        shapes = ((dimension,), (dimension,), (*cells, dimension), (4, dimension))
+        drawn = [[torch.randn(*shape, generator=generator) for shape in shapes] for _ in range(size)]
+        for start in range(0, arguments.count, size):  # every file has the same numbers in another order
+            shifted = [*drawn[start // size :], *drawn[: start // size]]
             entries = [
-                Entry(
-                    str(start + number),
-                    "",
-                    {"label": f"class {number % 10}"},
-                    None,
-                    torch.randn(dimension, generator=generator),
-                    torch.randn(dimension, generator=generator),
-                    torch.randn(*cells, dimension, generator=generator),
-                    torch.randn(4, dimension, generator=generator),
-                )
-                for number in range(size)
+                Entry(str(start + number), "", {"label": f"class {number % 10}"}, None, *numbers)
+                for number, numbers in enumerate(shifted)
             ]
             path = out / "shards" / shard_name(start, [entry.id for entry in entries])
             write_shard(path, table_of(entries, manifest.columns), manifest)
     if os.geteuid() == 0:  # nothing of the files is in memory
         subprocess.run(["sync"], check=True)
         Path("/proc/sys/vm/drop_caches").write_text("1")
-    times = []
+    clock, work = [], []  # seconds by the clock, and of processors
     index = Index.open(out)
     for repeat in range(arguments.repeats + 1):
-        start = time.perf_counter()
+        begun, own = time.perf_counter(), time.process_time()
         target = cocoax.similarity_to(cocoax.Reference.from_representations(torch.randn(5, dimension), space="synthetic"))
         survey = index.ask(target, top=10)
         assert survey.mean is not None
         assert len(survey.highest) == 10
-        times.append(time.perf_counter() - start)
-        print("question", repeat, times[-1], file=sys.stderr, flush=True)
-    start = time.perf_counter()
-    index.ask(target, {"label": "class 3"}, top=10)
-    chosen = time.perf_counter() - start
+        clock.append(time.perf_counter() - begun)
+        work.append(time.process_time() - own)
+        print("question", repeat, clock[-1], "of processors", work[-1], file=sys.stderr, flush=True)
     size_of = sum(path.stat().st_size for path in shard_files(out))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
-        "inputs": len(index), "GB": size_of / 1e9, "cold": times[0], "warm": median(times[1:]), "a tenth of them": chosen,
-        "peak MB": peak, "threads": torch.get_num_threads(),
+        "inputs": len(index), "GB": size_of / 1e9, "cold": clock[0], "warm": median(clock[1:]),
+        "cold, of processors": work[0], "warm, of processors": median(work[1:]),
+        "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "threads": torch.get_num_threads(),
     }  # fmt: skip
 
 
@@ -238,11 +238,13 @@ def main() -> None:
     }
     parser.add_argument("figure", choices=figures)
     parser.add_argument("--cifar", type=Path)
-    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--count", type=int, help="inputs; by default 10 000, synthetic ones 100 000")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--runner", choices=("plain", "ray"), help="of kills: one alone")
     parser.add_argument("--out", type=Path, default=Path("figures"))
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    arguments.count = arguments.count or (100_000 if arguments.figure == "synthetic" else 10_000)
     print(json.dumps({arguments.figure: figures[arguments.figure](arguments)}, indent=1))
 
 

@@ -180,7 +180,8 @@ def draw(path: Path, folder: Path = SOURCE) -> None:
             _wire(ax, source, goals, ends, side * (HALF + 0.45 + 0.36 * lane), colours[source])
     for number, floor in enumerate(floors):
         _box(ax, number, floor, colours[number])
-    ax.set_xlim(-HALF - 3.6, HALF + 3.6)
+    lanes = max(middle + 1, len(floors) - middle - 1)  # as many as there are rooms on the side that has more
+    ax.set_xlim(-HALF - 0.45 - 0.36 * lanes, HALF + 0.45 + 0.36 * lanes)
     ax.set_ylim(-0.5, len(floors) - 0.5)
     ax.set_axis_off()
     figure.savefig(path, dpi=110)
@@ -230,7 +231,8 @@ def _box(ax: Axes, number: int, floor: Floor, colour: str) -> None:
 
     style = "round,pad=0,rounding_size=0.1"
     ax.add_patch(FancyBboxPatch((-HALF, number - 0.36), 2 * HALF, 0.72, style, fc=PAPER, ec=colour, lw=2.4, zorder=4))
-    ax.text(0, number + 0.12, floor.title, ha="center", va="center", fontsize=10, weight="bold", color=INK, zorder=5)
+    size = min(10.0, 430 / len(floor.title))  # a long one has to fit into the box too
+    ax.text(0, number + 0.12, floor.title, ha="center", va="center", fontsize=size, weight="bold", color=INK, zorder=5)
     ax.text(0, number - 0.16, floor.about, ha="center", va="center", fontsize=8.5, color=INK, zorder=5)
 
 

@@ -1,11 +1,11 @@
 """Planted shortcuts and wrong labels: does an index find them?
 
-    python benchmarks/shortcuts.py CIFAR RESNET_20.th FOLDER
+    python benchmarks/shortcuts.py CIFAR RESNET_20.th FOLDER [--samples 64 32 16]
 
 CIFAR holds CIFAR-10's batches. In half of one class's training images a small coloured square is put into a random corner;
 a classifier is trained on 5000 images for a few minutes, and an index of 500 images of that class and 150 of each other is
-built in FOLDER with the result. Printed: precision of the 50 strongest shortcuts. Then twenty labels of 2000 held-out images
-are exchanged, five times, and the classifier as it came says which are the 50 least typical inputs.
+built in FOLDER with the result, with each number of samples. Printed: precision of the 50 strongest shortcuts. Then twenty
+labels of 2000 held-out images are exchanged, five times, and the classifier as it came says which are the 50 least typical.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("weights", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--samples", type=int, default=64)
+    parser.add_argument("--samples", type=int, nargs="+", default=[64])
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     data = open_data(arguments.cifar, "train")
@@ -101,18 +101,23 @@ def main() -> None:
     asked = np.concatenate([np.flatnonzero(labels == number)[: 500 if number == CLASS else 150] for number in range(10)])
     images, labels, planted = images[asked], labels[asked], np.flatnonzero(np.isin(asked, planted))
     names = [data.classes[number] for number in labels]
-    index = build(encoder, images, arguments.folder / "index", cocoax.Rise(samples=arguments.samples, grid=4), labels=names)
-    suspects = index.shortcuts().suspects
-    certain = [int(suspect.id) for suspect in suspects if suspect.q < 0.05]
-    print(json.dumps({
-        "precision of the first 50": float(np.isin([int(suspect.id) for suspect in suspects[:50]], planted).mean()),
-        "with q < .05": len(certain),
-        "of those planted": float(np.isin(certain, planted).mean()) if certain else None,
-        "share of the planted": float(np.isin(planted, certain).mean()),
-    }, indent=1), flush=True)  # fmt: skip
-    index.ask(Classes.of(index, "label").target(data.classes[CLASS]), {"label": data.classes[CLASS]}).save(
-        arguments.folder / "answer.html"
-    )
+    for samples in arguments.samples:
+        method = cocoax.Rise(samples=samples, grid=4)
+        index = build(encoder, images, arguments.folder / f"index-{samples}", method, labels=names)
+        suspects = index.shortcuts().suspects
+        certain = [int(suspect.id) for suspect in suspects if suspect.q < 0.05]
+        cats = {"label": data.classes[CLASS]}
+        survey = index.ask(Classes.of(index, "label").target(data.classes[CLASS]), cats)
+        survey.save(arguments.folder / f"answer-{samples}.html")
+        maps = torch.stack(list(survey.maps))[np.isin(survey.rows, planted)].mean(0)
+        print(json.dumps({
+            "samples": samples,
+            "precision of the first 50": float(np.isin([int(suspect.id) for suspect in suspects[:50]], planted).mean()),
+            "with q < .05": len(certain),
+            "of those planted": float(np.isin(certain, planted).mean()) if certain else None,
+            "share of the planted": float(np.isin(planted, certain).mean()),
+            "mean map of the planted": [[round(value, 4) for value in row] for row in maps.tolist()],
+        }, indent=1), flush=True)  # fmt: skip
     print(json.dumps(wrong_labels(arguments), indent=1))
 
 

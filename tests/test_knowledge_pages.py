@@ -33,7 +33,10 @@ def test_minimal(tmp_path: Path) -> None:
     least = given["least"]
     assert "violinist" in least.kept.names
     assert least.removed.names == ("violinist",)
-    assert str(least.sentences[1]) in (DOCS / "minimal.md").read_text(encoding="utf-8").replace("> ", "").replace("\n", " ")
+    page = (DOCS / "minimal.md").read_text(encoding="utf-8")
+    # How many smaller sets were tried may differ with versions of scikit-learn; what was found may not.
+    for sentence in least.sentences[:3]:
+        assert sentence.split(". ")[0] in page
     assert (tmp_path / "least" / "minimal.html").is_file()
 
 

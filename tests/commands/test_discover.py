@@ -41,7 +41,7 @@ def test_discover__folder(towers: cocoax.Encoder, photos: str, tmp_path: Path) -
     output = discover(
         *(photos, "--corpora", "2", "--words", str(tmp_path / "words.txt"), "--check", "a cat", "--out", str(out))
     )
-    assert "2 corpora among 16 images, by kmeans" in output
+    assert "2 corpora among 20 images, by kmeans" in output
     assert "purity beside the labels: 1.00" in output
     assert "told from the rest by 'a cat'" in output
     assert sorted(file.name for file in out.iterdir()) == ["discovery.html", "discovery.json", "discovery.png", "references"]
@@ -77,6 +77,6 @@ def test_discover__mistakes(towers: cocoax.Encoder, complaint: Callable[..., str
     assert "No file or folder at nowhere" in complaint("discover", "nowhere")
     (tmp_path / "table.csv").write_text("a,b\n1,2\n")
     assert "no .txt file with a text a line" in complaint("discover", str(tmp_path / "table.csv"))
-    assert "100 corpora cannot be found among 16 images" in complaint("discover", photos, "--corpora", "100")
+    assert "100 corpora cannot be found among 20 images" in complaint("discover", photos, "--corpora", "100")
     assert "must be one of kmeans" in complaint("discover", photos, "--method", "magic")
     assert "has no head" in complaint("discover", photos, "--corpora", "2", "--class", "cat", "--out", str(tmp_path / "out"))

@@ -65,6 +65,8 @@ def test_export_fiftyone__labels_by_the_names_of_files(index: Index, tmp_path: P
     assert labels["dawn/3"]["label"] == "dawn"
     assert labels["dawn/3"]["attributes"]["score"] == pytest.approx(float(survey.scores[3]))
     assert labels["dawn/3"]["attributes"]["hottest_cell"] == list(np.unravel_index(int(survey.maps[3].argmax()), (4, 4)))
+    source = Path(index.manifest.source)  # FiftyOne goes through all files below a folder, and leaves out their endings
+    assert set(labels) < {path.relative_to(source).with_suffix("").as_posix() for path in source.rglob("*.png")}
     assert len(labels) == 12
     assert len(index.to_dataframe()) == 24
 

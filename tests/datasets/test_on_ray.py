@@ -73,6 +73,17 @@ def test_build__no_ray_at_that_address(tmp_path: Path) -> None:
             build(photos.encoder(), folder, tmp_path / "index", METHOD, ray=address)
 
 
+def test_build__someone_at_that_address_who_is_no_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_ray, "PATIENCE", 0.1)
+    folder = photos.write(tmp_path / "photos", 1)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match=rf"No Ray answers at '{address}' \(timed out\)"):
+            build(photos.encoder(), folder, tmp_path / "index", METHOD, ray=address)
+
+
 @dataclass
 class Cluster:
     """A Ray that is running: where, and the process that started it."""
@@ -89,6 +100,7 @@ class Cluster:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """Start a real cluster with two processors; end it and what it started, and nothing else."""
     monkeypatch.setenv("PYTHONPATH", f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # whether or not someone keeps a token here
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -101,7 +113,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     while time.monotonic() < until and not any(process.name() == "raylet" for process in started.processes()):
         time.sleep(0.2)
     yield started
-    for process in [*started.processes(), psutil.Process(head.pid)]:
+    left = [*started.processes(), psutil.Process(head.pid)]
+    head.terminate()  # so that it takes its own files away
+    with suppress(subprocess.TimeoutExpired):
+        head.wait(timeout=30)
+    for process in left:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     head.wait(timeout=30)

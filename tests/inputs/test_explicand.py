@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import torch
 
 import cocoax
 from cocoax import Explicand
-from cocoax.inputs import Names, Text
+from cocoax.inputs import Display, Names, Text
 from tests.conftest import SmallNet, images
 from tests.kinds import recording_encoder
 
@@ -141,6 +141,23 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
     ({"scale": torch.ones(3)}, r"'scale' must be of a shape that multiplies .* \[2, 4\]\. Got \[3\] instead"),
     ({"scale": torch.ones(2, 2, 4)}, r"Got \[2, 2, 4\] instead"),
 ]
+
+
+class Nameless(Display):
+    """A display that nobody gave a kind."""
+
+    def plot(self, shown: Any, ax: Any = None, **options: Any) -> Any:
+        raise NotImplementedError
+
+    def saved(self) -> Any:
+        return {}, {}
+
+    @classmethod
+    def restored(cls, tensors: Any, header: Any) -> Self:
+        return cls()
+
+
+UNFIT.append(({"display": Nameless()}, "Nameless needs a 'kind', the name that files know the display by"))
 
 
 @pytest.mark.parametrize(("parts", "sentence"), UNFIT)

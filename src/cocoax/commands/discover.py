@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -26,6 +26,7 @@ from cocoax.commands.terminal import (
 if TYPE_CHECKING:
     from cocoax.knowledge import Discovery
 
+SPLITS: tuple[Literal["train", "test"], ...] = ("train", "test")
 EXAMPLES = (
     "cocoax discover photos/",
     "cocoax discover photos/ --method fields --corpora 6 --out parts/",
@@ -107,8 +108,9 @@ def open_inputs(
         items: Any = [line.strip() for line in data.read_text(encoding="utf-8").splitlines() if line.strip()]
         labels: list[str] = []
     else:
-        images = open_data(data)
-        items, labels = images.images, [images.classes[int(label)] for label in images.labels]
+        images = [open_data(data, split) for split in SPLITS]  # a folder without splits is divided, and all of it is wanted
+        items = [image for part in images for image in part.images]
+        labels = [part.classes[int(label)] for part in images for label in part.labels]
     loaded = cocoax.load(name or ("minilm" if data.is_file() else "starter"), device=device).freeze()
     if len(items) > limit:
         chosen = sorted(stream(seed).choice(len(items), limit, replace=False).tolist())

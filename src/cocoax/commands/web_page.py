@@ -8,20 +8,22 @@ from typing import Annotated
 import typer
 
 import cocoax
-from cocoax.commands.terminal import Crop, Device, note, print_plain
+from cocoax.commands.terminal import HOW, Crop, Device, note, print_plain
 
 EXAMPLES = ("cocoax app", "cocoax app --encoder clip:FOLDER --port 8000 --no-browser")
 
 
 def serve_page(
-    encoder: Annotated[str, typer.Option(help="What to ask; `cocoax encoders` lists them.")] = "starter",
+    encoder: Annotated[str, typer.Option(help="What to ask; `cocoax encoders` lists them.", rich_help_panel=HOW)] = "starter",
     device: Device = None,
     crop: Crop = False,
-    samples: Annotated[int, typer.Option(help="Masked copies of a photo to look at.", min=50, max=5000)] = 1000,
+    samples: Annotated[
+        int, typer.Option(help="Masked copies of a photo to look at.", min=50, max=5000, rich_help_panel=HOW)
+    ] = 1000,
     port: Annotated[
         int | None, typer.Option(help="Port; by default the first free one from 7860 on.", min=1, max=65535)
     ] = None,
-    kept: Annotated[int, typer.Option(help="Visitors whose runs are kept.", min=1)] = 16,
+    kept: Annotated[int, typer.Option(help="Visitors whose runs are kept.", min=1, rich_help_panel=HOW)] = 16,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in a browser.")] = True,
 ) -> None:
     """Serve the web page, to this machine only: choose a photo, ask in words or pictures, look at the answer."""

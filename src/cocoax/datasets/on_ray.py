@@ -22,6 +22,8 @@ from cocoax.encoders import Encoder, load
 if TYPE_CHECKING:
     from cocoax.datasets.building import Chunk
 
+PATIENCE = 10.0  # seconds in which a Ray answers
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # of HTTP/2, which Ray speaks
 Recipe = tuple[Encoder | str, str | None, Making, Manifest]
 
 
@@ -85,8 +87,7 @@ def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: 
             compute=ray.data.ActorPoolStrategy(size=min(count, len(chunks))),
             num_cpus=1,
             num_gpus=1 if unit == "GPU" else 0,
-            max_restarts=-1,
-            max_task_retries=3,  # so that an input that kills its process is not tried for ever
+            ray_remote_args_fn=lambda: {"max_task_retries": 3},  # so that what kills its process is not tried for ever
         )
         left = {chunk.name: chunk for chunk in chunks}
         for row in done.iter_rows():
@@ -111,24 +112,35 @@ def _connect(ray: Any, workers: int, address: str | None) -> None:
     if address is None:
         processors = os.cpu_count() or 1
         check_room(workers, processors, processors)
-        ray.init(num_cpus=workers, include_dashboard=False, **quiet)
+        try:  # one of its own, whatever else is running here
+            ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
+        except Exception as error:  # Ray has no better name for it
+            raise RuntimeError(
+                f"Ray could not be started here ({_reason(error)}); try again, or leave out --workers."
+            ) from error
         return
     try:
         _knock(address)
         ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         raise ConnectionError(
-            f"No Ray answers at {address!r} ({str(error).splitlines()[0]}); start one with 'ray start --head', or use "
-            "--workers for processes on this machine."
+            f"No Ray answers at {address!r} ({_reason(error)}); start one with 'ray start --head', or use --workers for "
+            "processes on this machine."
         ) from error
 
 
+def _reason(error: Exception) -> str:
+    """Return what an error says in the end; Ray's are many lines."""
+    return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
+
+
 def _knock(address: str) -> None:
-    """Raise if nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    """Raise if nobody listens at HOST:PORT, or says nothing; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
-        with socket.create_connection((host, int(port)), timeout=10):
-            pass
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as line:
+            line.sendall(GREETING)
+            line.recv(1)
 
 
 def _free(ray: Any, unit: str, wanted: int) -> float:

@@ -103,7 +103,7 @@ def _overview(survey: Survey) -> str:
             ]
             for part in words[:20]
         ]
-        table = _rows(("part", "times", "mean change in score", ""), rows)
+        table = _rows(("part", "times", "mean change", ""), rows)
         blocks.append(f"<div><h2>What raises and lowers it on average</h2>{table}</div>")
     for name, values in {"score": survey.scores, **survey.parts}.items():
         blocks.append(f"<div><h2>{html.escape(name[:60])}</h2>{histogram(values)}</div>")

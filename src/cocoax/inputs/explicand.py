@@ -55,6 +55,8 @@ class Explicand(Displayed):
     def check(self) -> None:
         """Raise unless its parts fit together: what would otherwise fail, or be silently wrong, in a method later."""
         check_kind("The display of an explicand", self.display, Display, "must be a cocoax.inputs.Display")
+        if not hasattr(self.display, "kind"):
+            raise TypeError(f"{type(self.display).__name__} needs a 'kind', the name that files know the display by.")
         if self.members is not None:
             if int(self.members.min()) < -1:
                 raise ValueError(f"'members' are features from 0 on, and -1 for none. Got {int(self.members.min())} too.")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cocoax.inputs import Display
-from cocoax.inputs.drawing import figure_of, image_element, new_axes
+from cocoax.inputs.drawing import figure_of, new_axes
 from cocoax.knowledge.discovery import TYPICAL, Discovery, Found
-from cocoax.report import Section, write_report
+from cocoax.report import Section, data_uri, png, write_report
 from cocoax.storage import to_json, write_figure, write_text
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAPS = 3  # typical members of each corpus that a page shows with their maps
-TILE = "flex: 0 0 8.6rem; font-size: .75rem; overflow-wrap: anywhere; max-height: 16rem; overflow: auto"
+TILE = "flex: 0 0 8.6rem; font-size: .75rem; overflow-wrap: anywhere; max-height: 24rem; overflow: auto"
 
 
 def draw(discovery: Discovery, count: int = TYPICAL, maps: bool = False) -> Figure:
@@ -70,6 +70,7 @@ def draw_curve(discovery: Discovery, ax: Axes | None = None) -> Axes | Figure:
     axes.plot(numbers, [point.held_out for point in discovery.curve], marker="o", label="on the other half of the inputs")
     if discovery.enough is not None:
         axes.axvline(discovery.enough, color="#888", linestyle="--", linewidth=1, label=f"bends most at {discovery.enough}")
+    axes.set_xticks(numbers)
     axes.set_xlabel("corpora", fontsize=8)
     axes.set_ylabel("variance explained", fontsize=8)
     axes.tick_params(labelsize=8)
@@ -108,11 +109,15 @@ def _shown(display: Display | None, label: str) -> str:
     if display is None or not display.draws_input:
         return ""
 
-    def alone(ax: Axes) -> None:
-        display.draw_input(ax)
-        ax.set_title("")
+    import matplotlib.pyplot as plt
 
-    return image_element(alone, label, 1.6)
+    ax = new_axes(1.8, 1.8)
+    display.draw_input(ax)
+    ax.set_title("")
+    figure = figure_of(ax)
+    source = data_uri("image/png", png(figure, dpi=80))
+    plt.close(figure)
+    return f'<img style="width: 100%" alt="{html.escape(label, quote=True)}" src="{source}">'
 
 
 def fragment(discovery: Discovery, count: int = TYPICAL) -> str:

@@ -20,6 +20,12 @@ from cocoax.similarity import LinearSimilarity
 WORDS = 3  # of a name, at most
 COMMON = 1000  # words of texts that are their own vocabulary
 LEAST = 0.05  # the weight of a word that is worth naming
+# Classes of CIFAR-10, and what CIFAR-100 puts its classes together as: words for kinds of things.
+KINDS = (
+    *("airplane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck", "fish", "flower", "food", "fruit"),
+    *("vegetable", "household appliance", "furniture", "insect", "carnivore", "building", "landscape", "mammal", "person"),
+    *("invertebrate", "reptile", "rodent", "tree", "vehicle", "container", "tool", "clothing", "musical instrument"),
+)
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,10 @@ def combine(direction: np.ndarray, vocabulary: np.ndarray, words: Sequence[str],
     """Return the sparse non-negative combination of words closest to a direction ``[d]``, largest weight first.
 
     Words ``[v, d]`` enter one by one, as the lasso with weights of at least 0 lets them in (least angle regression), until
-    there are ``most``. Directions and words must be centred; only their directions count.
+    there are ``most``. Their weights are those of the closest sum, not shrunk as the lasso does. Directions and words must be
+    centred; only their directions count.
     """
+    from scipy.optimize import nnls
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import lars_path
 
@@ -44,9 +52,12 @@ def combine(direction: np.ndarray, vocabulary: np.ndarray, words: Sequence[str],
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         _, _, paths = lars_path(rows.T, unit, method="lasso", positive=True, max_iter=most)
-    weights = paths[:, -1]
+    chosen = np.flatnonzero(paths[:, -1] > 0)
+    if not len(chosen):
+        return ()
+    weights, _ = nnls(rows[chosen].T, unit)
     order = np.argsort(-weights, kind="stable")[:most]
-    return tuple(Word(words[place], float(weights[place])) for place in order if weights[place] >= LEAST)
+    return tuple(Word(words[chosen[place]], float(weights[place])) for place in order if weights[place] >= LEAST)
 
 
 def name_corpora(collection: Collection, directions: Sequence[np.ndarray], vocabulary: Any = None) -> list[tuple[Word, ...]]:
@@ -76,9 +87,9 @@ def _centred(words: Reference, similarity: LinearSimilarity) -> np.ndarray:
 
 
 def _words(collection: Collection, reads_texts: bool) -> list[str]:
-    """Return the words that are tried: for pictures the names of classes of ImageNet and CIFAR-100, for texts their own."""
+    """Return the words that are tried: for pictures the names of classes of ImageNet and CIFAR, for texts their own."""
     if not reads_texts:
-        return list(dict.fromkeys([*imagenet_classes(), *cifar100()]))
+        return list(dict.fromkeys([*KINDS, *imagenet_classes(), *cifar100()]))
     from sklearn.feature_extraction.text import CountVectorizer
 
     counter = CountVectorizer(stop_words="english", max_features=COMMON, token_pattern=r"(?u)\b[^\W\d_]{3,}\b")

@@ -37,7 +37,8 @@ class Search:
         gains: of those, ``[n]``.
         budget: sets that may be encoded.
         allowed: which parts may be changed.
-        batch: sets that are encoded at a time, before the process is fitted anew.
+        batch: sets that are encoded at a time, before the process is fitted anew; by default an eighth of the budget, and at
+            least 8.
 
     """
 
@@ -46,13 +47,14 @@ class Search:
     gains: np.ndarray
     budget: int
     allowed: np.ndarray | None = None
-    batch: int = 8
+    batch: int = 0
     calls: int = 0
     failed: dict[int, int] = field(default_factory=dict)
     _seen: set[bytes] = field(default_factory=set)
     _kernel: Any = None
 
     def __post_init__(self) -> None:
+        self.batch = self.batch or max(8, self.budget // 8)
         whole = ((self.sets == 0) | (self.sets == 1)).all(1)
         self._seen = {_key(row) for row in self.sets[whole]}
         for row, gain in zip(self.sets[whole], self.gains[whole], strict=True):
