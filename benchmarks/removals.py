@@ -3,6 +3,7 @@
     python benchmarks/removals.py encode FOLDER --encoder starter --photos IMAGENET --count 100 --collages 50
     python benchmarks/removals.py encode FOLDER --encoder simclr-cifar10-small --photos CIFAR --count 200 --collages 100
     python benchmarks/removals.py table FOLDER
+    python benchmarks/removals.py left FOLDER --encoder starter --photos IMAGENET --count 100
 
 Every removal has the same number of encoder calls, so that one with K versions has a K-th of the masks. Photos are explained
 for a question of their own, and their maps judged by insertion and deletion, which put parts of the photo into noise, and
@@ -32,10 +33,12 @@ from PIL import Image, ImageOps
 from torch import Tensor, nn
 
 import cocoax
+from cocoax.attribution.result import HARDLY, removed_of
 from cocoax.data import caption, open_data
 from cocoax.data.samples import square
 from cocoax.evaluation.localisation import energy_inside, heat, pointing_game
 from cocoax.evaluation.statistics import Interval, t_interval
+from cocoax.features import Game
 from cocoax.inputs.images import image_files, open_image
 from cocoax.seeding import stream
 from cocoax.targets import Target
@@ -271,6 +274,23 @@ def encode(options: argparse.Namespace) -> None:
                 print(kind, number, json.loads(lines[0])["seconds"], flush=True)
 
 
+def left(options: argparse.Namespace) -> None:
+    """Print how much of the scores of single photos each removal takes away, without explaining any."""
+    torch.set_num_threads(1)
+    encoder = imgsim() if options.encoder == "imgsim" else cocoax.load(options.encoder)
+    data = (Cifar if "cifar" in options.encoder else Photos)(encoder.freeze(), options.photos, options.part)
+    taken: dict[str, list[float]] = {}
+    for number in range(options.count):
+        case = data.single(number)
+        explicand = encoder.explicand(case.picture)
+        for name, removal in removals(torch.stack(list(data.fillers)), number).items():
+            score, rest = Game(encoder, explicand, removal).score(case.targets)[:, 0].tolist()
+            taken.setdefault(name, []).append(removed_of(score, rest))
+        if number % 10 == 9:
+            said = (f"{name} {np.median(each):.0%} ({np.mean(np.array(each) < HARDLY):.0%})" for name, each in taken.items())
+            print(f"{number + 1} photos, median taken away (hardly anything): {', '.join(said)}", flush=True)
+
+
 def _records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
@@ -324,6 +344,8 @@ def main() -> None:
     first.add_argument("--calls", type=int, default=72, help="of the encoder, for each map")
     first.add_argument("--without", action="append", default=[], help="a removal to leave out; may be repeated")
     first.set_defaults(run=encode)
+    again = commands.add_parser("left", parents=[first], add_help=False)
+    again.set_defaults(run=left)
     second = commands.add_parser("table")
     second.add_argument("folder", type=Path)
     second.set_defaults(run=table)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 
 import pytest
@@ -203,7 +203,7 @@ def scored(score: float, left: float, floor: float = 0.0) -> cocoax.Attribution:
         (0.597, 0.579, 0.0302, "it still scores +0.579 of +0.597: the map explains the last 3 %."),
         (-0.4, -0.39, 0.025, "it still scores -0.390 of -0.400: the map explains the last 2.5 %."),
         (0.38, 0.4, 0.05, "it scores +0.400, as it is +0.380: the map explains those 5 %."),
-        (0.6, 0.6, 0.0, "Nothing is removed: with everything removed it scores the same."),
+        (0.6, 0.6, 0.0, "it still scores +0.600 of +0.600: the map explains the last 0 %."),
         (0.6, 0.3, 0.5, None),
         (0.6, 0.0, 1.0, None),
         (0.2, -0.2, 2.0, None),
@@ -225,8 +225,8 @@ def test_removed__is_not_known(score: float, left: float) -> None:
 
 
 def test_removed__what_is_within_rounding_is_nothing() -> None:
-    (remark,) = scored(0.6, 0.6 + 1e-7, floor=1e-6).remarks
-    assert remark.startswith("Nothing is removed")
+    nothing = replace(scored(0.6, 0.6 + 1e-7, floor=1e-6), values=torch.zeros(1, 2))
+    assert nothing.remarks[1] == "Nothing is removed: with everything removed it scores the same."
 
 
 def test_removed__of_runs_and_their_answers(encoder: cocoax.Encoder) -> None:

@@ -113,7 +113,7 @@ class Attribution(Displayed, Hinting):
     @property
     def _on_removal(self) -> tuple[str, ...]:
         """A sentence about a removal that leaves most of the score, where it does."""
-        if self.score and abs(self.score - self.baseline_score) <= self.floor:
+        if self.score and abs(self.score - self.baseline_score) <= self.floor and self.is_nothing:
             return (NOTHING_REMOVED,)
         return (about_removal(self.score, self.baseline_score),) if self.removed < HARDLY else ()
 
