@@ -34,7 +34,7 @@ _OTHERS = {".html", ".htm", ".png", ".jpg", ".jpeg", ".svg", ".pdf", ".json", ".
 
 def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], kind: str, header: Mapping[str, object]) -> Path:
     """Write tensors, a JSON header and a digest of both, all or nothing; return the path."""
-    if Path(path).suffix.lower() in _OTHERS:
+    if as_path(path).suffix.lower() in _OTHERS:
         raise ValueError(
             f"{path} would not be what its name says: a Cocoax {kind} is saved as safetensors; let the name end in "
             ".safetensors. Pictures are written by .plot().savefig(path), pages by .html(), tables by .to_dataframe()."
