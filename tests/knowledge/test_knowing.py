@@ -46,7 +46,7 @@ def test_knows__says_so_in_a_sentence(known: Knowledge) -> None:
 
 def test_knows__smaller_corpora_are_tested_on_the_members_that_are_not_in_them() -> None:
     corpus, foil = reference(9, 0, 1.0), reference(12, 1)
-    knowledge = cocoax.knows(corpus, foil, permutations=19)
+    knowledge = cocoax.knows(corpus, foil, permutations=39)
     assert [of.size for of in knowledge.sizes] == [1, 2, 3, 5]
     assert corpus.samples is not None
     assert foil.samples is not None
@@ -70,7 +70,7 @@ def test_knows__how_many_are_enough(known: Knowledge) -> None:
     assert known.enough in {of.size for of in known.sizes}
     assert "corpus of" in known.size_sentence or "More members help" in known.size_sentence
     assert known.sizes[0].auc < known.sizes[-1].auc
-    assert cocoax.knows(reference(2, 0), reference(5, 1), permutations=19).size_sentence == ""
+    assert cocoax.knows(reference(2, 0), reference(5, 1), permutations=39).size_sentence == ""
 
 
 def test_knows__captions_with_pictures_of_both_kinds() -> None:
@@ -141,7 +141,7 @@ def test_knowledge__files_and_notebooks(known: Knowledge, tmp_path: Path) -> Non
 
 
 def test_knowledge__names_are_escaped(tmp_path: Path) -> None:
-    knowledge = cocoax.knows(reference(6, 0, name=EVIL), reference(6, 1), permutations=19)
+    knowledge = cocoax.knows(reference(6, 0, name=EVIL), reference(6, 1), permutations=39)
     assert Page(knowledge.save(tmp_path / "page.html")).count("script") == 0
     assert "<script>" not in knowledge._repr_html_()
 

@@ -90,3 +90,30 @@ def test_search__too_many_sets_to_enumerate() -> None:
     found = search.smallest()
     assert found is not None
     assert int(found.sum()) == 8  # the eight largest sum to 7.03
+
+
+def test_search__a_set_that_a_run_drew_twice_is_tried_once() -> None:
+    rules = (np.full(4, 0.25), np.zeros((4, 4)))
+    known = np.r_[np.repeat(subsets(4, 2)[:2], 5, 0), np.ones((1, 4), np.uint8)]
+    search = Search(lambda sets: worth(sets, rules, 0.7), known, worth(known, rules, 0.7), budget=20)
+    assert search.failed == {2: 2}
+    assert not search.tried_all(2)
+
+
+def test_search__sets_of_other_parts_do_not_count() -> None:
+    rules = (np.full(4, 0.25), np.zeros((4, 4)))
+    known = subsets(4, 1)
+    allowed = np.array([True, True, False, False])
+    search = Search(lambda sets: worth(sets, rules, 0.4), known[2:], worth(known[2:], rules, 0.4), 20, allowed)
+    assert not search.tried_all(1)
+
+
+def test_search__a_smaller_set_may_do_what_a_larger_one_does_not() -> None:
+    def play(sets: np.ndarray) -> np.ndarray:
+        return np.where(sets.sum(1) == 2, -1.0, np.where(sets[:, 0] == 1, 0.5, -0.2))
+
+    known = np.r_[subsets(4, 2), subsets(4, 3)]
+    search = Search(play, known, play(known), budget=20)
+    found = search.smallest()
+    assert found is not None
+    assert found.tolist() == [1, 0, 0, 0]

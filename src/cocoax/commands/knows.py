@@ -45,7 +45,7 @@ def ask_knowledge(
     encoder: Annotated[
         str | None, typer.Option(help="By default minilm for texts, else the starter.", rich_help_panel=HOW)
     ] = None,
-    permutations: Annotated[int, typer.Option(help="Random corpora for the p-value.", min=19, rich_help_panel=HOW)] = 999,
+    permutations: Annotated[int, typer.Option(help="Random corpora for the p-value.", min=39, rich_help_panel=HOW)] = 999,
     seed: Seed = 0,
     device: Device = None,
     out: Annotated[Path | None, typer.Option(help="File to write: .html, .png or .json.", rich_help_panel=OUTPUT)] = None,
@@ -62,7 +62,11 @@ def ask_knowledge(
     sides = {side: reference_of(side, loaded) for side in given}
     captions = None
     if shown is not None and others is None:
-        assert loaded is not None
+        if loaded is None:
+            raise ValueError(
+                "Random captions are encoded by the text tower of an encoder, and all sides are vectors; give --others, "
+                "what the corpus is told from."
+            )
         from cocoax.data import caption, cifar100
 
         captions = loaded.text.reference([caption(name, "a {}") for name in cifar100([corpus])], keep_samples=True)

@@ -23,9 +23,14 @@ from cocoax.similarity import Similarity, get_similarity
 FOLDS = 5
 MOST = 500  # samples of each side that are compared; of more, so many are drawn
 LEVEL = 0.025  # p-values above it tell nothing: as much of a 95 % interval lies below 0.5
+FEWEST_PERMUTATIONS = 39  # with fewer no p-value is as low as that
 WEAK = 0.8  # an AUC that an encoder which knows a corpus would reach
 Z = 1.959964
 Verdict = Literal["tells", "cannot tell", "too little to tell"]
+
+
+class NothingToTellError(ValueError):
+    """Raised where two sides leave nothing to test: one lies inside of the other, or has no two members that differ."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ def tell_apart(
     seed: int = 0,
 ) -> Telling:
     """Return how well the encoder tells held-out members of a corpus from those of a foil; both must have kept samples."""
-    check_count("permutations", permutations, 19)
+    check_count("permutations", permutations, FEWEST_PERMUTATIONS)
     similarities, count = similarities_of(corpus, foil, similarity, most, seed)
     total = len(similarities)
     draws = stream(seed, 1)
@@ -93,7 +98,7 @@ def similarities_of(
     for inner, inside, outer in ((ours, corpus, foil), (theirs, foil, corpus)):
         whole = {row.tobytes() for row in outer.kept("knows()").numpy()}
         if inner <= whole:
-            raise ValueError(
+            raise NothingToTellError(
                 f"All samples of {inside.name!r} are in {outer.name!r} too, so there is nothing to tell apart; leave them "
                 f"out of {outer.name!r}."
             )
@@ -109,7 +114,7 @@ def _distinct(side: Reference, most: int, seed: int) -> Tensor:
     _, first = np.unique(samples.numpy(), axis=0, return_index=True)
     if len(first) < 2:
         what = "1 sample" if side.count == 1 else f"{side.count} samples that are all equal"
-        raise ValueError(
+        raise NothingToTellError(
             f"{side.name!r} has {what}; whether the encoder knows it is seen on members that are left out, so give at least "
             "two that differ."
         )

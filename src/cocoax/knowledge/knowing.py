@@ -13,7 +13,16 @@ import torch
 
 from cocoax.checks import check_count
 from cocoax.evaluation.statistics import wilson
-from cocoax.evaluation.telling import MOST, Telling, Verdict, auc_and_error, mann_whitney, similarities_of, tell_apart
+from cocoax.evaluation.telling import (
+    FEWEST_PERMUTATIONS,
+    MOST,
+    Telling,
+    Verdict,
+    auc_and_error,
+    mann_whitney,
+    similarities_of,
+    tell_apart,
+)
 from cocoax.inputs.drawing import figure_of, image_element, new_axes
 from cocoax.references import Reference, check_same_space
 from cocoax.report import Section, write_report
@@ -258,7 +267,7 @@ def _against_captions(
     seed: int,
 ) -> Telling:
     """Return how many random corpora of captions spread the scores of inputs less than this one does."""
-    check_count("permutations", permutations, 19)
+    check_count("permutations", permutations, FEWEST_PERMUTATIONS)
     pool, size = captions.kept("knows()"), corpus.count
     if len(pool) < size + 2 or shown.count < 2:
         raise ValueError(

@@ -56,19 +56,21 @@ class Search:
     def __post_init__(self) -> None:
         self.batch = self.batch or max(8, self.budget // 8)
         whole = ((self.sets == 0) | (self.sets == 1)).all(1)
-        self._seen = {_key(row) for row in self.sets[whole]}
         for row, gain in zip(self.sets[whole], self.gains[whole], strict=True):
-            if gain < 0:
-                self._count(row)
+            self._note(row, gain)
 
     @property
     def parts(self) -> np.ndarray:
         """Numbers of the parts that may be changed."""
         return np.arange(self.sets.shape[1]) if self.allowed is None else np.flatnonzero(self.allowed)
 
-    def _count(self, row: np.ndarray) -> None:
-        size = int(row.sum())
-        self.failed[size] = self.failed.get(size, 0) + 1
+    def _note(self, row: np.ndarray, gain: float) -> None:
+        """Take note of a set, and of its failing if it may be chosen at all; one that a run has drawn twice counts once."""
+        key = _key(row)
+        if key not in self._seen and gain < 0 and (self.allowed is None or not row[~self.allowed].any()):
+            size = int(row.sum())
+            self.failed[size] = self.failed.get(size, 0) + 1
+        self._seen.add(key)
 
     def tried_all(self, size: int) -> bool:
         """Whether every set of this size was encoded, and did not do what was asked."""
@@ -92,9 +94,7 @@ class Search:
         self.calls += len(sets)
         self.sets, self.gains = np.concatenate([self.sets, sets]), np.concatenate([self.gains, gains])
         for row, gain in zip(sets, gains, strict=True):
-            self._seen.add(_key(row))
-            if gain < 0:
-                self._count(row)
+            self._note(row, gain)
         return gains
 
     def smallest(self) -> np.ndarray | None:
@@ -113,7 +113,7 @@ class Search:
 
         Of the smallest size at which any set is expected to do it; where none is, of the largest size.
         """
-        if self.tried_all(limit - 1):
+        if all(self.tried_all(size) for size in range(1, limit)):  # a set may fail where a smaller one does it
             return None
         model = self._fitted()
         proposed, hope = None, False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cocoax.evaluation.telling import tell_apart
+from cocoax.evaluation.telling import NothingToTellError, tell_apart
 from cocoax.questions.question import Question
 from cocoax.questions.sides import Side
 from cocoax.references import Reference
@@ -24,7 +24,7 @@ def doubt(question: Question, corpus: Target, foil: Target | None) -> str:
         return ""
     try:
         telling = tell_apart(ours, theirs, corpus.similarity, permutations=PERMUTATIONS, most=MOST)
-    except ValueError:  # all are equal, or one side is inside of the other; there is nothing to test
+    except NothingToTellError:
         return ""
     if telling.verdict != "cannot tell":
         return ""
