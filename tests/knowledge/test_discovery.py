@@ -43,7 +43,7 @@ def test_discover__rows_in_three_corners(found: Discovery) -> None:
     assert len(found) == 3
     assert found.purity(truth) == 1
     assert found.explained > 0.9
-    assert all(corpus.stability > 0.9 for corpus in found)
+    assert all(corpus.stability is not None and corpus.stability > 0.9 for corpus in found)
     assert found.enough == 3
     assert sorted(len(corpus.members) for corpus in found) == [30, 30, 30]
     assert [corpus.number for corpus in found] == [1, 2, 3]
@@ -123,6 +123,35 @@ def test_discover__texts_with_names() -> None:
     assert all(corpus.words for corpus in discovery)
     assert {word.word for corpus in discovery for word in corpus.words} & {"zebra", "spoon"}
     assert discovery.collection.label(0).startswith("zebra zebra")
+
+
+@pytest.mark.parametrize("method", ["fields", "crops"])
+def test_discover__the_only_part_of_each_input_is_a_part(method: Any) -> None:
+    class Curved(nn.Module):
+        """A number, its square, and what is the same for all, which no part adds."""
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([x, x.square(), torch.ones_like(x)], dim=1)
+
+    rows = 3 + np.random.default_rng(0).normal(size=(20, 1))
+    encoder = cocoax.TabularEncoder(Curved(), columns=["a"], background=rows, name="curved")
+    discovery = cocoax.discover(encoder, rows, 2, method, similarity="dot", explainer=EXPLAINER)
+    parts = getattr(discovery.collection, method)(0)
+    assert parts.owners.tolist() == list(range(20))
+    assert discovery.everything.samples is not None
+    np.testing.assert_allclose(discovery.everything.samples.numpy(), parts.vectors, rtol=1e-4, atol=1e-6)
+    assert all(corpus.reference.weights is not None for corpus in discovery)
+    assert cocoax.discover(encoder, rows, 2)[0].reference.weights is None
+
+
+def test_discover__too_few_inputs_to_tell_stability(tmp_path: Path) -> None:
+    rows, _ = clouds(5)
+    discovery = cocoax.discover(table(rows), rows, 10, explainer=EXPLAINER)
+    assert [corpus.stability for corpus in discovery] == [None] * 10
+    assert "stability unknown, too few inputs to tell" in repr(discovery[0])
+    assert json.loads(discovery.save(tmp_path / "found.json").read_text())["corpora"][0]["stability"] is None
+    page = Page(discovery.save(tmp_path / "found.html"))
+    assert "stability unknown, too few inputs to tell" in " ".join(page.texts["p"])
 
 
 def test_discover__pictures_with_names_and_words_checked() -> None:

@@ -127,7 +127,7 @@ def _print(discovery: Discovery, labels: list[str], plain: dict[str, Any]) -> No
     rows = []
     for found in discovery:
         typical = ", ".join(discovery.collection.label(number) for number in found.members[:2].tolist())
-        row = [f"{found.number}. {found.name}", str(len(found.members)), f"{found.stability:.2f}", typical]
+        row = [f"{found.number}. {found.name}", str(len(found.members)), found.how_stable, typical]
         rows.append([*row, *([f"{known[found.number][0]} ({known[found.number][1]})"] if found.number in known else [])])
     print_table(header, [row + [""] * (len(header) - len(row)) for row in rows])
     if known:

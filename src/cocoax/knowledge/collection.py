@@ -36,10 +36,14 @@ CROP = 3  # a crop is a third of a picture high and wide
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Vectors of parts ``[n, d]``, and the number of the input that each is a part of ``[n]``."""
+    """Vectors of parts ``[n, d]``, and the number of the input that each is a part of ``[n]``.
+
+    ``whole`` says that they are no parts but whole inputs, each its own.
+    """
 
     vectors: np.ndarray
     owners: np.ndarray
+    whole: bool = False
 
 
 class Collection(ABC):
@@ -93,7 +97,7 @@ class Collection(ABC):
     def whole(self) -> Parts:
         """Return whole inputs: their feature vectors."""
         vectors = self.similarity.features(self.representations.double()).float().numpy()
-        return Parts(vectors, np.arange(len(vectors)))
+        return Parts(vectors, np.arange(len(vectors)), whole=True)
 
     def drawn(self, seed: int) -> np.ndarray:
         """Return the numbers of the inputs whose parts are looked at."""

@@ -43,7 +43,8 @@ class Found:
         name: its words, or its number where there are none.
         reference: what can be asked about, as any corpus.
         members: the numbers of the inputs that belong to it, the most typical first.
-        stability: how much of it comes back when inputs are drawn again: above 0.75 it is stable, below 0.5 it is gone.
+        stability: how much of it comes back when inputs are drawn again: above 0.75 it is stable, below 0.5 it is gone; None
+            where there are too few inputs to tell.
         words: a sparse sum of words that comes closest to it.
 
     """
@@ -52,11 +53,16 @@ class Found:
     name: str
     reference: Reference
     members: np.ndarray = field(repr=False)
-    stability: float
+    stability: float | None
     words: tuple[Word, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Found({self.number}, {self.name!r}, {len(self.members)} inputs, stability {self.stability:.2f})"
+        return f"Found({self.number}, {self.name!r}, {len(self.members)} inputs, stability {self.how_stable})"
+
+    @property
+    def how_stable(self) -> str:
+        """Stability, to be read."""
+        return "unknown, too few inputs to tell" if self.stability is None else f"{self.stability:.2f}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +257,7 @@ def discover(
     looked_at = collection.whole() if parts is None else _that_matter(parts)
     grouping = GROUPINGS[method]()
     groups = grouping.fit(looked_at.vectors, corpora, seed)
-    stable = stability(grouping, groups, looked_at.vectors, corpora, seed)
+    stable = stability(grouping, groups, looked_at.vectors, looked_at.owners, corpora, seed)
     everything = _reference(collection, looked_at, np.arange(len(looked_at.vectors)), None, "everything")
     found = [
         _found(collection, looked_at, groups, group, stable[group])
@@ -262,7 +268,7 @@ def discover(
         corpora=_named(collection, found, everything, vocabulary),
         method=method,
         explained=grouping.explained(groups, looked_at.vectors),
-        curve=curve(grouping, looked_at.vectors, corpora, seed),
+        curve=curve(grouping, looked_at.vectors, looked_at.owners, corpora, seed),
         everything=everything,
         collection=collection,
     )
@@ -296,23 +302,21 @@ def _that_matter(parts: Parts) -> Parts:
 
 def _reference(collection: Collection, parts: Parts, chosen: np.ndarray, weights: np.ndarray | None, name: str) -> Reference:
     """Return some vectors as a reference: whole inputs by their representations, parts by their own vectors."""
-    whole = len(parts.vectors) == len(collection) and np.array_equal(parts.owners, np.arange(len(collection)))
-    samples = collection.representations[chosen] if whole else parts.vectors[chosen]
+    samples = collection.representations[chosen] if parts.whole else parts.vectors[chosen]
     return Reference.from_representations(samples, name=name, space=collection.space, weights=weights)
 
 
-def _found(collection: Collection, parts: Parts, groups: Groups, group: int, stable: float) -> Found:
+def _found(collection: Collection, parts: Parts, groups: Groups, group: int, stable: float | None) -> Found:
     """Return one group as a corpus; of parts, an input belongs to it that has one as strong as half a typical one."""
     own = np.flatnonzero(groups.labels == group)
     own = own[np.argsort(-groups.strengths[own], kind="stable")]
-    whole = len(np.unique(parts.owners)) == len(parts.owners)
-    weights = None if whole else groups.strengths[own]
+    weights = None if parts.whole else groups.strengths[own]
     reference = _reference(collection, parts, own, weights, f"corpus {group + 1}")
     owners, first = np.unique(parts.owners[own], return_index=True)
     strengths = groups.strengths[own][first]
     order = np.argsort(-strengths, kind="stable")
     owners, strengths = owners[order], strengths[order]
-    if not whole:
+    if not parts.whole:
         owners = owners[strengths >= STRONG * strengths[:TYPICAL].mean()]
     return Found(group + 1, f"corpus {group + 1}", reference, owners, stable)
 

@@ -55,7 +55,7 @@ def _write(ax: Axes, text: str, size: float) -> None:
 
 
 def _caption(found: Found) -> str:
-    return f"{_title(found)}\n{len(found.members)} inputs, stability {found.stability:.2f}"
+    return f"{_title(found)}\n{len(found.members)} inputs, stability {found.how_stable}"
 
 
 def _title(found: Found) -> str:
@@ -143,7 +143,7 @@ def write(discovery: Discovery, path: Path) -> Path:
         sections = [Section("What was found", summary(discovery), figure)]  # type: ignore[arg-type]
         for found in discovery:
             words = ", ".join(f"{word.word} {word.weight:.2f}" for word in found.words)
-            text = f"{len(found.members)} inputs, stability {found.stability:.2f}. " + (f"Words: {words}." if words else "")
+            text = f"{len(found.members)} inputs, stability {found.how_stable}. " + (f"Words: {words}." if words else "")
             sections.append(Section(_title(found), text, html=strip(discovery, found, TYPICAL, MAPS)))
         written = write_report(path, f"{len(discovery)} corpora", sections)
         if figure is not None:

@@ -12,10 +12,11 @@ import numpy as np
 from cocoax.seeding import stream
 
 RESAMPLES = 10
-ENOUGH = 20_000  # vectors that a resample or a point of the curve looks at
+ENOUGH = 20_000  # vectors, about, that a resample or a point of the curve looks at
 FIT = 50_000  # vectors that factors are fitted to; the rest gets its codes from them
 CURVE = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100)
 OUTLYING = 20  # dimensions in which density is looked for
+DENSE = 5  # vectors that a dense group has at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,10 @@ class Groups:
     labels: np.ndarray
     strengths: np.ndarray
     model: Any = None
+
+
+class NoDenseGroupsError(ValueError):
+    """Vectors are nowhere dense enough to be a group."""
 
 
 class Grouping(ABC):
@@ -95,12 +100,14 @@ class Density(Grouping):
         from sklearn.cluster import HDBSCAN
         from sklearn.decomposition import PCA
 
-        components = min(OUTLYING, *vectors.shape)
-        flat = PCA(components, random_state=seed).fit_transform(vectors)
-        found = HDBSCAN(min_cluster_size=max(5, len(vectors) // (10 * count)), min_samples=5, copy=True).fit(flat).labels_
+        found = np.full(len(vectors), -1)
+        if len(vectors) >= DENSE:
+            flat = PCA(min(OUTLYING, *vectors.shape), random_state=seed).fit_transform(vectors)
+            size = max(DENSE, len(vectors) // (10 * count))
+            found = HDBSCAN(min_cluster_size=size, min_samples=DENSE, copy=True).fit(flat).labels_
         sizes = np.bincount(found[found >= 0]) if (found >= 0).any() else np.zeros(0, int)
         if not len(sizes):
-            raise ValueError(
+            raise NoDenseGroupsError(
                 f"HDBSCAN finds no dense groups among {len(vectors)} vectors; use method='kmeans', which always divides them."
             )
         places = {old: new for new, old in enumerate(np.argsort(-sizes, kind="stable")[:count])}
@@ -172,30 +179,44 @@ def _closeness(vectors: np.ndarray, centres: np.ndarray, labels: np.ndarray) -> 
     return closeness
 
 
-def stability(grouping: Grouping, groups: Groups, vectors: np.ndarray, asked: int, seed: int) -> list[float]:
-    """Return how much of each group comes back when vectors are drawn again (Hennig 2007).
+def stability(
+    grouping: Grouping, groups: Groups, vectors: np.ndarray, owners: np.ndarray, asked: int, seed: int
+) -> list[float | None]:
+    """Return how much of each group comes back when inputs are drawn again (Hennig 2007); None where that cannot be told.
 
-    Ten bootstrap samples are grouped anew, each into as many as were ``asked`` for. The mean is taken of the largest Jaccard
-    similarity of a group with a new one, over the vectors that were drawn. Above 0.75 a group is stable, below 0.5 it may be
-    chance.
+    Ten bootstrap samples of inputs, each with all vectors that it owns, are grouped anew, each into as many as were ``asked``
+    for. The mean is taken of the largest Jaccard similarity of a group with a new one, over the vectors that were drawn, in
+    those samples that have some of the group. Above 0.75 a group is stable, below 0.5 it may be chance. Of fewer than two
+    inputs for each group too few are drawn to find so many groups in, so that nothing can be told.
     """
     count = len(groups.centres)
-    total = np.zeros(count)
+    inputs, owners = np.unique(owners, return_inverse=True)
+    if len(inputs) < 2 * count:
+        return [None] * count
+    shares: list[list[float]] = [[] for _ in range(count)]
     for time in range(RESAMPLES):
         draws = stream(seed, 6, time)
-        drawn = np.unique(draws.integers(0, len(vectors), min(len(vectors), ENOUGH)))
+        chosen = draws.integers(0, len(inputs), _enough(len(inputs), len(vectors)))
+        drawn = np.flatnonzero(np.isin(owners, chosen))
+        if len(drawn) < (asked if grouping.counts else DENSE):  # too few to find any in, whatever there is
+            continue
         try:
             new = grouping.fit(vectors[drawn], asked, seed + time, starts=3).labels
-        except ValueError:  # no groups are found any more, so none comes back
-            continue
+        except NoDenseGroupsError:  # so none comes back
+            new = np.full(len(drawn), -1)
         old = groups.labels[drawn]
-        for group in range(count):
+        for group in np.unique(old[old >= 0]):
             own = old == group
             overlaps = [
                 float((own & (new == other)).sum() / (own | (new == other)).sum()) for other in np.unique(new[new >= 0])
             ]
-            total[group] += max(overlaps, default=0.0) if own.any() else 0.0
-    return list((total / RESAMPLES).tolist())
+            shares[group].append(max(overlaps, default=0.0))
+    return [float(np.mean(own)) if own else None for own in shares]
+
+
+def _enough(inputs: int, vectors: int) -> int:
+    """Return how many inputs have as many vectors as are looked at."""
+    return max(1, min(inputs, ENOUGH * inputs // vectors))
 
 
 @dataclass(frozen=True)
@@ -207,12 +228,16 @@ class OfCount:
     held_out: float
 
 
-def curve(grouping: Grouping, vectors: np.ndarray, count: int, seed: int) -> tuple[OfCount, ...]:
-    """Return how much other numbers of groups would explain, up to twice as many; one half is held out of the other."""
-    if not grouping.counts:
+def curve(grouping: Grouping, vectors: np.ndarray, owners: np.ndarray, count: int, seed: int) -> tuple[OfCount, ...]:
+    """Return how much other numbers of groups would explain, up to twice as many.
+
+    Groups are found in one half of the inputs and tried on the other; all vectors that an input owns are in the same half.
+    """
+    inputs, owners = np.unique(owners, return_inverse=True)
+    if not grouping.counts or len(inputs) < 2:
         return ()
-    order = stream(seed, 7).permutation(len(vectors))[: 2 * ENOUGH]
-    seen, unseen = (vectors[np.sort(half)] for half in (order[::2], order[1::2]))
+    order = stream(seed, 7).permutation(len(inputs))[: 2 * _enough(len(inputs), len(vectors))]
+    seen, unseen = (vectors[np.isin(owners, half)] for half in (order[::2], order[1::2]))
     most = min(2 * count, len(np.unique(seen, axis=0)) - 1, *([] if not grouping.of_parts else [2 * vectors.shape[1]]))
     points = []
     for number in sorted({size for size in CURVE if size <= most} | ({count} if count <= most else set())):
