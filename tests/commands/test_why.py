@@ -82,6 +82,9 @@ def test_why__pictures_and_a_caption(towers: cocoax.Encoder, tmp_path: Path) -> 
     assert numbers["hits"][0]["content"] == "1.png"
     assert numbers["hits"][0]["is_query"]
     assert numbers["hits"][0]["document"][0]["place"]
+    output = why(str(tmp_path / "1.png"), "--index", str(tmp_path), "--top", "2")
+    for hit in numbers["hits"]:
+        assert f"\n{hit['rank']}. {hit['content']}: similarity" in output
 
 
 def test_why__sounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,13 @@ def test_pictures__cells_come_from_where_it_says() -> None:
     assert isinstance(flip.result, Image.Image)
 
 
+def test_pictures__titles_are_within_the_figure() -> None:
+    encoder, picture, other, target = pictures()
+    figure = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=3).drawn()
+    figure.draw_without_rendering()
+    assert all(ax.title.get_window_extent().y1 <= figure.bbox.y1 for ax in figure.axes)
+
+
 def test_pictures__different_ones_and_files(tmp_path: Path) -> None:
     encoder, picture, other, target = pictures()
     found = cocoax.counterfactual(encoder, picture, target, donors=[other, images(1, seed=8)[0]], grid=4, count=3)

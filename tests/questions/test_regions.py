@@ -53,6 +53,14 @@ def test_top_regions__what_fills_one_direction_has_no_side_in_it() -> None:
     assert [region.place for region in top_regions(attribution(torch.ones(96, 96)))] == ["most of the picture"]
 
 
+def test_top_regions__what_reaches_far_but_covers_little_is_not_most_of_the_picture() -> None:
+    values = torch.zeros(96, 96)
+    values[44:52] = values[:, 44:52] = 1
+    (region,) = top_regions(attribution(values))
+    assert region.share < 0.5
+    assert region.place == "across the picture"
+
+
 def test_top_regions__strongest_first_and_those_that_lower_apart() -> None:
     values = spots((5, 5, 0.7), (70, 70, 1.0), (5, 70, -0.8))
     raising = top_regions(attribution(values))

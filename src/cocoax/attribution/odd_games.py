@@ -13,8 +13,9 @@ over players, and where all coalitions are known.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import comb
 
 import numpy as np
@@ -26,7 +27,83 @@ from torch import Tensor
 ORDERS = {3: 1.0, 5: 0.2, 7: 0.04}
 REST = 0.01
 _ENDS = 1e-9  # in place of the rest for the whole against nothing, which is kept to
-_DENSE = 2048  # pairs up to which the covariance of all of them is inverted
+_DENSE = 2048  # pairs of which the covariance is inverted as it is
+_ROWS = 512  # pairs whose covariance with others is made at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Precision:
+    """The inverse of the covariance of odd parts, ``[n, n]``, as a product with columns.
+
+    The first pairs and the ends are near: all that is assumed of them is kept. The others are far: what the near ones make of
+    them, and something of their own that is independent of all else.
+
+    Attributes:
+        signs: of all odd parts, ``[n, m]``, the last of them the ends.
+        inverse: of the covariance of the near ones.
+        own: variances of what the far ones have of their own, ``[far]``.
+        by_distance: the covariance of two coalitions by the number of players that they differ in, ``[m + 1]``.
+
+    """
+
+    signs: Tensor
+    inverse: Tensor
+    own: Tensor
+    by_distance: Tensor
+
+    def times(self, columns: Tensor) -> Tensor:
+        """Return the product with columns ``[n, k]``."""
+        near, far = self.split(columns)
+        known = self.inverse @ near
+        beyond = (far - self.predict(known)) / self.own[:, None]
+        back = torch.zeros_like(known)
+        for rows, covariance in self._across():
+            back += covariance.T @ beyond[rows]
+        return join(known - self.inverse @ back, beyond)
+
+    def predict(self, known: Tensor) -> Tensor:
+        """Return what near ones make of the far, ``[far, k]``, given the inverse times the near ones."""
+        return torch.cat([known[:0], *(covariance @ known for _, covariance in self._across())])
+
+    def split(self, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the rows of the near and of the far."""
+        first = len(self.inverse) - 1
+        return torch.cat([columns[:first], columns[-1:]]), columns[first:-1]
+
+    @cached_property
+    def diagonal(self) -> Tensor:
+        """The diagonal of the inverse, ``[n]``."""
+        near = self.inverse.diagonal().clone()
+        for rows, covariance in self._across():
+            near += ((covariance @ self.inverse).square() / self.own[rows, None]).sum(0)
+        return join(near, 1 / self.own)
+
+    def spread(self, matrix: Tensor) -> Tensor:
+        """Return the variance that each row of a matrix ``[m, n]`` has by all products together, far ones too: ``[m]``."""
+        total = torch.zeros(len(matrix), dtype=torch.float64)
+        few = max(1, _ROWS * _DENSE // len(self.signs))
+        for start in range(0, len(self.signs), few):
+            rows = slice(start, start + few)
+            covariance = between(self.signs[rows], self.signs, self.by_distance)
+            total += (matrix[:, rows] * (covariance @ matrix.T).T).sum(1)
+        return total
+
+    def _across(self) -> Iterator[tuple[slice, Tensor]]:
+        """Return the covariance of some of the far with all near, at a time."""
+        near, far = self.split(self.signs)
+        for start in range(0, len(far), _ROWS):
+            rows = slice(start, start + _ROWS)
+            yield rows, between(far[rows], near, self.by_distance)
+
+
+def join(near: Tensor, far: Tensor) -> Tensor:
+    """Return the rows of near and far in their order: the ends, the last of the near, come last."""
+    return torch.cat([near[:-1], far, near[-1:]])
+
+
+def between(signs: Tensor, others: Tensor, by_distance: Tensor) -> Tensor:
+    """Return the covariance of products of two lists of coalitions."""
+    return by_distance[((signs.shape[1] - signs @ others.T) / 2).round().long()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +115,7 @@ class OddGame:
     Attributes:
         matrix: from odd parts to values ``[m, k]``: ``[m, pairs + 1]``.
         variance: of each value given the scores, for a game that is as large as assumed: ``[m]``.
-        inverse: of the covariance of odd parts, ``[pairs + 1, pairs + 1]``, or its diagonal if that is all there is.
+        inverse: of the covariance of odd parts, ``[pairs + 1, pairs + 1]``.
         regression: the inverse times the signs, ``[pairs + 1, m]``.
         solution: the inverse of signs times that, ``[m, m]``.
 
@@ -46,7 +123,7 @@ class OddGame:
 
     matrix: Tensor
     variance: Tensor
-    inverse: Tensor
+    inverse: Precision
     regression: Tensor
     solution: Tensor
 
@@ -56,7 +133,7 @@ class OddGame:
 
     def surprises(self, odd: Tensor) -> Tensor:
         """Return how far each pair is from what all others make of it, ``[pairs, k]``."""
-        rest = _times(self.inverse, odd) - self.regression @ (self.solution @ (self.regression.T @ odd))
+        rest = self.inverse.times(odd) - self.regression @ (self.solution @ (self.regression.T @ odd))
         return (rest / self._precision[:, None])[:-1]
 
     @property
@@ -75,49 +152,57 @@ class OddGame:
     @property
     def _precision(self) -> Tensor:
         """One over the variance of each odd part given all others, ``[pairs + 1]``."""
-        own = self.inverse.diagonal() if self.inverse.ndim == 2 else self.inverse
+        own = self.inverse.diagonal
         return (own - ((self.regression @ self.solution) * self.regression).sum(1)).clamp(min=1e-12)
 
 
 def odd_game(bits: Tensor) -> OddGame:
     """Return what distinct coalitions ``[pairs, m]``, each with its complement, say about Shapley values.
 
-    Of very many pairs the higher orders count as noise: what KernelSHAP has always been, a regression on single players.
+    Of very many pairs the first are taken as above, and the others for what these make of them, with independent rests: as
+    KernelSHAP has always been, a regression on single players, but of what higher orders do not explain.
     """
     pairs, players = bits.shape
-    dense = pairs <= _DENSE
     orders = tuple((order, share) for order, share in ORDERS.items() if order <= players)
-    left = REST + (0.0 if dense else sum(share for _, share in orders))
-    by_size = left * torch.from_numpy(rest_by_size(players, pairs))
+    by_size = REST * torch.from_numpy(rest_by_size(players, pairs))
     bits = torch.cat([bits, torch.ones(1, players, dtype=bits.dtype)])
     kept, size = bits.double(), bits.sum(1).long()
     rest = by_size[torch.minimum(size, players - size)]
     rest[-1] = _ENDS
     signs = 2 * kept - 1
-    if dense:
-        distance = ((players - signs @ signs.T) / 2).round().long()
-        inverse = torch.linalg.inv(_by_distance(players, orders)[distance] + rest.diag())
-        # The values of the covariance with one pair, as a game of its own: of products, and of what is left over.
-        lacking = (players - size)[:, None] - (1 - bits.long())
-        weights = _weights(players)
-        own = kept * weights[size - 1][:, None] - (1 - kept) * weights[size.clamp(max=players - 1)][:, None]
-        own[-1] = 0
-        towards = signs * _effects(players, orders)[lacking] + 2 * own * rest[:, None]
-        prior = sum(share / comb(players, order) * 4 / order**2 * comb(players - 1, order - 1) for order, share in orders)
-        prior += sum(float(by_size[number]) * _squares(players, number) for number in range(1, players // 2 + 1))
-    else:
-        inverse, towards, prior = 1 / rest, torch.zeros_like(signs), 0.0
-    regression = _times(inverse, signs)
+    inverse = _precision(signs, rest, _by_distance(players, orders))
+    # The values of the covariance with one pair, as a game of its own: of products, and of what is left over.
+    lacking = (players - size)[:, None] - (1 - bits.long())
+    weights = _weights(players)
+    own = 2 * (kept * weights[size - 1][:, None] - (1 - kept) * weights[size.clamp(max=players - 1)][:, None])
+    own[-1] = 0
+    assumed = signs * _effects(players, orders)[lacking] + own * rest[:, None]
+    near = inverse.split(assumed)[0]
+    far = inverse.predict(inverse.inverse @ near) + inverse.split(own)[1] * inverse.own[:, None]
+    towards = join(near, far)
+    regression = inverse.times(signs)
     solution = torch.linalg.pinv(signs.T @ regression, hermitian=True)
-    explained = _times(inverse, towards)
     missing = 2 * torch.eye(players, dtype=torch.float64) - towards.T @ regression
-    matrix = explained.T + missing @ solution @ regression.T
-    variance = prior - (explained * towards).sum(0) + ((missing @ solution) * missing).sum(1)
+    matrix = inverse.times(towards).T + missing @ solution @ regression.T
+    variance = torch.zeros(players, dtype=torch.float64)
+    if pairs < 2 ** (players - 1) - 1:
+        variance += sum(share / comb(players, order) * 4 / order**2 * comb(players - 1, order - 1) for order, share in orders)
+        variance += sum(float(by_size[number]) * _squares(players, number) for number in range(1, players // 2 + 1))
+        variance += inverse.spread(matrix) + matrix.square() @ rest - 2 * (matrix * assumed.T).sum(1)
     return OddGame(matrix, variance.clamp(min=0), inverse, regression, solution)
 
 
-def _times(inverse: Tensor, columns: Tensor) -> Tensor:
-    return inverse @ columns if inverse.ndim == 2 else inverse[:, None] * columns
+def _precision(signs: Tensor, rest: Tensor, by_distance: Tensor) -> Precision:
+    """Return the inverse of the covariance of odd parts, of which ``rest`` is what is left over."""
+    few = min(len(signs) - 1, _DENSE)
+    near = torch.cat([signs[:few], signs[-1:]])
+    inverse = torch.linalg.inv(between(near, near, by_distance) + torch.cat([rest[:few], rest[-1:]]).diag())
+    own = rest[few:-1]
+    if len(own):
+        some = between(signs[few:-1][:: -(-len(own) // _ROWS)], near, by_distance)
+        unknown = float(by_distance[0]) - float(((some @ inverse) * some).sum(1).mean())
+        own = own * (1 + max(unknown, 0.0) / REST)
+    return Precision(signs, inverse, own, by_distance)
 
 
 def pairs_of_size(players: int) -> np.ndarray:

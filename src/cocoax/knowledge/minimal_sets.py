@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cocoax.attribution import Run
 from cocoax.attribution.method import Askable, check_targets
+from cocoax.attribution.result import HARDLY, removed_of
 from cocoax.checks import check_count, check_finite, check_kind, check_number
 from cocoax.encoders import Encoder
 from cocoax.features import Game
@@ -107,14 +108,24 @@ class Minimal(Result):
     def sentences(self) -> tuple[str, ...]:
         """What was found, in words."""
         kept, removed = (f"{len(found)} of {self.total} parts" for found in (self.kept, self.removed))
+        keeps = "keeps" if len(self.kept) == 1 else "keep"
         names = [", ".join(map(repr, found.names)) for found in (self.kept, self.removed)]
         return (
             f"The score of {self.question!r} is {self.score:+.3f}, and {self.emptied:+.3f} with everything removed; "
             f"the level is {self.level:+.3f}.",
-            f"{kept} alone keep it at {self.kept.score:+.3f}: {names[0]}. {_certainty(self.kept)}",
+            f"{kept} alone {keeps} it at {self.kept.score:+.3f}: {names[0]}. {_certainty(self.kept)}",
             f"Without {removed} it falls to {self.removed.score:+.3f}: {names[1]}. {_certainty(self.removed)}",
+            *self._on_removal,
             f"{self.calls} forward passes, beside the {self.run_calls} of the run.",
         )
+
+    @property
+    def _on_removal(self) -> tuple[str, ...]:
+        """A sentence about a removal that leaves most of the score, where it does."""
+        if not removed_of(self.score, self.emptied) < HARDLY:
+            return ()
+        scores = f"{self.emptied:+.3f} of {self.score:+.3f}" if self.emptied > 0 else f"{self.emptied:+.3f}"
+        return (f"With everything removed it still scores {scores}, so that little is needed to keep it.",)
 
     def describe(self) -> dict[str, Any]:
         """Return it as plain values."""

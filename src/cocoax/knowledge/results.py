@@ -47,16 +47,23 @@ class Result(ABC):
         """Draw it; return the figure."""
         from cocoax.inputs.figures import new_figure
 
-        figure = new_figure(*self.size)
-        self.draw(figure)
-        return figure
+        return self._on(new_figure(*self.size))
 
     def drawn(self) -> Figure:
         """Return the same figure for files, which pyplot need not know."""
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=self.size, layout="constrained")
+        return self._on(Figure(figsize=self.size, layout="constrained"))
+
+    def _on(self, figure: Figure) -> Figure:
+        """Draw it on an empty figure; return that, with pictures at the top of their places, right under their titles.
+
+        In the middle of its place a picture seems to leave room for a title, which is gone once the layout moved it.
+        """
         self.draw(figure)
+        for ax in figure.axes:
+            if ax.images:
+                ax.set_anchor("N")
         return figure
 
     @abstractmethod

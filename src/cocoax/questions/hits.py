@@ -191,7 +191,7 @@ class Hits(Sequence[Hit]):
     def __rich__(self) -> Group:
         parts: list[Any] = [Text.assemble(("Query: ", "bold"), label_of(self.query, 200))]
         for hit in self.hits:
-            parts.append(Text.assemble((f"\n{hit.rank}. ", "bold"), hit.summary))
+            parts.append(Text.assemble((f"\n{hit.rank}. {label_of(hit.content)}", "bold"), f": {hit.summary}"))
             parts += [Padding(rich_of(side), (0, 3)) for side in (hit.query, hit.document)]
             if words := _pairs_in_words(hit):
                 parts.append(Padding(Text(words.strip()), (0, 3)))

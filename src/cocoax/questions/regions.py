@@ -11,6 +11,7 @@ from cocoax.attribution.result import Attribution
 from cocoax.inputs.images import Box
 
 _LEAST = 0.005  # of the map: smaller spots are not worth a sentence
+_MOST = 0.5  # of the picture: what covers less is not most of it, however far it reaches
 _WIDE = 0.7  # of the picture: what reaches further is not on one side of it
 
 
@@ -89,23 +90,26 @@ def _region(attribution: Attribution, shown: np.ndarray, inside: np.ndarray) -> 
         return float(top + (bottom - top) * place / height)
 
     box = (across(columns.min()), down(rows.min()), across(columns.max() + 1), down(rows.max() + 1))
+    share = float(inside.mean()) * (right - left) * (bottom - top)
     error = attribution.standard_error
     return Region(
-        place=_words(across(columns.mean() + 0.5), down(rows.mean() + 0.5), box),
-        share=float(inside.mean()) * (right - left) * (bottom - top),
+        place=_words(across(columns.mean() + 0.5), down(rows.mean() + 0.5), box, share),
+        share=share,
         box=box,
         value=float(shown[inside].mean()),
         standard_error=None if error is None else float(error.double().numpy()[inside].mean()),
     )
 
 
-def _words(x: float, y: float, box: Box) -> str:
+def _words(x: float, y: float, box: Box, share: float) -> str:
     """Return which ninth of the picture a place lies in; the side does not count in a direction that the box fills."""
     left, top, right, bottom = box
     row = "" if bottom - top > _WIDE else ("upper", "middle", "lower")[min(int(y * 3), 2)]
     column = "" if right - left > _WIDE else ("left", "middle", "right")[min(int(x * 3), 2)]
+    if row == column == "":
+        return "most of the picture" if share >= _MOST else "across the picture"
     if row == column:
-        return "most of the picture" if row == "" else "centre"
+        return "centre"
     if not row or not column:
         return f"{row or column} part"
     return f"{row} {column}"
