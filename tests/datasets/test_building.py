@@ -18,6 +18,7 @@ import cocoax
 from cocoax.datasets import build
 from cocoax.datasets.plans import seeded
 from cocoax.datasets.shards import Manifest, shard_files, write_shard
+from cocoax.features.offered import OtherPictures
 from tests.datasets import photos
 
 METHOD = cocoax.Rise(samples=40, grid=4)
@@ -193,6 +194,37 @@ def test_build__another_encoder_or_method_is_refused(folder: Path, tmp_path: Pat
         build(other, folder, tmp_path / "index", METHOD)
     with pytest.raises(ValueError, match=r"cosine or dot\. Got rbf"):
         build(encoder, folder, tmp_path / "other", METHOD, similarity="rbf")
+
+
+def test_build__another_view_is_refused(tmp_path: Path) -> None:
+    folder, index = tmp_path / "photos", tmp_path / "index"
+    folder.mkdir()
+    for number in range(4):  # twice as wide as high, so that the two views differ
+        Image.fromarray(np.tile(photos.pixels("dawn", number), (1, 2, 1))).save(folder / f"{number}.png")
+    files = sorted(folder.iterdir())
+    encoder = photos.encoder()
+    build(encoder.whole(), files[:2], index, METHOD)
+    before = contents(index)
+    with pytest.raises(ValueError, match=r"another view of its inputs \(whole\) than .* \(what the encoder itself sees\)"):
+        build(encoder, files, index, METHOD)
+    assert contents(index) == before
+    assert len(build(encoder.whole(), files, index, METHOD)) == 4  # the same view goes on
+    build(encoder, files[:2], tmp_path / "other", METHOD)
+    with pytest.raises(ValueError, match=r"another view of its inputs \(what the encoder itself sees\) than .* \(whole\)"):
+        build(encoder.whole(), files, tmp_path / "other", METHOD)
+
+
+def test_build__another_content_of_the_baseline_is_refused(folder: Path, tmp_path: Path) -> None:
+    def method(value: float) -> cocoax.Rise:
+        return cocoax.Rise(samples=40, grid=4, baseline=OtherPictures((torch.full((3, 16, 16), value),)))
+
+    encoder, files = photos.encoder(), sorted(folder.rglob("*.png"))
+    build(encoder, files[:2], tmp_path / "index", method(0.0))
+    before = contents(tmp_path / "index")
+    with pytest.raises(ValueError, match=r"another content of the method's tensors \(\w+\) than .* write to another folder"):
+        build(encoder, files, tmp_path / "index", method(3.0))
+    assert contents(tmp_path / "index") == before
+    assert len(build(encoder, files, tmp_path / "index", method(0.0))) == 10
 
 
 def test_build__a_folder_of_something_else_is_not_written_to(folder: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 import cocoax
 from cocoax.encoders.load.torchvision import import_library
@@ -250,3 +251,40 @@ def test_patches_of__all_tokens_as_the_representation() -> None:
 def test_patches_of__no_list_of_blocks() -> None:
     with pytest.raises(ValueError, match="has no blocks that take one token for each patch"):
         patches_of(cocoax.Encoder(Patchy(blocks=False)), picture())
+
+
+class Nearby(nn.Module):
+    """A block whose attention has a bias that depends on where two tokens stand."""
+
+    def __init__(self, bias: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.bias = bias
+        self.queries = nn.Linear(8, 24)
+        self.after = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        places = torch.arange(tokens.shape[1])
+        bias = self.bias(places[:, None], places[None]).float()
+        tokens = tokens + F.scaled_dot_product_attention(*self.queries(tokens).chunk(3, dim=-1), attn_mask=bias)
+        return tokens + F.gelu(self.after(tokens))
+
+
+BIASES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "none": lambda a, b: 0 * (a + b),
+    "windows": lambda a, b: torch.where(a // 4 == b // 4, 0.0, -torch.inf),
+    "distances": lambda a, b: -(a - b).abs(),
+}
+
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_patches_of__what_survives_turning_the_picture_around(bias: str) -> None:
+    network = Patchy()
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        network.blocks = nn.ModuleList([Nearby(BIASES[bias]) for _ in range(2)])
+    encoder = cocoax.Encoder(network, pooling="mean", name=bias)
+    if bias == "none":
+        assert patches_of(encoder, picture()).grid == (4, 4)
+        return
+    with pytest.raises(ValueError, match=rf"DropTokens .* but {bias!r} does not treat its tokens as a set.*cocoax\.Blur"):
+        patches_of(encoder, picture())

@@ -115,6 +115,27 @@ def test_columns__values_of_each_kind() -> None:
     assert exchange.outcome(np.array([7, 0, 1])).tolist() == [7.0, 2.0, 9.0]
 
 
+def test_columns__whole_numbers_stay_within_the_data() -> None:
+    data = np.array([[0.2, 1.2], [3.9, 1.8]])  # there is no whole number between 1.2 and 1.8
+    exchange = ColumnExchange(np.array([0.5, 1.5]), ("a", "b"), data, prepare, {"integer": ["a", "b"]})
+    offers = [own[~np.isnan(own)].tolist() for own in exchange.values]
+    assert offers == [[1.0, 2.0, 3.0], []]
+
+
+@pytest.mark.parametrize(("own", "far", "least"), [(0.5, 1.0, 1.0), (0.5, 3.0, 1.0), (2.5, 2.0, 2.0), (2.5, 0.0, 2.0)])
+def test_columns__closer_of_a_row_that_holds_no_whole_number(own: float, far: float, least: float) -> None:
+    exchange = ColumnExchange(np.array([own]), ("a",), np.array([[0.0], [3.0]]), prepare, {"integer": ["a"]})
+    choice = np.array([exchange.values[0].tolist().index(far) + 1])
+    tried: list[float] = []
+
+    def flips(made: list[Tensor]) -> np.ndarray:
+        tried.extend(float(row[0, 0]) for row in made)
+        return np.ones(len(made), bool)
+
+    assert exchange.closer(choice, flips).outcome(choice).tolist() == [least]
+    assert all(min(own, far) < value < max(own, far) for value in tried)
+
+
 def test_columns__closer_is_as_close_as_is_enough() -> None:
     data = np.array([[0.0, 0.0], [10.0, 10.0]])
     exchange = ColumnExchange(np.array([1.0, 1.0]), ("a", "b"), data, prepare, {"integer": ["b"]})

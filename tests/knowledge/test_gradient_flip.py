@@ -38,6 +38,20 @@ def test_gradient__smoothness_makes_it_smooth() -> None:
     assert roughness(changes[1]) < 0.5 * roughness(changes[0])
 
 
+def test_gradient__every_channel_stays_in_its_own_range() -> None:
+    encoder, picture, _, _ = pictures()
+    picture = picture * torch.tensor([0.1, 1.0, 3.0])[:, None, None]  # as channels that are normalised each by their own
+    own, other = encoder.represent(torch.stack([picture, picture.flip(2)]))
+    target = cocoax.contrastive_corpus_similarity(
+        *(cocoax.Reference.from_representations(each[None], space=encoder.space) for each in (own, other))
+    )
+    found = gradient_counterfactual(encoder, picture, target, smoothness=0.0, rate=0.2)
+    for before, after in zip(picture, found.result.tensor, strict=True):
+        assert before.min() <= after.min()
+        assert after.max() <= before.max()
+    assert not torch.equal(picture, found.result.tensor)
+
+
 def test_gradient__a_blurred_copy_follows() -> None:
     encoder, picture, _, target = pictures()
     found = gradient_counterfactual(encoder, picture, target, smoothness=0.0)

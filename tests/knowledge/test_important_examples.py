@@ -41,6 +41,37 @@ def test_contribution__sums_to_the_score_and_to_the_map(encoder: cocoax.Encoder)
         found.top(1, "row 9")
 
 
+@pytest.mark.parametrize("similarity", ["cosine", "rbf"])
+def test_contribution__of_a_weighted_reference_sums_to_its_score(encoder: cocoax.Encoder, similarity: str) -> None:
+    picture, rows = images(1, seed=3)[0], encoder.represent(images(4, seed=5))
+    weights = [5.0, 1.0, 0.0, 2.0]
+    reference = cocoax.Reference.from_representations(rows, space=encoder.space, keep_samples=True, weights=weights)
+    run = cocoax.Rise(samples=60, grid=3).run(encoder, picture)
+    found = cocoax.examples(encoder, picture, reference, similarity=similarity, run=run, grid=(2, 2))
+    target = cocoax.similarity_to(reference, similarity=similarity)
+    score = float(target.score(run.ends[:1])[0])
+    assert float(found.values.sum()) == pytest.approx(score, abs=1e-6)
+    assert f"the mean similarity to the corpus, {score:+.3f}." in str(found)
+    assert float(found.values[2]) == 0
+    if found.parts is not None:
+        answer = run.field(grid=2).explain(target)
+        torch.testing.assert_close(
+            found.parts.sum(0).view(2, 2).float(), answer.values - answer.neutral, atol=1e-5, rtol=1e-4
+        )
+
+
+def test_contribution__a_run_of_another_input_or_encoder(encoder: cocoax.Encoder) -> None:
+    (picture, another), members = images(2, seed=3), images(4, seed=5)
+    method = cocoax.Rise(samples=20, grid=3)
+    with pytest.raises(ValueError, match="The run is of another input than the one that is asked about; pass its own"):
+        cocoax.examples(encoder, picture, members, run=method.run(encoder, another))
+    other = cocoax.Encoder(SmallNet(seed=1).eval(), name="other")
+    with pytest.raises(ValueError, match="The run was made by the encoder 'other' as it was then; 'small' is another one"):
+        cocoax.examples(encoder, picture, members, run=method.run(other, picture))
+    with pytest.raises(TypeError, match=r"'run' parameter must be a run, as cocoax.Rise.*Got str instead"):
+        cocoax.examples(encoder, picture, members, run="run.cocoax")
+
+
 def test_contribution__is_in_the_order_of_similarity(encoder: cocoax.Encoder) -> None:
     picture, members = images(1, seed=3)[0], images(6, seed=5)
     found = cocoax.examples(encoder, picture, members, samples=20)

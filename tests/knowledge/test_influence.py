@@ -53,8 +53,19 @@ def test_tracin__is_a_sum_of_products_of_gradients() -> None:
 
 def test_tracin__an_example_matters_most_to_itself() -> None:
     encoder, _, members = setting()
-    found = cocoax.examples(encoder, members[3], members, "tracin", checkpoints=[encoder.module.state_dict()])  # type: ignore[attr-defined]
-    assert float(found.values[3]) > 0
+    for number, member in enumerate(members):
+        found = cocoax.examples(encoder, member, members, "tracin", checkpoints=[encoder.module.state_dict()])  # type: ignore[attr-defined]
+        assert int(found.values.argmax()) == number
+
+
+def test_losses__an_input_is_not_told_from_a_copy_of_itself() -> None:
+    encoder, _, members = setting()
+    inputs = torch.cat([members, members[3:4].clone()])
+    losses = _Losses(encoder, SmallNet().eval(), [encoder.explicand(each) for each in inputs], (None, 0.2, 0))
+    losses.negatives = list(range(EVERYTHING))
+    losses.views[EVERYTHING] = losses.views[3]
+    own, copied = losses(torch.tensor([3, EVERYTHING])).tolist()
+    assert copied == pytest.approx(own, rel=1e-5)
 
 
 def test_influence__is_a_product_with_the_inverse_hessian() -> None:

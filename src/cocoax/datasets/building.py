@@ -104,7 +104,7 @@ def build(
     manifest = Manifest(
         encoder if isinstance(encoder, str) else loaded.name,
         loaded.space,
-        plain_making(making),
+        plain_making(making, loaded.inputs.view_settings),
         loaded.inputs.noun,
         str(Path(inputs).resolve()) if isinstance(inputs, str | Path) else "",
         column_types(items),

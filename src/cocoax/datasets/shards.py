@@ -26,6 +26,10 @@ ROWS = 32  # in a group of rows of a shard, which is read as a whole
 MEAN = b"cocoax_mean_field"
 ORIGIN = b"cocoax_origin"
 FORMAT = 1
+WORDS = {  # of what is noted only where there is something to note: what it is called, and what else it is
+    "view": ("view of its inputs", "what the encoder itself sees"),
+    "tensors": ("content of the method's tensors", "not noted"),
+}
 OWN = ("id", "digest", "error", "representation", "emptied", "noise", "shape", "scale", "field", "shown")
 
 
@@ -36,7 +40,8 @@ class Manifest:
     Attributes:
         encoder: what :func:`cocoax.load` takes, or the name of an encoder that was made by hand.
         space: identifies its representation space.
-        making: method, similarity and grid, as plain values.
+        making: method, similarity and grid, as plain values; the view, where it is not the encoder's own, and a digest of
+            the method's tensors, where it has any.
         noun: what one input is called.
         source: where the inputs come from.
         columns: the types of what is known about inputs, by name.
@@ -99,11 +104,13 @@ class Manifest:
                 f"The index was made by the encoder {self.encoder!r}, and {other.encoder!r} is another one, or its weights "
                 "or preprocessing have changed; write to another folder."
             )
-        for name, before in self.making.items():
-            if before != other.making.get(name):
+        for name in {**self.making, **other.making}:
+            what, usual = WORDS.get(name, (name, None))
+            before, now = (making.get(name, usual) for making in (self.making, other.making))
+            if before != now:
                 raise ValueError(
-                    f"The index was made with another {name} ({_short(before)}) than is asked for now "
-                    f"({_short(other.making.get(name))}); write to another folder, or ask for the same."
+                    f"The index was made with another {what} ({_short(before)}) than is asked for now ({_short(now)}); write "
+                    "to another folder, or ask for the same."
                 )
 
 
@@ -112,10 +119,19 @@ def _short(value: object) -> str:
     return text if len(text) <= 120 else text[:117] + "…"
 
 
-def plain_making(making: Making) -> dict[str, Any]:
-    """Return how entries are made, as JSON has it."""
+def plain_making(making: Making, view: tuple[object, ...] = ()) -> dict[str, Any]:
+    """Return how entries are made, as JSON has it; ``view`` says how much of an input is explained, if not what is usual.
+
+    A method's tensors, such as pictures that removed parts become, are told by their shapes there, and by a digest of all.
+    """
+    tensors: dict[str, Tensor] = {}
+    to_plain(making, tensors)
     plain: dict[str, Any] = json.loads(json.dumps(to_plain(making)))
     plain.pop("type")
+    if view:
+        plain["view"] = digest(*view) if any(not isinstance(part, str) for part in view) else " ".join(map(str, view))
+    if tensors:
+        plain["tensors"] = digest(*tensors.values())
     return plain
 
 

@@ -65,7 +65,7 @@ class ColumnExchange(Exchange):
             offers = np.unique(seen)
         elif self.integer[column]:
             low, high = np.ceil(seen.min()), np.floor(seen.max())
-            offers = np.unique(np.round(np.linspace(low, high, _VALUES)))
+            offers = np.unique(np.round(np.linspace(low, high, _VALUES))) if low <= high else np.zeros(0)
         else:
             offers = np.linspace(seen.min(), seen.max(), _VALUES)
         return [float(value) for value in offers if value != self.row[column]]
@@ -113,7 +113,7 @@ class ColumnExchange(Exchange):
         middle = (near + far) / 2
         if self.integer[part]:
             middle = float(np.floor(middle) if far > near else np.ceil(middle))
-        return None if middle in (near, far) else middle
+        return middle if min(near, far) < middle < max(near, far) else None
 
     @property
     def height(self) -> float:

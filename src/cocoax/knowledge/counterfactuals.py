@@ -150,6 +150,15 @@ class Counterfactual(Result):
         return sections
 
 
+def check_above(name: str, score: float) -> None:
+    """Raise if a score is not above 0."""
+    if score <= 0:
+        raise ValueError(
+            f"The score of {name!r} is {score:+.3f}, so there is nothing to flip: it is not above 0. "
+            "Ask the opposite (-target), or explain another input."
+        )
+
+
 def signed(score: float) -> str:
     """Return a score with its sign, which rounding to three decimals may hide."""
     return f"{score:+.3f}" if abs(score) >= 0.0005 else f"{score:+.1e}"
@@ -193,7 +202,7 @@ def counterfactual(
     if calls is not None:
         check_count("calls", calls, 1)
     table = _Table(encoder, encoder.explicand(explicand), check_targets(target, encoder)[0], seed)
-    table.check()
+    check_above(table.target.name, table.score)
     exchange = table.exchange(donors, options)
     offers = table.single_changes(exchange)
     flips: list[Flip] = []
@@ -224,14 +233,6 @@ class _Table:
         self.score = float(target.score(self.own[None], self.own)[0])
         self.calls, self.lowest = 1, self.score
         self.grid = _GRID
-
-    def check(self) -> None:
-        """Raise if there is nothing to flip."""
-        if self.score <= 0:
-            raise ValueError(
-                f"The score of {self.target.name!r} is {self.score:+.3f}, so there is nothing to flip: it is not above 0. "
-                "Ask the opposite (-target), or explain another input."
-            )
 
     def scores(self, prepared: Sequence[Tensor]) -> np.ndarray:
         """Return the scores of prepared inputs, by forward passes."""

@@ -17,6 +17,7 @@ from cocoax.attribution.method import Askable, check_encoder, check_targets
 from cocoax.checks import check_at_least, check_count, check_positive
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
+from cocoax.knowledge.counterfactuals import check_above
 from cocoax.knowledge.results import Result
 from cocoax.report import Section
 
@@ -54,7 +55,7 @@ class GradientCounterfactual(Result):
         blurred_score: of a blurred copy of the changed input; None where blurring has no meaning.
         follows: how far the representation of a blurred copy goes along when the input changes: 1 all the way, 0 not at all,
             as with changes that are nothing but details. None where blurring has no meaning.
-        size: root mean square of the change, in standard deviations of the input's numbers.
+        change: its root mean square, in standard deviations of the input's numbers.
         steps: gradients that it took.
         explicand, result: before and after.
 
@@ -196,14 +197,8 @@ def _descended(encoder: Encoder, tensor: Tensor, target: Any, how: tuple[float, 
     """Return the changed tensor once its score is below 0, or after all steps, and how many it took."""
     smoothness, steps, rate = how
     spread = _spread(tensor)
-    low, high = tensor.min(), tensor.max()
     own = encoder.encode([tensor])[0]
-    before = float(target.score(own[None], own)[0])
-    if before <= 0:
-        raise ValueError(
-            f"The score of {target.name!r} is {before:+.3f}, so there is nothing to flip: it is not above 0. "
-            "Ask the opposite (-target), or explain another input."
-        )
+    check_above(target.name, float(target.score(own[None], own)[0]))
     changed = tensor.clone()
     for step in range(steps):
         changed.requires_grad_()
@@ -217,6 +212,6 @@ def _descended(encoder: Encoder, tensor: Tensor, target: Any, how: tuple[float, 
         slope = slope if smooth is None else smooth[0]
         step_size = rate * spread / slope.square().mean().sqrt().clamp(min=1e-30)
         changed = changed.detach() - step_size * slope
-        if smooth is not None:  # pixels have a common range; columns do not
-            changed = changed.clamp(low, high)
+        if smooth is not None:  # the pixels of a channel have a common range; columns do not
+            changed = changed.clamp(tensor.amin((1, 2), keepdim=True), tensor.amax((1, 2), keepdim=True))
     return changed.detach(), steps

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cocoax.attribution import Rise, Run
 from cocoax.attribution.method import check_encoder
-from cocoax.checks import check_count
+from cocoax.checks import check_count, check_kind
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.knowledge.members import Members
@@ -171,7 +171,7 @@ class Contribution(ExampleMethod):
         similarity: s; kernels have no field, and so no parts.
         grid: of the parts of a picture, (rows, columns).
         samples: of the run that the field comes from.
-        run: an earlier run of the explicand, in place of a new one.
+        run: an earlier run of the explicand by the same encoder, in place of a new one.
 
     """
 
@@ -182,12 +182,14 @@ class Contribution(ExampleMethod):
     run: Run | None = field(default=None, repr=False)
 
     def importance(self, encoder: Encoder, explicands: Sequence[Explicand], members: Members) -> Tensor:
-        """Return similarities, divided by the number of members."""
+        """Return similarities, times how much each member counts: equally, or by the weights of a reference."""
         own = torch.cat([encoder.encode([explicand.tensor]) for explicand in explicands]).double()
-        return get_similarity(self.similarity).pairwise(own, members.stacked()) / len(members)
+        return get_similarity(self.similarity).pairwise(own, members.stacked()) * members.shares
 
     def rank(self, encoder: Encoder, explicand: Explicand, members: Members) -> Examples:
         """Return the members with what they contribute to parts."""
+        if self.run is not None:
+            _check_run(self.run, encoder, explicand)
         values = self.importance(encoder, [explicand], members)[0]
         total = f"Together they are the mean similarity to the corpus, {float(values.sum()):+.3f}."
         result = self.ranked(explicand, members, values, (total,))
@@ -197,12 +199,20 @@ class Contribution(ExampleMethod):
         run = Rise(samples=self.samples).run(encoder, explicand, progress=False) if self.run is None else self.run
         cells = self.grid if len(explicand.shape) == 2 else None
         vectors = run.field(similarity, grid=cells, groups=0)
-        directions = similarity.features(members.stacked()) / len(members)
+        directions = similarity.features(members.stacked()) * members.shares[:, None]
         parts = (vectors.values.double() - vectors.neutral.double()).flatten(0, -2) @ directions.T
         labels = torch.arange(parts.shape[0]).view(vectors.values.shape[:-1])
         return Examples(
             **{**vars(result), "parts": parts.T, "part_names": names_of(labels, explicand.display)},
         )
+
+
+def _check_run(run: Run, encoder: Encoder, explicand: Explicand) -> None:
+    """Raise if a run is of another encoder or of another input."""
+    check_kind("The 'run' parameter", run, Run, "must be a run, as cocoax.Rise().run(encoder, input) makes one")
+    run.made_by(encoder)
+    if not torch.equal(run.explicand.tensor, explicand.tensor):
+        raise ValueError("The run is of another input than the one that is asked about; pass its own, or leave out run=.")
 
 
 @dataclass(frozen=True)

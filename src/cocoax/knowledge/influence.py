@@ -28,6 +28,7 @@ from cocoax.knowledge.important_examples import ExampleMethod
 from cocoax.knowledge.members import Members
 from cocoax.knowledge.subsets import Subsets, labels_of
 from cocoax.seeding import stream
+from cocoax.storage import digest
 
 # From an encoder, prepared inputs and one view of each to a loss for each, ``[n]``, differentiable.
 Loss = Callable[[Encoder, Sequence[Tensor], Sequence[Tensor]], Tensor]
@@ -49,6 +50,9 @@ class _Losses(nn.Module):
         self.inputs = [explicand.tensor for explicand in explicands]
         self.loss, self.temperature, seed = how
         self.views = [_view(encoder, explicand, seed, index) for index, explicand in enumerate(explicands)]
+        first: dict[str, int] = {}  # numbers by content: an input is not told from a copy of itself
+        same = [first.setdefault(digest(tensor), number) for number, tensor in enumerate(self.inputs)]
+        self.same = torch.tensor(same)
         self.others: Tensor | None = None
         self.negatives = list(range(min(len(explicands), 64)))
 
@@ -64,7 +68,7 @@ class _Losses(nn.Module):
                 self.others = self.represented([self.inputs[number] for number in self.negatives])
         pair = (own * other).sum(1, keepdim=True) / self.temperature
         apart = own @ self.others.T / self.temperature
-        itself = numbers[:, None] == torch.tensor(self.negatives)
+        itself = self.same[numbers][:, None] == self.same[self.negatives]
         logits = torch.cat([pair, apart.masked_fill(itself, -torch.inf)], dim=1)
         return functional.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long), reduction="none")
 
@@ -98,7 +102,8 @@ class LabelFree(ExampleMethod):
 
     Args:
         loss: from the encoder, prepared inputs and a view of each to losses ``[n]``; by default how well an input is told
-            from 64 members by a view with 30 % of its features removed (cross entropy of cosines).
+            from 64 members, other than itself and its copies, by a view with 30 % of its features removed (cross entropy
+            of cosines).
         temperature: of that loss.
         layers: names of submodules, to whose parameters gradients are confined.
         batch_size: members whose gradients are in memory at a time.
@@ -192,10 +197,11 @@ class TracIn(LabelFree):
 
 @dataclass(frozen=True)
 class Influence(LabelFree):
-    """Influence functions (Koh & Liang 2017): ∇ℓ(input)·H⁻¹·∇ℓ(member), with H the Hessian of the mean loss of all members.
+    """Influence functions (Koh & Liang 2017): ∇ℓ(input)·H⁻¹·∇ℓ(member), with H the Hessian of the sum of all members' losses.
 
     Args:
-        damping: added to the diagonal of the Hessian.
+        damping: added to the diagonal of H. Since H is a sum, the same damping counts less the more members there are: it is
+            damping / members added to the Hessian of the mean loss.
 
     The other options are those of :class:`LabelFree`. ``layers`` must have few parameters, since the Hessian is written down;
     by default they are the last that have any, as many as have 1000 parameters together.

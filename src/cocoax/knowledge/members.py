@@ -62,6 +62,13 @@ class Members:
         """Return some of the inputs to be drawn; None where there are none."""
         return [None if self.reference is not None else self.encoder.explicand(self.items[number]) for number in numbers]
 
+    @property
+    def shares(self) -> Tensor:
+        """How much each counts in the mean over the corpus, ``[n]`` of sum 1: equal but for a reference that has weights."""
+        weights = None if self.reference is None else self.reference.weights
+        counts = torch.ones(len(self)) if weights is None else weights
+        return counts.double() / counts.double().sum()
+
     def stacked(self) -> Tensor:
         """Return representations in double precision, ``[n, d]``."""
         return torch.as_tensor(self.representations).double()
