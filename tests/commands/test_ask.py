@@ -535,3 +535,32 @@ def test_ask__photos_of_odd_sizes(width: int, height: int, towers: cocoax.Encode
     result = ask(str(tmp_path / "odd.png"), "--like", "a cat")
     assert result.exit_code == 0, result.output
     assert "Rise on towers, 30 samples" in result.output
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [["--like", "coffee.jpg"], ["--like", "a cat", "--unlike", "FILE"], ["--question", "a cat rather than coffee.jpg"]],
+)
+def test_ask__names_of_files_are_no_captions(
+    asked: list[str], image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: pytest.fail("loaded an encoder"))
+    (tmp_path / "notes").touch()
+    said = complaint("ask", image, *(word.replace("FILE", str(tmp_path / "notes")) for word in asked))
+    assert "is the name of a file" in said
+    assert "pictures are given by --like-image and --unlike-image" in said
+
+
+def test_ask__captions_may_speak_of_files_and_be_long(towers: cocoax.Encoder, image: str) -> None:
+    assert ask(image, "--like", "a photo like cat.jpg", "--unlike", "x" * 300).exit_code == 0
+
+
+@pytest.mark.parametrize("text", ["a cat on a sofa", "A cat. It is on a sofa.", "a cat " * 200])
+def test_ask__texts_are_for_another_command(text: str, complaint: Callable[..., str]) -> None:
+    assert "explain a text by 'cocoax ask-text'" in complaint("ask", text, "--like", "a cat")
+    assert "ask-text" not in complaint("ask", "my photo.jpg", "--like", "a cat")
+
+
+def test_ask__a_tolerance_in_per_cent(image: str, complaint: Callable[..., str]) -> None:
+    said = complaint("ask", image, "--like", "a cat", "--tolerance", "10")
+    assert said == "--tolerance is a fraction of at most 1: 0.1 is 10 %. Got 10 instead."

@@ -132,3 +132,10 @@ def test_ask_text__an_encoder_of_pictures_alone(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(cocoax, "load", lambda _name, device: cocoax.Encoder(SmallNet().eval()))
     said = complaint("ask-text", TEXT, "--like", "a cat", "--encoder", "mine")
     assert said == "'mine' does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER."
+
+
+def test_ask_text__names_of_files_are_no_texts(tmp_path: Path, complaint: Callable[..., str]) -> None:
+    assert "'cat.jpg' is the name of a picture" in complaint("ask-text", "cat.jpg", "--like", "music")
+    assert "use 'cocoax ask'" in complaint("ask-text", TEXT, "--like", "cat.jpg")
+    (tmp_path / "article.txt").write_text(TEXT)
+    assert "'cocoax ask-text - < FILE'" in complaint("ask-text", str(tmp_path / "article.txt"), "--like", "music")

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import cocoax
-from cocoax.commands.indexes import chosen_rows
+from cocoax.commands.indexes import chosen_rows, is_index
 from cocoax.commands.main import app
 from cocoax.datasets import Index
 from tests.datasets import photos
@@ -71,3 +71,21 @@ def test_chosen_rows__conditions() -> None:
     assert chosen_rows([]) is None
     with pytest.raises(ValueError, match=r"A condition reads label=cat.* Got 'cat' instead"):
         chosen_rows(["cat"])
+
+
+def test_index__stopped_before_its_first_shard(towers: None, folder: Path, tmp_path: Path) -> None:
+    index = str(tmp_path / "index")
+    build = ["index", str(folder), "--out", index, "--samples", "20"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cocoax.datasets.building._make", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        runner.invoke(app, build)
+    assert (tmp_path / "index" / "manifest.json").is_file()
+    for command in (["ask", index, "--like", "a cat"], ["compare", index, index], ["discover", index]):
+        said = str(runner.invoke(app, command).exception)
+        assert said == f"The index {index} is unfinished: it has no images yet. Run the same 'cocoax index' command again."
+    assert "6 images in" in runner.invoke(app, build, catch_exceptions=False).output
+
+
+def test_is_index__pictures_with_a_manifest_of_something_else(folder: Path) -> None:
+    (folder / "manifest.json").write_text('{"kind": "album"}')
+    assert not is_index([folder])

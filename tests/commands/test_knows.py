@@ -73,3 +73,13 @@ def test_knows__mistakes(towers: cocoax.Encoder, complaint: Callable[..., str], 
     (tmp_path / "one").mkdir()
     picture(0).save(tmp_path / "one" / "0.png")
     assert "has 1 sample" in complaint("knows", str(tmp_path / "one"), str(tmp_path / "one"))
+
+
+def test_knows__captions_alone(
+    folders: tuple[str, str], monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: pytest.fail("loaded an encoder"))
+    for sides in (("a bird", "a dog"), (folders[0], "a dog")):
+        said = complaint("knows", *sides)
+        assert f"{next(side for side in sides if side not in folders)!r} is no file or folder, so it is a caption" in said
+        assert "by --shown, and those that do not by --others" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,18 @@ def read_input(typed: str) -> str | Path:
     if not typed.strip():
         raise ValueError("The text is empty; write at least one word.")
     return typed
+
+
+def names_file(typed: str) -> bool:
+    """Return whether words are the name of a file: of one that is there, or of any picture."""
+    return os.path.isfile(typed) or names_picture(typed)  # a Path raises where the text is long
+
+
+def names_picture(typed: str) -> bool:
+    """Return whether words end as the files of pictures do."""
+    from cocoax.inputs.images import SUFFIXES
+
+    return Path(typed).suffix.lower() in SUFFIXES and " " not in typed
 
 
 def is_sound(path: Path) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import cocoax
+from cocoax.commands.arguments import names_file
 from cocoax.commands.methods import METHODS, method_with
 from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Crop, Device, EncoderName, draw_into_files
 
@@ -51,10 +52,11 @@ def ask_picture(
     from the saved run. An index of a whole data set ('cocoax index') is asked all at once.
     """
     from cocoax.commands.indexes import ask_index, check_unused, is_index
-    from cocoax.commands.pictures import Asking, ask_about, pictures_of, print_answered
+    from cocoax.commands.pictures import Asking, ask_about, check_no_texts, pictures_of, print_answered
     from cocoax.inputs.images import open_image
 
     draw_into_files()
+    check_no_texts(images)
     likes = cocoax.Side(like or (), like_image or ())
     many = captions_of(unlike_many, template, likes.captions) if unlike_many else []
     unlikes = cocoax.Side([*(unlike or ()), *many], unlike_image or ())
@@ -115,11 +117,28 @@ def questions_of(
 ) -> list[cocoax.Question]:
     """Return the questions that --like and --unlike ask, then those that are written out in ``texts``."""
     written = [cocoax.Question.parse(text, similarity) for text in texts]
+    check_captions([likes, unlikes, *(side for question in written for side in (question.like, question.unlike))])
     if each:
         return [*questions_one_by_one(likes, unlikes, similarity), *written]
     if likes or unlikes or not written:
         return [cocoax.Question(likes, unlikes, similarity=similarity), *written]
     return written
+
+
+def check_captions(sides: Sequence[cocoax.Side]) -> None:
+    """Raise if a caption is the name of a file."""
+    if file := next((caption for side in sides for caption in side.captions if names_file(caption)), None):
+        raise ValueError(
+            f"{file!r} is the name of a file, and --like, --unlike and --question take words; pictures are given by "
+            "--like-image and --unlike-image."
+        )
+
+
+def check_tolerance(tolerance: float | None) -> float | None:
+    """Return a tolerance; raise if it was meant in per cent."""
+    if tolerance is not None and tolerance > 1:
+        raise ValueError(f"--tolerance is a fraction of at most 1: 0.1 is 10 %. Got {tolerance:g} instead.")
+    return tolerance
 
 
 def questions_one_by_one(likes: cocoax.Side, unlikes: cocoax.Side, similarity: str) -> list[cocoax.Question]:
@@ -169,7 +188,11 @@ SamplesOption = Annotated[
 GridOption = Annotated[int | None, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)]
 ToleranceOption = Annotated[
     float | None,
-    typer.Option(help="Stop when the maps' relative error is below this; 0.1 if not given.", rich_help_panel=HOW),
+    typer.Option(
+        help="Stop when the maps' relative error is below this; 0.1 if not given.",
+        callback=check_tolerance,
+        rich_help_panel=HOW,
+    ),
 ]
 BaselineOption = Annotated[
     str | None,

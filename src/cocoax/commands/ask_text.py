@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import cocoax
+from cocoax.commands.arguments import names_file, names_picture
 from cocoax.commands.methods import METHODS, method_class, option_names
 from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Device, Kept, print_json, print_written
 
@@ -56,6 +57,7 @@ def explain_text(
     """Which words of a text make it similar to some things, rather than to others?"""
     from cocoax.commands.text_report import describe_sides, print_side, write_sides
 
+    check_no_files([text, *like, *(unlike or [])])
     text = sys.stdin.read() if text == "-" else text
     check_texts(text, like, unlike or [], match)
     chosen = method_for_texts(method, {"samples": samples, "seed": seed, "baseline": removal})
@@ -74,6 +76,15 @@ def explain_text(
     for heading, side in sides.items():
         print_side(heading, side)
     print_written(files)
+
+
+def check_no_files(texts: Sequence[str]) -> None:
+    """Raise if what should be a text is the name of a file."""
+    for text in texts:
+        if names_picture(text):
+            raise ValueError(f"{text!r} is the name of a picture, and texts are explained here; use 'cocoax ask'.")
+        if names_file(text):
+            raise ValueError(f"{text!r} is the name of a file; 'cocoax ask-text - < FILE' explains the text in it.")
 
 
 def check_texts(text: str, like: Sequence[str], unlike: Sequence[str], match: bool) -> None:

@@ -12,8 +12,10 @@ SUFFIXES = (".html", ".json", ".parquet")
 
 
 def is_index(paths: Sequence[Path]) -> bool:
-    """Whether what is asked about is an index, rather than pictures."""
-    return len(paths) == 1 and (paths[0] / "manifest.json").is_file() and (paths[0] / "shards").is_dir()
+    """Whether what is asked about is an index, even one that was only begun, rather than pictures."""
+    if len(paths) != 1 or not (manifest := paths[0] / "manifest.json").is_file():
+        return False
+    return (paths[0] / "shards").is_dir() or '"kind": "index"' in manifest.read_text(encoding="utf-8", errors="replace")
 
 
 def check_unused(options: Mapping[str, object]) -> None:

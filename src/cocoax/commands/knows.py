@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +55,8 @@ def ask_knowledge(
     """Test whether the encoder tells a corpus from a foil: if it cannot, a map of the difference shows noise."""
     draw_into_files()
     given = [side for side in (corpus, foil, shown, others) if side is not None]
+    if shown is None:
+        check_no_captions(corpus, foil)
     embedded = [Path(side).suffix in VECTORS and Path(side).is_file() for side in given]
     loaded = None
     if not all(embedded):
@@ -88,6 +91,16 @@ def ask_knowledge(
         print_plain(knowledge.size_sentence)
         print_table(("members", "AUC"), [[str(of.size), f"{of.auc:.2f} ± {of.deviation:.2f}"] for of in knowledge.sizes])
     print_written(files)
+
+
+def check_no_captions(*sides: str) -> None:
+    """Raise if a side is a caption: a single sample, with which nothing can be tested."""
+    for side in sides:
+        if (" " in side or not Path(side).suffix) and not os.path.exists(side):
+            raise ValueError(
+                f"{side!r} is no file or folder, so it is a caption, and captions are tested with inputs; give those that "
+                "show the corpus by --shown, and those that do not by --others."
+            )
 
 
 def reference_of(side: str, encoder: cocoax.Encoder | None) -> cocoax.Reference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,6 +71,14 @@ class QuestionForMany(cocoax.Question):
             object.__setattr__(self, "_parts", super().parts(encoder, space))
         parts: tuple[Target, Target | None] = vars(self)["_parts"]
         return parts
+
+
+def check_no_texts(paths: Sequence[Path]) -> None:
+    """Raise if what should be a picture is a text: it has spaces, no ending, and is nothing that is there."""
+    for path in paths:
+        ends = path.suffix.strip(".")
+        if " " in str(path) and (not ends or " " in ends) and not os.path.exists(path):
+            raise FileNotFoundError(f"No file at {path}; check the path, or explain a text by 'cocoax ask-text'.")
 
 
 def pictures_of(paths: Sequence[Path], out: Path) -> list[PictureFile]:

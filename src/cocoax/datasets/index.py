@@ -50,8 +50,10 @@ class Index:
 
     @classmethod
     def open(cls, folder: str | Path) -> Index:
-        """Open the index in a folder."""
-        return cls(Path(folder), Manifest.load(folder))
+        """Open the index in a folder; raise if its making was stopped before anything was in it."""
+        manifest = Manifest.load(folder)
+        manifest.check_begun(folder)
+        return cls(Path(folder), manifest)
 
     def __len__(self) -> int:
         return len(self.ids)

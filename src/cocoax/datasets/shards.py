@@ -90,6 +90,13 @@ class Manifest:
         """A digest of encoder and method, by which shards are known to belong together."""
         return digest(self.space, to_json(self.making)).encode()
 
+    def check_begun(self, folder: str | Path) -> None:
+        """Raise if there is no shard beside it yet."""
+        if not shard_files(folder):
+            raise ValueError(
+                f"The index {folder} is unfinished: it has no {self.nouns} yet. Run the same 'cocoax index' command again."
+            )
+
     def check(self, other: Manifest) -> None:
         """Raise if an index that is there was made in another way than is asked for now."""
         if self.space != other.space:
