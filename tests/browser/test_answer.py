@@ -13,6 +13,8 @@ from tests.datasets import photos
 from tests.encoders.words import Pieces
 from tests.tiny import bert_tokenizer
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
