@@ -20,7 +20,6 @@ from math import comb
 
 import numpy as np
 import torch
-from scipy.optimize import brentq
 from torch import Tensor
 
 # Chosen on other inputs than docs/performance.md reports.
@@ -225,6 +224,8 @@ def rest_by_size(players: int, pairs: int) -> np.ndarray:
     What is left over counts less where nearly all pairs of a size are there, since each of them then stands for fewer: this
     makes the linear part that of the Shapley kernel, as in KernelSHAP.
     """
+    from scipy.optimize import brentq  # half a second that every start would pay
+
     if players < 2:
         return np.zeros(1)
     number, weight = pairs_of_size(players), kernel_of_pair(players)
