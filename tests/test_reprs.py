@@ -15,29 +15,11 @@ from torch import nn
 import cocoax
 from cocoax.inputs import Names, Picture, Sound, Text
 from tests.conftest import SmallNet, images
+from tests.knowledge.games import Letters, Words
 from tests.sounds import tone
 
 RESULTS = {"Answer", "Attribution", "Curve", "Hit", "Hits", "Interactions", "Match"}
 ABSTRACT = {"Baseline", "Method", "Similarity"}
-
-
-class Words(nn.Module):
-    """Texts as sums of vectors of their bytes."""
-
-    def forward(self, batch: Any) -> torch.Tensor:
-        return torch.cos(batch["input_ids"].float()[..., None] * torch.arange(1, 9)).sum(1)
-
-
-class Letters:
-    """A tokenizer whose tokens are letters."""
-
-    pad, mask = 0, 1
-
-    def __call__(self, text: str) -> list[int]:
-        return [ord(letter) for letter in text]
-
-    def places(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        return self(text), [(index, index + 1) for index in range(len(text))]
 
 
 def things() -> dict[str, Any]:
