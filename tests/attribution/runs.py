@@ -1,4 +1,4 @@
-"""Methods that make runs, and what makes two attributions identical."""
+"""Methods that make runs, what makes two attributions identical, and errors of interactions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import cocoax
+from cocoax.attribution.interactions import Sampled
 
 METHODS = {
     "rise": cocoax.Rise(samples=60, grid=4),
@@ -31,3 +32,10 @@ def assert_identical(first: cocoax.Attribution, second: cocoax.Attribution) -> N
         one, other = getattr(first, name), getattr(second, name)
         assert (one is None) == (other is None), name
         assert one is None or torch.equal(one, other), name
+
+
+def independent(errors: torch.Tensor) -> Sampled:
+    """Return a sample for each pair of features ``[features_a, features_b]``, which moves its value by an error."""
+    rows, columns = (torch.eye(side, dtype=torch.float64) for side in errors.shape)
+    one, other = torch.cartesian_prod(*map(torch.arange, errors.shape)).T
+    return Sampled({}, rows[one] * errors.double().flatten()[:, None], columns[other])

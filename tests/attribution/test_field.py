@@ -84,8 +84,8 @@ def test_explain__same_as_the_run_of_a_picture(method: Any, similarity: str, enc
     run = method.run(encoder, images(1, 15, 18)[0])
     targets = references(encoder, images(3, seed=1), images(2, seed=2), similarity)
     field = run.field(similarity)
-    rows, columns = {"Occlusion": (14, 14), "KernelShap": (6, 6)}.get(type(method).__name__, field.values.shape[:2])
-    assert field.values.shape == (rows, columns, 8)
+    grids = {"Occlusion": (14, 14), "KernelShap": (6, 6), "efficient": (8, 8), "paper": (6, 8)}
+    assert field.values.shape == (*grids[getattr(method, "estimator", type(method).__name__)], 8)
     check_same(field, run, targets)
     check_same(run.field(similarity, grid=(3, 5)), run, targets)
 

@@ -14,9 +14,11 @@ from torch import Tensor
 import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders.load.sentence import load_hf_text
+from cocoax.features import GridMasks
 from tests.conftest import SmallNet, images
+from tests.sounds import hum, listener
 from tests.tiny import save_bert
-from tests.towers import picture
+from tests.towers import Spaces, Words, picture
 
 A = "The violinist parked her big red car behind"
 B = "a cat behind the big red house dog"
@@ -155,27 +157,67 @@ def test_standard_error__covers(apart: int, runs: tuple[cocoax.Run, cocoax.Run])
     assert 0.9 < float((errors.square().mean() / (values - truth).square().mean()).sqrt()) < 1.2
 
 
-def test_standard_error__kernel_shap_covers(text: TextEncoder) -> None:
+@pytest.mark.parametrize("apart", [0, 1000], ids=["same coalitions", "independent coalitions"])
+def test_standard_error__kernel_shap_covers(apart: int, text: TextEncoder) -> None:
     truth = cocoax.interactions(*(cocoax.KernelShap(samples=254).run(text, words) for words in (A, B))).values
     inside = []
     for seed in range(40):
-        pair = [cocoax.KernelShap(samples=90, seed=seed + apart).run(text, words) for apart, words in ((0, A), (0, B))]
+        pair = [cocoax.KernelShap(samples=90, seed=seed + own).run(text, words) for own, words in ((0, A), (apart, B))]
         answer = cocoax.interactions(*pair)
         assert answer.standard_error is not None
         inside.append(((answer.values - truth).abs() < 1.96 * answer.standard_error).double().mean())
     assert 0.88 < float(torch.stack(inside).mean()) < 0.995
 
 
+def regions_and_words(text: TextEncoder) -> cocoax.Encoder:
+    return cocoax.Encoder(SmallNet(dimension=16).eval(), cocoax.ImagePreprocess(resize=18, crop=16), text=text)
+
+
+@pytest.mark.parametrize("apart", [0, 1000], ids=["same masks", "independent masks"])
+def test_standard_error__regions_and_regions_cover(apart: int, encoder: cocoax.Encoder) -> None:
+    """Against a long run: of pairs of cells, of a block of cells, and of a cell rather than its neighbour."""
+
+    def found(samples: int, *seeds: int) -> cocoax.Interactions:
+        methods = [cocoax.Rise(samples=samples, grid=3, seed=seed) for seed in seeds]
+        sides = zip(methods, images(2), strict=True)
+        return cocoax.interactions(*(method.run(encoder, image, progress=False) for method, image in sides))
+
+    asked: list[tuple[Any, list[Any]]] = [([(0, 0), (0, 1), (1, 0), (1, 1)], []), ((1, 1), [(1, 2)])]
+    truth = found(6000, 91, 92)
+    inside = np.array([_covered(found(300, seed, seed + apart), truth, asked) for seed in range(40)])
+    assert ((inside.mean(0) > 0.92) & (inside.mean(0) < 0.985)).all(), inside.mean(0)
+
+
+def test_standard_error__regions_and_words_cover(text: TextEncoder) -> None:
+    towers = regions_and_words(text)
+
+    def found(samples: int, words: int, seed: int) -> cocoax.Interactions:
+        photo = cocoax.Rise(samples=samples, grid=3, seed=seed).run(towers, picture(), progress=False)
+        return cocoax.interactions(photo, cocoax.Rise(samples=words, seed=seed).run(towers.text, A, progress=False))
+
+    truth = found(6000, 256, 91)  # all subsets of the words
+    inside = np.array([_covered(found(300, 150, seed), truth, [([1, 6], []), (1, [0, 3])]) for seed in range(40)])
+    assert ((inside.mean(0) > 0.92) & (inside.mean(0) < 0.985)).all(), inside.mean(0)
+
+
+def _covered(found: cocoax.Interactions, truth: cocoax.Interactions, asked: list[tuple[Any, list[Any]]]) -> list[float]:
+    """Return which share of true values lies within 1.96 errors: of pairs, and of each of some sums."""
+    maps = [[each.given(part, rather_than=others) for part, others in asked] for each in (found, truth)]
+    return [
+        float(((one.values - other.values).abs() < 1.96 * one.standard_error).double().mean())
+        for one, other in ((found, truth), *zip(*maps, strict=True))
+    ]
+
+
 # --- kinds of pairs ---------------------------------------------------------------------------------------------------
 
 
 def test_interactions__regions_and_words(text: TextEncoder) -> None:
-    towers = cocoax.Encoder(SmallNet(dimension=16).eval(), cocoax.ImagePreprocess(resize=18, crop=16), text=text)
+    towers = regions_and_words(text)
     photo = cocoax.Rise(samples=60, grid=4).run(towers, picture())
     words = cocoax.Rise(samples=60).run(towers.text, "the cat behind a dog")
     answer = cocoax.interactions(photo, words)
     assert answer.values.shape == (4, 4, 5)
-    # Along the field vectors of the words, the map of the photo is the interaction; it is the run's own, pooled and scaled.
     on_photo = answer.given("cat")
     assert on_photo.values.shape == (4, 4)
     assert on_photo.picture is not None
@@ -188,6 +230,27 @@ def test_interactions__regions_and_words(text: TextEncoder) -> None:
     torch.testing.assert_close(turned.values, answer.values.permute(2, 0, 1))
     assert turned.a.names[1] == "cat"
     assert turned.b.names[5] == "row 2, column 2"
+
+
+def test_interactions__segments_and_words() -> None:
+    """All subsets of six segments of a sound and of three words: the mixed difference, by the definition."""
+    sound, words = listener(), TextEncoder(Words().eval(), Spaces(), limit=12, name="words")
+    runs = [
+        replace(cocoax.Rise(samples=64).run(encoder, content), space="shared")
+        for encoder, content in ((sound, hum()), (words, "a red car"))
+    ]
+    answer = cocoax.interactions(*runs)
+    assert answer.values.shape == (6, 3)
+    assert answer.a.names[0].endswith(" s")
+    assert answer.b.names == ("a", "red", "car")
+    vectors = [features(run, "cosine") for run in runs]
+    kept = [run.masks.full(slice(None)).bool() for run in runs]
+    for i, j in product(range(6), range(3)):
+        one, other = (
+            vector[bits[:, at]].mean(0) - vector[~bits[:, at]].mean(0)
+            for vector, bits, at in zip(vectors, kept, (i, j), strict=True)
+        )
+        assert float(answer.values[i, j]) == pytest.approx(float(one @ other), abs=1e-6)
 
 
 @pytest.mark.parametrize("method", [cocoax.Rise(samples=60, grid=4), cocoax.KernelShap(samples=60, grid=3)], ids=["r", "k"])
@@ -212,9 +275,40 @@ def test_values__rise_on_pictures_along_the_other_sides_field(encoder: cocoax.En
     answer = cocoax.interactions(first, second, "dot")
     own, other = (run.field("dot", grid=4) for run in (first, second))
     vectors = [(field.values - field.neutral) / (1 - p) for field, p in ((own, 0.4), (other, 0.5))]
-    # `neutral` is the mean of the folds' intercepts and no part of the effect, which the folds' own are taken out of.
     expected = torch.einsum("ijd,kld->ijkl", *vectors)
-    assert torch.corrcoef(torch.stack([answer.values.flatten(), expected.flatten()]))[0, 1] > 0.95
+    torch.testing.assert_close(answer.values, expected, rtol=0, atol=0.05 * float(expected.abs().max()))
+
+
+def test_values__rise_on_pictures_of_a_linear_encoder() -> None:
+    """By hand: of a linear encoder the effect of a cell is Cov(f(m x), m) / p(1-p), which is known."""
+    sizes = [torch.randn(64, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) for seed in (0, 1)]
+    encoders = [cocoax.Encoder(Linear(size), name="linear") for size in sizes]
+    whole = torch.ones(1, 8, 8)
+    runs, vectors = [], []
+    for seed, (encoder, size) in enumerate(zip(encoders, sizes, strict=True)):
+        method = cocoax.Rise(samples=400, grid=4, seed=seed, baseline=torch.zeros(1, 8, 8))
+        runs.append(replace(method.run(encoder, whole, progress=False), space="one"))
+        masks = method.draw((8, 8))
+        assert isinstance(masks, GridMasks)
+        # One shift is as likely as another, and a mask is K G Kᵀ with cells G that are kept independently.
+        down, right = (torch.stack([k @ k.T for k in up]).mean(0) for up in masks.geometry.up)
+        covariance = torch.einsum("ab,cd->acbd", down, right)  # of pixels, over p(1-p)
+        vectors.append(covariance.view(4, 2, 4, 2, 64).mean((1, 3)).flatten(0, 1) @ size)
+    expected = (vectors[0] @ vectors[1].T).view(4, 4, 4, 4)
+    found = cocoax.interactions(*runs, "dot", grid=4)
+    assert found.standard_error is not None
+    assert float(((found.values - expected) / found.standard_error).abs().max()) < 5
+    scale = float((found.values * expected).sum() / expected.square().sum())
+    assert scale == pytest.approx(1, abs=0.02)
+
+
+class Linear(torch.nn.Module):
+    def __init__(self, weights: Tensor) -> None:
+        super().__init__()
+        self.weights = weights.float()
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        return pictures.flatten(1) @ self.weights
 
 
 # --- reading them -----------------------------------------------------------------------------------------------------
@@ -233,6 +327,26 @@ def test_top__largest_first(runs: tuple[cocoax.Run, cocoax.Run]) -> None:
     assert len(answer.top(1000)) == 64
     assert repr(answer).startswith("Interactions(8 x 8, score ")
     assert len(repr(answer)) < 100
+
+
+def test_top__of_two_pictures_the_regions_that_are_most_alike(encoder: cocoax.Encoder) -> None:
+    first, second = (cocoax.Rise(samples=80, grid=3, seed=seed).run(encoder, images(2)[seed]) for seed in (0, 1))
+    answer = cocoax.interactions(first, second)
+    vectors = []
+    for run in (first, second):
+        scores, ends = features(run, "cosine"), features(replace(run, representations=run.ends), "cosine")
+        vectors.append(run.method.effects(run.method.cells(run.masks, 3), scores, ends).flatten(1))
+    alike = {
+        (i, j): float(torch.nn.functional.cosine_similarity(vectors[0][:, i], vectors[1][:, j], dim=0))
+        for i, j in product(range(9), range(9))
+    }
+    expected = sorted(alike, key=lambda pair: -alike[pair])[:4]
+    assert answer.strongest(4) == expected
+    assert [(one, other) for one, other, _, _ in answer.top(4)] == [
+        (answer.a.names[i], answer.b.names[j]) for i, j in expected
+    ]
+    assert answer.top(1)[0][2] == float(answer.matrix[expected[0]])
+    assert expected[0] != divmod(int(answer.matrix.argmax()), 9)
 
 
 def test_given__by_number_name_and_side(runs: tuple[cocoax.Run, cocoax.Run]) -> None:
@@ -271,27 +385,42 @@ def test_given__phrases_and_lists_are_added(runs: tuple[cocoax.Run, cocoax.Run])
         answer.given([])
 
 
-def test_given__errors_of_sums_are_those_of_their_parts_that_go_together(text: TextEncoder) -> None:
-    answer = cocoax.interactions(cocoax.Rise(40).run(text, A), cocoax.Rise(40, seed=1).run(text, B))
-    errors = answer.errors
-    assert errors is not None
-    for side, along, facing, own in (
-        ("b", errors.along_b, errors.of_a, errors.of_b),
-        ("a", errors.along_a, errors.of_b.T, errors.of_a.T),
-    ):
-        weights = {2: 1.0, 3: 1.0, 0: -0.5, 5: -0.5}
+@pytest.mark.parametrize("seed", [0, 1], ids=["same masks", "independent masks"])
+def test_given__errors_are_made_of_what_each_sample_does(seed: int, text: TextEncoder) -> None:
+    """Sample by sample: it moves the vectors of its own side, and with them the sum over the others."""
+    pair = cocoax.Rise(40).run(text, A), cocoax.Rise(40, seed=seed).run(text, B)
+    answer = cocoax.interactions(*pair)
+    weights = torch.zeros(8, dtype=torch.float64)
+    weights[[2, 3, 0, 5]] = torch.tensor([1.0, 1.0, -0.5, -0.5], dtype=torch.float64)
+    factors, vectors, wider = [], [], []
+    for run in pair:
+        scores, ends = features(run, "cosine"), features(replace(run, representations=run.ends), "cosine")
+        factors.append(run.method.scatter(run.masks, scores, ends))
+        vectors.append(run.method.effects(run.masks, scores, ends).view(16, 8))
+    (x_a, r_a), (x_b, r_b) = factors  # type: ignore[misc]
+    wider = [
+        run.method.widening(x, r @ along)
+        for run, x, r, along in ((pair[0], x_a, r_a, vectors[1]), (pair[1], x_b, r_b, vectors[0]))
+    ]
+    for side in ("b", "a"):
         told = answer.given([2, 3], side, rather_than=[0, 5]).standard_error
         assert told is not None
         for other in range(8):
-            variance = sum(weight**2 * float(own[other, at]) ** 2 for at, weight in weights.items())
-            for (first, weight), (second, another) in product(weights.items(), weights.items()):
-                products = float(facing[other, first] * facing[other, second] * along[first, second])
-                variance += weight * another * products
-            assert float(told[other]) == pytest.approx(variance**0.5, rel=1e-4)
-        single = answer.given(2, side).standard_error
-        assert single is not None
-        assert answer.standard_error is not None
-        torch.testing.assert_close(single, answer.standard_error[:, 2] if side == "b" else answer.standard_error[2])
+            moved = []
+            for n in range(40):
+                if side == "b":
+                    by_a = x_a[n, other] * (r_a[n] @ vectors[1] @ weights)
+                    by_b = (x_b[n] @ weights) * (r_b[n] @ vectors[0][:, other])
+                else:
+                    by_a = (x_a[n] @ weights) * (r_a[n] @ vectors[1][:, other])
+                    by_b = x_b[n, other] * (r_b[n] @ vectors[0] @ weights)
+                by_a, by_b = by_a * wider[0], by_b * wider[1]
+                moved += [by_a + by_b] if seed == 0 else [by_a, by_b]
+            assert float(told[other]) == pytest.approx(float(torch.stack(moved).square().sum().sqrt()), rel=1e-5)
+    single = answer.given(2).standard_error
+    assert single is not None
+    assert answer.standard_error is not None
+    torch.testing.assert_close(single, answer.standard_error[:, 2])
 
 
 @pytest.mark.parametrize(("feature", "rather_than"), [([4, 5, 6], []), (7, [0, 2, 4]), ([6, 7], [[0, 1], [2, 3]])])
@@ -340,10 +469,34 @@ def test_add_and_subtract__put_the_others_beside(runs: tuple[cocoax.Run, cocoax.
     torch.testing.assert_close(both.values[:, 8:], second.values)
     assert both.b.names[-1] == "dog"
     assert both.standard_error is not None
+    for another in (cocoax.KernelShap(samples=254).run(text, A), subset(runs[0], 200, 0, 0.3)):  # other kinds of values
+        with pytest.raises(ValueError, match=r"one method"):
+            first - cocoax.interactions(another, other)
     with pytest.raises(ValueError, match=r"of the same input a"):
         first - cocoax.interactions(other, runs[1])
     with pytest.raises(TypeError):
         first - 1  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("seeds", [(0, 1000, 2000), (0, 0, 0)], ids=["independent masks", "same masks"])
+def test_subtract__errors_of_sums_over_both_cover(
+    seeds: tuple[int, int, int], runs: tuple[cocoax.Run, cocoax.Run], text: TextEncoder
+) -> None:
+    """For this document rather than that one: both halves share the errors of a."""
+    other = ALL.run(text, "the dog behind a red cat house big")
+
+    def contrast(*three: cocoax.Run) -> cocoax.Attribution:
+        first, second = (cocoax.interactions(three[0], each) for each in three[1:])
+        return (first - second).given(list(range(16)))
+
+    truth = contrast(*runs, other).values
+    inside = []
+    for number in range(60):
+        sampled = [subset(run, 80, number + seed) for run, seed in zip((*runs, other), seeds, strict=True)]
+        found = contrast(*sampled)
+        assert found.standard_error is not None
+        inside.append(float(((found.values - truth).abs() <= 1.96 * found.standard_error).double().mean()))
+    assert 0.9 <= float(np.mean(inside)) <= 0.99
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
@@ -403,7 +556,7 @@ def images_of(side: int, seed: int) -> torch.Tensor:
 def test_contrast__other_pictures_are_refused() -> None:
     encoder = cocoax.Encoder(SmallNet().eval())
     runs = [cocoax.Rise(samples=40, grid=3).run(encoder, images_of(24, seed), progress=False) for seed in range(4)]
-    with pytest.raises(ValueError, match="of the same input a and of one similarity"):
+    with pytest.raises(ValueError, match="of the same input a, one method and one similarity"):
         cocoax.interactions(runs[0], runs[1]) - cocoax.interactions(runs[2], runs[3])
-    with pytest.raises(ValueError, match="of the same input a and of one similarity"):
+    with pytest.raises(ValueError, match="of the same input a, one method and one similarity"):
         cocoax.interactions(runs[0], runs[1]) - cocoax.interactions(runs[0], runs[2], "dot")

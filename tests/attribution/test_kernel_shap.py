@@ -242,8 +242,8 @@ def test_values__of_very_many_pairs_are_closer_still(monkeypatch: pytest.MonkeyP
         found = [exact.estimate(exact.method(samples, seed)) for seed in range(20)]
         values, errors = (np.stack([one[i] for one in found]) for i in range(2))
         squares.append(np.square(values - exact.shapley).mean())
-        assert (np.abs(values - exact.shapley) < 1.96 * errors).mean() > 0.9
-        assert np.square(errors).mean() < 9 * squares[-1]
+        assert 0.9 < (np.abs(values - exact.shapley) < 1.96 * errors).mean() < 0.99
+        assert np.square(errors).mean() < 2 * squares[-1]
         np.testing.assert_allclose(values.sum(1), exact.shapley.sum(), atol=1e-5)
     assert squares[1] < 1.1**2 * squares[0]
     assert squares[2] < 0.6 * squares[0]
@@ -281,7 +281,7 @@ def test_draw__sizes_as_the_kernel_has_them(players: int) -> None:
         assert abs(z) < 4
 
 
-@pytest.mark.parametrize("players", [4, 10, 16, 17, 49])
+@pytest.mark.parametrize("players", [4, 10, 16, 17, 49, 400])
 def test_draw__the_first_tell_all_players_apart(players: int) -> None:
     for seed in range(5):
         bits = cocoax.KernelShap(samples=2 * players, seed=seed).draw((players,), min(2 * players, 2**players - 2)).bits
@@ -324,10 +324,9 @@ def test_standard_error__calibrated(samples: int) -> None:
 
     values, errors = (np.stack([one[i] for one in found]) for i in range(2))
     inside = np.abs(values - exact.shapley) < 1.96 * errors
-    assert 0.92 < inside.mean() <= 1.0
-    # They are rather too large than too small, the more so the closer all coalitions are.
-    ratio = np.sqrt((errors**2).mean()) / np.sqrt(values.var(0, ddof=1).mean())
-    assert 0.9 < ratio < 3
+    assert 0.93 < inside.mean() < 0.98
+    ratio = np.sqrt((errors**2).mean()) / np.sqrt(np.square(values - exact.shapley).mean())
+    assert 0.8 < ratio < 1.3
 
 
 @pytest.mark.parametrize("samples", [20, 31, 60, 100, 500, EVERYTHING])
@@ -465,7 +464,7 @@ def test_extend__as_good_as_a_longer_run() -> None:
     found = [exact.estimate(exact.method(100, seed), 300) for seed in range(150)]
 
     values, errors = (np.stack([one[i] for one in found]) for i in range(2))
-    assert 0.9 < np.sqrt((errors**2).mean()) / np.sqrt(values.var(0, ddof=1).mean()) < 3
+    assert 0.8 < np.sqrt((errors**2).mean() / np.square(values - exact.shapley).mean()) < 1.3
     short = np.stack([exact.estimate(exact.method(100, seed))[0] for seed in range(150)])
     assert values.var(0).mean() < 0.6 * short.var(0).mean()
 
@@ -560,4 +559,4 @@ def test_standard_error__not_understated_when_coalitions_are_few() -> None:
     answers = [cocoax.KernelShap(samples=150, seed=seed).explain(encoder, explicand, target) for seed in range(40)]
     spread = torch.stack([answer.features for answer in answers]).var(0).mean().sqrt()
     reported = torch.stack([answer.standard_error for answer in answers]).square().mean().sqrt()
-    assert 0.8 < float(reported / spread) < 3
+    assert 0.8 < float(reported / spread) < 1.5

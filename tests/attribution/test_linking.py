@@ -11,9 +11,11 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from cocoax.attribution.interactions import Interactions, Matched
+from cocoax.attribution.interactions import Interactions
+from cocoax.attribution.matched import Matched
 from cocoax.inputs import Names, Picture
 from cocoax.inputs.texts import Text
+from tests.attribution.runs import independent
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +36,7 @@ def photo(rows: int = 3, columns: int = 4) -> Matched:
 
 def pairs(a: Matched, b: Matched, errors: bool = True) -> Interactions:
     values = torch.randn(*a.shape, *b.shape, generator=torch.Generator().manual_seed(0))
-    return Interactions(values, values.abs() / 10 if errors else None, a, b, 0.5)
+    return Interactions(values, a, b, 0.5, (independent(values.reshape(len(a.names), -1) / 10),) if errors else None)
 
 
 SIDES = {"words": text("a $red$ car"), "photo": photo(), "columns": Matched(Names(("age", "height <b>")), (2,))}

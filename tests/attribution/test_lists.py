@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from itertools import product
+from itertools import pairwise, product
 from math import factorial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import cocoax
 from cocoax import TabularEncoder, TextEncoder
 from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.load.sentence import load_hf_text
-from cocoax.features import resolve
+from cocoax.features import controls, resolve
 from tests.tiny import TEXTS, save_bert
 
 with warnings.catch_warnings():
@@ -162,10 +162,11 @@ def test_rise__converges_to_its_definition(how: str, text: TextEncoder, targets:
     expected = torch.tensor([sum(chances[kept] * y * kept[word] / p for kept, y in scores.items()) for word in range(6)])
     result = cocoax.Rise(samples=3000, keep=p, baseline=how).explain(text, TEXT, targets[0])
     assert result.standard_error is not None
-    z = (result.values.double() - expected) / result.standard_error
+    mean = sum(chances[kept] * y for kept, y in scores.items())
+    z = (result.values.double() - result.neutral - (expected - mean)) / result.standard_error
     assert float(z.abs().max()) < 4
     assert float((result.values.double() - expected).abs().max()) < 0.02
-    assert result.neutral == pytest.approx(sum(chances[kept] * y for kept, y in scores.items()), abs=0.02)
+    assert result.neutral == pytest.approx(mean, abs=0.02)
 
 
 @pytest.mark.parametrize("estimator", ["efficient", "paper"])
@@ -188,11 +189,51 @@ def test_rise__all_subsets_where_they_are_few(estimator: Any, text: TextEncoder,
     assert len(cocoax.Rise(samples=100, keep=0.4, estimator=estimator).run(text, TEXT)) == 100
 
 
-def test_rise__standard_errors_are_calibrated(text: TextEncoder, targets: list[cocoax.Target]) -> None:
-    results = [cocoax.Rise(samples=60, seed=seed).explain(text, TEXT, targets[0]) for seed in range(60)]
-    spread = torch.stack([result.values for result in results]).std(0)
-    claimed = torch.stack([result.standard_error for result in results]).square().mean(0).sqrt()
-    assert 0.7 < float((claimed / spread).mean()) < 1.4
+def every_score(features: int, targets: int) -> Tensor:
+    """The scores of all subsets of columns in a random network, ``[2^features, targets]``."""
+    random = np.random.default_rng(7)
+    kept = (np.arange(2**features)[:, None] >> np.arange(features)) & 1
+    first, second = random.standard_normal((features, 12)), random.standard_normal((12, targets))
+    return torch.from_numpy(np.tanh((kept - 0.3) @ first / 2) @ second)
+
+
+def rise_apart(scores: Tensor, samples: int, seeds: int) -> tuple[Tensor, Tensor]:
+    """How far values relative to neutral are from exact ones, and their errors, ``[seeds, targets, features]``."""
+    features = len(scores).bit_length() - 1
+    kept = (torch.arange(len(scores))[:, None] >> torch.arange(features)) & 1
+    exact = (kept.double().T @ scores / (len(scores) / 2) - scores.mean(0)).T
+    apart, errors = [], []
+    for seed in range(seeds):
+        method = cocoax.Rise(samples=samples, seed=seed)
+        masks = method.draw((features,))
+        found = method.estimate(masks, scores[masks.bits.long() @ 2 ** torch.arange(features)], scores[[-1, 0]])
+        assert found.neutral is not None
+        assert found.standard_error is not None
+        apart.append(found.values[:, 0] - found.neutral[:, None] - exact)
+        errors.append(found.standard_error[:, 0])
+    return torch.stack(apart), torch.stack(errors)
+
+
+@pytest.mark.parametrize("samples", [40, 100, 300])
+def test_rise__intervals_of_relative_values_cover(samples: int) -> None:
+    """Against all subsets: 93 to 97 % within 1.96 standard errors, and no bias."""
+    seeds = 400 if samples < 300 else 100  # a coverage is then known to half a per cent
+    apart, errors = rise_apart(every_score(11, 8), samples, seeds)
+    assert 0.93 < float((apart.abs() < 1.96 * errors).double().mean()) < 0.97
+    z = apart.mean(0) / (apart.std(0) / seeds**0.5)
+    assert float(z.square().mean()) < 1.5
+    assert float(z.abs().max()) < 4.5
+
+
+def test_rise__more_samples_are_never_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they are more than the model of the scores is fitted to."""
+    monkeypatch.setattr(controls, "_SEEN", 128)
+    scores = every_score(11, 8)
+    squares = [float(rise_apart(scores, samples, 40)[0].square().mean()) for samples in (128, 130, 192, 256, 512)]
+    assert squares[1] < 1.1 * squares[0]
+    assert all(later < 0.9 * earlier for earlier, later in pairwise(squares[1:]))
+    apart, errors = rise_apart(scores, 512, 40)
+    assert 0.92 < float((apart.abs() < 1.96 * errors).double().mean()) < 0.98
 
 
 def test_kernel_shap__all_coalitions_give_shapley_values(text: TextEncoder, targets: list[cocoax.Target]) -> None:

@@ -169,3 +169,8 @@ def test_options__wrong(net: SmallNet, encoder: cocoax.Encoder, options: dict[st
     with pytest.raises((ValueError, TypeError), match=message):
         cocoax.Occlusion(**options).run(encoder, images(1)[0])
     assert net.inputs == 0  # told before anything is encoded
+
+
+def test_occlusion__more_windows_than_anybody_waits_for() -> None:
+    with pytest.raises(ValueError, match=r"are 9000000 encoder calls on an image of 3000 x 3000 pixels, more than 1000000"):
+        cocoax.Occlusion(window=1, stride=1).draw((3000, 3000))

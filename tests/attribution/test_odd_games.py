@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from math import comb
+
 import numpy as np
 import pytest
 import torch
@@ -81,3 +84,38 @@ def test_surprises__what_each_is_beyond_all_others(monkeypatch: pytest.MonkeyPat
 
     expected = (inverse @ odd) / inverse.diagonal()[:, None]
     np.testing.assert_allclose(found, expected[:-1], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("players", "samples"), [(69, 600), (81, 800), (196, 2000)])
+def test_values__of_many_players(players: int, samples: int) -> None:
+    """There are more coalitions of half of them than 64 bits can count."""
+    values, errors, shapley = estimated(players, samples, 0)
+    apart = np.square(values - shapley).mean()
+    assert apart < np.square(shapley).mean()
+    assert 0.25 * apart < np.square(errors).mean() < 4 * apart
+
+
+@pytest.mark.parametrize("players", [2, 3, 8, 9])
+def test_squares__summed_over_all_coalitions(players: int) -> None:
+    """A player's value is a sum over coalitions with it, minus one over those without: both weigh an odd part twice."""
+    for size in range(1, players // 2 + 1):
+        weights = [2 / (players * comb(players - 1, size - (0 in kept))) for kept in combinations(range(players), size)]
+        once = 2 if 2 * size == players else 1  # of half the players, each pair is there twice
+        assert odd_games._squares(players, size) == pytest.approx(sum(weight**2 for weight in weights) / once)
+
+
+def test_kernel_of_pair__more_pairs_than_floats_count() -> None:
+    for players in (7, 8, 1030):
+        chances = odd_games.pairs_of_size(players) * odd_games.kernel_of_pair(players)
+        expected = [1 / (size * (players - size)) / (2 if 2 * size == players else 1) for size in range(1, players // 2 + 1)]
+        np.testing.assert_allclose(chances[1:], np.array(expected) / sum(expected))
+        drawn = odd_games.rest_by_size(players, 60)
+        assert np.isfinite(drawn).all()
+        assert (drawn[1:] > 0).all()
+
+
+def test_odd_game__more_coalitions_than_floats_count() -> None:
+    bits = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (20, 1100), dtype=np.uint8))
+    game = odd_games.odd_game(bits)
+    assert bool(game.matrix.isfinite().all())
+    assert bool(game.variance.isfinite().all())

@@ -101,7 +101,10 @@ def test_gradients__path_with_representations_that_are_not_finite(bad: float) ->
 # --- rounding -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [method for method in METHODS if vars(method).get("estimator") != "paper"])
+OTHERS = [cocoax.Captum("FeatureAblation", grid=4), cocoax.Captum("IntegratedGradients", n_steps=8)]
+
+
+@pytest.mark.parametrize("method", [*(each for each in METHODS if vars(each).get("estimator") != "paper"), *OTHERS])
 @pytest.mark.parametrize("colour", [1.0, 0.3, 2.64])
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_one_colour__is_nothing(encoder: cocoax.Encoder, method: Method, colour: float, similarity: str) -> None:

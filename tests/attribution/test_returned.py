@@ -180,3 +180,18 @@ def test_points__wrong(given: Any, sentence: str) -> None:
 def test_weights__wrong(weighed: Any, sentence: str) -> None:
     with pytest.raises((TypeError, ValueError), match=sentence):
         explain(Gradients(weighed=weighed))
+
+
+@pytest.mark.parametrize("method", [cocoax.Rise(samples=20, grid=250), cocoax.Rise(samples=10**5, grid=2)])
+def test_run__more_memory_than_there_is_is_told_before_encoding(method: cocoax.Rise, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def encode(batch: torch.Tensor) -> torch.Tensor:
+        seen.append(len(batch))
+        return batch.mean((2, 3)) + 1
+
+    encoder = cocoax.Encoder(encode, name="means")
+    monkeypatch.setattr("cocoax.attribution.returned._memory_of_machine", lambda: 10**6)
+    with pytest.raises(ValueError, match=r"samples over \d+ cells, .* need about \d+ GB of memory; this machine has 0"):
+        method.run(encoder, torch.full((3, 260, 260), 0.5).cumsum(2))
+    assert sum(seen) <= 4  # both ends, and one of them again

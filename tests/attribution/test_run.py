@@ -12,10 +12,13 @@ import torch
 from torch import Tensor
 
 import cocoax
+from cocoax.attribution import run as run_module
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Estimate
+from cocoax.attribution.rise import relative_error
 from cocoax.attribution.run import IN_FILES
 from cocoax.features import GridMasks, Removal
+from cocoax.progress import Silence
 from cocoax.storage import read_safetensors, write_safetensors
 from tests.attribution.runs import EXTENDABLE, METHODS, SAMPLED, assert_identical, every_method
 from tests.conftest import SmallNet, images
@@ -594,3 +597,30 @@ def test_load__method_of_a_users_own_that_has_moved(
         cocoax.Run.load(path)
     monkeypatch.setitem(IN_FILES, "tests.attribution.test_run.Rise", Rise)  # what files called it
     assert type(cocoax.Run.load(path).method) is Rise
+
+
+def test_bar__shows_how_many_samples_it_will_take(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    bars: list[Silence] = []
+    totals: list[int] = []
+
+    class Recorded(Silence):
+        def set_postfix_str(self, s: str = "") -> None:
+            totals.append(self.total)
+
+    def recorded(total: int | None, *_: object) -> Silence:
+        bars.append(Recorded(total))
+        return bars[-1]
+
+    monkeypatch.setattr(run_module, "bar", recorded)
+    method = cocoax.Rise(samples=32, grid=4, tolerance=0.05, max_samples=640)
+    run = method.run(encoder, images(1)[0])
+    assert len(run) > 128
+    assert totals[0] > 2 * 32  # a round doubles a run at most
+    assert totals[0] == method.expected(32, relative_error(run.first(32).explain(cocoax.representation_similarity())))
+    assert bars[0].total == bars[0].n == len(run)  # which a bar is filled up to
+
+    short = run.first(32)
+    short.go_on(encoder, 16, [])
+    assert len(bars) == 2
+    assert len(short) == len(run) or short.stopped
+    assert bars[1].total == bars[1].n == len(short) - 32

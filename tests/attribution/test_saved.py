@@ -71,6 +71,21 @@ def test_saved_run__of_a_longer_one_the_first_samples(encoder: cocoax.Encoder, n
     assert len(saved_run(encoder, IMAGE, cocoax.Rise(samples=64, grid=4))) == 64  # nothing was cut off on disk
 
 
+def test_saved_run__longer_one_of_another_process_stays(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved_run(encoder, IMAGE, RISE)
+    go_on = cocoax.Run.go_on
+
+    def meanwhile(run: cocoax.Run, *arguments: Any, **options: Any) -> cocoax.Run:
+        with monkeypatch.context() as patch:
+            patch.setattr(cocoax.Run, "go_on", go_on)
+            saved_run(encoder, IMAGE, replace(RISE, samples=200))
+        return go_on(run, *arguments, **options)
+
+    monkeypatch.setattr(cocoax.Run, "go_on", meanwhile)
+    assert len(saved_run(encoder, IMAGE, replace(RISE, samples=60))) == 60
+    assert len(saved_run(encoder, IMAGE, RISE, at_least=True)) == 200
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -93,9 +108,10 @@ def test_saved_run__another_run_for_another_picture_encoder_or_option(
 
 
 def test_saved_run__another_estimator_reads_the_same_run(encoder: cocoax.Encoder, net: SmallNet) -> None:
-    saved_run(encoder, IMAGE, RISE)
+    efficient = replace(RISE, complements=False)
+    saved_run(encoder, IMAGE, efficient)
     net.inputs = 0
-    paper = replace(RISE, estimator="paper")
+    paper = replace(efficient, estimator="paper")
     run = saved_run(encoder, IMAGE, paper)
     assert (net.inputs, cocoax.cache_info().runs) == (0, 1)
     target = cocoax.representation_similarity()
@@ -233,7 +249,7 @@ def test_saved_run__words_and_sentences_are_two_runs(tmp_path: Path) -> None:
 def test_saved_run__how_long_it_is_and_how_it_is_read_is_not_in_the_key(option: str, encoder: cocoax.Encoder) -> None:
     value = {"samples": 60, "tolerance": 0.5, "max_samples": 30_000, "batch_size": 7, "estimator": "paper"}[option]
     prepared = encoder.explicand(IMAGE)
-    method = replace(RISE, baseline=cocoax.Blur())
+    method = replace(RISE, baseline=cocoax.Blur(), complements=False)
     assert _key(encoder, prepared, method) == _key(encoder, prepared, replace(method, **{option: value}))
 
 
@@ -241,7 +257,7 @@ def test_saved_run__how_long_it_is_and_how_it_is_read_is_not_in_the_key(option: 
     "option", [field.name for field in fields(Rise) if field.name not in Rise.lengthening + Rise.reading]
 )
 def test_saved_run__all_else_is_in_the_key(option: str, encoder: cocoax.Encoder) -> None:
-    value = {"baseline": cocoax.Mean(), "grid": 5, "keep": 0.4, "seed": 1}[option]
+    value = {"baseline": cocoax.Mean(), "grid": 5, "keep": 0.4, "seed": 1, "complements": False}[option]
     prepared = encoder.explicand(IMAGE)
     method = replace(RISE, baseline=cocoax.Blur())
     assert _key(encoder, prepared, method) != _key(encoder, prepared, replace(method, **{option: value}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from cocoax.attribution.rise import efficient_estimate, paper_estimate
+from cocoax.attribution.rise_estimates import efficient_estimate, paper_estimate
 from cocoax.features import BitMasks
 
 MASKS = BitMasks.draw(5, 0.4, 300, seed=0)

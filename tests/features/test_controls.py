@@ -11,6 +11,8 @@ from sklearn.linear_model import Ridge
 from cocoax.features import controls as module
 from cocoax.features.controls import FOLDS, ORDERS, REST, RIDGE, Controls, KernelControls
 
+FOLD = torch.arange(63) % FOLDS
+
 
 @pytest.fixture
 def data() -> tuple[torch.Tensor, torch.Tensor]:
@@ -22,7 +24,7 @@ def data() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_fit__equals_sklearn_ridge_on_the_other_folds(data: tuple[torch.Tensor, torch.Tensor]) -> None:
     u, y = data
-    fit = Controls(u, 1.0).fit(y)
+    fit = Controls(u, 1.0, FOLD).fit(y)
     penalty = RIDGE * 1.0 * u.shape[1]
     for fold in range(FOLDS):
         outside = np.arange(len(u)) % FOLDS != fold
@@ -35,7 +37,7 @@ def test_fit__equals_sklearn_ridge_on_the_other_folds(data: tuple[torch.Tensor, 
 
 def test_fit__is_linear_in_the_scores(data: tuple[torch.Tensor, torch.Tensor]) -> None:
     u, y = data
-    controls = Controls(u, 1.0)
+    controls = Controls(u, 1.0, FOLD)
     mixed = controls.fit(2 * y[:, :1] - 3 * y[:, 1:])
     fit = controls.fit(y)
     torch.testing.assert_close(mixed.residuals, 2 * fit.residuals[:, :1] - 3 * fit.residuals[:, 1:])
@@ -45,7 +47,7 @@ def test_fit__does_not_see_the_sample_it_corrects(data: tuple[torch.Tensor, torc
     u, y = data
     changed = y.clone()
     changed[7] += 100
-    before, after = Controls(u, 1.0).fit(y), Controls(u, 1.0).fit(changed)
+    before, after = Controls(u, 1.0, FOLD).fit(y), Controls(u, 1.0, FOLD).fit(changed)
     torch.testing.assert_close(after.residuals[7] - before.residuals[7], torch.full((2,), 100.0, dtype=torch.float64))
 
 
@@ -80,19 +82,21 @@ def test_kernel_controls__sklearn_ridge_on_products_without_the_sample(keep: flo
         np.testing.assert_allclose(unseen[1:], ridge.coef_[:, :features].T * scale, atol=1e-8)
 
 
-def test_kernel_controls__blocks_do_not_see_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_controls__later_samples_are_left_to_the_model_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(2)
-    u = torch.from_numpy((random.random((70, 5)) < 0.5) - 0.5)
-    y = torch.from_numpy(random.standard_normal((70, 1)))
-    monkeypatch.setattr(module, "_BLOCK", 30)
-    fit = KernelControls(u, 0.25).fit(y)
-    assert torch.equal(fit.fold, torch.arange(70) % 3)
+    bits = (random.random((70, 5)) < 0.5).astype(float)
+    y = random.standard_normal((70, 2))
+    monkeypatch.setattr(module, "_SEEN", 30)
+    fit = KernelControls(torch.from_numpy(bits - 0.5), 0.25).fit(torch.from_numpy(y))
+    alone = KernelControls(torch.from_numpy(bits[:30] - 0.5), 0.25).fit(torch.from_numpy(y[:30]))
     assert fit.own is not None
-    for block in range(3):
-        alone = KernelControls(u[block::3], 0.25).fit(y[block::3])
-        torch.testing.assert_close(fit.residuals[block::3], alone.residuals)
-        torch.testing.assert_close(fit.coefficients[block], alone.coefficients[0])
-        torch.testing.assert_close(fit.own[block::3], alone.own)
+    assert alone.own is not None
+    torch.testing.assert_close(fit.residuals[:30], alone.residuals)
+    torch.testing.assert_close(fit.coefficients, alone.coefficients)
+    torch.testing.assert_close(fit.own[:30], alone.own)
+    ridge = Ridge(alpha=REST).fit(products(bits[:30], 0.5), y[:30])
+    np.testing.assert_allclose(fit.residuals[30:].numpy(), y[30:] - ridge.predict(products(bits[30:], 0.5)), atol=1e-8)
+    assert not fit.own[30:].any()
 
 
 def test_kernel_controls__linear_in_the_scores(data: tuple[torch.Tensor, torch.Tensor]) -> None:

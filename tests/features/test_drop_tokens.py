@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax import DropTokens
+from cocoax.attribution.linking import cell_box
 from cocoax.attribution.saved import saved_run
 from cocoax.datasets.entries import Maker, Making
 from cocoax.datasets.items import Item
 from cocoax.datasets.plans import seeded
 from cocoax.features import Game
+from cocoax.features.offered import OFFERED, offered, offered_by
 from cocoax.inputs import Explicand
 from tests.conftest import SmallNet
 
@@ -181,7 +184,7 @@ def test_entry__of_an_index_has_the_field_of_a_run(encoder: cocoax.Encoder) -> N
     assert (first.error, second.error) == (None, None)
     run = seeded(method, "b").run(encoder, picture(1))
     vectors, ends = (torch.nn.functional.normalize(part.double()) for part in (run.representations, run.ends))
-    effects = run.method.effects(run.masks, vectors, ends).values  # [d, cells]
+    effects = run.method.effects(run.masks, vectors, ends)  # [d, cells]
     assert second.field is not None
     torch.testing.assert_close(second.field, effects.reshape(-1, 2, 3).movedim(0, -1).float(), rtol=1e-3, atol=1e-5)
 
@@ -195,6 +198,54 @@ def test_interactions__of_two_pictures(encoder: cocoax.Encoder) -> None:
     a, b = (torch.nn.functional.normalize(run.ends.double()) for run in (run_a, run_b))
     expected = (a[0] - a[1]) @ (b[0] - b[1])
     assert float(pairs.values.sum()) == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_interactions__each_cell_once_whatever_its_size() -> None:
+    """Six patches a side in four cells: some have one patch, some two; the border that is never seen has no part."""
+    encoder = cocoax.Encoder(SmallTransformer().eval(), name="small transformer")
+    pictures = [torch.randn(3, SIDE + 2, SIDE + 3, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1)]
+    runs = [cocoax.Rise(samples=60, grid=4, baseline=DropTokens(), seed=3).run(encoder, picture) for picture in pictures]
+    pairs = cocoax.interactions(*runs)
+    assert pairs.values.shape == (4, 4, 4, 4)
+    assert len(set(pairs.top(5))) == 5
+    assert pairs.a.names[5] == "row 2, column 2"
+    members = runs[0].explicand.members
+    assert members is not None
+    given = pairs.given((1, 2))
+    assert given.values.shape == members.shape
+    assert given.features is not None
+    for cell in range(16):
+        assert bool((given.values[members == cell] == given.features[cell]).all())
+    assert not bool(given.values[members < 0].any())
+    assert given.score == pytest.approx(float(given.features.sum()))
+    rows, columns = (members == 5).nonzero().T
+    left, top, width, height = cell_box(pairs.a, 5, (SIDE + 3, SIDE + 2))
+    assert (left, top) == pytest.approx((int(columns.min()), int(rows.min())))
+    assert (left + width, top + height) == pytest.approx((int(columns.max()) + 1, int(rows.max()) + 1))
+    pairs.plot()
+    assert 'aria-label="row 4, column 4"' in pairs.html()
+
+
+def test_interactions__parts_that_are_no_grid(encoder: cocoax.Encoder) -> None:
+    members = torch.zeros(SIDE, SIDE, dtype=torch.int64)
+    members[SIDE // 2 :, SIDE // 2 :] = 1
+    explicand = replace(encoder.explicand(picture()), members=members)
+    run = cocoax.KernelShap(samples=2, baseline=DropTokens()).run(encoder, explicand)
+    pairs = cocoax.interactions(run, run)
+    assert pairs.values.shape == (2, 2)
+    assert pairs.a.names == ("part 1", "part 2")
+    assert pairs.given(1).values.shape == (SIDE, SIDE)
+
+
+def test_field__what_the_encoder_does_not_see_is_neutral() -> None:
+    encoder = cocoax.Encoder(SmallTransformer().eval(), name="small transformer")
+    image = torch.randn(3, SIDE + 2, SIDE + 3, generator=torch.Generator().manual_seed(0))
+    run = cocoax.Rise(samples=30, grid=3, baseline=DropTokens()).run(encoder, image)
+    shown, whole = run.field().explain(TARGET), run.explain(TARGET)
+    steps = [full // part for full, part in zip(whole.values.shape, shown.values.shape, strict=True)]
+    torch.testing.assert_close(shown.values, whole.values[:: steps[0], :: steps[1]], rtol=0, atol=1e-5)
+    assert shown.standard_error is not None
+    assert not bool(shown.standard_error[-1].any())
 
 
 def test_game__everything_and_nothing(encoder: cocoax.Encoder) -> None:
@@ -246,3 +297,11 @@ def test_explain__gradients_need_an_input_to_begin_at(method: Any, encoder: coco
     method = cocoax.Captum("IntegratedGradients", baseline=DropTokens()) if method == "captum" else method
     with pytest.raises(ValueError, match="needs another input to compare with, and DropTokens has none"):
         method.explain(encoder, picture(), TARGET)
+
+
+def test_offered__by_name_where_there_are_tokens(encoder: cocoax.Encoder) -> None:
+    pictures = cocoax.ImagePreprocess(resize=SIDE, crop=SIDE)
+    seeing = cocoax.Encoder(encoder.module, pictures, name="small transformer")
+    assert offered("drop-tokens", seeing.inputs) == DropTokens()
+    assert offered_by(seeing)["drop tokens"] == DropTokens()
+    assert set(offered_by(cocoax.Encoder(SmallNet().eval(), pictures, name="small"))) == set(OFFERED)

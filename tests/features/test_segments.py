@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cocoax.features import grid_segments
-from cocoax.features.segments import check_grid, check_segments
+from cocoax.features.segments import check_grid, check_segments, in_proportion
 
 SIZES = [(16, 16, 4), (15, 17, 4), (10, 7, (3, 2)), (7, 7, 7), (5, 9, 1), (2, 5, (2, 5)), (224, 224, 7)]
 
@@ -91,3 +91,16 @@ def test_check_segments__numpy_label_map() -> None:
     segments = np.array([[3, 3], [5, 3]])
 
     assert check_segments(segments, 2, 2).tolist() == [[0, 0], [1, 0]]
+
+
+def test_in_proportion__cells_are_as_square_as_they_can_be() -> None:
+    assert in_proportion(7, 224, 224) == 7
+    assert in_proportion(7, 64, 864) == (2, 24)
+    assert in_proportion(7, 864, 64) == (26, 2)
+    assert in_proportion(7, 1, 5000) == (1, 49)
+    for height, width in ((192, 256), (256, 192), (160, 320), (100, 900)):
+        fitted = in_proportion(7, height, width)
+        assert isinstance(fitted, tuple)
+        rows, columns = fitted
+        assert 40 < rows * columns < 58
+        assert 0.7 < (height / rows) / (width / columns) < 1.4

@@ -21,8 +21,9 @@ from cocoax.attribution.result import Attribution, Estimate, Origin, attribution
 from cocoax.cautions import caution
 from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
-from cocoax.encoders.forward import frozen
+from cocoax.encoders.forward import frozen, rounding_of
 from cocoax.features import Game, grid_segments
+from cocoax.features.segments import check_sides
 from cocoax.inputs import Explicand
 from cocoax.seeding import check_seed
 from cocoax.targets import Target, TargetModule
@@ -60,6 +61,7 @@ class Captum(Method):
         self.seed = seed
         self.options = options
         check_seed(seed)
+        check_sides(grid)
         known = _parameters(self.method.__init__) | _parameters(self.method.attribute)
         if "attribution_method" in known:  # NoiseTunnel and the like wrap another method, and pass options on to it
             if "attribution_method" not in options:
@@ -110,10 +112,13 @@ class Captum(Method):
             self._check(view, maps)
             whole = explicand.tensor.shape
             raw = torch.stack([values if values.shape == whole else _resized(values, explicand) for values in maps])
-            if explicand.members is not None and issubclass(self.method, PerturbationAttribution):
+            by_removal = issubclass(self.method, PerturbationAttribution)
+            if explicand.members is not None and by_removal:
                 raw = raw / _removed_together(explicand, "feature_mask" in _parameters(self.method.attribute))
-            estimate = Estimate(explicand.per_feature(raw), raw=raw)
-            origin = Origin({**self.describe(), "baseline": to_plain(game.removal)}, encoder.name, space)
+            values = explicand.per_feature(raw)
+            estimate = Estimate(values, raw=raw, shares=1 if by_removal else values[0].numel())
+            described = {**self.describe(), "baseline": to_plain(game.removal)}
+            origin = Origin(described, encoder.name, space, rounding=rounding_of(view))
             answers.append(attributions(origin, explicand, targets, scores, estimate, game.ends[0]))
         return answers
 

@@ -7,7 +7,7 @@ target of its similarity; kernels have no such vector and keep the run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -163,31 +163,27 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
     check_count("groups", groups, 0, 10_000)
     shape = tuple(run.explicand.shape)
     vectors, ends = feature_vectors(run.representations, run.ends, linear)
-    pictures = len(shape) == 2
-    grid = (default_grid(run.method, shape, 2) if grid is None else grid) if pictures else None
+    grid = (default_grid(run.method, shape, 2) if grid is None else grid) if len(shape) == 2 else None
     masks = run.method.cells(run.masks, grid)
-    values, deviations = [], []
+    values, deviations, neutrals = [], [], []
 
     def signs(count: int) -> Tensor:
         return torch.from_numpy(stream(0, 3).choice([-1.0, 1.0], (count, groups)))
 
-    step = vectors.shape[1] if masks is not run.masks or not pictures else AT_ONCE
-    neutral = torch.zeros(vectors.shape[1], dtype=torch.float64)
-    for start in range(0, vectors.shape[1], step):
-        columns = slice(start, start + step)
-        maps = run.method.estimate(masks, vectors[:, columns], ends[:, columns])
+    for scores in in_steps(run, masks, vectors, ends):
+        maps = run.method.estimate(masks, *scores)
         values.append(pooled(maps.values, shape, grid))
-        if maps.neutral is not None:
-            neutral[columns] = maps.neutral
-        apart = run.method.deviations(masks, vectors[:, columns], ends[:, columns], signs) if groups else None
+        neutrals.append(torch.zeros(len(maps.values), dtype=torch.float64) if maps.neutral is None else maps.neutral)
+        apart = run.method.deviations(masks, *scores, signs) if groups else None
         deviations += [] if apart is None else [pooled(apart, shape, grid, 2)]
-    together = torch.cat(values).movedim(0, -1).float()
+    together, neutral = torch.cat(values).movedim(0, -1).float(), torch.cat(neutrals).float()
     apart = torch.cat(deviations, dim=1).movedim(1, -1).float() if deviations else None
-    if (cells := run.explicand.cells) is not None:  # features that are cells of a picture
-        together, apart = together[cells], None if apart is None else apart[:, cells]
+    if (cells := run.explicand.cells) is not None:  # features that are cells of a picture; -1, the last, belongs to none
+        together = torch.cat([together, neutral[None]])[cells]
+        apart = None if apart is None else torch.cat([apart, torch.zeros_like(apart[:, :1])], dim=1)[:, cells]
     return Field(
         together,
-        neutral.float(),
+        neutral,
         ends.float(),
         run.ends[0].float(),
         linear,
@@ -195,6 +191,12 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
         run.explicand.display,
         apart,
     )
+
+
+def in_steps(run: Run, masks: Any, vectors: Tensor, ends: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Go through the columns of vectors ``[n, d]`` and of ends: all at once, but few where maps are of all pixels."""
+    step = AT_ONCE if masks is run.masks and len(run.explicand.shape) == 2 else vectors.shape[1]
+    return zip(torch.split(vectors, step, dim=1), torch.split(ends, step, dim=1), strict=True)
 
 
 def feature_vectors(representations: Tensor, ends: Tensor, similarity: LinearSimilarity) -> tuple[Tensor, Tensor]:

@@ -96,10 +96,12 @@ class GradientMethod(Method):
         parts, mixture = shared_parts(targets)
         sums = [_Sums(mixture, explicand, self.sampled) for explicand in explicands]
         size = encoder.batch_size(explicands[0].tensor, self.batch_size)
-        if not games[0].trusts_fold:
-            first = slice(0, min(size, len(weights)))
-            games[0].encode_batch(points_of(self, explicands[0], games[0].emptied, first).at)
-        encoder = games[0].encoder
+        first = slice(0, min(size, len(weights)))
+        for game in games:
+            if not game.trusts_fold:
+                game.encode_batch(points_of(self, game.explicand, game.emptied, first).at)
+        faster = games[0].encoder
+        encoder = faster if all(game.encoder is faster for game in games) else encoder  # one that is wrong for none of them
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):
                 points = [points_of(self, explicands[index], games[index].emptied, rows) for index, rows in batch]

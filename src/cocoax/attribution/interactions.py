@@ -7,12 +7,11 @@ the n x m game.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from math import prod
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,64 +19,39 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution import linked_page, linking
-from cocoax.attribution.field import AT_ONCE, default_grid, feature_vectors, pooled
-from cocoax.attribution.result import Attribution, Estimate
+from cocoax.attribution.field import default_grid, feature_vectors, in_steps, pooled
+from cocoax.attribution.matched import Matched, Part, called, numbers_of
+from cocoax.attribution.plain import to_plain
+from cocoax.attribution.result import Attribution
 from cocoax.attribution.run import Run
 from cocoax.checks import check_count, check_kind
 from cocoax.features.segments import check_grid
-from cocoax.inputs import Display, Names
-from cocoax.inputs.words import words
+from cocoax.inputs import Names
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
 from cocoax.storage import digest, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Cell = int | tuple[int, ...] | str  # a number, a row and a column, or a name
-Part = Cell | list[Cell]
-
 
 @dataclass(frozen=True, eq=False)
-class Matched:
-    """One input of a match: how it is shown, the shape of its features, and what they are called."""
-
-    display: Display
-    shape: tuple[int, ...]
-    identity: str = ""  # of its representation and the similarity
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of features: words, columns, segments; rows and columns of a grid, counted from 1, for a picture."""
-        own = self.display.names
-        if own is not None:
-            return own
-        return tuple(f"row {row + 1}, column {column + 1}" for row, column in product(*map(range, self.shape)))
-
-
-@dataclass(frozen=True, eq=False)
-class Errors:
-    """Where errors come from, for sums of values.
-
-    Errors of one side's sampling along two features of the other go together as far as what is measured along them does;
-    those of two features of the side itself do not, since they are removed independently.
+class Sampled:
+    """What the samples of one run do to values: sample n moves that of features i and j by ``left[n, i] * right[n, j]``.
 
     Attributes:
-        of_a, of_b: standard errors from the sampling of either side, ``[features_a, features_b]``.
-        along_a, along_b: correlations of what the other side's samples measure along features, ``[features, features]``.
+        masks: of the run; two runs with the same masks have samples that err together.
+        left: ``[n, features_a]``.
+        right: ``[n, features_b]``.
 
     """
 
-    of_a: Tensor
-    of_b: Tensor
-    along_a: Tensor
-    along_b: Tensor
+    masks: Mapping[str, Tensor]
+    left: Tensor
+    right: Tensor
 
-    def of_sum(self, weights: Tensor, side: str) -> Tensor:
-        """Return standard errors ``[features of the other side]`` of the weighted sum over the features of a side."""
-        facing, own, along = (self.of_a, self.of_b, self.along_b) if side == "b" else (self.of_b.T, self.of_a.T, self.along_a)
-        together = facing * weights
-        variance = ((together @ along) * together).sum(1) + own.square() @ weights.square()
-        return variance.clamp(min=0).sqrt()
+    def shared(self, other: Sampled) -> int:
+        """Return how many samples, the first ones, have the same masks."""
+        return min(len(self.left), len(other.left)) if _same(self.masks, other.masks) else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,24 +59,25 @@ class Interactions:
     """How features of one input and of another make the two similar; made by :func:`cocoax.interactions`.
 
     ``values[i, j]`` is the change in score when both are kept, beyond what each does alone: the mean over everything else of
-    s(i and j) - s(i alone) - s(j alone) + s(neither). For KernelShap runs the changes are Shapley values of each side, and
+    s(i and j) - s(i alone) - s(j alone) + s(neither). Masks of Rise over pixels are smooth, so that a cell's value is shared
+    with its neighbours. For KernelShap runs the changes are Shapley values of each side, and
     all values together, on the method's own features, sum to s(a, b) - s(a, ∅) - s(∅, b) + s(∅, ∅).
 
     Attributes:
         values: ``[*features_a, *features_b]``.
-        standard_error: of each value, from the sampling of both sides.
         a, b: the two inputs.
         score: the similarity of the two.
-        errors: where the standard errors come from; None where that is not known.
+        sampled: what the samples of the runs do to values, from which standard errors come; None where that is not known.
+        lengths: of the vectors of a's features and of b's, whose dot products are the values.
 
     """
 
     values: Tensor
-    standard_error: Tensor | None
     a: Matched
     b: Matched
     score: float
-    errors: Errors | None = None
+    sampled: tuple[Sampled, ...] | None = None
+    lengths: tuple[Tensor, Tensor] | None = None
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))
@@ -114,14 +89,53 @@ class Interactions:
         """The values with one row per feature of a and one column per feature of b."""
         return self.values.reshape(prod(self.a.shape), -1)
 
+    @cached_property
+    def standard_error(self) -> Tensor | None:
+        """The standard error of each value, from the sampling of both sides; None where that is not known."""
+        error = self.errors_of_sums(torch.eye(prod(self.b.shape), dtype=torch.float64), "b")
+        return None if error is None else error.view(self.values.shape)
+
+    def errors_of_sums(self, weights: Tensor, side: str) -> Tensor | None:
+        """Return standard errors ``[features of the other side, k]`` of sums over a side's features, by ``[features, k]``."""
+        if self.sampled is None:
+            return None
+        turned = [replace(part, left=part.right, right=part.left) for part in self.sampled]
+        variance = torch.zeros(1, dtype=torch.float64)
+        for one, other in product(self.sampled if side == "b" else turned, repeat=2):
+            rows = slice(one.shared(other))
+            along = (one.right[rows] @ weights) * (other.right[rows] @ weights)
+            variance = variance + (one.left[rows] * other.left[rows]).T @ along
+        return variance.clamp(min=0).sqrt().float()
+
     def top(self, count: int = 5) -> list[tuple[str, str, float, float | None]]:
-        """Return the pairs that make the two most similar: both names, the value and its standard error, largest first."""
+        """Return the strongest pairs: both names, the value and its standard error.
+
+        They are those of the largest values. Of two pictures they are the regions that are most alike, by the cosine of their
+        vectors: by value, the region that an encoder cares for most would be linked to whatever resembles it a little.
+        """
         check_count("count", count, 0)
-        flat = self.matrix.flatten()
-        errors = None if self.standard_error is None else self.standard_error.flatten().tolist()
-        names = list(product(self.a.names, self.b.names))
-        order = torch.argsort(flat, descending=True, stable=True)[:count].tolist()
-        return [(*names[index], float(flat[index]), None if errors is None else errors[index]) for index in order]
+        errors = None if self.standard_error is None else self.standard_error.reshape(self.matrix.shape)
+        return [
+            (self.a.names[i], self.b.names[j], float(self.matrix[i, j]), None if errors is None else float(errors[i, j]))
+            for i, j in self.strongest(count)
+        ]
+
+    @property
+    def _by_cosine(self) -> bool:
+        return self.lengths is not None and self.a.is_picture and self.b.is_picture
+
+    @property
+    def ranked_by(self) -> str:
+        """What the first of :meth:`top` are, as a heading."""
+        return "The regions that are most alike, and what they add to the score" if self._by_cosine else "The strongest pairs"
+
+    def strongest(self, count: int) -> list[tuple[int, int]]:
+        """Return the strongest pairs as numbers of features, strongest first; see :meth:`top`."""
+        strength = self.matrix
+        if self._by_cosine and self.lengths is not None:
+            strength = strength / torch.outer(*self.lengths).clamp(min=torch.finfo(strength.dtype).tiny)
+        order = torch.argsort(strength.flatten(), descending=True, stable=True)[:count].tolist()
+        return [divmod(index, self.matrix.shape[1]) for index in order]
 
     def given(self, feature: Part, side: str = "b", *, rather_than: Sequence[Part] = ()) -> Attribution:
         """Return the map on the other side for one feature, or for some: where does this noun lie?
@@ -135,27 +149,23 @@ class Interactions:
         if side not in ("a", "b"):
             raise ValueError(f"The 'side' parameter must be 'a' or 'b'. Got {side!r} instead.")
         its, other = (self.b, self.a) if side == "b" else (self.a, self.b)
-        own, *others = (_numbers(part, its) for part in (feature, *rather_than))
+        own, *others = (numbers_of(part, its) for part in (feature, *rather_than))
         weights = torch.zeros(prod(its.shape), dtype=self.values.dtype)
         weights[own] = 1
         for part in others:
             if set(part) & set(own):
-                raise ValueError(f"{_called(own, its)!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
+                raise ValueError(f"{called(own, its)!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
             weights[part] -= 1 / len(others)
         chosen = (self.matrix if side == "b" else self.matrix.T) @ weights
-        error = None
-        if self.errors is not None:
-            error = self.errors.of_sum(weights, side)
-        elif self.standard_error is not None:  # as if values were independent
-            apart = self.standard_error.reshape(self.matrix.shape)
-            error = ((apart if side == "b" else apart.T).square() @ weights.square()).sqrt()
-        contrast = f" rather than {' / '.join(_called(part, its) for part in others)}" if others else ""
+        error = self.errors_of_sums(weights[:, None].double(), side)
+        contrast = f" rather than {' / '.join(called(part, its) for part in others)}" if others else ""
         return Attribution(
-            values=chosen.reshape(other.shape),
+            values=other.shown(chosen),
             score=float(chosen.sum()),
             baseline_score=0.0,
-            standard_error=None if error is None else error.reshape(other.shape),
-            metadata={"target": _called(own, its) + contrast, "method": "interactions"},
+            standard_error=None if error is None else other.shown(error[:, 0]),
+            features=None if other.members is None else chosen,
+            metadata={"target": called(own, its) + contrast, "method": "interactions"},
             display=other.display,
         )
 
@@ -193,21 +203,30 @@ class Interactions:
             return NotImplemented
         if self.a.names != other.a.names or self.a.identity != other.a.identity:
             raise ValueError(
-                "Interactions can be contrasted where they are of the same input a and of one similarity; these are not."
+                "Interactions can be contrasted where they are of the same input a, one method and one similarity; these are "
+                "not."
             )
         names = (*self.b.names, *(f"{name} (instead)" if sign < 0 else name for name in other.b.names))
-        errors = [part.standard_error for part in (self, other)]
-        error = None
-        if errors[0] is not None and errors[1] is not None:
-            error = torch.cat([errors[0].reshape(self.matrix.shape), errors[1].reshape(other.matrix.shape)], dim=1)
-        shape = (*self.a.shape, len(names))
+        sampled = None
+        if self.sampled is not None and other.sampled is not None:
+            here, there = (torch.zeros(prod(side.shape), dtype=torch.float64) for side in (self.b, other.b))
+            sampled = (
+                *(replace(part, right=_beside(part.right, there)) for part in self.sampled),
+                *(replace(part, right=sign * _beside(here, part.right)) for part in other.sampled),
+            )
         return Interactions(
-            torch.cat([self.matrix, sign * other.matrix], dim=1).view(shape),
-            None if error is None else error.view(shape),
+            torch.cat([self.matrix, sign * other.matrix], dim=1).view(*self.a.shape, len(names)),
             self.a,
             Matched(Names(names), (len(names),)),
             self.score + sign * other.score,
+            sampled,
         )
+
+
+def _beside(*parts: Tensor) -> Tensor:
+    """Return factors of features beside each other, of which one side's are the same number in every row."""
+    rows = max(len(part) for part in parts if part.ndim == 2)
+    return torch.cat([part.expand(rows, -1) for part in parts], dim=1)
 
 
 def interactions(
@@ -233,35 +252,24 @@ def interactions(
         )
     a, b = (_Effects.of(run, linear, grid) for run in (run_a, run_b))
     vectors_a, vectors_b = a.vectors(), b.vectors()  # [d, features]
-    # The vectors of one side are directions for the other, whose estimates come with standard errors of their own.
-    on_a, on_b = a.along(vectors_b), b.along(vectors_a)
     values = vectors_a.T @ vectors_b
-    variance = apart = None
-    if on_a.standard_error is not None and on_b.standard_error is not None:
-        apart = on_a.standard_error.T, on_b.standard_error
-        variance = apart[0].square() + apart[1].square()
-    common = _in_common(a, b)
-    if common is not None and variance is not None:
-        # Errors of the same masks go together: their product has a mean, and the two sides' errors a covariance.
-        (x_a, r_a), (x_b, r_b) = common
-        values = values - (x_a * (r_a * r_b).sum(1, keepdim=True)).T @ x_b
-        covariance = (x_a * (r_b @ vectors_a)).T @ (x_b * (r_a @ vectors_b))
-        variance = torch.maximum(variance + 2 * covariance, 0.1 * variance)  # the covariance is itself uncertain
-    errors = None
-    if variance is not None and apart is not None:
-        scale = (variance / (apart[0].square() + apart[1].square()).clamp(min=1e-300)).sqrt()
-        parts = apart[0] * scale, apart[1] * scale, b.correlation(vectors_a), a.correlation(vectors_b)
-        errors = Errors(*(part.float() for part in parts))
-    shape = (*a.shape, *b.shape)
+    scatter_a, scatter_b = a.scatter(), b.scatter()
+    sampled = None
+    if scatter_a is not None and scatter_b is not None:
+        (x_a, r_a), (x_b, r_b) = scatter_a, scatter_b
+        # What moves the vectors of one side moves values along the vectors of the other.
+        along_a, along_b = r_a @ vectors_b, r_b @ vectors_a
+        sampled = (
+            Sampled(run_a.masks.tensors, x_a, along_a * run_a.method.widening(x_a, along_a)),
+            Sampled(run_b.masks.tensors, along_b * run_b.method.widening(x_b, along_b), x_b),
+        )
+        # Errors of the same masks go together, and their product has a mean.
+        rows = slice(sampled[0].shared(sampled[1]))
+        values -= (x_a[rows] * (r_a[rows] * r_b[rows]).sum(1, keepdim=True)).T @ x_b[rows]
     score = float(linear.pairwise(run_a.ends[:1].double(), run_b.ends[:1].double()))
-    return Interactions(
-        values.float().view(shape),
-        None if variance is None else variance.sqrt().float().view(shape),
-        a.matched(linear),
-        b.matched(linear),
-        score,
-        errors,
-    )
+    shape = (*a.shape, *b.shape)
+    lengths = vectors_a.norm(dim=0).float(), vectors_b.norm(dim=0).float()
+    return Interactions(values.float().view(shape), a.matched(linear), b.matched(linear), score, sampled, lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,102 +294,57 @@ class _Effects:
 
     def matched(self, similarity: LinearSimilarity) -> Matched:
         """Return the input of this side, as it is shown."""
-        identity = digest(self.run.ends[0], self.run.space, str(similarity))
-        return Matched(self.run.explicand.display, self.shape, identity)
+        method, tensors = self.run.method, dict[str, Tensor]()
+        unimportant = (*method.lengthening, *method.reading, "baseline", "batch_size", "seed")  # baselines are in the ends
+        asked = {name: value for name, value in to_plain(method, tensors).items() if name not in unimportant}
+        identity = digest(self.run.ends, self.run.space, str(similarity), asked, *tensors.values())
+        explicand = self.run.explicand
+        members = None if explicand.cells is None else explicand.members
+        return Matched(explicand.display, self.shape, identity, members)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of its features."""
-        cells = self.run.explicand.cells
-        if cells is not None:  # of a picture
-            return tuple(cells.shape)
-        return self.run.explicand.shape if self.grid is None else self.grid
+        explicand = self.run.explicand
+        if explicand.cells is not None:
+            return _layout(explicand.cells)
+        return explicand.shape if self.grid is None else self.grid
 
     def _laid_out(self, maps: Tensor) -> Tensor:
         """Return maps ``[k, ...]`` with one value per feature, ``[k, features]``."""
-        flat = pooled(maps, self.run.explicand.shape, self.grid).flatten(1)
-        cells = self.run.explicand.cells
-        return flat if cells is None else flat[:, cells.flatten()]
+        return pooled(maps, self.run.explicand.shape, self.grid).flatten(1)
 
     def vectors(self) -> Tensor:
-        """Return one vector for each feature, ``[d, features]``."""
-        step = self.features.shape[1] if self.masks is not self.run.masks or self.grid is None else AT_ONCE
-        identity = torch.eye(self.features.shape[1], dtype=torch.float64)
-        return torch.cat([self.along(part, errors=False).values for part in torch.split(identity, step, dim=1)])
+        """Return one vector for each feature, ``[d, features]``: what keeping it does to the representation."""
+        parts = in_steps(self.run, self.masks, self.features, self.ends)
+        return torch.cat([self._laid_out(self.run.method.effects(self.masks, *part)) for part in parts])
 
     def scatter(self) -> tuple[Tensor, Tensor] | None:
-        """Return factors of the sampling error, ``[n, features]`` and ``[n, d]``; None where there is none."""
+        """Return factors of the sampling error, ``[n, features]`` and ``[n, d]``; None where it is not known."""
         factors = self.run.method.scatter(self.masks, self.features, self.ends)
-        if factors is None:
-            return None
-        x, r = factors
-        return self._laid_out(x), r
-
-    def correlation(self, directions: Tensor) -> Tensor:
-        """Return how scores of the masked inputs along directions ``[d, k]`` go together, ``[k, k]``."""
-        scores = self.features @ directions
-        scores = torch.nn.functional.normalize(scores - scores.mean(0), dim=0)
-        return scores.T @ scores
-
-    def along(self, directions: Tensor, errors: bool = True) -> Estimate:
-        """Return what keeping each feature does along directions ``[d, k]``, ``[k, features]``, with standard errors."""
-        effects = self.run.method.effects(self.masks, self.features @ directions, self.ends @ directions, errors)
-        error = effects.standard_error
-        return Estimate(self._laid_out(effects.values), None if error is None else self._laid_out(error))
+        return None if factors is None else (self._laid_out(factors[0]), factors[1])
 
 
-def _in_common(a: _Effects, b: _Effects) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
-    """Return factors of the errors of both sides for the samples that have the same masks; None where masks are independent.
+def _layout(cells: Tensor) -> tuple[int, ...]:
+    """Return rows and columns of a picture's parts if they are all cells of a grid, row by row, else how many they are."""
+    for axis in (0, 1):  # rows and columns that differ from those before
+        changes = (cells.diff(dim=axis) != 0).any(1 - axis).nonzero()[:, 0] + 1
+        cells = cells.index_select(axis, torch.cat([changes.new_zeros(1), changes]))
+    grid = cells[(cells >= 0).any(1)][:, (cells >= 0).any(0)]
+    count = int(cells.max()) + 1
+    return tuple(grid.shape) if torch.equal(grid.flatten(), torch.arange(count)) else (count,)
 
-    Two runs of one method and seed, on two pictures or two texts of as many words, have the same masks.
-    """
-    count = min(len(a.run), len(b.run))
-    parts_a, parts_b = (side.run.masks.tensors for side in (a, b))
-    if "bits" not in parts_a or parts_a.keys() != parts_b.keys() or parts_a["bits"].shape[1:] != parts_b["bits"].shape[1:]:
-        return None
+
+def _same(masks: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> bool:
+    """Return whether two runs have the same masks, as those of one method and seed on two texts of as many words have."""
+    if masks.keys() != others.keys():
+        return False
     # Pictures of different sizes have the same cells under one seed, shifted otherwise: their errors go together too.
-    if not torch.equal(parts_a["bits"][:count], parts_b["bits"][:count]):
-        return None
-    factors = [side.scatter() for side in (a, b)]
-    if factors[0] is None or factors[1] is None:
-        return None
-    rows = min(len(factors[0][0]), len(factors[1][0]))
-    return (factors[0][0][:rows], factors[0][1][:rows]), (factors[1][0][:rows], factors[1][1][:rows])
+    compared = ["bits"] if "bits" in masks else list(masks)
+    return all(_begin_alike(masks[name], others[name]) for name in compared)
 
 
-def _numbers(part: Part, side: Matched) -> list[int]:
-    """Return the numbers of features among all of their side, from numbers, places, names or phrases."""
-    if isinstance(part, list):
-        if not part:
-            raise ValueError("A list of features is empty; give at least one.")
-        return sorted({number for feature in part for number in _numbers(feature, side)})
-    return _named(part, side) if isinstance(part, str) else [_placed(part, side)]
-
-
-def _called(numbers: Sequence[int], side: Matched) -> str:
-    return " ".join(side.names[number] for number in numbers)
-
-
-def _named(name: str, side: Matched) -> list[int]:
-    """Return the numbers of the feature of this name, or of the words of this phrase."""
-    phrase = [name] if name in side.names else [name[begin:end] for begin, end in words(name)]
-    starts = [at for at in range(len(side.names)) if phrase and list(side.names[at : at + len(phrase)]) == phrase]
-    if not starts:
-        begun = [other for other in side.names if other.startswith(name)]
-        close = (begun or difflib.get_close_matches(name, side.names, n=3, cutoff=0.3) or list(side.names))[:3]
-        raise ValueError(f"No feature is called {name!r}; close are {', '.join(close)}.")
-    if len(starts) > 1:
-        raise ValueError(f"{len(starts)} features are called {name!r}; give one's number: {starts}.")
-    return list(range(starts[0], starts[0] + len(phrase)))
-
-
-def _placed(feature: int | tuple[int, ...], side: Matched) -> int:
-    """Return the number of a feature among all of its side, from its number or its place."""
-    place: tuple[Any, ...] = feature if isinstance(feature, tuple) else (feature,)
-    whole = all(isinstance(at, Integral) for at in place) and len(place) == len(side.shape)
-    if not whole or not all(-size <= at < size for at, size in zip(place, side.shape, strict=True)):
-        raise IndexError(f"A feature is a place in {list(side.shape)}. Got {feature!r} instead.")
-    number = 0
-    for at, size in zip(place, side.shape, strict=True):
-        number = number * size + int(at) % size
-    return number
+def _begin_alike(one: Tensor, other: Tensor) -> bool:
+    """Return whether the shorter of two tensors is the beginning of the other."""
+    count = min(len(one), len(other))
+    return one.shape[1:] == other.shape[1:] and torch.equal(one[:count], other[:count])

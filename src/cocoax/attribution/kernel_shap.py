@@ -23,7 +23,8 @@ from cocoax.seeding import check_seed, stream
 
 _BLOCK = 256  # draws of one block come from one random stream, so that any number of coalitions starts the same
 _LISTED = 16  # players up to which all coalitions are listed, and put into a random order
-_NEW = 0.05  # the share of a coalition that must be new for it to tell players apart
+_NEW = 0.05  # the share of a coalition that must be new for it to tell players apart,
+_AMONG = 3.4  # or this over the number of players: of many, a coalition that tells a last one apart is hardly new
 _DESIGN = 2  # of what is drawn for a seed; earlier ones enumerated more, and weighed each coalition
 
 
@@ -93,6 +94,12 @@ class KernelShap(RemovalMethod):
             raise ValueError(f"Coalitions of {players} segments do not fit an input of {list(shape)}.")
         return masks
 
+    def cells(self, masks: Coalitions, grid: int | tuple[int, int] | None) -> Coalitions:
+        """Return coalitions of cells where they are the segments; of another grid's cells there are only means."""
+        if grid is None or self.segments is not None or check_sides(grid) != (own := check_sides(self.grid)):
+            return masks
+        return Coalitions(torch.arange(masks.bits.shape[1]).view(own), masks.bits)
+
     def estimate(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> Estimate:
         """Return the expected Shapley values given the scores, with their standard errors."""
         values = masks.game.values(masks.odd(scores, ends))
@@ -114,7 +121,7 @@ class KernelShap(RemovalMethod):
     def scatter(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return what each pair of coalitions does to every value of the map, and how far it is from what the others say."""
         if masks.complete:
-            return None
+            return torch.zeros(0, *masks.segments.shape, dtype=torch.float64), scores[:0].double()
         pulls, surprises = self._pulls(masks, scores, ends)
         return pulls[:, masks.segments], surprises
 
@@ -188,17 +195,19 @@ def _drawn(players: int, wanted: int, seed: int) -> Tensor:
 
 def _telling_apart(rows: Iterator[np.ndarray], players: int) -> Iterator[np.ndarray]:
     """Return the same rows, those first whose signs say something that those before them do not."""
-    known = np.full((1, players), players**-0.5)  # the whole against nothing is always there
+    known, number = np.zeros((players, players)), 1
+    known[0] = players**-0.5  # the whole against nothing is always there
     later = []
     for row in rows:
         signs = (2.0 * row - 1) / players**0.5
-        new = signs - known.T @ (known @ signs)
-        if new @ new < _NEW:
+        new = signs - known[:number].T @ (known[:number] @ signs)
+        if new @ new < min(_NEW, _AMONG / players):
             later.append(row)
             continue
-        known = np.concatenate([known, new[None] / (new @ new) ** 0.5])
+        known[number] = new / (new @ new) ** 0.5
+        number += 1
         yield row
-        if len(known) == players:
+        if number == players:
             break
     yield from later
     yield from rows

@@ -12,14 +12,16 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
+import torch
 from PIL import Image
 
-from cocoax.attribution.linking import UNIT, cell_box, strongest
+from cocoax.attribution.linking import UNIT, cell_box
 from cocoax.storage import digest
 from cocoax.version import __version__
 
 if TYPE_CHECKING:
-    from cocoax.attribution.interactions import Interactions, Matched
+    from cocoax.attribution.interactions import Interactions
+    from cocoax.attribution.matched import Matched
 
 LONGEST = 640  # side of a picture in a page
 PAIRS = 5
@@ -64,13 +66,13 @@ _SCRIPT = """
     sides.forEach((_, side) => { paint(side, totals[side], biggest(totals[side])); mark(side, -1); });
     says.textContent = "Each part with all of the other side. Point at one, or choose it with Tab and the arrow keys.";
   }
-  const error = (side, at, k) => data.errors === null ? 0 : side ? data.errors[k][at] : data.errors[at][k];
+  const error = (side, at, k) => data.errors === null ? 0 : data.errors[+rather.checked][side][at][k];
   function facing(side, at) {  // what a part meets on the other side, with errors; minus the mean of the other parts
     const others = rather.checked ? data.names[side].map((_, o) => o).filter(o => o !== at) : [];
     const share = 1 / Math.max(1, others.length), sum = list => list.reduce((all, v) => all + v, 0);
     return data.names[1 - side].map((_, k) => [
       along(side, at)[k] - share * sum(others.map(o => along(side, o)[k])),
-      Math.hypot(error(side, at, k), share * Math.hypot(...others.map(o => error(side, o, k)))),
+      error(side, at, k),
     ]);
   }
   function show(side, at) {
@@ -127,9 +129,10 @@ def fragment(interactions: Interactions) -> str:
         "names": [side.names for side in sides],
         "wide": [side.shape[1] if len(side.shape) == 2 else 0 for side in sides],
         "values": _rounded(interactions.matrix.tolist()),
+        # Of a part with each of the other side, and of the part rather than the others beside it.
         "errors": None
-        if interactions.standard_error is None
-        else _rounded(interactions.standard_error.reshape(interactions.matrix.shape).tolist()),
+        if interactions.sampled is None
+        else [[_errors(interactions, side, rather) for side in "ab"] for rather in (False, True)],
     }
     # Nothing in the data can end the script element or begin another.
     plain = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
@@ -142,8 +145,8 @@ def fragment(interactions: Interactions) -> str:
         '<label class="rather"><input type="checkbox"> Show a part rather than the other parts beside it</label>'
         f'<div class="says" role="status" aria-live="polite"></div><ol>{_pairs(interactions)}</ol>'
         f'<div class="note">Similarity {interactions.score:+.3f}. Red raises it, blue lowers it; the numbers are the '
-        f"{UNIT}. The part that is pointed at has a scale of its own, on which its largest value has the full colour; what "
-        "lies within two standard errors has none.</div>"
+        f"{UNIT}; regions share with their neighbours where masks are smooth. The part that is pointed at has a scale of its "
+        "own, on which its largest value has the full colour; what lies within two standard errors has none.</div>"
         f'<script type="application/json">{plain}</script><script>{_SCRIPT.replace("ID", identifier)}</script></div>'
     )
 
@@ -159,6 +162,15 @@ def page(interactions: Interactions, title: str) -> str:
     )
 
 
+def _errors(interactions: Interactions, side: str, rather: bool) -> list[list[float]]:
+    """Return errors of each part of a side with those of the other, or of the part minus the mean of those beside it."""
+    count = len((interactions.a if side == "a" else interactions.b).names)
+    one = torch.eye(count, dtype=torch.float64)
+    errors = interactions.errors_of_sums(one - (1 - one) / max(1, count - 1) if rather else one, side)
+    assert errors is not None
+    return _rounded(errors.T.tolist())
+
+
 def _rounded(rows: list[list[float]]) -> list[list[float]]:
     return [[float(f"{value:.4g}") for value in row] for row in rows]
 
@@ -167,14 +179,14 @@ def _pairs(interactions: Interactions) -> str:
     names = interactions.a.names, interactions.b.names
     return "".join(
         f'<li><button type="button" data-i="{i}" data-j="{j}">{html.escape(names[0][i])} – {html.escape(names[1][j])} '
-        f"{value:+.3g}</button></li>"
-        for i, j, value in strongest(interactions, PAIRS)
+        f"{float(interactions.matrix[i, j]):+.3g}</button></li>"
+        for i, j in interactions.strongest(PAIRS)
     )
 
 
 def _side(side: Matched, letter: str) -> str:
     """Return one input: a picture with its cells, a text with its words, or names in a row."""
-    if len(side.shape) == 2:
+    if side.is_picture:
         return _picture(side, letter)
     text, offsets = getattr(side.display, "text", None), getattr(side.display, "offsets", None)
     if text is None or offsets is None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from cocoax.attribution.interactions import Interactions, Matched
+    from cocoax.attribution.interactions import Interactions
+    from cocoax.attribution.matched import Matched
 
 UNIT = "change in score when both are kept, beyond what each does alone"
 INCHES = 0.095  # of a character
@@ -24,7 +25,7 @@ DISTINCT = ("#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#
 
 def draw(interactions: Interactions, kind: str | None, most: int | None) -> Figure:
     """Return a drawing of one kind, or of the one that suits the two inputs; see :meth:`cocoax.Interactions.plot`."""
-    grids = [len(side.shape) == 2 for side in (interactions.a, interactions.b)]
+    grids = [side.is_picture for side in (interactions.a, interactions.b)]
     suits = ("arcs", "maps", "links")[sum(grids)]
     if kind is None:
         kind = suits
@@ -35,13 +36,6 @@ def draw(interactions: Interactions, kind: str | None, most: int | None) -> Figu
     kinds = {"arcs": (draw_arcs, 12), "matrix": (draw_matrix, 30), "maps": (draw_maps, 5), "links": (draw_links, 5)}
     function, default = kinds[kind]
     return function(interactions, default if most is None else most)
-
-
-def strongest(interactions: Interactions, most: int) -> list[tuple[int, int, float]]:
-    """Return the pairs of the largest values, as numbers of features: i, j, value."""
-    matrix = interactions.matrix.double().numpy()
-    order = np.argsort(-matrix.flatten(), kind="stable")[:most]
-    return [(int(index) // matrix.shape[1], int(index) % matrix.shape[1], float(matrix.flat[index])) for index in order]
 
 
 def draw_arcs(interactions: Interactions, most: int) -> Figure:
@@ -136,7 +130,7 @@ def draw_maps(interactions: Interactions, most: int) -> Figure:
     """Draw the picture with the map of each of the words that have the strongest regions, on one scale."""
     from cocoax.inputs.figures import new_figure
 
-    side = "b" if len(interactions.a.shape) == 2 else "a"
+    side = "b" if interactions.a.is_picture else "a"
     listed = interactions.b if side == "b" else interactions.a
     peaks = interactions.matrix.double().numpy().max(0 if side == "b" else 1)
     words = np.sort(np.argsort(-peaks, kind="stable")[:most]).tolist()
@@ -151,7 +145,7 @@ def draw_maps(interactions: Interactions, most: int) -> Figure:
 
 
 def draw_links(interactions: Interactions, most: int) -> Figure:
-    """Draw two pictures beside each other, the strongest pairs of regions numbered on both and joined by lines."""
+    """Draw two pictures beside each other, the pairs of regions that are most alike numbered on both and joined by lines."""
     from matplotlib.patches import ConnectionPatch, Rectangle
 
     from cocoax.inputs.figures import new_figure
@@ -161,7 +155,7 @@ def draw_links(interactions: Interactions, most: int) -> Figure:
     sides = (interactions.a, interactions.b)
     sizes = [_picture(ax, side) for ax, side in zip(axes, sides, strict=True)]
     taken: dict[tuple[int, int], int] = {}  # numbers that stand in one cell already
-    for number, (i, j, _) in enumerate(strongest(interactions, most)):
+    for number, (i, j) in enumerate(interactions.strongest(most)):
         colour = DISTINCT[number % len(DISTINCT)]
         ends = []
         for which, (ax, side, size, cell) in enumerate(zip(axes, sides, sizes, (i, j), strict=True)):
@@ -177,22 +171,24 @@ def draw_links(interactions: Interactions, most: int) -> Figure:
             ends[0], ends[1], "data", "data", axesA=axes[0], axesB=axes[1], color=colour, lw=1.2, alpha=0.8
         )
         figure.add_artist(line)
-    figure.suptitle(f"similarity {interactions.score:+.3f}; the {most} strongest pairs of regions", fontsize=9)
+    figure.suptitle(f"similarity {interactions.score:+.3f}; the {most} pairs of regions that are most alike", fontsize=9)
     return figure
 
 
 def _picture(ax: Axes, side: Matched) -> tuple[float, float]:
     """Draw the picture of a side, or nothing where there is none; return its width and height."""
     picture = getattr(side.display, "picture", None)
-    pixels: Any = np.full((*side.shape, 3), 230, np.uint8) if picture is None else picture.numpy()
+    pixels: Any = np.full((*side.places.shape, 3), 230, np.uint8) if picture is None else picture.numpy()
     ax.imshow(pixels)
     ax.set_axis_off()
     return pixels.shape[1], pixels.shape[0]
 
 
 def cell_box(side: Matched, cell: int, size: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float, float, float]:
-    """Return left, top, width and height of a cell of a picture's grid, in units in which the picture has this size."""
+    """Return left, top, width and height of a cell or part of a picture, in units in which the picture has this size."""
     left, top, right, bottom = getattr(side.display, "box", WHOLE)
-    row, column = divmod(cell, side.shape[1])
-    width, height = (right - left) / side.shape[1], (bottom - top) / side.shape[0]
-    return (left + column * width) * size[0], (top + row * height) * size[1], width * size[0], height * size[1]
+    rows, columns = side.places.shape
+    down, across = (bottom - top) / rows * size[1], (right - left) / columns * size[0]
+    own = (side.places == cell).nonzero()
+    (row, column), (height, width) = own.amin(0).tolist(), (own.amax(0) - own.amin(0) + 1).tolist()
+    return left * size[0] + column * across, top * size[1] + row * down, width * across, height * down

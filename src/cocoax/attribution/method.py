@@ -159,6 +159,8 @@ def check_targets(
 
     A number or a name is a class of the encoder's head.
     """
+    if encoder is not None:
+        check_encoder(encoder)
     if isinstance(targets, Mapping):
         return [_target(target, encoder).named(str(name)) for name, target in targets.items()] or _none()
     several = isinstance(targets, Iterable) and not isinstance(targets, str | bytes)

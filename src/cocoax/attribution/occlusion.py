@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 import torch
 from torch import Tensor
 
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Estimate
+
+MOST_WINDOWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,13 @@ class Occlusion(RemovalMethod):
         if stride[0] > window[0] or stride[1] > window[1]:
             raise ValueError(
                 f"A stride of {stride} leaves gaps between windows of {window}; it must not be larger than the window."
+            )
+        count_of_all = prod(-(-(side - size) // step) + 1 for side, size, step in zip(shape, window, stride, strict=True))
+        if count_of_all > MOST_WINDOWS:
+            raise ValueError(
+                f"Windows of {window[0]} x {window[1]} at a stride of {stride[0]} x {stride[1]} are {count_of_all} encoder "
+                f"calls on an image of {height} x {width} pixels, more than {MOST_WINDOWS}; use a larger stride, "
+                "or a smaller image."
             )
         tops, lefts = (
             torch.arange(-(-(side - size) // step) + 1) * step

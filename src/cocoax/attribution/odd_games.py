@@ -27,6 +27,7 @@ ORDERS = {3: 1.0, 5: 0.2, 7: 0.04}
 REST = 0.01
 _ENDS = 1e-9  # in place of the rest for the whole against nothing, which is kept to
 _DENSE = 2048  # pairs of which the covariance is inverted as it is
+_COUNTLESS = 10**300
 _ROWS = 512  # pairs whose covariance with others is made at a time
 
 
@@ -139,14 +140,14 @@ class OddGame:
     def pulls(self) -> Tensor:
         """By how much a surprise counts for the error of each value, ``[pairs, m]``.
 
-        Without a pair the values would be others by the matrix times its surprise, and all of these together are the
-        jackknife's error, which is too large, since errors fall faster than with the root of the number of pairs. The game as
-        it was assumed knows by how much, but is not to be relied on alone. Their geometric mean covers best (measured).
+        The game as it was assumed knows how errors fall with the number of pairs, but not how large the game is. That is told
+        by the surprises, of which each should have one over its precision for a variance: their mean square, where it is to
+        be one, scales the variance of all values. All pairs count alike for that; their signs are those of what they do to a
+        value.
         """
         apart = self.matrix[:, :-1].T
-        jackknife = (apart.square() / self._precision[:-1, None]).sum(0)
         few = 1 + 3 / len(apart)  # their squares are themselves uncertain
-        return apart * few * (self.variance / jackknife.clamp(min=1e-300)) ** 0.25
+        return apart.sign() * few * (self._precision[:-1, None] * self.variance / len(apart)).sqrt()
 
     @property
     def _precision(self) -> Tensor:
@@ -205,17 +206,19 @@ def _precision(signs: Tensor, rest: Tensor, by_distance: Tensor) -> Precision:
 
 
 def pairs_of_size(players: int) -> np.ndarray:
-    """Return how many pairs there are of a coalition of size s, at most half of all, and its complement: ``[m/2 + 1]``."""
-    return np.array([0.0, *(comb(players, size) / (2 if 2 * size == players else 1) for size in range(1, players // 2 + 1))])
+    """Return how many pairs there are of a coalition of size s, at most half of all, and its complement: ``[m/2 + 1]``.
+
+    Beyond ``_COUNTLESS`` they are not counted: no run has a share of these that matters, and floats end soon after.
+    """
+    sizes = range(1, players // 2 + 1)
+    return np.array([0.0, *(min(comb(players, size), _COUNTLESS) / (1 + (2 * size == players)) for size in sizes)])
 
 
 def kernel_of_pair(players: int) -> np.ndarray:
     """Return the weight of the Shapley kernel for a pair, by size as in :func:`pairs_of_size`; all of them sum to one."""
     sizes = np.arange(1, players // 2 + 1)
-    number = pairs_of_size(players)
-    weights = np.array([0.0, *(1 / (comb(players, size) * size * (players - size)) for size in sizes.tolist())])
-    relative: np.ndarray = weights / (weights * number).sum()
-    return relative
+    of_size = 1 / (sizes * (players - sizes) * (1 + (2 * sizes == players)))
+    return np.concatenate([[0.0], of_size / of_size.sum() / pairs_of_size(players)[1:]])
 
 
 def rest_by_size(players: int, pairs: int) -> np.ndarray:
@@ -259,7 +262,7 @@ def _effects(players: int, orders: tuple[tuple[int, float], ...]) -> Tensor:
 def _krawtchouk(players: int, order: int) -> Tensor:
     """Return the sum of all products of ``order`` signs, by how many of them are negative: ``[players + 1]``."""
     sums = [
-        sum((-1) ** odd * comb(minus, odd) * comb(players - minus, order - odd) for odd in range(order + 1))
+        float(sum((-1) ** odd * comb(minus, odd) * comb(players - minus, order - odd) for odd in range(order + 1)))
         for minus in range(players + 1)
     ]
     return torch.tensor(sums, dtype=torch.float64)
@@ -272,6 +275,6 @@ def _weights(players: int) -> Tensor:
 
 def _squares(players: int, size: int) -> float:
     """Return the sum of squares of what odd parts of coalitions of a size, or of its complement's, weigh in a value."""
-    weights = _weights(players)
-    both = comb(players - 1, size - 1) * weights[size - 1] ** 2 + comb(players - 1, size) * weights[size] ** 2
-    return float(4 * both / (2 if 2 * size == players else 1))
+    # As many terms as there are coalitions, of which each has one over that number for its weight.
+    both = 1 / comb(players - 1, size - 1) + 1 / comb(players - 1, size)
+    return 4 * both / players**2 / (1 + (2 * size == players))

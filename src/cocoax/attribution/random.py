@@ -12,6 +12,7 @@ from cocoax.attribution.result import Attribution, Estimate, Origin, attribution
 from cocoax.encoders import Encoder
 from cocoax.features import Game
 from cocoax.inputs import Explicand
+from cocoax.seeding import check_seed
 from cocoax.storage import digest
 from cocoax.targets import Target, score_all
 
@@ -28,6 +29,9 @@ class RandomAttribution(Method):
     """
 
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
 
     def _explain(
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, overload
 
 from torch import Tensor
@@ -68,14 +68,11 @@ class RemovalMethod(Method):
         """
         return masks
 
-    def effects(self, masks: Any, scores: Tensor, ends: Tensor, errors: bool = True) -> Estimate:
-        """Return how much keeping a feature, rather than removing it, changes each score; for masks of :meth:`cells`.
-
-        Without ``errors`` a method may leave them out.
-        """
+    def effects(self, masks: Any, scores: Tensor, ends: Tensor) -> Tensor:
+        """Return how much keeping a feature, rather than removing it, changes each score; for masks of :meth:`cells`."""
         estimate = self.estimate(masks, scores, ends)
         neutral = 0.0 if estimate.neutral is None else estimate.neutral.view(-1, *[1] * (estimate.values.ndim - 1))
-        return replace(estimate, values=estimate.values - neutral, neutral=None)
+        return estimate.values - neutral
 
     def deviations(self, masks: Any, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of what single samples contribute to the error of maps, ``[groups, k, *shape]``.
@@ -89,10 +86,14 @@ class RemovalMethod(Method):
     def scatter(self, masks: Any, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return factors ``x [n, features]`` and ``r [n, k]`` of the sampling error of :meth:`effects`.
 
-        Sample i moves the effect of feature j on score k by x_ij r_ik, up to small terms. Two runs with the same masks have
-        errors that go together, which these tell. None where nothing is left to chance.
+        Independent sample i moves the effect of feature j on score k by x_ij r_ik, up to small terms, from which the errors
+        of interactions come. No rows where nothing is left to chance, None where nothing is known about it.
         """
         return None
+
+    def widening(self, x: Tensor, r: Tensor) -> float:
+        """Return how much wider than the squares of such factors say errors are, since so few samples tell them roughly."""
+        return 1.0
 
     def more(self, run: Run, targets: Sequence[Target]) -> int:
         """Return how many more perturbations a run needs for these targets; 0 ends it. By default it is long enough."""

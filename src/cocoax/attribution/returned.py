@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -33,6 +34,28 @@ def drawn(method: RemovalMethod, shape: tuple[int, ...], count: int | None = Non
             "in an error that there are no more."
         )
     return masks
+
+
+def check_memory(method: RemovalMethod, masks: Masks, dimension: int) -> None:
+    """Raise if what a run keeps, and what its map is computed from, is more than the machine has; nothing is encoded yet.
+
+    That is a representation for each mask, and squares of the number of cells for each fold of a regression.
+    """
+    cells = max((prod(part.shape[1:]) for part in masks.tensors.values() if len(part) == len(masks)), default=0)
+    regression = 0 if getattr(method, "estimator", "") == "paper" else 3 * 5 * 8 * cells**2
+    needed = 4 * len(masks) * dimension + regression
+    there = _memory_of_machine()
+    if needed > there:
+        raise ValueError(
+            f"{len(masks)} samples over {cells} cells, with representations of {dimension} numbers, need about "
+            f"{needed / 2**30:.0f} GB of memory; this machine has {there / 2**30:.0f}. Use fewer samples, or a coarser grid."
+        )
+
+
+def _memory_of_machine() -> int:
+    names = getattr(os, "sysconf_names", {})
+    known = "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else 64 * 2**30
 
 
 def estimated(method: RemovalMethod, masks: Masks, scores: Tensor, ends: Tensor, shape: tuple[int, ...]) -> Estimate:

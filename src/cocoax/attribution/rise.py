@@ -12,26 +12,26 @@ from torch import Tensor
 
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Attribution, Estimate
+from cocoax.attribution.rise_estimates import (
+    AnyMasks,
+    efficient_deviations,
+    efficient_estimate,
+    mask_effects,
+    paper_deviations,
+    paper_estimate,
+    scatter_of,
+    widening,
+)
 from cocoax.attribution.run import Run
 from cocoax.checks import check_count, check_number, check_positive, shown
 from cocoax.features import BitMasks, GridMasks
-from cocoax.features.controls import FOLDS, Fit
+from cocoax.features.controls import FOLDS
 from cocoax.features.masks import mask_geometry
 from cocoax.features.pooled import PooledMasks
 from cocoax.features.segments import check_grid, check_sides
 from cocoax.inputs import Explicand
 from cocoax.seeding import check_seed, stream
 from cocoax.targets import Target, representation_similarity
-
-# Contributions are so uneven that their variance is known as well as that of n/3 normal ones (measured). Errors are made
-# wider by what Student's t is wider than the normal distribution there, 1 + (1.96² + 1) / (4 n/3): a tenth at 40 samples.
-FEW = 3.6
-# Of words and columns some samples are far from all others (a text of which next to nothing is left), in some inputs more
-# than in others. The kurtosis of the contributions tells: their variance is known as well as that of 2n / (kurtosis - 1)
-# normal ones. Few samples hold few of the rare ones, so it counts twice (chosen on other inputs than docs/pairs.md reports).
-HEAVY = 2 * (1.96**2 + 1) / 8
-LEAST = 5.0
-AnyMasks = GridMasks | BitMasks | PooledMasks
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,9 @@ class Rise(RemovalMethod):
             subsets than samples and ``keep`` is one half, each subset is encoded once, and the map is exact.
         keep: probability p of keeping a cell.
         estimator: ``"efficient"`` or ``"paper"``.
+        complements: follow 128 masks over pixels by their complements, and so on, so that what two (or four) cells do only
+            together cancels out of a map; where ``keep`` is one half, since only there a complement is as likely as a mask.
+            By default with the efficient estimator; the published masks are all drawn anew.
         baseline: what replaces removed pixels.
         seed: of the masks.
         tolerance: keep sampling until the error of the map is at most this fraction of the map: root mean square of the
@@ -74,6 +77,7 @@ class Rise(RemovalMethod):
     seed: int = 0
     tolerance: float | None = None
     max_samples: int = 20_000
+    complements: bool | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.estimator, str) or self.estimator not in ("efficient", "paper"):
@@ -93,6 +97,16 @@ class Rise(RemovalMethod):
         check_number("keep", self.keep)
         if not 0 < self.keep < 1:
             raise ValueError(f"The 'keep' parameter must lie between 0 and 1. Got {self.keep!r} instead.")
+        # Settled here, since the masks of a run stay what they are when it is read by the other estimator.
+        if self.complements is None:
+            object.__setattr__(self, "complements", self.estimator == "efficient")
+        if self.complements is True and self.estimator == "paper":
+            raise ValueError(
+                "The published estimator has masks that are all drawn anew; for both estimators on one run, make it with "
+                "complements=False."
+            )
+        if not isinstance(self.complements, bool):
+            raise ValueError(f"The 'complements' parameter must be True or False. Got {shown(self.complements)} instead.")
 
     def draw(self, shape: tuple[int, ...], count: int | None = None) -> GridMasks | BitMasks:
         """Return random grids and shifts over pixels, random subsets of a list of features, or all where they are few."""
@@ -106,7 +120,12 @@ class Rise(RemovalMethod):
         count = self.samples if count is None else count
         if len(shape) == 1:
             return BitMasks.draw(shape[0], self.keep, count, self.seed)
-        return GridMasks.draw(shape[0], shape[1], self.grid, self.keep, count, self.seed)
+        return GridMasks.draw(shape[0], shape[1], self.grid, self.keep, count, self.seed, self._paired)
+
+    @property
+    def _paired(self) -> bool:
+        """Whether masks over pixels have complements."""
+        return self.complements is True and self.keep == 0.5
 
     def _enumerates(self, shape: tuple[int, ...]) -> bool:
         """Whether there are no more subsets than samples; for p = 1/2 only, where subsets are equally likely."""
@@ -124,7 +143,9 @@ class Rise(RemovalMethod):
         inside = (shifts >= 0) & (shifts < torch.tensor(geometry.cell))
         if tuple(shifts.shape) != (len(bits), 2) or not bool(inside.all()):
             raise ValueError("The shifts of the masks lie outside of a cell.")
-        return GridMasks(geometry, bits, shifts, self.keep)
+        masks = GridMasks(geometry, bits, shifts, self.keep, torch.arange(len(bits)) if self._paired else None)
+        # Masks of an earlier version are all drawn anew.
+        return masks if masks.as_drawn else GridMasks(geometry, bits, shifts, self.keep)
 
     def at_length(self, run: Run, at_least: bool) -> tuple[Run, int]:
         """Return the first samples of a run that is longer than asked for, which are what a new one would have drawn."""
@@ -167,54 +188,26 @@ class Rise(RemovalMethod):
         """Return masks pooled to the cells of a grid; those over a list of features as they are."""
         return PooledMasks(masks, grid) if isinstance(masks, GridMasks) and grid is not None else masks
 
-    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor, errors: bool = True) -> Estimate:
+    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor) -> Tensor:
         """Return Cov(y, m) / p(1-p) for each feature, which for words and columns is E[y | kept] - E[y | removed]."""
-        self._check_length(masks)
-        return mask_effects(masks, scores.double(), errors)
+        self._check_length(masks, 2 * FOLDS)  # whatever the estimator, these are by the efficient one
+        return mask_effects(masks, scores.double())
 
     def scatter(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return m - p, scaled, and what the linear models leave over; None where nothing is left to chance."""
-        if isinstance(masks, BitMasks) and masks.complete:
-            return None
-        fit = masks.controls.fit(scores.double())
-        return _less_own(_centred(masks), fit) / len(masks), fit.residuals
+        """Return m - p, scaled, and what the linear models leave over."""
+        self._check_length(masks, 2 * FOLDS)
+        return scatter_of(masks, scores.double())
+
+    def widening(self, x: Tensor, r: Tensor) -> float:
+        """Return how much wider errors are by the kurtosis of what samples contribute."""
+        return widening(x, r)
 
     def deviations(self, masks: AnyMasks, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of the samples' contributions, minus their mean."""
         y = scores.double()
-        n, p = len(y), masks.keep
         if isinstance(masks, BitMasks) and masks.complete:
             return torch.zeros(1, y.shape[1], 1, masks.bits.shape[1], dtype=torch.float64)
-        chosen = signs(n)
-        if self.estimator == "paper":
-            mean = masks.weighted_sum(y) / (n * p)
-            sums = [masks.weighted_sum(y * sign[:, None]) / p - sign.sum() * mean for sign in chosen.T]
-            paper: Tensor = torch.stack(sums) / (n * (n - 1)) ** 0.5
-            return paper
-        fit = masks.controls.fit(y)
-        models = _models(masks, fit)
-        counts = torch.bincount(fit.fold).double()[:, None, None, None]
-        # One widening for all targets, since they are not known yet: that of a typical direction.
-        if isinstance(masks, BitMasks):
-            x = _kept(masks, fit)
-            wider = float(cross_fitted(x, fit.residuals, fit.fold, models.flatten(2)).wider.mean())
-
-            def summed(weights: Tensor) -> Tensor:
-                return (weights.T @ x)[:, None]
-        else:
-            wider = 1 + FEW / n
-
-            def summed(weights: Tensor) -> Tensor:
-                return masks.weighted_sum(weights) / p - weights.sum(0)[:, None, None]
-
-        mean = ((counts * models).sum(0) + summed(fit.residuals)) / n
-        sums = []
-        for sign in chosen.T:
-            weights = torch.zeros(len(models), dtype=torch.float64).index_add_(0, fit.fold, sign)
-            modelled = torch.einsum("f,f...->...", weights, models)
-            sums.append(summed(fit.residuals * sign[:, None]) + modelled - sign.sum() * mean)
-        efficient: Tensor = torch.stack(sums) * wider / (n * (n - 1)) ** 0.5
-        return efficient
+        return paper_deviations(masks, y, signs) if self.estimator == "paper" else efficient_deviations(masks, y, signs)
 
     def more(self, run: Run, targets: Sequence[Target]) -> int:
         """Return enough, by the error so far, to come within the tolerance; the run says why it stopped."""
@@ -222,6 +215,9 @@ class Rise(RemovalMethod):
             return 0
         answers = run.explain(targets or [representation_similarity()])
         error = max(relative_error(answer) for answer in answers)
+        if error == 0 and all(answer.is_nothing for answer in answers):
+            run.stopped = f"nothing to see after {len(run)} samples, but rounding"
+            return 0
         run.stopped = f"relative error {error:.3f} after {len(run)} samples"
         if error <= self.tolerance:
             run.stopped += f", within the tolerance of {self.tolerance:g}"
@@ -229,142 +225,31 @@ class Rise(RemovalMethod):
         if len(run) >= self.max_samples:
             run.stopped += f", the maximum; the tolerance of {self.tolerance:g} was not reached"
             return 0
-        # Errors fall with the root of the number of samples; a little at a time, since this one is itself uncertain.
-        wanted = min(len(run) * (error / self.tolerance) ** 2, 2 * len(run))
-        return min(max(int(wanted), len(run) + self.samples // 4 + 1), self.max_samples) - len(run)
+        run.expected = self.expected(len(run), error)
+        # A little at a time, since the error is itself uncertain.
+        wanted = min(run.expected, 2 * len(run))
+        return min(max(wanted, len(run) + self.samples // 4 + 1), self.max_samples) - len(run)
+
+    def expected(self, samples: int, error: float) -> int:
+        """Return how many samples it takes to come within the tolerance, by the relative error after so many, or the most."""
+        if self.tolerance is None:
+            return self.samples
+        wanted = samples * (error / self.tolerance) ** 2  # errors fall with the root of the number of samples
+        return math.ceil(min(max(wanted, self.samples, samples + 1), self.max_samples))
 
     def estimate(self, masks: AnyMasks, scores: Tensor, ends: Tensor) -> Estimate:
         """Return the map, its standard error, and the mean score: the value of a pixel that makes no difference."""
-        self._check_length(masks)
+        self._check_length(masks, 2 * FOLDS if self.estimator == "efficient" else 2)
         y = scores.double()
         if isinstance(masks, BitMasks) and masks.complete:
             values = masks.weighted_sum(y) / (len(y) * masks.keep)
             return Estimate(values, torch.zeros_like(values), y.mean(0))
         return paper_estimate(masks, y) if self.estimator == "paper" else efficient_estimate(masks, y)
 
-    def _check_length(self, masks: AnyMasks) -> None:
-        least = 2 * FOLDS if self.estimator == "efficient" else 2
+    @staticmethod
+    def _check_length(masks: AnyMasks, least: int) -> None:
         if len(masks) < least and not (isinstance(masks, BitMasks) and masks.complete):
             raise ValueError(f"The run has {len(masks)} samples, too few for a map; extend it to at least {least} samples.")
-
-
-def paper_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
-    """Return mean(y m) / p for scores ``y [n, k]``."""
-    n, p = len(y), masks.keep
-    values = masks.weighted_sum(y) / (n * p)
-    squares = masks.weighted_sum_of_squares(y.square()) / p**2
-    return Estimate(values, _standard_error(squares - n * values.square(), n), y.mean(0))
-
-
-def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
-    """Return the paper's estimate of what a linear model of ``y [n, k]`` leaves over, plus the model's exact map.
-
-    Standard errors are those of values relative to the mean score, which is what a map shows: the error of the mean score
-    itself moves all values and ``neutral`` together.
-    """
-    n, p = len(y), masks.keep
-    fit = masks.controls.fit(y)
-    neutral = _mean_score(fit)
-    # Sample i of fold f contributes model_f + s_i (m_i - p), where the model's map is the same for the whole fold.
-    models = _models(masks, fit)
-    if isinstance(masks, BitMasks):
-        sums = cross_fitted(_kept(masks, fit), fit.residuals, fit.fold, models.flatten(2))
-        return Estimate((sums.values + neutral[:, None])[:, None], sums.standard_error[:, None], neutral)
-    s = fit.residuals / p
-    counts = torch.bincount(fit.fold).double()[:, None, None, None]
-    means = torch.stack([s[fit.fold == fold].sum(0) for fold in range(len(models))])[:, :, None, None]
-    rests = masks.weighted_sum(s, fit.fold) - p * means
-    relative = (counts * models + rests).sum(0) / n
-    squares = masks.weighted_sum_of_squares(s.square()) - 2 * p * masks.weighted_sum(s.square())
-    squares += p**2 * s.square().sum(0)[:, None, None]
-    for count, model, rest in zip(counts, models, rests, strict=True):
-        apart = model - relative
-        squares += apart * (2 * rest + count * apart)
-    return Estimate(relative + neutral[:, None, None], _standard_error(squares, n) * (1 + FEW / n), neutral)
-
-
-def mask_effects(masks: BitMasks | PooledMasks, y: Tensor, errors: bool = True) -> Estimate:
-    """Return Cov(y, m) / p(1-p) for scores ``y [n, k]``, ``[k, *cells]``, with standard errors if asked for.
-
-    As the efficient estimate: what a linear model of the masks explains is known exactly, and each sample corrects a model
-    that has not seen it. Where the masks are all subsets nothing is left to chance, and the plain mean is exact.
-    """
-    x = _centred(masks)
-    shape = (y.shape[1], *masks.cells.shape[1:])
-    if isinstance(masks, BitMasks) and masks.complete:
-        values = (y.T @ x / len(y)).view(shape)
-        return Estimate(values, torch.zeros_like(values))
-    fit, p = masks.controls.fit(y), masks.keep
-    x = _less_own(x, fit)
-    if not errors:  # the mean of all models is that of their mean coefficients
-        coefficients = torch.einsum("f,f...->...", torch.bincount(fit.fold).double(), fit.coefficients)
-        model = masks.coarse_covariance(coefficients).flatten(1) / (p * (1 - p))
-        return Estimate(((model + fit.residuals.T @ x) / len(y)).view(shape))
-    models = torch.stack([masks.coarse_covariance(b).flatten(1) for b in fit.coefficients]) / (p * (1 - p))
-    sums = cross_fitted(x, fit.residuals, fit.fold, models)
-    return Estimate(sums.values.view(shape), sums.standard_error.view(shape))
-
-
-@dataclass(frozen=True, eq=False)
-class CrossFitted:
-    """Means ``values [k, m]`` of contributions, and their errors: ``plain`` ones, times ``wider [k, 1]`` for few samples."""
-
-    values: Tensor
-    plain: Tensor
-    wider: Tensor
-
-    @property
-    def standard_error(self) -> Tensor:
-        """The errors, widened."""
-        return self.plain * self.wider
-
-
-def cross_fitted(x: Tensor, residuals: Tensor, fold: Tensor, models: Tensor) -> CrossFitted:
-    """Return the means of what samples contribute, model_f + r_i x_i for sample i of fold f.
-
-    ``x [n, m]``, ``residuals [n, k]``, ``models [folds, k, m]``.
-    """
-    n = len(x)
-    members = [fold == number for number in range(len(models))]
-    counts = torch.bincount(fold).double()[:, None, None]
-    # The powers of a contribution are polynomials in r_i x_i with coefficients that a fold has in common.
-    first, second, third, fourth = (
-        torch.stack([residuals[own].pow(power).T @ x[own].pow(power) for own in members]) for power in (1, 2, 3, 4)
-    )
-    values = (counts * models + first).sum(0) / n
-    apart = models - values
-    squares = (second + apart * (2 * first + counts * apart)).sum(0).clamp(min=0)
-    fourths = (fourth + apart * (4 * third + apart * (6 * second + apart * (4 * first + counts * apart)))).sum(0)
-    kurtosis = torch.where(squares > 0, n * fourths / squares.square().clamp(min=1e-300), 1.0).clamp(1, n)
-    wider = 1 + (LEAST + HEAVY * (kurtosis - 1).mean(1, keepdim=True)) / n
-    return CrossFitted(values, _standard_error(squares, n), wider)
-
-
-def _models(masks: AnyMasks, fit: Fit) -> Tensor:
-    """Return the exact maps of the models of all folds, without their intercepts, ``[folds, k, *shape]``."""
-    return torch.stack([masks.coarse_covariance(b) for b in fit.coefficients]) / masks.keep
-
-
-def _mean_score(fit: Fit) -> Tensor:
-    """Return the mean score ``[k]``: of the models' intercepts, and of what each leaves over of a sample it has not seen."""
-    left = fit.residuals if fit.own is None else fit.residuals * (1 - fit.own[:, :1])
-    return fit.intercepts[fit.fold].mean(0) + left.mean(0)
-
-
-def _kept(masks: BitMasks, fit: Fit) -> Tensor:
-    """Return (m - p) / p, ``[n, features]``, less what the map of a fold's model owes to a sample that it has seen."""
-    kept = masks.cells / masks.keep - 1
-    return kept if fit.own is None else kept - (1 - masks.keep) * fit.own[:, 1:]
-
-
-def _less_own(centred: Tensor, fit: Fit) -> Tensor:
-    """Return (m - p) / p(1-p) less what the coefficients of a fold's model owe to a sample that it has seen."""
-    return centred if fit.own is None else centred - fit.own[:, 1:]
-
-
-def _centred(masks: BitMasks | PooledMasks) -> Tensor:
-    """Return (m - p) / p(1-p), ``[n, features]``: its mean product with a score is the effect of a feature."""
-    return (masks.cells.flatten(1) - masks.keep) / (masks.keep * (1 - masks.keep))
 
 
 def relative_error(attribution: Attribution) -> float:
@@ -375,7 +260,3 @@ def relative_error(attribution: Attribution) -> float:
     size = float(attribution.relative.square().mean()) ** 0.5
     # More samples do not help below the rounding of the scores.
     return 0.0 if error <= attribution.floor else error / size if size > 0 else math.inf
-
-
-def _standard_error(squared_deviations: Tensor, n: int) -> Tensor:
-    return (squared_deviations.clamp(min=0) / (n - 1) / n).sqrt()

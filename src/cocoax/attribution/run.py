@@ -19,8 +19,8 @@ from torch import Tensor
 from cocoax.attribution.field import GROUPS, Field, field_of
 from cocoax.attribution.method import Askable, as_asked, check_encoder, check_targets
 from cocoax.attribution.plain import for_file, from_plain, type_name
-from cocoax.attribution.result import HARDLY, Attribution, Estimate, Origin, about_removal, attributions, removed_of
-from cocoax.attribution.returned import drawn, estimated
+from cocoax.attribution.result import Attribution, Estimate, Origin, attributions, removed_of
+from cocoax.attribution.returned import check_memory, drawn, estimated
 from cocoax.cautions import caution
 from cocoax.checks import check_count
 from cocoax.encoders import Encoder
@@ -85,6 +85,7 @@ class Run:
         encoder: name of the encoder.
         space: the space its targets must live in.
         stopped: why sampling ended, where the method decides that by itself.
+        expected: how many samples it will have taken then, as far as the method can tell.
         rounding: how far rounding moves scores, relative to the terms that they are sums of.
         journal: where it notes what it has encoded while it is made.
         maker: the encoder that made it, for as long as that is in memory.
@@ -103,6 +104,7 @@ class Run:
     rounding: float = ROUNDING
     journal: Journal | None = field(default=None, repr=False)
     maker: weakref.ref[Encoder] | None = field(default=None, repr=False)
+    expected: int = 0
 
     @classmethod
     def start(
@@ -120,6 +122,7 @@ class Run:
         explicand = removal.divided(explicand, encoder, getattr(method, "grid", None))
         masks = drawn(method, explicand.shape)  # what is wrong with its options is told before anything is encoded
         game = Game(encoder, explicand, removal, space=space)
+        check_memory(method, masks, game.ends.shape[1])
         method = replace(method, baseline=game.removal)
         nothing = game.ends.new_empty(0, game.ends.shape[1])
         run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, journal=journal)
@@ -127,18 +130,7 @@ class Run:
         run.maker = weakref.ref(encoder)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
             run._encode(game, masks, shown)
-            try:
-                while more := method.more(run, targets):
-                    shown.total = len(run) + more
-                    shown.set_postfix_str(run.stopped)
-                    run._encode(game, drawn(method, explicand.shape, len(run) + more), shown)
-            except Interrupted:
-                raise
-            except KeyboardInterrupt:  # between two rounds
-                if journal is not None:
-                    journal.note(run.masks, run.representations, at_once=True)
-                run.stopped = "interrupted"
-                raise Interrupted(run) from None
+            run._go_on(game, targets, shown)
         return run
 
     def __len__(self) -> int:
@@ -155,16 +147,45 @@ class Run:
         """
         check_encoder(encoder)
         check_count("samples", samples, 1)
-        self.made_by(encoder)
-        masks = drawn(self.method, self.explicand.shape, len(self) + samples)
-        last = slice(len(self) - 1, len(self))
-        if len(self) and not torch.equal(self.masks.full(last), masks.full(last)):
-            raise ValueError("The run's masks cannot be drawn again (another version of NumPy?). Start a new run.")
-        game = Game(encoder, self.explicand, self.method.baseline, space=self.space, emptied=self.baseline, ends=self.ends)
+        game = self._game(encoder)
+        masks = self._drawn_again(len(self) + samples)
         with bar(samples, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
             self._encode(game, masks, shown)
         self.stopped = ""
         return self
+
+    def go_on(self, encoder: Encoder, lacking: int, targets: Sequence[Target], progress: bool | None = None) -> Self:
+        """Encode what it lacks, and then as much as its method asks for by itself; return itself."""
+        if not lacking and not self.method.more(self, targets):
+            return self
+        had = len(self)
+        game = self._game(encoder)
+        with bar(lacking or None, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
+            if lacking:
+                self._encode(game, self._drawn_again(had + lacking), shown)
+            self._go_on(game, targets, shown, had)
+        return self
+
+    def _go_on(self, game: Game, targets: Sequence[Target], shown: Bar, had: int = 0) -> None:
+        """Encode as much as the method asks for by itself; ``had`` samples were there before what is shown."""
+        try:
+            while more := self.method.more(self, targets):
+                shown.total = max(self.expected, len(self) + more) - had
+                shown.set_postfix_str(self.stopped)
+                self._encode(game, self._drawn_again(len(self) + more), shown)
+            shown.total = len(self) - had
+        except Interrupted:
+            raise
+        except KeyboardInterrupt:  # between two rounds
+            if self.journal is not None:
+                self.journal.note(self.masks, self.representations, at_once=True)
+            self.stopped = "interrupted"
+            raise Interrupted(self) from None
+
+    def _game(self, encoder: Encoder) -> Game:
+        """Return the game that it is a run of; raise if the encoder is another one."""
+        self.made_by(encoder)
+        return Game(encoder, self.explicand, self.method.baseline, space=self.space, emptied=self.baseline, ends=self.ends)
 
     def made_by(self, encoder: Encoder | None = None) -> Encoder:
         """Return the encoder that made it, which may be given; raise if it is gone, or is another one by now."""
@@ -184,8 +205,20 @@ class Run:
 
     def first(self, samples: int) -> Self:
         """Return the run as it was after so many samples."""
-        masks = drawn(self.method, self.explicand.shape, samples)
-        return replace(self, representations=self.representations[:samples], masks=masks, stopped="")
+        return replace(self, representations=self.representations[:samples], masks=self._drawn_again(samples), stopped="")
+
+    def _drawn_again(self, count: int) -> Masks:
+        """Return so many masks, which begin with those of the run or are its first ones; raise if they are others."""
+        masks = drawn(self.method, self.explicand.shape, count)
+        common = min(count, len(self))
+        before, after = (made.tensors.items() for made in (self.masks, masks))
+        parts = [(ours[:common], dict(after).get(name)) for name, ours in before if len(ours) == len(self)]
+        if not all(theirs is not None and torch.equal(ours, theirs[:common]) for ours, theirs in parts):
+            raise ValueError(
+                "The run's masks cannot be drawn again: it was made with another version of Cocoax or NumPy. It answers "
+                "questions as it is; to make it longer or shorter, start a new run."
+            )
+        return masks
 
     def _encode(self, game: Game, masks: Masks, shown: Bar) -> None:
         """Encode the masks that are new, and keep them all; an interruption keeps those that were done."""
@@ -234,7 +267,6 @@ class Run:
         about_one = scores.double() / sizes, ends.double() / sizes
         estimate = estimated(self.method, self.masks, *about_one, self.explicand.shape).times(sizes)
         self._check_noise(asked, estimate)
-        self._check_removal(asked, ends)
         return as_asked(targets, attributions(self.origin, self.explicand, asked, ends, estimate, self.ends[0]))
 
     @property
@@ -263,17 +295,6 @@ class Run:
         target.check_space(self.space)
         score, left = score_ends([target], self.ends)[:, 0].tolist()
         return removed_of(score, left)
-
-    def _check_removal(self, targets: Sequence[Target], ends: Tensor) -> None:
-        """Caution if the removal leaves most of a score, so that the map is about the rest."""
-        for target, (score, left) in zip(targets, ends.T.tolist(), strict=True):
-            if removed_of(score, left) < HARDLY:
-                caution(
-                    "removed",
-                    f"{type(self.method.baseline).__name__} {self.encoder}",
-                    f"{about_removal(score, left)} (The target is {target.name!r}, the removal "
-                    f"{type(self.method.baseline).__name__}.) Another baseline= may take away more.",
-                )
 
     def field(
         self, similarity: str | Similarity = "cosine", *, grid: int | tuple[int, int] | None = None, groups: int = GROUPS

@@ -22,7 +22,7 @@ from cocoax.encoders.identity import describe, looking_once
 from cocoax.features import Masks, resolve
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import save_display
-from cocoax.storage import Layout, cache_folder, digest, read_safetensors, sound_or_aside, write_safetensors
+from cocoax.storage import Layout, alone_in, cache_folder, digest, read_safetensors, sound_or_aside, write_safetensors
 from cocoax.targets import Target
 
 EVERY = 5.0  # seconds of work that a killed process loses at most
@@ -76,10 +76,7 @@ def saved_run(
             else:
                 run, lacking = method.at_length(run, at_least)
                 run.journal = unfinished
-                if lacking:
-                    run.extend(encoder, lacking, progress=progress)
-                while more := method.more(run, asked):
-                    run.extend(encoder, more, progress=progress)
+                run.go_on(encoder, lacking, asked, progress)
         except Interrupted as stop:
             stop.run.journal = None
             raise
@@ -172,7 +169,11 @@ def _load(path: Path, encoder: Encoder, method: RemovalMethod) -> Run | None:
 
 
 def _store(path: Path, run: Run) -> None:
+    """Keep a run, unless another process has kept a longer one meanwhile."""
     try:
-        run.save(path)
+        with alone_in(path.parent):
+            there = sound_or_aside(path, Run.load, cached=True)
+            if there is None or len(there) < len(run):
+                run.save(path)
     except (OSError, TypeError) as error:
         warnings.warn(f"The run cannot be kept in {path.parent} ({error}); going on without.", stacklevel=3)

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.features.controls import KernelControls
+from cocoax.features.controls import KernelControls, Units
 from cocoax.seeding import stream
 
 _BLOCK = 256  # masks of one block come from one random stream, so that any number of masks starts the same
+_DESIGN = 2  # part of the stream; masks over pixels have another
 
 
 class BitMasks:
@@ -29,7 +30,8 @@ class BitMasks:
     @classmethod
     def draw(cls, features: int, keep: float, count: int, seed: int) -> BitMasks:
         """Return ``count`` random masks; a larger count begins with the same ones."""
-        blocks = [stream(seed, block).random((_BLOCK, features)) < keep for block in range(-(-count // _BLOCK))]
+        streams = (stream(seed, block, _DESIGN, int(keep * 2**32)) for block in range(-(-count // _BLOCK)))
+        blocks = [random.random((_BLOCK, features)) < keep for random in streams]
         bits = np.concatenate([np.zeros((0, features), bool), *blocks])[:count]
         return cls(torch.from_numpy(bits.astype(np.uint8)), keep)
 
@@ -64,6 +66,16 @@ class BitMasks:
         place = torch.empty(len(self), dtype=torch.int64)
         place[self.bits.long() @ powers] = torch.arange(len(self))
         return place[masks.bits.long() @ powers]
+
+    @property
+    def units(self) -> Units:
+        """Each is drawn by itself."""
+        return Units.alone(len(self))
+
+    @property
+    def firsts(self) -> BitMasks:
+        """All of them."""
+        return self
 
     @property
     def cells(self) -> Tensor:

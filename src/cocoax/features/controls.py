@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import comb
 
 import torch
@@ -14,20 +15,58 @@ RIDGE = 0.3
 # on other inputs than docs/performance.md reports.
 ORDERS = {1: 1.0, 2: 0.1, 3: 0.03}
 REST = 0.03
-_BLOCK = 1024  # samples of one kernel regression
+_SEEN = 1024  # samples that a kernel regression is fitted to, at most
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Samples that were drawn independently of each other: a mask alone, or a mask and its complement.
+
+    Attributes:
+        rows: of the masks, or of the first of two, ``[units]``.
+        others: rows of the complements; -1 for a mask alone.
+
+    """
+
+    rows: Tensor
+    others: Tensor
+
+    @classmethod
+    def alone(cls, count: int) -> Units:
+        """Return masks that were all drawn by themselves."""
+        return cls(torch.arange(count), torch.full((count,), -1))
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """How many masks each has, ``[units]``."""
+        return 1.0 + (self.others >= 0).double()
+
+    @cached_property
+    def folds(self) -> Tensor:
+        """The fold of every mask: unit i is in fold i mod FOLDS, so a longer run keeps those of a shorter one."""
+        own = torch.arange(len(self.rows)) % FOLDS
+        paired = self.others >= 0
+        folds = torch.empty(len(own) + int(paired.sum()), dtype=torch.int64)
+        folds[self.rows], folds[self.others[paired]] = own, own[paired]
+        return folds
+
+    def differences(self, scores: Tensor) -> Tensor:
+        """Return those of the first masks, less those of their complements, ``[units, k]``."""
+        paired = (self.others >= 0)[:, None]
+        return scores[self.rows] - torch.where(paired, scores[self.others], 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Linear models y ≈ c + u·b, one for each fold, fitted to the samples outside it, or to all others in it.
+    """Linear models y ≈ c + u·b, one for each fold, fitted to the samples outside it, or to others in it.
 
     Attributes:
         fold: the fold of each sample, ``[n]``.
         intercepts: c of each fold's model, ``[folds, k]``.
         coefficients: b of each fold's model, ``[folds, features, k]``.
         residuals: what each sample's model leaves over, ``[n, k]``; the model has not seen the sample.
-        own: where a fold's model is fitted to all of its samples: what intercept and coefficients owe to each of them,
-            ``[n, 1 + features]``, for a residual of one. Without that it is the model that has not seen the sample.
+        own: where a fold's model has seen some of its samples: what intercept and coefficients owe to each, ``[n, 1 +
+            features]``, for a residual of one. Without that it is the model that has not seen the sample.
 
     """
 
@@ -39,7 +78,7 @@ class Fit:
 
 
 class Controls:
-    """Ridge regressions on control variates ``u [n, features]`` with a known mean ``variance``.
+    """Ridge regressions on control variates ``u [n, features]`` with a known mean ``variance``, for samples in ``folds [n]``.
 
     What does not depend on the scores is computed once.
 
@@ -47,26 +86,27 @@ class Controls:
     times the variance of the rest, and matters less the more samples there are.
     """
 
-    def __init__(self, u: Tensor, variance: float) -> None:
+    def __init__(self, u: Tensor, variance: float, folds: Tensor) -> None:
+        self._folds = folds
         self._design = torch.cat([torch.ones(len(u), 1, dtype=u.dtype), u], dim=1)
-        grams = torch.stack([part.T @ part for part in self._folds(self._design)])
+        grams = torch.stack([part.T @ part for part in self._apart(self._design)])
         penalty = torch.full((self._design.shape[1],), RIDGE * variance * u.shape[1], dtype=u.dtype)
         penalty[0] = 0  # the intercept is free
         self._inverses = torch.linalg.inv(grams.sum(0) - grams + penalty.diag())
 
-    @staticmethod
-    def _folds(rows: Tensor) -> list[Tensor]:
-        """Return the rows of each fold: sample i is in fold i mod FOLDS, so a longer run keeps those of a shorter one."""
-        return [rows[fold::FOLDS] for fold in range(FOLDS)]
+    def _apart(self, rows: Tensor) -> list[Tensor]:
+        """Return the rows of each fold."""
+        return [rows[self._folds == fold] for fold in range(FOLDS)]
 
     def fit(self, y: Tensor) -> Fit:
         """Return the models of scores ``y [n, k]``."""
-        moments = torch.stack([part.T @ mine for part, mine in zip(self._folds(self._design), self._folds(y), strict=True)])
+        moments = torch.stack([part.T @ mine for part, mine in zip(self._apart(self._design), self._apart(y), strict=True)])
         solutions = self._inverses @ (moments.sum(0) - moments)
         residuals = torch.empty_like(y)
-        for fold, part in enumerate(self._folds(self._design)):
-            residuals[fold::FOLDS] = y[fold::FOLDS] - part @ solutions[fold]
-        return Fit(torch.arange(len(y)) % FOLDS, solutions[:, 0], solutions[:, 1:], residuals)
+        for fold, part in enumerate(self._apart(self._design)):
+            own = self._folds == fold
+            residuals[own] = y[own] - part @ solutions[fold]
+        return Fit(self._folds, solutions[:, 0], solutions[:, 1:], residuals)
 
 
 class KernelControls:
@@ -74,53 +114,44 @@ class KernelControls:
 
     Products have no covariance with the features, so that the linear part of a model is all that a map needs of it, and the
     rest takes noise out of the scores. Each sample is left out of the model that corrects it, which takes no second fit: what
-    it changes is known from the inverse of the kernel's matrix. Samples beyond a block are fitted in blocks of equal size.
+    it changes is known from the inverse of the kernel's matrix. The model is fitted to the first ``_SEEN`` samples, and has
+    not seen later ones.
     """
 
     def __init__(self, u: Tensor, variance: float) -> None:
         self._z = u / variance**0.5
         self._scale = variance**-0.5
-        self._number = -(-len(u) // _BLOCK)
-        self._solved = [self._solve(z) for z in self._parts(self._z)]
-
-    def _parts(self, rows: Tensor) -> list[Tensor]:
-        """Return the rows of each block: sample i is in block i modulo their number."""
-        return [rows[block :: self._number] for block in range(self._number)]
-
-    @staticmethod
-    def _solve(z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the matrix from scores to what kernels weigh, with the mean left free, and that from scores to the mean."""
-        inverse = torch.linalg.inv(product_kernel(z) + REST * torch.eye(len(z), dtype=z.dtype))
+        seen = self._z[:_SEEN]
+        covariance = product_kernel(seen, seen) + REST * torch.eye(len(seen), dtype=u.dtype)
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky(covariance))
         ones = inverse.sum(1)
-        return inverse - torch.outer(ones, ones) / ones.sum(), ones / ones.sum()
+        # From scores to the mean, which is left free, and to what kernels weigh.
+        self._mean = ones / ones.sum()
+        self._matrix = inverse - torch.outer(ones, self._mean)
 
     def fit(self, y: Tensor) -> Fit:
         """Return the models of scores ``y [n, k]``."""
-        features = self._z.shape[1]
-        intercepts, coefficients = [], []
-        residuals, own = torch.empty_like(y), self._z.new_empty(len(y), 1 + features)
-        for block, (z, scores, (matrix, mean)) in enumerate(
-            zip(self._parts(self._z), self._parts(y), self._solved, strict=True)
-        ):
-            linear = ORDERS[1] / features * self._scale * z
-            weights = matrix @ scores
-            rows = slice(block, None, self._number)
-            residuals[rows] = weights / matrix.diagonal()[:, None]
-            own[rows] = torch.cat([mean[:, None], matrix @ linear], dim=1)
-            intercepts.append(mean @ scores)
-            coefficients.append(linear.T @ weights)
-        fold = torch.arange(len(y)) % self._number
-        return Fit(fold, torch.stack(intercepts), torch.stack(coefficients), residuals, own)
+        seen, later, features = self._z[:_SEEN], self._z[_SEEN:], self._z.shape[1]
+        linear = ORDERS[1] / features * self._scale * seen
+        weights, intercept = self._matrix @ y[:_SEEN], self._mean @ y[:_SEEN]
+        own = torch.cat([self._mean[:, None], self._matrix @ linear], dim=1)
+        own = torch.cat([own, own.new_zeros(len(later), 1 + features)])
+        residuals = torch.cat([weights / self._matrix.diagonal()[:, None], y[_SEEN:] - intercept])
+        for start in range(_SEEN, len(y), _SEEN):
+            rows = slice(start, start + _SEEN)
+            residuals[rows] -= product_kernel(self._z[rows], seen) @ weights
+        fold = torch.zeros(len(y), dtype=torch.int64)
+        return Fit(fold, intercept[None], (linear.T @ weights)[None], residuals, own)
 
 
-def product_kernel(z: Tensor) -> Tensor:
-    """Return the covariance ``[n, n]`` of scores of rows of independent features ``[n, m]`` with mean 0 and variance 1.
+def product_kernel(z: Tensor, others: Tensor) -> Tensor:
+    """Return the covariance ``[n, others]`` of scores of rows of independent features ``[n, m]`` with mean 0 and variance 1.
 
     It is that of a sum of products of one, two and three different features, each order with the variance of ``ORDERS``.
     """
-    one, two, three = (z.pow(power) @ z.pow(power).T for power in (1, 2, 3))
+    one, two, three = (z.pow(power) @ others.pow(power).T for power in (1, 2, 3))
     # The elementary symmetric polynomials of z z', by Newton's identities.
-    products = {1: one, 2: (one.square() - two) / 2, 3: (one**3 - 3 * one * two + 2 * three) / 6}
+    products = {1: one, 2: (one.square() - two) / 2, 3: (one * (one.square() - 3 * two) + 2 * three) / 6}
     return sum(
         (share / comb(z.shape[1], order) * products[order] for order, share in ORDERS.items() if order <= z.shape[1]),
         torch.zeros_like(one),

@@ -196,12 +196,12 @@ class Game:
 
     @property
     def trusts_fold(self) -> bool:
-        """Whether the encoder is the one that was given, or a folded copy that was seen to agree with it on this input."""
+        """Whether the encoder is the one that was given, or a folded copy that was seen to agree with it in this game."""
         return self.encoder is self._unfolded or self.encoder.agreed is None or self._digest in self.encoder.agreed
 
     @cached_property
     def _digest(self) -> str:
-        return digest(self.explicand.tensor)
+        return digest(type(self.removal).__name__, self.explicand.tensor, self.emptied)
 
     def _check_finite(self, output: Tensor, start: int) -> None:
         bad = (~torch.isfinite(output).flatten(1).all(1)).nonzero()[:, 0].tolist()

@@ -16,11 +16,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cocoax.features.controls import Controls
+from cocoax.features.controls import Controls, Units
 from cocoax.features.segments import check_grid
 from cocoax.seeding import stream
 
 _BLOCK = 256  # masks of one block come from one random stream, so that any number of masks starts the same
+_HALF = _BLOCK // 2
+# Part of the stream, like all that masks depend on: masks of one seed are either the same or independent, never alike.
+_DESIGN = 1
 
 
 @dataclass(frozen=True)
@@ -90,33 +93,89 @@ def mask_geometry(height: int, width: int, rows: int, columns: int) -> MaskGeome
 
 
 class GridMasks:
-    """Masks of one geometry: ``bits [n, rows, columns]`` (uint8) and ``shifts [n, 2]`` (down, right)."""
+    """Masks of one geometry: ``bits [n, rows, columns]`` (uint8) and ``shifts [n, 2]`` (down, right).
 
-    def __init__(self, geometry: MaskGeometry, bits: Tensor, shifts: Tensor, keep: float) -> None:
+    Where some are complements of others, ``numbers [n]`` are their places in the sequence that is drawn.
+    """
+
+    def __init__(
+        self, geometry: MaskGeometry, bits: Tensor, shifts: Tensor, keep: float, numbers: Tensor | None = None
+    ) -> None:
         self.geometry = geometry
         self.bits = bits
         self.shifts = shifts
         self.keep = keep
+        self.numbers = numbers
 
     @classmethod
-    def draw(cls, height: int, width: int, grid: int | tuple[int, int], keep: float, count: int, seed: int) -> GridMasks:
-        """Return ``count`` random masks; a larger count begins with the same ones."""
+    def draw(
+        cls,
+        height: int,
+        width: int,
+        grid: int | tuple[int, int],
+        keep: float,
+        count: int,
+        seed: int,
+        complements: bool = False,
+    ) -> GridMasks:
+        """Return ``count`` random masks; a larger count begins with the same ones.
+
+        With ``complements`` the second half of every block of masks are the complements of the first half, which ``keep``
+        must be one half for.
+        """
         rows, columns = check_grid(height, width, grid)
         geometry = mask_geometry(height, width, rows, columns)
         bits, shifts = [np.zeros((0, rows, columns), bool)], [np.zeros((0, 2), int)]
         for block in range(-(-count // _BLOCK)):
-            random = stream(seed, block)
-            bits.append(random.random((_BLOCK, rows, columns)) < keep)
-            shifts.append(random.integers(0, geometry.cell, (_BLOCK, 2)))
+            random = stream(seed, block, _DESIGN, int(keep * 2**32), complements)
+            kept = random.random((_BLOCK, rows, columns)) < keep
+            moved = random.integers(0, geometry.cell, (_BLOCK, 2))
+            if complements:
+                kept[_HALF:], moved[_HALF:] = ~kept[:_HALF], moved[:_HALF]
+            bits.append(kept)
+            shifts.append(moved)
         return cls(
             geometry,
             torch.from_numpy(np.concatenate(bits)[:count].astype(np.uint8)),
             torch.from_numpy(np.concatenate(shifts)[:count].astype(np.int16)),
             keep,
+            torch.arange(count) if complements else None,
         )
 
     def __len__(self) -> int:
         return len(self.bits)
+
+    def some(self, rows: Tensor) -> GridMasks:
+        """Return the masks of some rows, which a complement may be missing from."""
+        numbers = None if self.numbers is None else self.numbers[rows]
+        return GridMasks(self.geometry, self.bits[rows], self.shifts[rows], self.keep, numbers)
+
+    @cached_property
+    def units(self) -> Units:
+        """Which masks were drawn together: each alone, or a mask and its complement."""
+        if self.numbers is None:
+            return Units.alone(len(self))
+        place = torch.full((int(self.numbers.max()) + 1 + _HALF if len(self) else 0,), -1)
+        place[self.numbers] = torch.arange(len(self))
+        ahead = self.numbers % _BLOCK < _HALF
+        others = torch.where(ahead, place[self.numbers + ahead * _HALF], -1)
+        follows = torch.zeros(len(self), dtype=torch.bool)
+        follows[others[others >= 0]] = True
+        rows = (~follows).nonzero()[:, 0]
+        return Units(rows, others[rows])
+
+    @cached_property
+    def firsts(self) -> GridMasks:
+        """The first mask of each unit."""
+        rows = self.units.rows
+        return self if len(rows) == len(self) else GridMasks(self.geometry, self.bits[rows], self.shifts[rows], self.keep)
+
+    @property
+    def as_drawn(self) -> bool:
+        """Whether those that are to be complements are."""
+        rows, others = (part[self.units.others >= 0] for part in (self.units.rows, self.units.others))
+        opposite = bool((self.bits[rows] != self.bits[others]).all())
+        return opposite and torch.equal(self.shifts[rows], self.shifts[others])
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -188,7 +247,7 @@ class GridMasks:
     def controls(self) -> Controls:
         """Linear models of scores on the coarse masks."""
         # Their variance is known, so that no fold's penalty depends on samples outside of it.
-        return Controls(self.coarse, self.keep * (1 - self.keep) * self.geometry.coarse_variance)
+        return Controls(self.coarse, self.keep * (1 - self.keep) * self.geometry.coarse_variance, self.units.folds)
 
     def coarse_covariance(self, coefficients: Tensor) -> Tensor:
         """Return Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, H, W]``."""

@@ -7,11 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 
+from cocoax.encoders import Encoder
+from cocoax.encoders.patches import patches_of
 from cocoax.features.baselines import Baseline, Blur, Mean, Several
+from cocoax.features.drop_tokens import DropTokens
+from cocoax.features.removals import Removal
 from cocoax.inputs import Inputs
 from cocoax.inputs.images import image_files
 from cocoax.seeding import stream
@@ -25,7 +31,8 @@ OFFERED: dict[str, Baseline] = {
     "mean colour": Mean(),
     "strong blur and mean colour": Several((_STRONG, Mean())),
 }
-ASKED = "blur"  # what 'cocoax ask' and the web page take unless told otherwise
+TOKENS = {"drop tokens": DropTokens()}  # of a vision transformer
+ASKED = "strong blur"  # what 'cocoax ask' and the web page take unless told otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +57,25 @@ def _stretched(picture: Tensor, size: tuple[int, ...]) -> Tensor:
     return picture if picture.shape[-2:] == size else F.interpolate(picture[None], size, mode="bilinear")[0]
 
 
+def offered_by(encoder: Encoder) -> dict[str, Removal]:
+    """Return what may be chosen by name with an encoder: tokens are dropped only where it has them."""
+    noise = stream(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    try:
+        patches_of(encoder, encoder.explicand(Image.fromarray(noise)).tensor)
+    except ValueError:
+        return {**OFFERED}
+    return {**OFFERED, **TOKENS}
+
+
 def offered(name: str, inputs: Inputs, seed: int = 0) -> Any:
     """Return what a name, a picture's path or a folder of pictures stands for in place of removed parts.
 
     Of a folder ``DONORS`` pictures are drawn. Raise if there is no such thing.
     """
     plain = name.replace("-", " ").strip().lower()
-    if plain in OFFERED:
-        return OFFERED[plain]
+    known = {**OFFERED, **TOKENS}
+    if plain in known:
+        return known[plain]
     path = Path(name)
     if path.is_dir():
         files: Sequence[Path] = image_files(path)
@@ -65,5 +83,5 @@ def offered(name: str, inputs: Inputs, seed: int = 0) -> Any:
         return OtherPictures(tuple(inputs.explicand(files[index]).tensor for index in sorted(chosen)))
     if path.is_file():
         return OtherPictures((inputs.explicand(path).tensor,))
-    known = ", ".join(known.replace(" ", "-") for known in OFFERED)
-    raise ValueError(f"Removed parts become one of {known}, a picture, or pictures of a folder. Got {name!r} instead.")
+    names = ", ".join(one.replace(" ", "-") for one in known)
+    raise ValueError(f"Removed parts become one of {names}, a picture, or pictures of a folder. Got {name!r} instead.")

@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from cocoax.features.controls import Controls
+from cocoax.features.controls import Controls, Units
 from cocoax.features.masks import GridMasks, averaging
 from cocoax.features.segments import check_grid
 
@@ -23,22 +23,42 @@ class PooledMasks:
         geometry = masks.geometry
         rows, columns = check_grid(geometry.height, geometry.width, grid)
         self.keep = masks.keep
-        self.controls: Controls = masks.controls
+        self._masks = masks
         self._pool = averaging(geometry.height, rows), averaging(geometry.width, columns)
-        shifts = masks.shifts.long()
-        down, right = (
-            (pool @ up)[shifts[:, axis]] for axis, (pool, up) in enumerate(zip(self._pool, geometry.up, strict=True))
-        )
-        self.cells = down @ masks.bits.double() @ right.mT
         self._moment = tuple(moment @ pool.T for moment, pool in zip(geometry.pooled_moment, self._pool, strict=True))
 
-    def __len__(self) -> int:
-        return len(self.cells)
+    @cached_property
+    def cells(self) -> Tensor:
+        """The means ``[n, rows, columns]``."""
+        shifts = self._masks.shifts.long()
+        down, right = (
+            (pool @ up)[shifts[:, axis]]
+            for axis, (pool, up) in enumerate(zip(self._pool, self._masks.geometry.up, strict=True))
+        )
+        return down @ self._masks.bits.double() @ right.mT
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def controls(self) -> Controls:
+        """Linear models of scores on the coarse masks."""
+        return self._masks.controls
+
+    @property
+    def units(self) -> Units:
+        """Which masks were drawn together."""
+        return self._masks.units
+
+    @cached_property
+    def firsts(self) -> PooledMasks:
+        """The first mask of each unit."""
+        return self if self._masks.firsts is self._masks else PooledMasks(self._masks.firsts, self.shape)
+
+    def __len__(self) -> int:
+        return len(self._masks)
+
+    @property
+    def shape(self) -> tuple[int, int]:
         """Rows and columns of cells."""
-        return tuple(self.cells.shape[1:])
+        return len(self._pool[0]), len(self._pool[1])
 
     @cached_property
     def _flat(self) -> Tensor:

@@ -19,6 +19,13 @@ def grid_segments(height: int, width: int, grid: int | tuple[int, int]) -> Tenso
     return row[:, None] * columns + column
 
 
+def in_proportion(side: int, height: int, width: int) -> int | tuple[int, int]:
+    """Return about ``side`` x ``side`` cells, as square as a picture's proportions allow: (rows, columns), or the side."""
+    rows = max(1, round(side * (height / width) ** 0.5))
+    columns = max(1, round(side**2 / rows))
+    return side if rows == columns else (rows, columns)
+
+
 def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[int, int]:
     """Return the grid as (rows, columns); raise if it is finer than the image."""
     rows, columns = check_sides(grid)
