@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import cocoax
 from cocoax.datasets import Index, build, compare
@@ -23,14 +24,32 @@ def second(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Index:
     return build(other, Path(index.manifest.source), tmp_path_factory.mktemp("other") / "index", photos.METHOD)
 
 
-def test_compare__classes_are_those_of_the_shared_inputs(index: Index, tmp_path: Path) -> None:
-    folder = Path(index.manifest.source)
-    images = [folder / name for name in index.ids[:20]]
-    labels = index.column("label")[:20].tolist()
-    part = build(photos.encoder(), images, tmp_path / "part", photos.METHOD, labels=labels)
-    both = compare(part, part, "label")
-    again = compare(part, build(photos.encoder(), images, tmp_path / "again", photos.METHOD, labels=labels), "label")
-    assert [item.scores for item in both.inputs] == [item.scores for item in again.inputs]
+def test_compare__classes_are_those_of_the_shared_inputs(index: Index, second: Index, tmp_path: Path) -> None:
+    """Inputs that only one index has do not change what a class is."""
+    folder = photos.write(tmp_path / "photos", 12)
+    for kind in ("dawn", "dusk"):
+        for number in range(6):  # unlike the others of their class
+            picture = np.zeros((16, 16, 3), np.uint8)
+            picture[:4, :, number % 3] = 255
+            Image.fromarray(picture).save(folder / kind / f"more {number}.png")
+    more = build(photos.encoder(), folder, tmp_path / "more", photos.METHOD)
+    assert len(more) == len(index) + 12
+    expected, found = ({item.id: item.scores[0] for item in compare(own, second, "label").inputs} for own in (index, more))
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_compare__inputs_of_one_id_with_other_contents_are_left_out(index: Index, second: Index, tmp_path: Path) -> None:
+    folder = photos.write(tmp_path / "photos", 12)
+    Image.fromarray(photos.pixels("dusk", 77)).save(folder / "dawn" / "3.png")
+    changed = build(photos.encoder(), folder, tmp_path / "index", photos.METHOD)
+    both = compare(changed, second)
+    assert (len(both.inputs), both.others) == (23, 1)
+    assert both.describe()["others"] == 1
+    assert "dawn/3.png" not in {item.id for item in both.inputs}
+    data = [[photos.pixels(kind, seed) for seed in range(2)] for kind in ("dawn", "dusk")]  # all with the ids 0 and 1
+    first, other = (build(photos.encoder(), own, tmp_path / str(n), photos.METHOD) for n, own in enumerate(data))
+    with pytest.raises(ValueError, match="no input in common, and the 2 with the same id differ in content"):
+        compare(first, other)
 
 
 def test_compare__the_same_encoder_agrees_and_another_does_not(index: Index, second: Index) -> None:
@@ -52,7 +71,11 @@ def test_compare__scores_that_moved_most_among_the_others(index: Index, second: 
     both = compare(index, second)
     scores = np.array([item.scores for item in both.inputs])
     assert both.question == "itself"
-    assert np.allclose(scores, 1, atol=1e-5)  # an input is as similar to itself as can be
+    assert np.allclose(scores, 1, atol=1e-5)  # an input is as similar to itself as can be, and what is left is rounding
+    assert not both.scores_tell
+    assert both.moved_most == []
+    assert np.isnan(both.score_agreement)
+    assert both.describe()["moved_most"] == []
     labelled = compare(index, second, "label")
     scores = np.array([item.scores for item in labelled.inputs])
     standard = (scores - scores.mean(0)) / scores.std(0)
@@ -77,7 +100,7 @@ def test_compare__a_question_that_both_encode(tmp_path: Path) -> None:
 
 def test_compare__what_cannot_be_compared(index: Index, tmp_path: Path) -> None:
     others = build(photos.encoder(), [photos.pixels("dawn", 1)], tmp_path / "others", photos.METHOD)
-    with pytest.raises(ValueError, match="The two indexes have no id in common; they are of different data"):
+    with pytest.raises(ValueError, match="no input in common, and no id either; they are of different data"):
         compare(index, others)
     source = Path(index.manifest.source)
     finer = build(photos.encoder(), source, tmp_path / "finer", photos.METHOD, grid=2)

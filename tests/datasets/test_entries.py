@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import io
 import struct
 
 import pytest
 import torch
+from PIL import Image
+from torch import Tensor, nn
 
 import cocoax
 from cocoax.attribution.field import feature_vectors
@@ -27,7 +30,7 @@ def test_make__is_what_a_run_of_the_input_gives(similarity: str) -> None:
     run = seeded(photos.METHOD, "a").run(own.encoder, image)
     vectors, ends = feature_vectors(run.representations, run.ends, linear_similarity(similarity))
     masks = run.method.cells(run.masks, (4, 4))
-    expected = run.method.effects(masks, vectors, ends).values.movedim(0, -1)
+    expected = run.method.effects(masks, vectors, ends).movedim(0, -1)
     assert entry.field is not None
     assert torch.allclose(entry.field, expected.float(), atol=1e-5 * float(expected.abs().max()))
     assert entry.representation is not None
@@ -73,6 +76,99 @@ def test_make__one_that_is_not_finite_does_not_spoil_those_encoded_with_it() -> 
         assert entry.field is not None
         assert expected.field is not None
         assert torch.allclose(entry.field, expected.field, atol=1e-6)
+
+
+def test_read__pictures_in_tables_are_read_as_files_are() -> None:
+    """With the checks of files: known formats, and sizes that are known before anything is decoded."""
+    own, file = maker(), io.BytesIO()
+    Image.fromarray(photos.pixels("dawn", 3)).save(file, "PNG")
+    (entry,) = own.make([own.read(Item("a", file.getvalue()))])
+    (expected,) = own.make([own.read(Item("a", photos.pixels("dawn", 3)))])
+    assert entry.field is not None
+    assert torch.equal(entry.field, expected.field)  # type: ignore[arg-type]
+    huge = b"P6 20000 20000 255\n"
+    for content, why in (
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "What the table holds is not an image"),
+        (huge, "has too many pixels"),
+    ):
+        (entry,) = own.make([own.read(Item("a", content))])
+        assert why in str(entry.error)
+    assert content_digest(own.encoder, Item("a", huge)) == entry.digest
+
+
+class Normed(nn.Module):
+    """A convolution with batch normalisation, which can be folded into it; of bright inputs the folded copy is wrong."""
+
+    def __init__(self, limit: float = 1e9) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.conv, self.norm = nn.Conv2d(3, 5, 3, bias=False), nn.BatchNorm2d(5)
+        self.limit = limit
+        with torch.no_grad():
+            self.norm.bias.fill_(0.5)
+
+    def forward(self, images: Tensor) -> Tensor:
+        made = self.norm(self.conv(images)).tanh().mean((2, 3))
+        wrong = isinstance(self.norm, nn.Identity)  # only a folded copy has none
+        return torch.where((images.mean((1, 2, 3)) > self.limit)[:, None] & wrong, -made, made)
+
+
+def test_make__a_folded_encoder_is_tried_on_every_input() -> None:
+    """Masked copies of a bright picture are spoilt by the fold, and those of the dark ones before it are not."""
+    dark, bright = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(1)).unbind()
+    items = [
+        Item("dark", 0.1 * dark),
+        Item("other", 0.1 * dark.flip(0)),
+        Item("bright", bright + 1),
+        Item("last", 0.1 * dark),
+    ]
+    encoder = photos.encoder(Normed(limit=0.5))
+    own = Maker(encoder, Making(photos.METHOD), encoder.space)
+    own.begin()
+    entries = list(own.make(own.read_all(items)))
+    assert any(isinstance(fast.owner.norm, nn.Identity) for fast in own._fast.values())  # type: ignore[union-attr]
+    for item, entry in zip(items, entries, strict=True):
+        run = seeded(photos.METHOD, item.id).run(photos.encoder(Normed()), item.value)
+        vectors, ends = feature_vectors(run.representations, run.ends, linear_similarity("cosine"))
+        expected = run.method.effects(run.method.cells(run.masks, (4, 4)), vectors, ends).movedim(0, -1)
+        assert entry.field is not None
+        assert torch.allclose(entry.field, expected.float(), atol=1e-4 * float(expected.abs().max()))
+
+
+def test_make__dropped_tokens_of_pictures_of_several_shapes() -> None:
+    encoder = cocoax.Encoder(Patchwork().eval(), name="patchwork")
+    method = cocoax.Rise(samples=30, grid=2, baseline=cocoax.DropTokens())
+    own = Maker(encoder, Making(method), encoder.space)
+    generator = torch.Generator().manual_seed(0)
+    items = [Item(str(n), torch.randn(3, 8, width, generator=generator)) for n, width in enumerate((8, 16, 8, 24))]
+    own.begin()
+    for item, entry in zip(items, own.make(own.read_all(items)), strict=True):
+        run = seeded(method, item.id).run(encoder, item.value)
+        vectors, ends = feature_vectors(run.representations, run.ends, linear_similarity("cosine"))
+        expected = run.method.effects(run.masks, vectors, ends)  # [d, cells]
+        assert entry.error is None
+        assert entry.field is not None
+        torch.testing.assert_close(entry.field.flatten(0, -2), expected.flatten(1).T.float(), rtol=1e-3, atol=1e-5)
+
+
+class Patchwork(nn.Module):
+    """A vision transformer of pictures of any width: patches of 4 x 4 with places, a class token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.embed = nn.Conv2d(3, 8, 4, 4)
+            self.first = nn.Parameter(torch.randn(1, 1, 8))
+            self.places = nn.Parameter(torch.randn(8, 2, 6))
+            self.blocks = nn.Sequential(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True))
+
+    def forward(self, images: Tensor) -> Tensor:
+        patches = self.embed(images)
+        patches = (patches + self.places[:, :, : patches.shape[3]]).flatten(2).mT
+        made: Tensor = self.blocks(torch.cat([self.first.expand(len(images), -1, -1), patches], 1))[:, 0]
+        return made
 
 
 def test_maker__another_encoder_than_where_the_index_was_begun() -> None:

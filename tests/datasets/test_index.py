@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 import cocoax
 from cocoax.datasets import Index, build
+from cocoax.datasets.manifest import shard_files
 from tests.datasets import photos
 from tests.datasets.photos import dawn_rather_than_dusk
 from tests.towers import picture, two_towers
@@ -85,3 +87,45 @@ def test_select__bad_selections(index: Index) -> None:
         index.select([99])
     with pytest.raises(ValueError, match="There are 24 rows; a selection of 3 does not fit"):
         index.select([True, False, True])
+
+
+def test_ask__an_index_of_which_every_input_failed(tmp_path: Path) -> None:
+    folder = photos.write(tmp_path / "photos", 1)
+    for path in folder.rglob("*.png"):
+        path.write_bytes(b"no picture")
+    with pytest.raises(ValueError, match="None of the 2 inputs could be explained"):
+        build(photos.encoder(), folder, tmp_path / "index", photos.METHOD)
+    with pytest.raises(ValueError, match=r"None of the 2 inputs could be explained; the first, 'dawn/0\.png'"):
+        Index.open(tmp_path / "index").ask("a cat")
+
+
+def test_attributions__of_a_picture_in_which_nothing_matters(tmp_path: Path) -> None:
+    """What a blur leaves as it is has a map of rounding, of which an answer says so."""
+    white = np.full((16, 16, 3), 255, np.uint8)
+    own = build(photos.encoder(), [white, photos.pixels("dawn", 1)], tmp_path / "index", cocoax.Rise(samples=60, grid=4))
+    target = cocoax.similarity_to(own.reference([1]))
+    nothing, something = own.attributions([0, 1], target)
+    assert nothing.is_nothing
+    assert not something.is_nothing
+    assert own.field(0).explain(target).is_nothing
+    assert nothing.floor == pytest.approx(own.field(0).explain(target).floor, rel=1e-3)
+
+
+@pytest.mark.parametrize(("factor", "message"), [(1e25, "which single precision does not hold"), (1e-25, "are too small")])
+def test_ask__dot_products_that_single_precision_cannot_hold(tmp_path: Path, factor: float, message: str) -> None:
+    encoder = cocoax.Encoder(lambda batch: factor * photos.Halves()(batch), photos.encoder().inputs.preprocess, name="far")  # type: ignore[attr-defined]
+    images = [photos.pixels("dawn", seed) for seed in range(3)]
+    own = build(encoder, images, tmp_path / "index", photos.METHOD, similarity="dot")
+    target = cocoax.similarity_to(own.reference([0]), "dot")
+    for ask in (own.scores, own.maps):
+        with pytest.raises(ValueError, match=message):
+            ask(target, np.arange(3))
+
+
+def test_mean_map__of_files_that_a_killed_build_left_twice(index: Index, tmp_path: Path) -> None:
+    shutil.copytree(index.folder, tmp_path / "index")
+    path = shard_files(tmp_path / "index")[1]
+    assert index.mean_map(dawn_rather_than_dusk(index)) is not None
+    shutil.copy(path, path.with_name("00000007-aaaaaaaa.parquet"))
+    again = Index.open(tmp_path / "index")
+    assert again.mean_map(dawn_rather_than_dusk(again)) is None  # only the maps tell

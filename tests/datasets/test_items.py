@@ -57,7 +57,10 @@ def test_folder__of_texts(tmp_path: Path, texts: Inputs) -> None:
     (tmp_path / "a.txt").write_text(" a cat \n")
     (tmp_path / "b.png").write_bytes(b"")
     (item,) = open_items(tmp_path, texts, Reading())
-    assert (item.id, item.value) == ("a.txt", "a cat")
+    assert (item.id, item.load()) == ("a.txt", "a cat")
+    (tmp_path / "a.txt").unlink()  # after it was listed: it fails, and not the others with it
+    with pytest.raises(FileNotFoundError):
+        item.load()
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "tsv", "jsonl", "feather"])
@@ -88,7 +91,7 @@ def test_tables__paths_are_relative_to_the_table_and_pictures_may_be_inside(tmp_
     Image.fromarray(photos.pixels("dawn", 3)).save(file, "PNG")
     pq.write_table(pa.table({"image": [{"bytes": file.getvalue(), "path": None}]}), tmp_path / "inside.parquet")
     (item,) = open_items(tmp_path / "inside.parquet", pictures, Reading())
-    assert np.array_equal(np.asarray(item.load()), photos.pixels("dawn", 3))
+    assert item.load() == file.getvalue()
 
 
 def test_tables__what_is_wrong_with_one_row_is_told_when_its_turn_comes(
@@ -105,8 +108,54 @@ def test_tables__what_is_wrong_with_one_row_is_told_when_its_turn_comes(
     assert item.columns["day"] == "2020-01-02"
     pq.write_table(pa.table({"image": [{"bytes": b"no picture", "path": None}]}), tmp_path / "c.parquet")
     (item,) = open_items(tmp_path / "c.parquet", pictures, Reading())
-    with pytest.raises(OSError, match="cannot identify"):
-        item.load()
+    assert item.load() == b"no picture"  # which the kind refuses as it refuses such a file
+    lines = ['{"text": "a cat", "code": "1"}', "no json", '["a list"]', '{"text": "no code"}']
+    (tmp_path / "d.jsonl").write_text("\n".join(lines))
+    items = open_items(tmp_path / "d.jsonl", texts, Reading(id_column="code"))
+    assert [item.id for item in items] == ["1", "row 1", "row 2", "row 3"]
+    assert items[0].load() == "a cat"
+    for item, why in zip(items[1:], (r"Line 2 of .* is no JSON: ", "is no JSON object", "It has no 'code'"), strict=True):
+        with pytest.raises(ValueError, match=why):
+            item.load()
+
+
+def test_tables__where_an_input_lies_is_kept(tmp_path: Path, texts: Inputs, pictures: Inputs) -> None:
+    photos.write(tmp_path, 2)
+    (tmp_path / "list.csv").write_text("file,code\ndawn/0.png,a\ndusk/1.png,b\n")
+    named = open_items(tmp_path / "list.csv", pictures, Reading(id_column="code"))
+    assert [(item.id, item.source) for item in named] == [("a", "dawn/0.png"), ("b", "dusk/1.png")]
+    frame = pd.DataFrame({"text": ["a cat", "a dog"], "code": ["a", "b"]})
+    assert [item.source for item in open_items(frame, texts, Reading(id_column="code"))] == ["0", "1"]
+    assert [item.source for item in open_items(tmp_path / "dawn", pictures, Reading())] == ["0.png", "1.png"]
+
+
+def test_items__what_no_file_can_hold_is_escaped() -> None:
+    item = Item("a\udcff.png", None, {"label": "\ud800", "hash": 2**64 - 1})
+    assert (item.id, item.source, item.columns["label"]) == ("a\\udcff.png", "a\\udcff.png", "\\ud800")
+    assert column_types([item]) == {"hash": "string", "label": "string"}
+    assert column_types([Item("0", None, {"n": -(2**63)}), Item("1", None, {"n": 2**63 - 1})]) == {"n": "int64"}
+
+
+def test_items__a_part_of_a_tensor_is_sent_alone() -> None:
+    pictures = torch.arange(1000 * 192.0).view(1000, 3, 8, 8)
+    items = open_items(pictures, photos.encoder().inputs, Reading())
+    packed = pickle.dumps(items[:3])
+    assert len(packed) < 10_000
+    assert torch.equal(pickle.loads(packed)[2].load(), pictures[2])
+
+
+def test_frames__rows_of_an_encoder_of_columns(tmp_path: Path) -> None:
+    kind = cocoax.TabularEncoder(torch.nn.Tanh(), columns=["b", "a"], background=torch.ones(1, 2), name="rows").inputs
+    frame = pd.DataFrame({"a": [1.0, 2.0], "name": ["x", "y"], "b": [3.0, 4.0], "code": [7, 8]})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    for data in (frame, tmp_path / "rows.csv"):
+        items = open_items(data, kind, Reading(id_column="code"))
+        assert [(item.id, item.load(), dict(item.columns)) for item in items] == [
+            ("7", [3.0, 1.0], {"name": "x"}),
+            ("8", [4.0, 2.0], {"name": "y"}),
+        ]
+    with pytest.raises(ValueError, match="There is no column 'b'; the columns are a, name"):
+        open_items(frame[["a", "name"]], kind, Reading())
 
 
 def test_natural__digits_of_other_scripts() -> None:
@@ -142,9 +191,6 @@ def test_bad__each_with_its_sentence(tmp_path: Path, pictures: Inputs, texts: In
     (tmp_path / "b.jsonl").write_text('{"text": "a cat", "n": 1}\n{"text": "a dog", "n": 1}\n')
     with pytest.raises(ValueError, match="1 ids occur more than once, such as '1'"):
         open_items(tmp_path / "b.jsonl", texts, Reading(id_column="n"))
-    (tmp_path / "c.jsonl").write_text('{"text": "a cat"}\nno json\n')
-    with pytest.raises(ValueError, match=r"Line 2 of .* is no JSON"):
-        open_items(tmp_path / "c.jsonl", texts, Reading())
     (tmp_path / "d.parquet").write_bytes(b"PAR1 but not really")
     with pytest.raises(ValueError, match="cannot be read as a table"):
         open_items(tmp_path / "d.parquet", texts, Reading())
@@ -185,9 +231,11 @@ def test_hugging_face__a_data_set_on_disk(tmp_path: Path, pictures: Inputs, text
     whole = datasets.Dataset.from_dict(columns, features)
     whole.save_to_disk(str(tmp_path / "one"))
     items = open_items(tmp_path / "one", pictures, Reading())
-    assert np.array_equal(np.asarray(items[2].load()), photos.pixels("dawn", 2))
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(items[2].load()))), photos.pixels("dawn", 2))
     assert dict(items[2].columns) == {"text": "c", "stars": 3}
-    assert pickle.loads(pickle.dumps(items[2])).load().size == (16, 16)
+    assert pickle.loads(pickle.dumps(items[2])).load() == items[2].load()
+    many = datasets.Dataset.from_dict({"text": ["x" * 1000] * 100})  # in memory, of which one row is sent alone
+    assert len(pickle.dumps(open_items(many, texts, Reading())[3])) < 2000
     datasets.DatasetDict({"test": whole}).save_to_disk(str(tmp_path / "parts"))
     read = open_items(tmp_path / "parts", texts, Reading(split="test", column="text"))
     assert [item.load() for item in read] == ["a", "b", "c"]

@@ -37,7 +37,8 @@ def test_positions__are_kept_in_the_folder_and_follow_the_data(tmp_path: Path, m
     (folder / "dusk" / "1.png").unlink()
     assert len(build(photos.encoder(), folder, tmp_path / "index", photos.METHOD).positions.projection) == 3
     (tmp_path / "index" / layout.FILE).write_bytes(b"damaged")
-    assert len(Index.open(tmp_path / "index").positions.projection) == 3
+    with pytest.warns(UserWarning, match=rf"{layout.FILE} is not a readable .* put aside as {layout.FILE}\.damaged"):
+        assert len(Index.open(tmp_path / "index").positions.projection) == 3
 
 
 def test_positions__one_input_has_no_neighbours(tmp_path: Path) -> None:
@@ -76,3 +77,13 @@ def test_export_fiftyone__pictures_that_it_could_not_find(tmp_path: Path) -> Non
     survey = own.ask(own.reference([0]))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="FiftyOne finds pictures by the names of their files, and '0' is none"):
         export_fiftyone(survey, tmp_path / "labels.json")
+
+
+def test_export_fiftyone__of_a_table_of_paths(tmp_path: Path) -> None:
+    folder = photos.write(tmp_path / "photos", 2)
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.png"))
+    (folder / "list.csv").write_text("file,code\n" + "\n".join(f"{name},{n}" for n, name in enumerate(names)))
+    own = build(photos.encoder(), folder / "list.csv", tmp_path / "index", photos.METHOD, id_column="code")
+    survey = own.ask(own.reference([0]), [3, 1])  # type: ignore[arg-type]
+    labels = json.loads(export_fiftyone(survey, tmp_path / "labels.json").read_text())["labels"]
+    assert list(labels) == ["dusk/1", "dawn/1"]

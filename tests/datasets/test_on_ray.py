@@ -10,20 +10,28 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
+import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
 
 import cocoax
 from cocoax.datasets import build, on_ray
+from cocoax.datasets.building import Chunk
+from cocoax.datasets.entries import Making
+from cocoax.datasets.items import Item
+from cocoax.datasets.manifest import Manifest, plain_making, shard_files
 from cocoax.datasets.on_ray import check_room
-from cocoax.datasets.shards import shard_files
+from cocoax.datasets.shards import shard_name, write_shard
 from tests.datasets import photos
 
 ray = pytest.importorskip("ray")
+cloudpickle = pytest.importorskip("ray.cloudpickle")
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning",
     "ignore::FutureWarning",
@@ -82,6 +90,103 @@ def test_build__someone_at_that_address_who_is_no_ray(tmp_path: Path, monkeypatc
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ConnectionError, match=rf"No Ray answers at '{address}' \(timed out\)"):
             build(photos.encoder(), folder, tmp_path / "index", METHOD, ray=address)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_build__someone_at_that_address_who_speaks_otherwise(tmp_path: Path, answer: bytes) -> None:
+    folder = photos.write(tmp_path / "photos", 1)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+
+        def serve() -> None:
+            line, _ = server.accept()
+            line.recv(1000)
+            line.sendall(answer)
+            line.close()
+
+        thread = Thread(target=serve)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match=rf"No Ray answers at '{address}' \(what listens there is no Ray\)"):
+            build(photos.encoder(), folder, tmp_path / "index", METHOD, ray=address)
+        thread.join()
+
+
+def resources(total: dict[str, float], free: dict[str, float]) -> SimpleNamespace:
+    return SimpleNamespace(cluster_resources=lambda: total, available_resources=lambda: free)
+
+
+def test_room__as_many_as_are_free_unless_a_number_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_ray.time, "sleep", lambda _seconds: None)
+    busy = resources({"CPU": 4, "GPU": 2}, {"CPU": 3, "GPU": 2})
+    assert on_ray._room(busy, "CPU", 0) == 3
+    assert on_ray._room(busy, "CPU", 2) == 2
+    with pytest.raises(ValueError, match="Only 3 of 4 CPUs"):
+        on_ray._room(busy, "CPU", 4)
+    with pytest.raises(ValueError, match="Only 0 of 4 CPUs"):  # however many GPUs are
+        on_ray._room(resources({"CPU": 4, "GPU": 2}, {"GPU": 2}), "CPU", 0)
+
+
+def test_quietly__afterwards_ray_data_is_as_it_was() -> None:
+    import ray.data
+
+    context = ray.data.DataContext.get_current()
+    before = context.max_errored_blocks, context.enable_progress_bars
+    with suppress(KeyError), on_ray._quietly(ray):
+        assert context.max_errored_blocks == -1
+        raise KeyError
+    assert (context.max_errored_blocks, context.enable_progress_bars) == before
+
+
+def recipe(encoder: cocoax.Encoder, space: str | None = None) -> bytes:
+    making = Making(METHOD)
+    manifest = Manifest("net", space or encoder.space, plain_making(making), "image", "", {})
+    return cloudpickle.dumps((encoder, "cpu", making, manifest))
+
+
+def answers(worker: on_ray.Worker, items: list[Item]) -> dict[str, Any]:
+    return worker({"chunk": [cloudpickle.dumps(Chunk(shard_name(0, [item.id for item in items]), items))]})
+
+
+def test_worker__a_convolutional_network_gives_the_same_bytes_as_the_plain_loop(tmp_path: Path) -> None:
+    """On as many threads: some networks round the last bit otherwise on several."""
+    with torch.random.fork_rng():
+        first, last = torch.nn.Conv2d(3, 16, 3), torch.nn.Conv2d(16, 8, 3)
+    net = torch.nn.Sequential(first, torch.nn.BatchNorm2d(16), torch.nn.ReLU(), last)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(torch.linspace(-1, 1, parameter.numel()).sin().view(parameter.shape))
+    encoder = cocoax.Encoder(net.eval(), photos.encoder().inputs.preprocess, pooling="mean", name="net")  # type: ignore[attr-defined]
+    images = [photos.pixels("dawn", seed) for seed in range(40)]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(on_ray.THREADS)
+    build(encoder, images, tmp_path / "here", METHOD)
+    answer = answers(on_ray.Worker(recipe(encoder), on_ray.THREADS), [Item(str(n), image) for n, image in enumerate(images)])
+    torch.set_num_threads(threads)
+    assert answer["error"] == [""]
+    table = pa.ipc.open_stream(answer["table"][0]).read_all()
+    path = write_shard(tmp_path / answer["name"][0], table, Manifest.load(tmp_path / "here"))
+    assert contents(tmp_path / "here") == {path.name: path.read_bytes()}
+
+
+def test_worker__what_goes_wrong_is_told_in_its_answer() -> None:
+    threads = torch.get_num_threads()
+    encoder = photos.encoder()
+    failed = answers(on_ray.Worker(recipe(encoder, "another"), threads), [Item("0", photos.pixels("dawn", 1))])
+    assert failed["table"] == [b""]
+    assert "is another one here than where the index was begun" in failed["error"][0]
+
+
+def test_made_on_ray__errors_of_workers_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_ray, "_connect", lambda *_: None)
+    monkeypatch.setattr(on_ray, "_room", lambda *_: 1)
+    monkeypatch.setattr(
+        on_ray, "_answers", lambda _ray, chunks, *_: [{"name": chunks[0].name, "error": "OSError: no weights"}]
+    )
+    folder = photos.write(tmp_path / "photos", 1)
+    with pytest.raises(RuntimeError, match="1 of 1 shards could not be made: OSError: no weights"):
+        build(photos.encoder(), folder, tmp_path / "index", METHOD, workers=1)
 
 
 @dataclass

@@ -30,7 +30,7 @@ def test_draw__matrices_do_what_the_method_does(method: RemovalMethod, shape: tu
     count = len(plan.masks)
     vectors = torch.randn(count + 2, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     masks = method.cells(method.draw(shape), grid)
-    direct = pooled(method.effects(masks, vectors[:count], vectors[count:]).values, shape, grid).movedim(0, -1)
+    direct = pooled(method.effects(masks, vectors[:count], vectors[count:]), shape, grid).movedim(0, -1)
     assert torch.allclose(plan.field @ vectors, direct, atol=1e-9)
 
 

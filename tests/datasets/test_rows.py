@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from cocoax.datasets import Index, build
+from cocoax.datasets.manifest import Manifest, shard_files
 from cocoax.datasets.rows import Rows
-from cocoax.datasets.shards import Manifest, read_shard, shard_files, write_shard
+from cocoax.datasets.shards import read_shard, write_shard
 from tests.datasets import photos
 
 

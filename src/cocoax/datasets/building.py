@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,26 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-import numpy as np
+import torch
 
+from cocoax.attribution.method import check_encoder
 from cocoax.attribution.removal import RemovalMethod
+from cocoax.checks import check_count, check_kind
 from cocoax.data.labelled import Split
-from cocoax.datasets.entries import Entry, Maker, Making, Ready, content_digest, linear_similarity
+from cocoax.datasets.entries import Entry, Maker, Making, Ready, linear_similarity
 from cocoax.datasets.index import Index
 from cocoax.datasets.items import Item, Reading, column_types, open_items
-from cocoax.datasets.shards import (
-    Manifest,
-    plain_making,
-    read_shard,
-    shard_files,
-    shard_name,
-    table_of,
-    with_columns,
-    write_shard,
-)
+from cocoax.datasets.manifest import Manifest, makers, plain_making
+from cocoax.datasets.resuming import missing_items
+from cocoax.datasets.shards import shard_name, store, table_of
 from cocoax.encoders import Encoder, load
+from cocoax.encoders.forward import rounding_of
 from cocoax.progress import Bar, bar
-from cocoax.storage import alone_in
+from cocoax.storage import alone_in, as_path
 
 GROUP = 32  # inputs that are read while the encoder is at work, and whose ends are encoded together
 SHARD = 256
@@ -51,6 +46,7 @@ class Options(TypedDict, total=False):
         ray: the address of a running Ray, or "auto"; ``workers`` of it are used, by default all.
         device: where an encoder that is given by name runs, here or in each worker.
         retry: try inputs again that failed.
+        drop: let go of entries whose inputs are gone, even if those are most of them.
         progress: show how far it is (None: when it takes long).
 
     """
@@ -66,6 +62,7 @@ class Options(TypedDict, total=False):
     ray: str | None
     device: str | None
     retry: bool
+    drop: bool
     progress: bool | None
 
 
@@ -83,7 +80,8 @@ def build(
     """Explain every input of a data set once, so that questions to all of them can be asked afterwards; return the index.
 
     What is there already is not done again: a build that was stopped goes on, a file that has changed is done anew, one that
-    was added is added, one that is gone is dropped. An input that cannot be explained is an entry with its error.
+    was added is added, one that is gone is dropped; if those are most, only with ``drop=True``. An input that cannot be
+    explained is an entry with its error.
 
     Args:
         encoder: what explains them, or what :func:`cocoax.load` takes.
@@ -94,9 +92,11 @@ def build(
 
     """
     loaded = load(encoder, device=options.get("device")) if isinstance(encoder, str) else encoder
-    folder, size = Path(out), options.get("shard", SHARD)
-    if size < 1:
-        raise ValueError(f"The 'shard' parameter must be at least 1. Got {size} instead.")
+    check_encoder(loaded)
+    if method is not None:
+        check_kind("The method", method, RemovalMethod, "must be one that removes parts, such as cocoax.Rise()")
+    folder, size = as_path(out), options.get("shard", SHARD)
+    check_count("shard", size, 1)
     linear_similarity(options.get("similarity", "cosine"))
     making = Making(method or Making().method, options.get("similarity", "cosine"), options.get("grid"))
     reading = Reading(options.get("column"), options.get("id_column"), options.get("split", "train"))
@@ -108,11 +108,14 @@ def build(
         loaded.inputs.noun,
         str(Path(inputs).resolve()) if isinstance(inputs, str | Path) else "",
         column_types(items),
+        rounding_of(loaded),
+        makers(1 if options.get("workers") or options.get("ray") else torch.get_num_threads()),
     )
     with _alone(folder):
-        _check_folder(folder, manifest)
-        missing = _missing(loaded, items, folder, manifest, options.get("retry", False))
-        manifest.save(folder)
+        earlier = _check_folder(folder, manifest)
+        again = {name: bool(options.get(name, False)) for name in ("retry", "drop")}
+        missing = missing_items(loaded, items, folder, manifest, **again, progress=options.get("progress"))
+        manifest.after(earlier, bool(missing)).save(folder)
         _make(encoder, _chunks(missing, size), loaded, making, manifest, folder / "shards", options)
     index = Index.open(folder)
     index.check_any()
@@ -138,54 +141,24 @@ def _make(
         if workers or address:
             from cocoax.datasets.on_ray import made_on_ray
 
-            for name, table in made_on_ray(chunks, (encoder, options.get("device"), making, manifest), workers, address):
+            for name, table in made_on_ray(chunks, (encoder, loaded.device.type, making, manifest), workers, address):
                 store(folder / name, table, manifest, tally.left)
                 tally.count(table["error"].to_pylist())
         else:
             make_here(Maker(loaded, making, manifest.space), chunks, manifest, folder, tally)
 
 
-def _check_folder(folder: Path, manifest: Manifest) -> None:
-    """Raise if the folder holds something else than an index that was made in this way; a killed build's leftovers go."""
-    if any(path.suffix != ".part" for path in folder.iterdir()):
-        Manifest.load(folder).check(manifest)
+def _check_folder(folder: Path, manifest: Manifest) -> Manifest | None:
+    """Return the manifest that is there; raise if the folder holds something else than an index that was made in this way.
+
+    What a killed build left behind goes.
+    """
+    earlier = Manifest.load(folder) if any(path.suffix != ".part" for path in folder.iterdir()) else None
+    if earlier is not None:
+        earlier.check(manifest)
     for part in folder.rglob("*.part"):
         part.unlink(missing_ok=True)
-
-
-def _missing(
-    encoder: Encoder, items: Sequence[Item], folder: Path, manifest: Manifest, retry: bool
-) -> list[tuple[int, Item]]:
-    """Return the inputs that have no entry yet, with their numbers.
-
-    Entries of inputs that are gone or have changed are dropped; what is known about the others is brought up to date.
-    """
-    by_id = {item.id: item for item in items}
-    done: set[str] = set()
-    kept: dict[Path, list[int]] = {}
-    for path in shard_files(folder):
-        table, kept[path] = read_shard(path, ["id", "digest", "error"], None, manifest), []
-        for row, (name, content, error) in enumerate(zip(*(column.to_pylist() for column in table), strict=True)):
-            again = name in done or (retry and error is not None)
-            if name in by_id and not again and content_digest(encoder, by_id[name]) == content:
-                kept[path].append(row)
-                done.add(name)
-    if kept and not done and not retry:
-        raise ValueError(
-            f"None of the inputs of the index in {folder} is among these: it is of other data. Write to another folder."
-        )
-    for path, rows in kept.items():
-        table = read_shard(path)
-        current = table.take(np.array(rows, int))
-        current = with_columns(current, [by_id[name] for name in current["id"].to_pylist()], manifest.columns)
-        if len(rows) == len(table) and current.equals(table):
-            continue
-        if rows:  # another file, since an index that is open would find other rows in this one
-            number = int(path.name.split("-")[0])
-            write_shard(path.with_name(shard_name(number, current["id"].to_pylist())), current, manifest)
-        if len(rows) < len(table):
-            path.unlink()
-    return [(number, item) for number, item in enumerate(items) if item.id not in done]
+    return earlier
 
 
 @contextmanager
@@ -229,7 +202,6 @@ def helper() -> Iterator[ThreadPoolExecutor]:
     Its own torch work is done by it alone: more threads than processors make all of them sleep between any two steps, which
     costs the encoder 15 % of its speed.
     """
-    import torch
 
     def alone() -> None:
         torch.get_num_threads()  # a new thread takes the common number when it first asks, and its own after that
@@ -240,22 +212,6 @@ def helper() -> Iterator[ThreadPoolExecutor]:
         pool.submit(int).result()  # so that it has begun
         torch.set_num_threads(count)  # for this thread and those that begin later
         yield pool
-
-
-def store(path: Path, table: Any, manifest: Manifest, left: int) -> Path:
-    """Write a shard; on a full disk, raise saying what is needed for it and for all ``left`` inputs that follow."""
-    try:
-        return write_shard(path, table, manifest)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        needed = table.nbytes / len(table) * left
-        raise OSError(
-            errno.ENOSPC,
-            f"The disk is full: about {needed / 1e6:.1f} MB are needed for the {left} inputs that are missing. What was "
-            "written before is kept; make room, and the same call goes on",
-            str(path.parent),
-        ) from error
 
 
 def make_here(maker: Maker, chunks: Sequence[Chunk], manifest: Manifest, folder: Path, tally: Tally) -> None:

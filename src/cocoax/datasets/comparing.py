@@ -29,7 +29,8 @@ class Changed:
         id, label: which one; the label is empty where none was asked about.
         scores: under the first and the second encoder.
         moved: how much higher its score is under the second than under the first, each in standard deviations over all
-            inputs, since scores of two encoders have no scale in common.
+            inputs, since scores of two encoders have no scale in common; NaN where those of one differ by rounding alone, as
+            cosines of inputs with themselves do.
         correlation: of its two maps, cell by cell; NaN where one of them is flat.
 
     """
@@ -43,11 +44,20 @@ class Changed:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The same inputs and questions under two encoders; ``inputs`` are those whose maps differ most first."""
+    """The same inputs and questions under two encoders.
+
+    Attributes:
+        names: of the encoders.
+        question: in words.
+        inputs: all, those whose maps differ most first.
+        others: how many have one id in both indexes but different contents; they are left out.
+
+    """
 
     names: tuple[str, str]
     question: str
     inputs: Sequence[Changed]
+    others: int = 0
 
     def __repr__(self) -> str:
         return f"Comparison({self.names[0]!r}, {self.names[1]!r}, {len(self.inputs)} inputs, maps agree {self.agreement:.2f})"
@@ -58,15 +68,22 @@ class Comparison:
         return float(np.nanmean([changed.correlation for changed in self.inputs]))
 
     @property
+    def scores_tell(self) -> bool:
+        """Whether scores differ between inputs by more than rounding."""
+        return not any(np.isnan(changed.moved) for changed in self.inputs)
+
+    @property
     def score_agreement(self) -> float:
-        """The correlation of the two scores over all inputs."""
+        """The correlation of the two scores over all inputs; NaN where scores tell nothing."""
+        if not self.scores_tell:
+            return float("nan")
         first, second = (torch.tensor([changed.scores[side] for changed in self.inputs]) for side in (0, 1))
         return _correlation(first, second)
 
     @property
     def moved_most(self) -> list[Changed]:
-        """All inputs, those first whose scores moved most among the others."""
-        return sorted(self.inputs, key=lambda changed: -abs(changed.moved))
+        """All inputs, those first whose scores moved most among the others; none where scores tell nothing."""
+        return [] if not self.scores_tell else sorted(self.inputs, key=lambda changed: -abs(changed.moved))
 
     def by_label(self) -> dict[str, dict[str, float]]:
         """Return for each label how many inputs it has, how well their maps agree, and the mean scores of both encoders."""
@@ -106,6 +123,7 @@ class Comparison:
             "encoders": list(self.names),
             "question": self.question,
             "inputs": len(self.inputs),
+            "others": self.others,
             "agreement": self.agreement,
             "score_agreement": self.score_agreement,
             "by_label": self.by_label(),
@@ -123,13 +141,9 @@ def compare(first: Index, second: Index, label: str | None = None, question: str
 
     A ``question`` is encoded by each of the two encoders. Without one every input is asked what makes it like its class
     rather than the others, by a ``label`` of the first index, or without a label what makes it like itself (label-free).
-    Inputs are the same where ids and cells are.
+    Inputs are the same where ids and contents are.
     """
-    there = {name: row for row, name in enumerate(second.ids)}
-    pairs = [(row, there[name]) for row, name in enumerate(first.ids) if name in there]
-    if not pairs:
-        raise ValueError("The two indexes have no id in common; they are of different data.")
-    rows = np.array(pairs)
+    rows, others = _shared(first, second)
     changed: list[Changed] = []
     for name, own, targets in _questions(first, second, rows, label, question):
         scores, maps = zip(
@@ -144,13 +158,26 @@ def compare(first: Index, second: Index, label: str | None = None, question: str
             pair = (float(scores[0][number]), float(scores[1][number]))
             changed.append(Changed(first.ids[row], name, pair, 0.0, _correlation(maps[0][number], maps[1][number])))
     scores_of = np.array([item.scores for item in changed])
-    standard = (scores_of - scores_of.mean(0)) / np.maximum(scores_of.std(0), 1e-12)
+    spread, rounding = scores_of.std(0), np.array([index.manifest.rounding for index in (first, second)])
+    spread[spread <= rounding * np.abs(scores_of).max(0)] = np.nan
+    standard = (scores_of - scores_of.mean(0)) / spread
     moved = [replace(item, moved=float(b - a)) for item, (a, b) in zip(changed, standard, strict=True)]
     moved.sort(key=lambda item: (np.nan_to_num(item.correlation, nan=-2.0), item.id))
     asked_about = "itself" if label is None else f"its {label} rather than the others"
     if question is not None:
         asked_about = question if isinstance(question, str) else question.name
-    return Comparison((first.manifest.encoder, second.manifest.encoder), asked_about, moved)
+    return Comparison((first.manifest.encoder, second.manifest.encoder), asked_about, moved, others)
+
+
+def _shared(first: Index, second: Index) -> tuple[np.ndarray, int]:
+    """Return the rows of the same inputs in both indexes ``[n, 2]``, and how many have one id but different contents."""
+    there = {name: row for row, name in enumerate(second.ids)}
+    pairs = [(row, there[name]) for row, name in enumerate(first.ids) if name in there]
+    same = [(row, other) for row, other in pairs if first.digests[row] == second.digests[other]]
+    if not same:
+        what = f"and the {len(pairs)} with the same id differ in content" if pairs else "and no id either"
+        raise ValueError(f"The two indexes have no input in common, {what}; they are of different data.")
+    return np.array(same), len(pairs) - len(same)
 
 
 def _questions(

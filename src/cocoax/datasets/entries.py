@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -12,13 +15,16 @@ from torch import Tensor
 from cocoax.attribution import Rise
 from cocoax.attribution.field import feature_vectors
 from cocoax.attribution.removal import RemovalMethod
-from cocoax.datasets.items import Item, Scalar
+from cocoax.datasets.items import Item, Scalar, storable
 from cocoax.datasets.plans import Plan, seeded
 from cocoax.encoders import Encoder
+from cocoax.encoders.folding import agree, can_be_folded
+from cocoax.encoders.forward import by_shape
 from cocoax.features import Game
 from cocoax.features.registry import resolve
 from cocoax.inputs import Display, Explicand
 from cocoax.similarity import LinearSimilarity, get_similarity
+from cocoax.storage import digest
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,8 @@ class Entry:
     """One input of an index.
 
     Attributes:
-        id, digest: which input it is, and of which content.
+        id, source, digest: which input it is, where it lies (the path of its file, or the number of its row), and of which
+            content.
         columns: what is known about it.
         error: why it could not be explained; the rest is empty then.
         representation: ``[d]``.
@@ -55,6 +62,7 @@ class Entry:
     """
 
     id: str
+    source: str
     digest: str
     columns: Mapping[str, Scalar]
     error: str | None = None
@@ -72,15 +80,16 @@ class Prepared:
     Attributes:
         explicand: the input.
         emptied: the same without its features.
-        tensors: of both, as they are encoded.
         plan: the masks, and what is made of them.
+        together: both as they are encoded, together with those of other inputs, and after them one masked input where a
+            folded encoder is to be tried on it; nothing where each input goes through an encoder of its own.
 
     """
 
     explicand: Explicand
     emptied: Tensor
-    tensors: list[Tensor]
     plan: Plan
+    together: list[Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +102,12 @@ class Ready:
 
     def failed(self, error: Exception) -> Entry:
         """Return the entry that says what went wrong."""
-        return Entry(self.item.id, self.digest, self.item.columns, f"{type(error).__name__}: {error}")
+        why = storable(f"{type(error).__name__}: {error}")
+        return Entry(self.item.id, self.item.source, self.digest, self.item.columns, why)
 
 
 class Maker:
-    """What makes entries of inputs: an encoder, made faster once for all of them, and how."""
+    """What makes entries of inputs: an encoder, folded once for all inputs of one shape in a shard, and how."""
 
     def __init__(self, encoder: Encoder, making: Making, space: str) -> None:
         if encoder.space != space:
@@ -106,31 +116,37 @@ class Maker:
         self.making = making
         self.space = space
         self.removal = resolve(making.method.baseline, encoder.inputs)
-        self._fast: Encoder | None = None
+        self._folds = encoder.owner is not None and can_be_folded(encoder.owner)
+        self._fast: dict[torch.Size, Encoder] = {}
 
     def begin(self) -> None:
-        """Begin a shard: its first input finds out whether the encoder can be made faster for the others.
+        """Begin a shard: the first input of each shape finds out whether the encoder can be folded for the others.
 
         So a shard does not depend on those that were made before it.
         """
-        self._fast = None
+        self._fast = {}
 
     def read(self, item: Item) -> Ready:
         """Return an input made ready to be explained."""
         content = ""
         try:
             value = item.load()
-            content = self.encoder.inputs.digest(value)
-            return Ready(item, content, self._prepare(item, self.encoder.explicand(value)))
+            content = _digest(self.encoder, value)
+            return Ready(item, content, self._prepare(item, _explicand(self.encoder, value)))
         except Exception as error:
             return Ready(item, content, error)
 
     def _prepare(self, item: Item, explicand: Explicand) -> Prepared:
         explicand = self.removal.divided(explicand, self.encoder, getattr(self.making.method, "grid", None))
         emptied = self.removal.emptied(explicand)
-        tensors = [explicand.tensor, *self.removal.versions(explicand, emptied)]
         plan = Plan.draw(seeded(self.making.method, item.id), tuple(explicand.shape), self.making.grid)
-        return Prepared(explicand, emptied, tensors, plan)
+        together: list[Tensor] = []
+        if explicand.tensor.is_floating_point() and self.removal.through(self.encoder, explicand) is self.encoder:
+            together = [explicand.tensor, *self.removal.versions(explicand, emptied)]
+            if self._folds:
+                kept = plan.masks.full(slice(0, 1)).reshape(1, *explicand.shape).float()
+                together += list(self.removal.masked(explicand, emptied, kept))
+        return Prepared(explicand, emptied, plan, together)
 
     def read_all(self, items: Sequence[Item]) -> list[Ready]:
         """Return inputs made ready to be explained."""
@@ -138,61 +154,109 @@ class Maker:
 
     def make(self, group: Sequence[Ready]) -> Iterator[Entry]:
         """Yield the entries of some inputs, whose ends are encoded together; what goes wrong with one is its entry."""
-        ends = self._encode_ends([ready.prepared for ready in group if isinstance(ready.prepared, Prepared)])
+        encoded = self._encode_together([ready.prepared for ready in group if isinstance(ready.prepared, Prepared)])
         for ready in group:
             try:
                 if isinstance(ready.prepared, Exception):
                     raise ready.prepared
-                yield self._entry(ready, ready.prepared, next(ends))
+                yield self._entry(ready, ready.prepared, next(encoded))
             except Exception as error:
                 yield ready.failed(error)
 
-    def _encode_ends(self, parts: Sequence[Prepared]) -> Iterator[Tensor | None]:
-        """Yield the representations of each input and of its emptied version; those of one shape are encoded together."""
-        tensors = [tensor for part in parts for tensor in part.tensors]
-        if len({(tensor.shape, tensor.dtype) for tensor in tensors}) != 1 or not tensors[0].is_floating_point():
-            yield from [None] * len(parts)  # one by one, so that what fails is known
-            return
-        size = self.encoder.batch_size(tensors[0])
+    def _encode_together(self, parts: Sequence[Prepared]) -> Iterator[Tensor | None]:
+        """Yield representations of what each input has to be encoded together; None where that fails, or is not finite."""
+        tensors = [tensor for part in parts for tensor in part.together]
+        encoded = torch.empty(0, 0)
         try:
-            encoder = self._fast or self.encoder
-            encoded = [encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)]
+            if tensors:
+                encoded = by_shape(tensors, self._encode)
         except Exception:
-            yield from [None] * len(parts)
-            return
-        yield from torch.split(torch.cat(encoded), [len(part.tensors) for part in parts])
+            parts = [replace(part, together=[]) for part in parts]  # one by one, so that what fails is known
+        for own in torch.split(encoded, [len(part.together) for part in parts]):
+            yield own if len(own) and bool(torch.isfinite(own).all()) else None
 
-    def _entry(self, ready: Ready, part: Prepared, ends: Tensor | None) -> Entry:
+    def _encode(self, tensors: Sequence[Tensor]) -> Tensor:
+        size = self.encoder.batch_size(tensors[0])
+        return torch.cat([self.encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)])
+
+    def _entry(self, ready: Ready, part: Prepared, encoded: Tensor | None) -> Entry:
         plan = part.plan
-        if ends is not None and not bool(torch.isfinite(ends).all()):
-            ends = None  # the game says what is wrong
-        known: dict[str, Any] = {"space": self.space, "emptied": part.emptied, "ends": ends}
-        game = Game(self._fast or self.encoder, part.explicand, self.removal, **known)
-        if self._fast is not None:
-            game.encoder = self._fast
-        representations = torch.cat(list(game.encode(plan.masks, 0, plan.method.batch_size)))
-        self._fast = game.encoder
+        versions = len(self.removal.versions(part.explicand, part.emptied))
+        ends = None if encoded is None else encoded[: 1 + versions]
+        game = Game(self.encoder, part.explicand, self.removal, space=self.space, emptied=part.emptied, ends=ends)
+        representations = self._representations(game, plan, None if encoded is None else encoded[1 + versions :])
         vectors = torch.cat(feature_vectors(representations, game.ends, linear_similarity(self.making.similarity)))
         field, cells = (plan.field @ vectors).float(), part.explicand.cells
+        if cells is not None:  # -1, the last, is what the encoder does not see
+            field = torch.cat([field, torch.zeros_like(field[:1])])[cells]
         return Entry(
             ready.item.id,
+            ready.item.source,
             ready.digest,
             ready.item.columns,
             None,
             game.ends[0].float(),
             game.ends[1:].float().mean(0),
-            field if cells is None else field[cells],
+            field,
             (plan.noise @ vectors).float(),
             part.explicand.display.small(),
         )
+
+    def _representations(self, game: Game, plan: Plan, tried: Tensor | None) -> Tensor:
+        """Return what the encoder makes of masked inputs.
+
+        The first input of each shape tries the folded encoder on a whole batch, as any game does. Later ones trust it if it
+        gives the first masked input what the encoder itself gives it, which is ``tried``.
+        """
+        shape = game.explicand.tensor.shape
+        if tried is None or not len(tried):
+            return _encoded(game, plan)
+        if shape not in self._fast:
+            representations = _encoded(game, plan)
+            self._fast[shape] = _trusted(game.encoder)
+            return representations
+        game.encoder = self._fast[shape]
+        representations = _encoded(game, plan)
+        if agree(representations[:1].flatten(0, -2), tried):
+            return representations
+        game.encoder = self.encoder
+        return _encoded(game, plan)
+
+
+def _encoded(game: Game, plan: Plan) -> Tensor:
+    return torch.cat(list(game.encode(plan.masks, 0, plan.method.batch_size)))
+
+
+def _trusted(encoder: Encoder) -> Encoder:
+    """Return an encoder that games need not try again."""
+    trusted = copy.copy(encoder)
+    trusted.agreed = None
+    return trusted
 
 
 def content_digest(encoder: Encoder, item: Item) -> str:
     """Return a digest of an input's content; empty if it cannot be read."""
     try:
-        return encoder.inputs.digest(item.load())
+        return _digest(encoder, item.load())
     except Exception:
         return ""
+
+
+def _explicand(encoder: Encoder, value: Any) -> Explicand:
+    """Return an input made ready to be explained; the bytes of a file are read as a file is, with the same checks."""
+    if not isinstance(value, bytes):
+        return encoder.explicand(value)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        path.write_bytes(value)
+        try:
+            return encoder.explicand(path)
+        except (ValueError, OSError) as error:
+            raise ValueError(str(error).replace(str(path), "What the table holds")) from error
+
+
+def _digest(encoder: Encoder, value: Any) -> str:
+    return digest(value) if isinstance(value, bytes) else encoder.inputs.digest(value)
 
 
 def linear_similarity(name: str) -> LinearSimilarity:

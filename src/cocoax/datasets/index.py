@@ -16,13 +16,15 @@ from torch import Tensor
 
 from cocoax.attribution.field import Field
 from cocoax.attribution.result import Attribution, Origin
+from cocoax.datasets.manifest import Manifest, shard_files
 from cocoax.datasets.rows import Rows
-from cocoax.datasets.shards import Manifest, field_values, mean_field, read_shard, shard_files, unpack_display
+from cocoax.datasets.shards import BLOCK, field_products, field_values, mean_field, read_shard, unpack_display
 from cocoax.encoders import Encoder, load
+from cocoax.features.game import check_range
 from cocoax.inputs import Display
 from cocoax.questions import Question
 from cocoax.references import Reference
-from cocoax.similarity import LinearSimilarity, get_similarity
+from cocoax.similarity import Dot, LinearSimilarity, get_similarity
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from cocoax.datasets.survey import Survey
 
 Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
-BLOCK = 2048  # vectors that are multiplied at a time
 
 
 class Index:
@@ -78,6 +79,11 @@ class Index:
     def ids(self) -> list[str]:
         """The ids of all rows."""
         return self._rows.ids
+
+    @property
+    def digests(self) -> list[str]:
+        """What tells the contents of inputs from others, of all rows."""
+        return self._rows.digests
 
     @property
     def failed(self) -> dict[str, str]:
@@ -132,14 +138,13 @@ class Index:
 
     def select(self, where: Where = None) -> np.ndarray:
         """Return the numbers of rows: those whose columns have these values (one or several), or as they are given."""
+        self.check_any()
         if where is None:
             return np.arange(len(self))
         if isinstance(where, Mapping):
             chosen = np.ones(len(self), bool)
             for name, values in where.items():
-                wanted = (
-                    [values] if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) else list(values)
-                )
+                wanted = [values] if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) else values
                 chosen &= np.isin(self.column(name).astype(str), [str(value) for value in wanted])
             rows = np.flatnonzero(chosen)
         else:
@@ -156,9 +161,8 @@ class Index:
                     raise ValueError(f"There are {len(self)} rows; a selection of {len(rows)} does not fit.")
                 rows = np.flatnonzero(rows)
         if not len(rows):
-            raise ValueError(
-                f"No row has {where if isinstance(where, Mapping) else 'been selected'}; nothing is left to ask."
-            )
+            what = where if isinstance(where, Mapping) else "been selected"
+            raise ValueError(f"No row has {what}; nothing is left to ask.")
         return rows
 
     def reference(self, where: Where = None, name: str | None = None) -> Reference:
@@ -202,10 +206,16 @@ class Index:
         values = field_values(table["field"]).float().view(*self._rows.shapes[row], dimension) * float(self._rows.scales[row])
         emptied = torch.tensor(table["emptied"][0].as_py())
         ends = self.similarity.features(torch.stack([self.representations[row], emptied]).double())
-        origin = Origin(self.manifest.making["method"], self.manifest.encoder, self.manifest.space, 0, "")
         (display,) = self.displays([row])
         shown = _nothing(values[..., 0]) if display is None else display
-        return Field(values, torch.zeros(dimension), ends.float(), self.representations[row], self.similarity, origin, shown)
+        return Field(
+            values, torch.zeros(dimension), ends.float(), self.representations[row], self.similarity, self._origin, shown
+        )
+
+    @property
+    def _origin(self) -> Origin:
+        manifest = self.manifest
+        return Origin(manifest.making["method"], manifest.encoder, manifest.space, 0, "", manifest.rounding)
 
     def field_vectors(self, rows: np.ndarray) -> list[Tensor]:
         """Return the vectors of the fields of some rows, ``[*cells, d]`` each, in single precision."""
@@ -278,19 +288,21 @@ class Index:
 
     def maps(self, target: Target, rows: np.ndarray) -> list[Tensor]:
         """Return the map of a target on each of some rows, ``[*cells]``."""
+        self.scores(target, rows[:1])  # says what is wrong where products of such numbers are too small
         directions = self.directions(target, rows)
         sizes = np.array([math.prod(self._rows.shapes[row]) for row in rows])
         products = torch.empty(int(sizes.sum()))
         ends = np.concatenate([[0], np.cumsum(sizes)])
         for places, table in self.read(rows, ["field"]):
             own = directions if len(directions) == 1 else directions[places]
-            parts = _products(field_values(table["field"]), torch.from_numpy(sizes[places]), own)
+            parts = field_products(field_values(table["field"]), torch.from_numpy(sizes[places]), own)
             parts *= torch.from_numpy(np.repeat(self._rows.scales[rows[places]], sizes[places]))
             if (np.diff(places) == 1).all():
                 products[ends[places[0]] : ends[places[-1] + 1]] = parts
             else:
                 for place, part in zip(places, torch.split(parts, sizes[places].tolist()), strict=True):
                     products[ends[place] : ends[place + 1]] = part
+        check_range(target, products)
         if self.cells is not None:
             return list(products.view(len(rows), *self.cells))
         parts_of = torch.split(products, sizes.tolist())
@@ -300,8 +312,13 @@ class Index:
         """Return the score of each of some rows."""
         directions = self.directions(target, rows)
         features = self._features if len(rows) == len(self) and (np.diff(rows) == 1).all() else self._features[rows]
-        scores = features @ directions[0] if len(directions) == 1 else (features * directions).sum(1)
-        return np.asarray(scores.double().numpy())
+        if len(directions) == 1:
+            scores = Dot().project(features, directions.T)[:, 0].double()
+        else:
+            both = zip(torch.split(features, BLOCK), torch.split(directions, BLOCK), strict=True)
+            scores = torch.cat([(own.double() * direction).sum(1) for own, direction in both])
+        check_range(target, scores)
+        return np.asarray(scores.numpy())
 
     @cached_property
     def _features(self) -> Tensor:
@@ -309,14 +326,15 @@ class Index:
 
     def mean_map(self, target: Target) -> Tensor | None:
         """Return the mean map over all rows, from what the files say about themselves; None where only the maps tell."""
-        if self.cells is None or target.needs_explicand:
+        if self.cells is None or target.needs_explicand or self._mean_field is None:
             return None
         return self._mean_field @ self.directions(target, np.array([0]))[0]
 
     @cached_property
-    def _mean_field(self) -> Tensor:
+    def _mean_field(self) -> Tensor | None:
         assert self.cells is not None
-        return mean_field(self._files, self.cells)
+        count, mean = mean_field(self._files, self.cells)
+        return mean if count == len(self) else None  # a build that was killed may leave some twice
 
     def directions(self, target: Target, rows: np.ndarray) -> Tensor:
         """Return the direction of a target for each row, ``[n, d]``; one for all where it does not depend on the row."""
@@ -341,20 +359,20 @@ class Index:
         directions = self.directions(target, chosen).expand(len(rows), -1)
         made: list[Attribution | None] = [None] * len(rows)
         for places, table in self.read(chosen, ["emptied", "noise"]):
-            for place, emptied, noise in zip(
-                places, *(table[name].to_pylist() for name in ("emptied", "noise")), strict=True
-            ):
+            columns = (table[name].to_pylist() for name in ("emptied", "noise"))
+            for place, emptied, noise in zip(places, *columns, strict=True):
                 direction = directions[place]
-                ends = torch.stack([self.representations[chosen[place]], torch.tensor(emptied)]).double()
-                score, baseline = (self.similarity.features(ends) @ direction.double()).tolist()
+                own = self.representations[chosen[place]]
+                scores = self.similarity.features(torch.stack([own, torch.tensor(emptied)]).double()) @ direction.double()
+                floor = self._origin.floor(target, own, scores, 1)
                 sums = torch.tensor(noise).view(-1, len(direction)) @ direction
-                error = torch.full_like(maps[place], float(sums.square().mean().sqrt())) if len(sums) else None
+                spread = max(float(sums.square().mean().sqrt()), floor / 2) if len(sums) else 0.0
                 shown = displays[place]
                 made[place] = Attribution(
                     values=maps[place],
-                    score=score,
-                    baseline_score=baseline,
-                    standard_error=error,
+                    score=float(scores[0]),
+                    baseline_score=float(scores[1]),
+                    standard_error=torch.full_like(maps[place], spread) if len(sums) else None,
                     metadata={
                         "target": target.name,
                         "method": self.manifest.making["method"]["type"],
@@ -362,27 +380,9 @@ class Index:
                         "id": self.ids[chosen[place]],
                     },
                     display=_nothing(maps[place]) if shown is None else shown,
+                    floor=floor,
                 )
         return [attribution for attribution in made if attribution is not None]
-
-
-def _products(flat: Tensor, sizes: Tensor, directions: Tensor) -> Tensor:
-    """Return fields times directions, one number per cell; fields are in half precision and stand one after another.
-
-    A block at a time, in single precision: it stays in the processor's cache.
-    """
-    vectors = flat.view(-1, directions.shape[1])
-    products = torch.empty(len(vectors))
-    block = torch.empty(min(BLOCK, len(vectors)), vectors.shape[1])
-    rows = None if len(directions) == 1 else torch.repeat_interleave(torch.arange(len(directions)), sizes)
-    for start in range(0, len(vectors), BLOCK):
-        part = block[: len(vectors) - start].copy_(vectors[start : start + BLOCK])
-        own = products[start : start + BLOCK]
-        if rows is None:
-            torch.mv(part, directions[0], out=own)
-        else:
-            torch.sum(part.mul_(directions[rows[start : start + BLOCK]]), 1, out=own)
-    return products
 
 
 def _words(where: Mapping[str, Any]) -> str:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from PIL import Image
+from torch import Tensor
 
 from cocoax.data import open_data
 from cocoax.data.labelled import LabelledImages, Split
 from cocoax.data.open import has_layout
+from cocoax.datasets.tables import SUFFIXES as TABLES
+from cocoax.datasets.tables import Table, read_hugging_face, read_table
 from cocoax.inputs import Inputs
 from cocoax.inputs.audio import SUFFIXES as SOUNDS
 from cocoax.inputs.images import SUFFIXES as PICTURES
@@ -23,7 +24,6 @@ from cocoax.inputs.kind import plural
 from cocoax.storage import files_below
 
 TEXTS = frozenset({".txt", ".md", ".rst"})
-TABLES = frozenset({".parquet", ".arrow", ".feather", ".csv", ".tsv", ".jsonl", ".ndjson"})
 FILES = {"image": PICTURES, "sound": SOUNDS, "text": TEXTS}  # by what the kind of input calls one
 COLUMNS = ("text", "image", "audio", "sound", "path", "file", "file_name", "content", "sentence")  # usual names
 Scalar = str | int | float | bool | None
@@ -35,18 +35,110 @@ class Item:
 
     Attributes:
         id: what tells it from all others: a path, the number of a row, or what a column says.
-        value: what the encoder takes: a file, a text, an array.
+        value: what the encoder takes: a file, a text, an array; or what gives it when its turn comes.
         columns: what is known about it, such as a label.
+        source: where it lies, if the id does not say it: the path of a file, or the number of a row.
 
     """
 
     id: str
     value: Any
     columns: Mapping[str, Scalar] = field(default_factory=dict)
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        own: dict[str, Any] = {"id": storable(self.id), "source": storable(self.source or self.id)}
+        own["columns"] = {storable(name): storable(value) for name, value in self.columns.items()}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: of a tensor that is part of a larger one, that part alone."""
+        return {**vars(self), "value": self.value.clone() if isinstance(self.value, Tensor) else self.value}
 
     def load(self) -> Any:
-        """Return what the encoder takes, of a table's cell what it holds."""
-        return self.value.load() if isinstance(self.value, Cell) else self.value
+        """Return what the encoder takes; raise if that cannot be read."""
+        return self.value.load() if isinstance(self.value, Later) else self.value
+
+
+Kept = TypeVar("Kept")
+
+
+def storable(value: Kept) -> Kept:
+    """Return a value; texts without what no file can hold (halves of letters, as in broken file names), which are escaped."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value  # type: ignore[return-value]
+
+
+class Later(ABC):
+    """A value that is read when its turn comes, so that what is wrong with it is told there."""
+
+    @abstractmethod
+    def load(self) -> Any:
+        """Return what the encoder takes, or the bytes of a file of that."""
+
+
+@dataclass(frozen=True)
+class TextFile(Later):
+    """A text in a file."""
+
+    path: Path
+
+    def load(self) -> str:
+        """Return the text."""
+        return self.path.read_text(encoding="utf-8", errors="replace").strip()
+
+
+@dataclass(frozen=True)
+class Broken(Later):
+    """A row of a table that cannot be read."""
+
+    why: str
+
+    def load(self) -> Any:
+        """Raise, saying why."""
+        raise ValueError(self.why)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell(Later):
+    """An input in a table: a text, the path of a file, or the bytes of one.
+
+    Attributes:
+        values: all that are in the column: a list, a column of Arrow, or one of Hugging Face.
+        number: of the row.
+        column: what it is called.
+        noun: what one input is called.
+        folder: what paths are relative to.
+
+    """
+
+    values: Any
+    number: int
+    column: str
+    noun: str
+    folder: Path
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: one value alone."""
+        return {**vars(self), "values": [self.raw()], "number": 0}
+
+    def raw(self) -> Any:
+        """Return what the table has there."""
+        value = self.values[self.number]
+        return value.as_py() if hasattr(value, "as_py") else value
+
+    def load(self) -> Any:
+        """Return what the encoder takes, or the bytes of a file of that."""
+        value = self.raw()
+        if isinstance(value, Mapping):  # how Hugging Face keeps pictures and sounds in tables
+            value = value.get("path") if value.get("bytes") is None else value["bytes"]
+        if isinstance(value, bytes) and self.noun == "text":
+            return value.decode(errors="replace")
+        if isinstance(value, str):
+            return value if self.noun == "text" else self.folder / value
+        if isinstance(value, int | float | bool) or value is None:
+            raise ValueError(f"The column {self.column!r} holds {value!r} here, which is no {self.noun}.")
+        return value
 
 
 @dataclass(frozen=True)
@@ -75,8 +167,8 @@ def open_items(inputs: Any, kind: Inputs, reading: Reading, labels: Any = None) 
         items = _of_path(Path(inputs), kind, reading)
     elif isinstance(inputs, LabelledImages):
         items = _of_images(inputs)
-    elif hasattr(inputs, "column_names") or hasattr(inputs, "columns"):  # of Hugging Face, pandas
-        items = _of_table(_frame_rows(inputs), list(_names(inputs)), kind, reading, Path())
+    elif hasattr(inputs, "column_names") or hasattr(inputs, "columns"):  # of Arrow, Hugging Face, pandas
+        items = _of_table(Table.of(inputs), kind, reading, Path())
     else:
         items = _numbered(kind.each(inputs)[0])
     if labels is not None:
@@ -100,7 +192,9 @@ def _said(inputs: Any) -> str:
 
 
 def _numbered(values: Iterable[Any]) -> list[Item]:
-    return [Item(str(number), value) for number, value in enumerate(values)]
+    return [
+        Item(str(number), value, {}, str(value) if isinstance(value, Path) else "") for number, value in enumerate(values)
+    ]
 
 
 def _labelled(items: Sequence[Item], labels: Any) -> list[Item]:
@@ -110,7 +204,7 @@ def _labelled(items: Sequence[Item], labels: Any) -> list[Item]:
         if len(values) != len(items):
             raise ValueError(f"There are {len(items)} inputs but {len(values)} values of {name!r}; give one for each.")
     return [
-        Item(item.id, item.value, {**item.columns, **{name: plain(values[n]) for name, values in columns.items()}})
+        replace(item, columns={**item.columns, **{name: plain(values[n]) for name, values in columns.items()}})
         for n, item in enumerate(items)
     ]
 
@@ -152,10 +246,9 @@ def _of_path(path: Path, kind: Inputs, reading: Reading) -> list[Item]:
     if path.is_file():
         if path.suffix.lower() not in TABLES:
             raise ValueError(f"{path} is no table; a data set is a folder, or a file ending in {', '.join(sorted(TABLES))}.")
-        rows, names = _read_table(path, reading.id_column)
-        return _of_table(rows, names, kind, reading, path.parent)
+        return _of_table(read_table(path, reading.id_column), kind, reading, path.parent)
     if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
-        return _of_hugging_face(path, kind, reading)
+        return _of_table(read_hugging_face(path, reading.split), kind, reading, path)
     if kind.noun == "image" and has_layout(path):
         return _of_images(open_data(path, reading.split))
     return _of_folder(path, kind)
@@ -173,10 +266,7 @@ def _of_folder(folder: Path, kind: Inputs) -> list[Item]:
     if not files:
         raise ValueError(f"There are no {plural(kind.noun)} in {folder}; files end in {', '.join(sorted(suffixes))}.")
     texts = kind.noun == "text"
-    items = [
-        _in_folder(path, folder, path.read_text(encoding="utf-8", errors="replace").strip() if texts else path)
-        for path in files
-    ]
+    items = [_in_folder(path, folder, TextFile(path) if texts else path) for path in files]
     return sorted(items, key=lambda item: natural(item.id))
 
 
@@ -189,120 +279,52 @@ def _in_folder(path: Path, folder: Path, value: Any) -> Item:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _read_table(path: Path, id_column: str | None) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows of a file, and the names of its columns; ids are taken as they are written."""
-    suffix = path.suffix.lower()
-    if suffix in (".jsonl", ".ndjson"):
-        rows = []
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
-            if line.strip():
-                try:
-                    row = json.loads(line)
-                except ValueError as error:
-                    raise ValueError(f"Line {number} of {path} is no JSON: {error}.") from error
-                if not isinstance(row, dict):
-                    raise ValueError(f"Line {number} of {path} is no JSON object; write one per line.")
-                rows.append(row)
-        return rows, list(dict.fromkeys(name for row in rows for name in row))
-    import pyarrow.csv
-    import pyarrow.dataset
-
-    try:
-        if suffix in (".csv", ".tsv"):
-            options = pyarrow.csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",", newlines_in_values=True)
-            types = {} if id_column is None else {id_column: pyarrow.string()}
-            kept = pyarrow.csv.ConvertOptions(column_types=types)
-            table = pyarrow.csv.read_csv(path, parse_options=options, convert_options=kept)
-        else:
-            kind = {".parquet": "parquet"}.get(suffix, "ipc")
-            table = pyarrow.dataset.dataset(str(path), format=kind).to_table()
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{path} cannot be read as a table: {error}.") from error
-    return table.to_pylist(), table.column_names
-
-
-def _names(frame: Any) -> Iterable[str]:
-    return map(str, frame.column_names if hasattr(frame, "column_names") else frame.columns)
-
-
-def _frame_rows(frame: Any) -> Sequence[Mapping[str, Any]]:
-    """Return the rows of a data frame, an Arrow table or a data set of Hugging Face."""
-    if hasattr(frame, "to_pylist"):
-        return list(frame.to_pylist())
-    if hasattr(frame, "to_dict") and hasattr(frame, "iloc"):
-        return list(frame.to_dict("records"))
-    return frame  # type: ignore[no-any-return]
-
-
-def _of_hugging_face(folder: Path, kind: Inputs, reading: Reading) -> list[Item]:
-    try:
-        from datasets import DatasetDict, load_from_disk
-    except ImportError as error:
-        raise ImportError("A data set of Hugging Face is read by their package: pip install datasets.") from error
-    data = load_from_disk(str(folder))
-    if isinstance(data, DatasetDict):
-        if reading.split not in data:
-            raise ValueError(f"{folder} has no part {reading.split!r}; it has {', '.join(data)}. Say which by split=.")
-        data = data[reading.split]
-    return _of_table(data, data.column_names, kind, reading, folder)
-
-
-def _of_table(
-    rows: Sequence[Mapping[str, Any]], names: Sequence[str], kind: Inputs, reading: Reading, folder: Path
-) -> list[Item]:
+def _of_table(table: Table, kind: Inputs, reading: Reading, folder: Path) -> list[Item]:
     """Return the rows of a table as items; paths in it are relative to a folder."""
-    column = _column(names, kind, reading.column)
-    if reading.id_column is not None and reading.id_column not in names:
-        raise ValueError(f"There is no column {reading.id_column!r}; the columns are {', '.join(names)}.")
-    light = rows
-    if hasattr(rows, "select_columns"):  # of Hugging Face: pictures in it are decoded when their turn comes
-        light = rows.select_columns([name for name in names if name != column])
-    items = []
-    for number, row in enumerate(light):
-        name = str(number) if reading.id_column is None else str(row[reading.id_column])
-        rest = {key: plain(value) for key, value in row.items() if key not in (column, reading.id_column) and _carried(value)}
-        items.append(Item(name, Cell(rows, number, column, kind.noun, folder), rest))
-    if items and isinstance(items[0].value.raw(), int | float | bool):
+    if reading.id_column is not None and reading.id_column not in table.names:
+        raise ValueError(f"There is no column {reading.id_column!r}; the columns are {', '.join(table.names)}.")
+    if getattr(kind, "columns", ()):
+        return _of_columns(table, kind.columns, reading)  # type: ignore[attr-defined]
+    column = _column(table.names, kind, reading.column)
+    values, rows = table.values(column), list(table.rows(column))
+    cells = [Cell(values, number, column, kind.noun, folder) for number in range(len(rows))]
+    first = next((cell.raw() for cell, row in zip(cells, rows, strict=True) if isinstance(row, Mapping)), None)
+    if isinstance(first, int | float | bool):
         raise ValueError(
-            f"The column {column!r} holds numbers such as {items[0].value.raw()!r}, which are no {plural(kind.noun)}; name "
-            "another by column=."
+            f"The column {column!r} holds numbers such as {first!r}, which are no {plural(kind.noun)}; name another by "
+            "column=."
         )
+    items = []
+    for number, (row, cell) in enumerate(zip(rows, cells, strict=True)):
+        known = {**row, column: cell.raw()} if column == reading.id_column and isinstance(row, Mapping) else row
+        item = _of_row(number, known, cell, (column,), reading)
+        path = cell.raw() if isinstance(first, str) and kind.noun != "text" else None
+        items.append(replace(item, source=path) if isinstance(path, str) else item)
     return items
 
 
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """An input in a table, read when its turn comes: a text, the path of a file, or a picture that the table holds."""
+def _of_columns(table: Table, columns: Sequence[str], reading: Reading) -> list[Item]:
+    """Return the rows of a table for an encoder that takes these columns of it."""
+    missing = [name for name in columns if name not in table.names]
+    if missing:
+        raise ValueError(f"There is no column {missing[0]!r}; the columns are {', '.join(table.names)}.")
+    return [
+        _of_row(n, row, [row.get(name) for name in columns] if isinstance(row, Mapping) else None, columns, reading)
+        for n, row in enumerate(table.rows(None))
+    ]
 
-    rows: Any
-    number: int
-    column: str
-    noun: str
-    folder: Path
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs: one row alone of a list of them."""
-        if isinstance(self.rows, list):
-            return {**vars(self), "rows": [self.rows[self.number]], "number": 0}
-        return dict(vars(self))
-
-    def raw(self) -> Any:
-        """Return what the table has there."""
-        return self.rows[self.number].get(self.column)
-
-    def load(self) -> Any:
-        """Return what the encoder takes."""
-        value = self.raw()
-        if isinstance(value, Mapping) and value.get("bytes") is not None:  # how Hugging Face keeps pictures in tables
-            value = Image.open(io.BytesIO(value["bytes"]))
-            value.load()
-        elif isinstance(value, Mapping) and value.get("path") is not None:
-            value = value["path"]
-        if isinstance(value, str):
-            return value if self.noun == "text" else self.folder / value
-        if isinstance(value, int | float | bool) or value is None:
-            raise ValueError(f"The column {self.column!r} holds {value!r} here, which is no {self.noun}.")
-        return value
+def _of_row(number: int, row: Mapping[str, Any] | ValueError, value: Any, columns: Sequence[str], reading: Reading) -> Item:
+    """Return the item of a row, whose value is in ``columns``; a row that cannot be read, or has no id, is one that fails."""
+    if isinstance(row, ValueError):
+        return Item(f"row {number}", Broken(str(row)))
+    rest = {name: plain(own) for name, own in row.items() if name not in (*columns, reading.id_column) and _carried(own)}
+    if reading.id_column is None:
+        return Item(str(number), value, rest)
+    name = row.get(reading.id_column)
+    if name is None:
+        return Item(f"row {number}", Broken(f"It has no {reading.id_column!r}, which tells rows apart."), rest, str(number))
+    return Item(str(name), value, rest, str(number))
 
 
 def _column(names: Sequence[str], kind: Inputs, asked: str | None) -> str:
@@ -338,6 +360,8 @@ def column_types(items: Sequence[Item]) -> dict[str, str]:
 
 
 def _type(value: Scalar) -> str:
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        return "string"
     return {bool: "bool", int: "int64", float: "double"}.get(type(value), "string")
 
 

@@ -12,7 +12,16 @@ import torch
 from torch import Tensor
 
 from cocoax.inputs.images import SUFFIXES
-from cocoax.storage import Layout, digest, read_safetensors, to_json, whole_file, write_safetensors, write_text
+from cocoax.storage import (
+    Layout,
+    digest,
+    read_safetensors,
+    sound_or_aside,
+    to_json,
+    whole_file,
+    write_safetensors,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from cocoax.datasets.index import Index
@@ -43,10 +52,9 @@ class Positions:
 def positions(index: Index) -> Positions:
     """Return where rows lie: as the index keeps it, else worked out and kept there."""
     path, own = index.folder / FILE, digest(index.representations)
-    with suppress(FileNotFoundError, ValueError):  # one that is damaged is made again
-        tensors, header = read_safetensors(path, KIND)
-        if header["of"] == own:
-            return Positions(**tensors)
+    kept = sound_or_aside(path, lambda file: read_safetensors(file, KIND))
+    if kept is not None and kept[1]["of"] == own:
+        return Positions(**kept[0])
     found = _positions(index.representations)
     with suppress(OSError):  # nobody may write there
         write_safetensors(path, vars(found), KIND.kind, {"of": own})
@@ -113,12 +121,16 @@ def export_fiftyone(survey: Survey, path: str | Path, label: str = "label") -> P
     index = survey.index
     values = index.columns.get(label)
     labels: dict[str, object] = {}
+    sources = [""] * len(survey.rows)
+    for places, table in index.read(survey.rows, ["source"]):
+        for place, source in zip(places, table["source"].to_pylist(), strict=True):
+            sources[place] = source
     for number, row in enumerate(survey.rows):
-        file = Path(index.ids[row])
+        file = Path(sources[number])
         if file.suffix.lower() not in SUFFIXES:
             raise ValueError(
-                f"FiftyOne finds pictures by the names of their files, and {index.ids[row]!r} is none; build the index of a "
-                "folder of pictures."
+                f"FiftyOne finds pictures by the names of their files, and {sources[number]!r} is none; build the index of a "
+                "folder of pictures, or of a table of their paths."
             )
         name = file.with_suffix("").as_posix()
         if name in labels:

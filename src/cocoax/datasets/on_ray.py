@@ -13,10 +13,12 @@ import pickle
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cocoax.datasets.entries import Maker, Making
-from cocoax.datasets.shards import Manifest, table_of
+from cocoax.datasets.manifest import Manifest
+from cocoax.datasets.shards import table_of
 from cocoax.encoders import Encoder, load
 
 if TYPE_CHECKING:
@@ -24,36 +26,46 @@ if TYPE_CHECKING:
 
 PATIENCE = 10.0  # seconds in which a Ray answers
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # of HTTP/2, which Ray speaks
+SETTINGS = b"\4"  # the kind of what an answer in HTTP/2 begins with, after three bytes of its length
+THREADS = 1  # of a worker
 Recipe = tuple[Encoder | str, str | None, Making, Manifest]
 
 
 class Worker:
-    """An actor: an encoder, loaded once, that makes shards."""
+    """An actor: an encoder, loaded once, that makes shards. What goes wrong is told in its answer: Ray would drop it."""
 
     def __init__(self, recipe: bytes, threads: int) -> None:
         import torch
 
         torch.set_num_threads(threads)
-        encoder, device, making, manifest = pickle.loads(recipe)
-        self.columns = manifest.columns
-        self.maker = Maker(load(encoder, device=device) if isinstance(encoder, str) else encoder, making, manifest.space)
+        self.error: Exception | None = None
+        try:
+            encoder, device, making, self.manifest = pickle.loads(recipe)
+            loaded = load(encoder, device=device) if isinstance(encoder, str) else encoder
+            self.maker = Maker(loaded, making, self.manifest.space)
+        except Exception as error:
+            self.error = error
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return the shards of a batch of chunks."""
+        """Return the shards of a batch of chunks: their names, tables, and what went wrong."""
+        made = [self._made(pickle.loads(packed)) for packed in batch["chunk"]]
+        return {key: [answer[place] for answer in made] for place, key in enumerate(("name", "table", "error"))}
+
+    def _made(self, chunk: Chunk) -> tuple[str, bytes, str]:
         import pyarrow as pa
 
         from cocoax.datasets.building import entries_of
 
-        names, tables = [], []
-        for packed in batch["chunk"]:
-            chunk = pickle.loads(packed)
+        try:
+            if self.error is not None:
+                raise self.error
             file = io.BytesIO()
-            table = table_of(list(entries_of(self.maker, chunk.items)), self.columns)
+            table = table_of(list(entries_of(self.maker, chunk.items)), self.manifest.columns)
             with pa.ipc.new_stream(file, table.schema) as stream:
                 stream.write_table(table)
-            names.append(chunk.name)
-            tables.append(file.getvalue())
-        return {"name": names, "table": tables}
+            return chunk.name, file.getvalue(), ""
+        except Exception as error:
+            return chunk.name, b"", f"{type(error).__name__}: {error}"
 
 
 def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: str | None) -> Iterator[tuple[str, Any]]:
@@ -61,49 +73,68 @@ def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: 
     try:
         import ray
         import ray.data
-        from ray import cloudpickle
     except ImportError as error:
         raise ImportError("Workers are processes of Ray: pip install 'cocoax[ray]'.") from error
     import pyarrow as pa
 
     if not chunks:
         return
-    unit = "GPU" if (recipe[1] or "").startswith("cuda") else "CPU"
     own = not ray.is_initialized()
     if own:
         _connect(ray, workers, address)
+    left, wrong = {chunk.name: chunk for chunk in chunks}, ""
     try:
-        count = workers or max(1, int(ray.cluster_resources().get(unit, 0)))
-        check_room(count, float(ray.cluster_resources().get(unit, 0)), _free(ray, unit, count), unit)
-        logging.getLogger("ray.data").setLevel(logging.ERROR)  # how far it is, is told here
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
-        context.max_errored_blocks = -1  # a shard that kills its worker is left out, and the rest goes on
-        packed = [{"chunk": cloudpickle.dumps(chunk)} for chunk in chunks]
-        done = ray.data.from_items(packed, override_num_blocks=len(packed)).map_batches(
-            Worker,
-            fn_constructor_args=(cloudpickle.dumps(recipe), 1),
-            batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=min(count, len(chunks))),
-            num_cpus=1,
-            num_gpus=1 if unit == "GPU" else 0,
-            ray_remote_args_fn=lambda: {"max_task_retries": 3},  # so that what kills its process is not tried for ever
-        )
-        left = {chunk.name: chunk for chunk in chunks}
-        for row in done.iter_rows():
-            del left[str(row["name"])]
-            yield str(row["name"]), pa.ipc.open_stream(row["table"]).read_all()
+        units = ("CPU", "GPU") if recipe[1] == "cuda" else ("CPU",)  # an actor takes one of each
+        count = min(_room(ray, unit, workers) for unit in units)
+        with _quietly(ray):
+            for row in _answers(ray, chunks, recipe, count, "GPU" in units):
+                if row["error"]:
+                    wrong = wrong or str(row["error"])
+                    continue
+                del left[str(row["name"])]
+                yield str(row["name"]), pa.ipc.open_stream(row["table"]).read_all()
     finally:
         if own:
             ray.shutdown()
     if left:
         first = next(iter(left.values()))
+        why = wrong or "their workers died again and again, for lack of memory or of an input that crashes the encoder"
         raise RuntimeError(
-            f"{len(left)} of {len(chunks)} shards could not be made: their workers died again and again, for lack of memory "
-            f"or of an input that crashes the encoder. All others are written. The first has the inputs from "
-            f"{first.items[0].id!r} to {first.items[-1].id!r}; the same call tries what is missing, and a smaller shard= "
-            "finds the one."
+            f"{len(left)} of {len(chunks)} shards could not be made: {why}. All others are written. The first has the inputs "
+            f"from {first.items[0].id!r} to {first.items[-1].id!r}; the same call tries what is missing, and a smaller "
+            "shard= finds the one."
         )
+
+
+def _answers(ray: Any, chunks: Sequence[Chunk], recipe: Recipe, count: int, on_gpus: bool) -> Iterator[dict[str, Any]]:
+    """Yield what the workers say about each chunk, as they are done."""
+    from ray import cloudpickle
+
+    packed = ray.data.from_items([{"chunk": cloudpickle.dumps(chunk)} for chunk in chunks], override_num_blocks=len(chunks))
+    made = packed.map_batches(
+        Worker,
+        fn_constructor_args=(cloudpickle.dumps(recipe), THREADS),
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(size=min(count, len(chunks))),
+        num_cpus=1,
+        num_gpus=1 if on_gpus else 0,
+        ray_remote_args_fn=lambda: {"max_task_retries": 3},  # so that what kills its process is not tried for ever
+    )
+    yield from made.iter_rows()
+
+
+@contextmanager
+def _quietly(ray: Any) -> Iterator[None]:
+    """Let a shard that kills its worker be left out, and how far it is be told here; afterwards all is as it was."""
+    context, log = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
+    before = context.enable_progress_bars, context.max_errored_blocks, log.level
+    context.enable_progress_bars, context.max_errored_blocks = False, -1
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        context.enable_progress_bars, context.max_errored_blocks = before[:2]
+        log.setLevel(before[2])
 
 
 def _connect(ray: Any, workers: int, address: str | None) -> None:
@@ -135,12 +166,22 @@ def _reason(error: Exception) -> str:
 
 
 def _knock(address: str) -> None:
-    """Raise if nobody listens at HOST:PORT, or says nothing; Ray itself would try for minutes."""
+    """Raise if nobody listens at HOST:PORT, says nothing, or speaks no HTTP/2; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
-        with socket.create_connection((host, int(port)), timeout=PATIENCE) as line:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as line, line.makefile("rb") as answer:
             line.sendall(GREETING)
-            line.recv(1)
+            if answer.read(4)[3:] != SETTINGS:
+                raise ConnectionError("what listens there is no Ray")
+
+
+def _room(ray: Any, unit: str, workers: int) -> int:
+    """Return how many workers there is room for, at most as many as are asked for; raise if there is less."""
+    processors = float(ray.cluster_resources().get(unit, 0))
+    free = _free(ray, unit, workers or int(processors))
+    count = workers or max(1, int(free))
+    check_room(count, processors, free, unit)
+    return count
 
 
 def _free(ray: Any, unit: str, wanted: int) -> float:

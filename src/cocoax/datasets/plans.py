@@ -53,7 +53,7 @@ class Plan:
         vectors, ends = every[:count], every[count:]
         grid = (default_grid(method, shape, 1) if grid is None else grid) if len(shape) == 2 else None
         cells = method.cells(masks, grid)
-        field = pooled(method.effects(cells, vectors, ends, errors=False).values, shape, grid).movedim(0, -1)
+        field = pooled(method.effects(cells, vectors, ends), shape, grid).movedim(0, -1)
         return cls(method, masks, field, _noise(method, cells, (vectors, ends), shape, grid))
 
 
@@ -66,7 +66,7 @@ def _noise(
 ) -> Tensor:
     """Return random sums of the sampling error over samples and cells, ``[4, n + 2]``."""
     factors = method.scatter(cells, *scores)
-    if factors is None:
+    if factors is None or not len(factors[0]):
         return torch.zeros(0, scores[0].shape[1], dtype=torch.float64)
     x, rest = factors
     x = pooled(x, shape, grid).flatten(1)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from cocoax.datasets.items import natural
-from cocoax.datasets.shards import OWN, Manifest, read_shard
+from cocoax.datasets.manifest import Manifest
+from cocoax.datasets.shards import read_shard, stored_name
 
 SMALL = ("id", "digest", "error", "representation", "shape", "scale")
 
@@ -23,6 +24,7 @@ class Rows:
     """What is kept in memory of an index, in the order of the ids."""
 
     ids: list[str]
+    digests: list[str]  # of what the inputs were
     failed: dict[str, str]
     columns: dict[str, np.ndarray]
     representations: Tensor
@@ -35,17 +37,17 @@ class Rows:
         """Read all files of an index, but not the fields in them."""
         import pyarrow as pa
 
-        names = {name: f"column_{name}" if name in OWN else name for name in manifest.columns}
+        names = {name: stored_name(name) for name in manifest.columns}
         with ThreadPoolExecutor(2) as pool:
             stored = [*SMALL, *names.values()]
             tables = list(pool.map(lambda path: read_shard(path, stored, None, manifest), files))
         if not tables:
-            return cls([], {}, {}, torch.empty(0, 0), [], np.empty(0), np.empty((0, 2), int))
+            return cls([], [], {}, {}, torch.empty(0, 0), [], np.empty(0), np.empty((0, 2), int))
         places = [np.stack([np.full(len(table), shard), np.arange(len(table))], 1) for shard, table in enumerate(tables)]
         table = pa.concat_tables(tables)
-        everything, errors = table["id"].to_pylist(), table["error"].to_pylist()
+        everything, digests, errors = (table[name].to_pylist() for name in ("id", "digest", "error"))
         done = [row for row, error in enumerate(errors) if error is None]
-        once = _once(done, everything, table["digest"].to_pylist())
+        once = _once(done, everything, digests)
         fine = np.array(sorted(once, key=lambda row: natural(everything[row])), int)
         failed = {everything[row]: error for row, error in enumerate(errors) if error is not None}
         kept = table.select(["shape", "scale", *names.values()]).take(fine)
@@ -56,6 +58,7 @@ class Rows:
         vectors = torch.from_numpy(numbers.astype(np.float32, copy=False)).view(len(done), len(numbers) // max(len(done), 1))
         return cls(
             [everything[row] for row in fine],
+            [digests[row] for row in fine],
             failed,
             {name: _values(kept[stored]) for name, stored in names.items()},
             vectors[torch.from_numpy(order[fine])],

@@ -1,10 +1,11 @@
-"""Shards: the Parquet files that an index consists of, and the manifest beside them."""
+"""Shards: the Parquet files that an index consists of."""
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,127 +13,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.plain import to_plain
-from cocoax.datasets.entries import Entry, Making
+from cocoax.datasets.entries import Entry
 from cocoax.datasets.items import Item, Scalar
+from cocoax.datasets.manifest import Manifest
 from cocoax.inputs import Display
 from cocoax.inputs.display import load_display, save_display
-from cocoax.inputs.kind import plural
-from cocoax.storage import digest, sealed, to_json, unsealed, whole_file, write_text
-from cocoax.version import __version__
+from cocoax.storage import digest, whole_file
 
-MANIFEST = "manifest.json"
 ROWS = 32  # in a group of rows of a shard, which is read as a whole
+BLOCK = 2048  # vectors that are multiplied at a time
 MEAN = b"cocoax_mean_field"
 ORIGIN = b"cocoax_origin"
-FORMAT = 1
-WORDS = {  # of what is noted only where there is something to note: what it is called, and what else it is
-    "view": ("view of its inputs", "what the encoder itself sees"),
-    "tensors": ("content of the method's tensors", "not noted"),
-}
-OWN = ("id", "digest", "error", "representation", "emptied", "noise", "shape", "scale", "field", "shown")
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What all entries of an index have in common.
-
-    Attributes:
-        encoder: what :func:`cocoax.load` takes, or the name of an encoder that was made by hand.
-        space: identifies its representation space.
-        making: method, similarity and grid, as plain values; the view, where it is not the encoder's own, and a digest of
-            the method's tensors, where it has any.
-        noun: what one input is called.
-        source: where the inputs come from.
-        columns: the types of what is known about inputs, by name.
-        version: of Cocoax.
-        format: of the files.
-
-    """
-
-    encoder: str
-    space: str
-    making: Mapping[str, Any]
-    noun: str
-    source: str
-    columns: Mapping[str, str]
-    version: str = __version__
-    format: int = FORMAT
-
-    def save(self, folder: Path) -> None:
-        """Write it."""
-        write_text(folder / MANIFEST, sealed(to_json({"kind": "index", **asdict(self)}, indent=1)) + "\n")
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Manifest:
-        """Read it; raise if the folder is no index, or one of another version."""
-        path = Path(folder) / MANIFEST
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"{folder} is no index: it has no {MANIFEST}. Make one with 'cocoax index DATA --out INDEX'."
-            )
-        try:
-            text = path.read_text(encoding="utf-8").removesuffix("\n")
-            plain = json.loads(unsealed(text) or text)
-            if plain.pop("kind") != "index" or plain["format"] != FORMAT:
-                raise ValueError("it is of another version")
-            return cls(**plain)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} cannot be read ({error}); make the index anew.") from error
-
-    @property
-    def nouns(self) -> str:
-        """What several inputs are called."""
-        return plural(self.noun)
-
-    @property
-    def origin(self) -> bytes:
-        """A digest of encoder and method, by which shards are known to belong together."""
-        return digest(self.space, to_json(self.making)).encode()
-
-    def check_begun(self, folder: str | Path) -> None:
-        """Raise if there is no shard beside it yet."""
-        if not shard_files(folder):
-            raise ValueError(
-                f"The index {folder} is unfinished: it has no {self.nouns} yet. Run the same 'cocoax index' command again."
-            )
-
-    def check(self, other: Manifest) -> None:
-        """Raise if an index that is there was made in another way than is asked for now."""
-        if self.space != other.space:
-            raise ValueError(
-                f"The index was made by the encoder {self.encoder!r}, and {other.encoder!r} is another one, or its weights "
-                "or preprocessing have changed; write to another folder."
-            )
-        for name in {**self.making, **other.making}:
-            what, usual = WORDS.get(name, (name, None))
-            before, now = (making.get(name, usual) for making in (self.making, other.making))
-            if before != now:
-                raise ValueError(
-                    f"The index was made with another {what} ({_short(before)}) than is asked for now ({_short(now)}); write "
-                    "to another folder, or ask for the same."
-                )
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 120 else text[:117] + "…"
-
-
-def plain_making(making: Making, view: tuple[object, ...] = ()) -> dict[str, Any]:
-    """Return how entries are made, as JSON has it; ``view`` says how much of an input is explained, if not what is usual.
-
-    A method's tensors, such as pictures that removed parts become, are told by their shapes there, and by a digest of all.
-    """
-    tensors: dict[str, Tensor] = {}
-    to_plain(making, tensors)
-    plain: dict[str, Any] = json.loads(json.dumps(to_plain(making)))
-    plain.pop("type")
-    if view:
-        plain["view"] = digest(*view) if any(not isinstance(part, str) for part in view) else " ".join(map(str, view))
-    if tensors:
-        plain["tensors"] = digest(*tensors.values())
-    return plain
+HEAD = b"cocoax_head"  # a digest of those two and of the columns: pages have checksums, but what describes them has none
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def shard_name(number: int, ids: Sequence[str]) -> str:
@@ -140,18 +33,14 @@ def shard_name(number: int, ids: Sequence[str]) -> str:
     return f"{number:08d}-{digest(list(ids))[:8]}.parquet"
 
 
-def shard_files(folder: str | Path) -> list[Path]:
-    """Return the shards of an index, in order."""
-    return sorted((Path(folder) / "shards").glob("*.parquet"))
-
-
-def schema_of(columns: Mapping[str, str]) -> Any:
-    """Return the columns of a shard."""
+def own_types() -> dict[str, Any]:
+    """Return the columns of a shard beside those that the data bring, and their types."""
     import pyarrow as pa
 
     numbers = pa.list_(pa.float32())
-    own = {
+    return {
         "id": pa.string(),
+        "source": pa.string(),
         "digest": pa.string(),
         "error": pa.string(),
         "representation": numbers,
@@ -162,12 +51,20 @@ def schema_of(columns: Mapping[str, str]) -> Any:
         "field": pa.large_binary(),
         "shown": pa.large_binary(),
     }
-    names = {f"column_{name}" if name in own else name: getattr(pa, _arrow(kind))() for name, kind in columns.items()}
-    return pa.schema({**own, **names})
 
 
-def _arrow(kind: str) -> str:
-    return {"bool": "bool_", "double": "float64"}.get(kind, kind)
+def stored_name(column: str) -> str:
+    """Return what a column that the data bring is called in a shard: otherwise than those of the shard itself."""
+    return f"column_{column}" if column in own_types() or column.startswith("column_") else column
+
+
+def schema_of(columns: Mapping[str, str]) -> Any:
+    """Return the columns of a shard."""
+    import pyarrow as pa
+
+    types = {"bool": "bool_", "double": "float64"}
+    brought = {stored_name(name): getattr(pa, types.get(kind, kind))() for name, kind in columns.items()}
+    return pa.schema({**own_types(), **brought})
 
 
 def table_of(entries: Sequence[Entry], columns: Mapping[str, str]) -> Any:
@@ -177,17 +74,25 @@ def table_of(entries: Sequence[Entry], columns: Mapping[str, str]) -> Any:
     return pa.Table.from_pylist([_row(entry, columns) for entry in entries], schema=schema_of(columns))
 
 
-def with_columns(table: Any, items: Sequence[Item], columns: Mapping[str, str]) -> Any:
-    """Return a table of entries with what is known about their inputs now in place of what was known before."""
+def known_table(items: Sequence[Item], columns: Mapping[str, str]) -> Any:
+    """Return what is known about inputs, as columns of a shard."""
     import pyarrow as pa
 
     schema = schema_of(columns)
-    known = [_known(item.columns, columns) for item in items]
-    arrays = [
-        table[name].combine_chunks() if name in OWN else pa.array([row[name] for row in known], schema.field(name).type)
-        for name in schema.names
-    ]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    names = ["source", *(name for name in schema.names if name not in own_types())]
+    rows = [{"source": item.source, **_known(item.columns, columns)} for item in items]
+    return pa.Table.from_pylist(rows, schema=pa.schema([schema.field(name) for name in names]))
+
+
+def with_known(table: Any, known: Any) -> Any:
+    """Return a table of entries with what is known about their inputs now in place of what was known before."""
+    for name in table.column_names:
+        if name not in own_types():
+            table = table.drop_columns([name])
+    table = table.set_column(table.column_names.index("source"), "source", known["source"])
+    for name in known.column_names[1:]:
+        table = table.append_column(known.schema.field(name), known[name])
+    return table.combine_chunks()
 
 
 def _known(values: Mapping[str, Scalar], columns: Mapping[str, str]) -> dict[str, Scalar]:
@@ -195,12 +100,15 @@ def _known(values: Mapping[str, Scalar], columns: Mapping[str, str]) -> dict[str
     row: dict[str, Scalar] = {}
     for name, kind in columns.items():
         value = values.get(name)
-        row[f"column_{name}" if name in OWN else name] = str(value) if kind == "string" and value is not None else value
+        if value is not None:
+            value = {"string": str, "double": float}.get(kind, lambda same: same)(value)
+        row[stored_name(name)] = value
     return row
 
 
 def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": entry.id, "digest": entry.digest, "error": entry.error, **_known(entry.columns, columns)}
+    row: dict[str, Any] = {name: getattr(entry, name) for name in ("id", "source", "digest", "error")}
+    row |= _known(entry.columns, columns)
     if entry.field is None or entry.representation is None or entry.emptied is None or entry.noise is None:
         return row
     scale = max(float(entry.field.abs().max()), 1e-30) if entry.field.numel() else 1.0
@@ -219,7 +127,8 @@ def write_shard(path: Path, table: Any, manifest: Manifest) -> Path:
     """
     import pyarrow.parquet as pq
 
-    table = table.replace_schema_metadata({MEAN: _mean_field(table), ORIGIN: manifest.origin})
+    head = {MEAN: _mean_field(table), ORIGIN: manifest.origin}
+    table = table.replace_schema_metadata({**head, HEAD: _head_digest(table.schema, head)})
     kinds = {name: "zstd" if name in ("shown", "id", "digest", "error") else "none" for name in table.column_names}
     with whole_file(path) as part:
         pq.write_table(
@@ -235,6 +144,29 @@ def write_shard(path: Path, table: Any, manifest: Manifest) -> Path:
     return path
 
 
+def _head_digest(schema: Any, head: Mapping[bytes, bytes]) -> bytes:
+    columns = [
+        (field.name, str(field.type).partition("<")[0]) for field in schema
+    ]  # Parquet has other words for what is in lists
+    return digest(columns, head.get(MEAN), head.get(ORIGIN)).encode()
+
+
+def store(path: Path, table: Any, manifest: Manifest, left: int) -> Path:
+    """Write a shard; on a full disk, raise saying what is needed for it and for all ``left`` inputs that follow."""
+    try:
+        return write_shard(path, table, manifest)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        needed = table.nbytes / len(table) * left
+        raise OSError(
+            error.errno,
+            f"The disk is full: about {needed / 1e6:.1f} MB are needed for the {left} inputs that are missing. What was "
+            "written before is kept; make room, and the same call goes on",
+            str(path.parent),
+        ) from error
+
+
 def _mean_field(table: Any) -> bytes:
     """Return the sum of all fields of a table and their number, as float32; nothing where their shapes differ."""
     shapes = {tuple(shape) for shape in table["shape"].to_pylist() if shape is not None}
@@ -248,16 +180,35 @@ def _mean_field(table: Any) -> bytes:
     return np.array([len(scales), *total.tolist()], np.float32).tobytes()
 
 
-def mean_field(paths: Sequence[Path], cells: tuple[int, ...]) -> Tensor:
-    """Return the mean of all fields of some shards, ``[*cells, d]``, from their heads alone."""
-    import pyarrow.parquet as pq
-
+def mean_field(paths: Sequence[Path], cells: tuple[int, ...]) -> tuple[int, Tensor]:
+    """Return how many fields some shards have and their mean, ``[*cells, d]``, from their heads alone."""
     heads = []
     for path in paths:
-        metadata = pq.read_schema(path, memory_map=True).metadata or {}
-        heads.append(torch.from_numpy(np.frombuffer(metadata.get(MEAN, b""), np.float32).copy()).double())
-    together = torch.stack([head for head in heads if len(head)]).sum(0)
-    return (together[1:] / together[0]).float().view(*cells, -1)
+        with _opened(path) as file:
+            heads.append(np.frombuffer(file.schema_arrow.metadata[MEAN], np.float32).astype(np.float64))
+    together = torch.from_numpy(np.sum([head for head in heads if len(head)], 0))
+    return int(together[0]), (together[1:] / together[0]).float().view(*cells, -1)
+
+
+@contextmanager
+def _opened(path: Path, manifest: Manifest | None = None) -> Iterator[Any]:
+    """Open a shard; raise if it is damaged, or made in another way than the ``manifest`` of its index says."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
+            head = file.schema_arrow.metadata or {}
+            if manifest is not None and head.get(ORIGIN) != manifest.origin:
+                raise ValueError("it was made by another encoder or method")
+            if head.get(HEAD) != _head_digest(file.schema_arrow, head):
+                raise ValueError("its head is damaged")
+            yield file
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"The shard {path} is damaged, or none of this index ({str(error).splitlines()[0]}); delete it and build the "
+            "index again, which makes what is missing."
+        ) from error
 
 
 def read_shard(
@@ -267,13 +218,7 @@ def read_shard(
 
     Raise if the file is damaged, or if it was made in another way than the ``manifest`` of its index says.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
-        if manifest is not None and (file.schema_arrow.metadata or {}).get(ORIGIN) != manifest.origin:
-            raise ValueError("it was made by another encoder or method")
+    with _opened(path, manifest) as file:
         missing = sorted({*(columns or ())} - {*file.schema_arrow.names})
         if missing:
             raise ValueError(f"it has no column {missing[0]!r}")
@@ -285,11 +230,13 @@ def read_shard(
             return table
         starts = np.searchsorted(groups, rows // ROWS) * ROWS
         return table.take(starts + rows % ROWS)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"The shard {path} is damaged, or none of this index ({str(error).splitlines()[0]}); delete it and build the "
-            "index again, which makes what is missing."
-        ) from error
+
+
+def read_known(path: Path) -> Any:
+    """Return what a shard knows about its inputs, as :func:`known_table` has it, after their ids."""
+    with _opened(path) as file:
+        brought = [name for name in file.schema_arrow.names if name not in own_types()]
+        return file.read(columns=["id", "source", *brought]).replace_schema_metadata(None)
 
 
 def field_values(column: Any) -> Tensor:
@@ -300,6 +247,25 @@ def field_values(column: Any) -> Tensor:
     ends = np.frombuffer(offsets, np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
     numbers = np.frombuffer(data, np.float16, count=int(ends[-1] - ends[0]) // 2, offset=int(ends[0]))
     return torch.from_numpy(numbers) if numbers.flags.writeable else _shared(numbers)
+
+
+def field_products(flat: Tensor, sizes: Tensor, directions: Tensor) -> Tensor:
+    """Return fields times directions, one number per cell; fields are in half precision and stand one after another.
+
+    A block at a time, in single precision: it stays in the processor's cache.
+    """
+    vectors = flat.view(-1, directions.shape[1])
+    products = torch.empty(len(vectors))
+    block = torch.empty(min(BLOCK, len(vectors)), vectors.shape[1])
+    rows = None if len(directions) == 1 else torch.repeat_interleave(torch.arange(len(directions)), sizes)
+    for start in range(0, len(vectors), BLOCK):
+        part = block[: len(vectors) - start].copy_(vectors[start : start + BLOCK])
+        own = products[start : start + BLOCK]
+        if rows is None:
+            torch.mv(part, directions[0], out=own)
+        else:
+            torch.sum(part.mul_(directions[rows[start : start + BLOCK]]), 1, out=own)
+    return products
 
 
 def _shared(numbers: np.ndarray) -> Tensor:

@@ -19,7 +19,7 @@ from cocoax.inputs import Names, Picture
 from cocoax.questions import Question
 from cocoax.references import Reference
 from cocoax.seeding import stream
-from cocoax.storage import to_json, write_text
+from cocoax.storage import to_json, whole_file, write_text
 from cocoax.targets import Target, similarity_to
 
 if TYPE_CHECKING:
@@ -215,7 +215,9 @@ class Survey:
         if path.suffix == ".json":
             return write_text(path, to_json(self.describe(), indent=1))
         if path.suffix == ".parquet":
-            self.to_dataframe().to_parquet(path)
+            frame = self.to_dataframe()
+            with whole_file(path) as part:
+                frame.to_parquet(part)
             return path
         raise ValueError(f"A survey is written as .html, .json or .parquet. Got {str(path)!r} instead.")
 
