@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 
 import cocoax
-from cocoax.knowledge import Discovery
+from cocoax.knowledge import Discovery, Importance
 from tests.conftest import images
 from tests.pages import EVIL, Page
 from tests.towers import picture, two_towers
@@ -140,7 +141,7 @@ def test_discover__the_only_part_of_each_input_is_a_part(method: Any) -> None:
     assert parts.owners.tolist() == list(range(20))
     assert discovery.everything.samples is not None
     np.testing.assert_allclose(discovery.everything.samples.numpy(), parts.vectors, rtol=1e-4, atol=1e-6)
-    assert all(corpus.reference.weights is not None for corpus in discovery)
+    assert all((corpus.reference.weights is not None) == (method == "fields") for corpus in discovery)
     assert cocoax.discover(encoder, rows, 2)[0].reference.weights is None
 
 
@@ -149,8 +150,8 @@ def test_discover__too_few_inputs_to_tell_stability(tmp_path: Path) -> None:
     discovery = cocoax.discover(table(rows), rows, 10, explainer=EXPLAINER)
     assert [corpus.stability for corpus in discovery] == [None] * 10
     assert "stability unknown, too few inputs to tell" in repr(discovery[0])
-    assert json.loads(discovery.save(tmp_path / "found.json").read_text())["corpora"][0]["stability"] is None
-    page = Page(discovery.save(tmp_path / "found.html"))
+    assert json.loads(discovery.save(tmp_path / "found.json")[0].read_text())["corpora"][0]["stability"] is None
+    page = Page(discovery.save(tmp_path / "found.html")[0])
     assert "stability unknown, too few inputs to tell" in " ".join(page.texts["p"])
 
 
@@ -158,7 +159,7 @@ def test_discover__pictures_with_names_and_words_checked() -> None:
     encoder = two_towers()
     pictures = [picture(seed) for seed in range(20)]
     discovery = cocoax.discover(encoder, pictures, 3, vocabulary=["cat", "dog", "cup", "tree"], explainer=EXPLAINER)
-    assert all(set(corpus.name.split(", ")) <= {"cat", "dog", "cup", "tree", corpus.name} for corpus in discovery)
+    assert all(set(corpus.name.split(", ")) <= {"cat", "dog", "cup", "tree"} for corpus in discovery)
     assert len(discovery.check("a cat")) == 3
     again = cocoax.discover(encoder, pictures, 3, vocabulary=["cat", "dog", "cup", "tree"], explainer=EXPLAINER)
     assert [corpus.members.tolist() for corpus in again] == [corpus.members.tolist() for corpus in discovery]
@@ -177,7 +178,29 @@ def test_discover__parts_of_pictures() -> None:
             explainer=cocoax.Rise(samples=40, grid=3),
         )
         assert 1 <= len(discovery) <= 3
-        assert discovery.maps(discovery[0], 1)[0].values.shape == (3, 3)
+        assert discovery.maps(discovery[0], 1)[0].values.shape == ((3, 3) if method == "fields" else (7, 7))
+
+
+def test_discover__a_planted_square() -> None:
+    random = np.random.default_rng(0)
+    pictures = random.integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
+    marked, corners = np.arange(0, 40, 5), random.integers(0, 25, (40, 2))
+    for number in marked:
+        top, left = corners[number]
+        pictures[number, top : top + 8, left : left + 8] = (255, 0, 200)
+    encoder = cocoax.Encoder(lambda batch: batch.mean((2, 3)), cocoax.ImagePreprocess(32, 32), name="mean colour")
+    discovery = cocoax.discover(encoder, list(pictures), 4, "crops", similarity="dot")
+    best = max(
+        discovery, key=lambda found: len(np.intersect1d(found.members, marked)) / len(np.union1d(found.members, marked))
+    )
+    assert sorted(best.members) == marked.tolist()
+    (shown,) = discovery.collection.maps([5], discovery.target(best))
+    assert shown.values.shape == (7, 7)
+    row, column = np.unravel_index(int(shown.values.argmax()), (7, 7))
+    assert np.abs(4 * np.array([row, column]) - corners[5]).max() <= 2  # the window that has most of it
+    window = torch.from_numpy(pictures[5, 4 * row : 4 * row + 8, 4 * column : 4 * column + 8] / 255.0).mean((0, 1))
+    direction = discovery.target(best).direction(window).double()
+    assert float(shown.values.max()) == pytest.approx(float(window @ direction), abs=1e-4)
 
 
 def test_discover__an_index(tmp_path: Path) -> None:
@@ -215,25 +238,53 @@ def test_discover__importance_to_a_class() -> None:
     assert len(discovery.importance("first", rows[:5])) == 3
 
 
+def test_discover__importance_among_more_than_references_keep() -> None:
+    rows, truth = clouds(3500)
+    encoder = table(rows)
+    with torch.random.fork_rng():
+        encoder.head = nn.Linear(6, 3, bias=False)
+    with torch.no_grad():
+        encoder.head.weight.copy_(torch.eye(6)[:3])
+    discovery = cocoax.discover(encoder, rows, 3)
+    assert len(discovery.everything) == 10_000
+    whole = cocoax.Reference.from_representations(rows)
+    torch.testing.assert_close(discovery.everything.mean_unit, whole.mean_unit, atol=0.02, rtol=0)
+    assert discovery.importance(0)[0].concept in {corpus.name for corpus in discovery if truth[corpus.members[0]] == 0}
+
+
 # --- files --------------------------------------------------------------------------------------------------------------
 
 
 def test_discovery__files_and_notebooks(found: Discovery, tmp_path: Path) -> None:
-    page = Page(found.save(tmp_path / "found.html"))
+    files = found.save(tmp_path)
+    references = [f"{number}.safetensors" for number in (1, 2, 3)]
+    assert [file.name for file in files] == ["discovery.html", "discovery.json", "discovery.png", *references]
+    page = Page(files[0])
     assert page.count("h2") == 4
     assert "3 corpora among 90 rows, by kmeans" in " ".join(page.texts["p"])
-    plain = json.loads(found.save(tmp_path / "found.json").read_text())
+    plain = json.loads(files[1].read_text())
     assert [corpus["inputs"] for corpus in plain["corpora"]] == [30, 30, 30]
-    assert found.save(tmp_path / "found.png").stat().st_size > 5000
-    folder = found.save(tmp_path / "references")
-    again = cocoax.Reference.load(folder / "1.safetensors")
+    assert files[2].stat().st_size > 5000
+    again = cocoax.Reference.load(files[3])
     torch.testing.assert_close(again.mean_unit, found[0].reference.mean_unit)
     assert repr(found).startswith("Discovery(3 corpora by kmeans, 9")
     assert repr(found[0]).startswith("Found(1, 'corpus 1', 30 inputs, stability ")
     assert "<h4>" in found._repr_html_()
-    with pytest.raises(ValueError, match=r"written as \.html, \.png or \.json, or into a folder"):
-        found.save(tmp_path / "found.csv")
     assert not plt.get_fignums()
+
+
+def test_discovery__what_was_asked_is_in_its_files(found: Discovery, tmp_path: Path) -> None:
+    rows, _ = clouds()
+    corner = table(rows).reference(rows[:10], name="first corner")
+    importance = Importance("corpus 1", "first", 1.0, 0.9, 1.0, 0.5, 2.0, 0.025)
+    asked = replace(found, checked={"first corner": found.check(corner)}, importances=(importance,))
+    (page,) = asked.save(tmp_path / "page.html")
+    cells = Page(page).texts["td"]
+    assert str(asked.checked["first corner"][0][1]) in cells
+    assert "+0.500" in cells
+    plain = json.loads(asked.save(tmp_path / "page.json")[0].read_text())
+    assert plain["checked"]["first corner"][0]["auc"] == 1
+    assert plain["importance"][0]["label"] == "first"
 
 
 def test_discovery__pictures_are_drawn_with_and_without_maps(tmp_path: Path) -> None:
@@ -247,7 +298,7 @@ def test_discovery__pictures_are_drawn_with_and_without_maps(tmp_path: Path) -> 
     figure = discovery.plot(2)
     assert len(figure.axes) == 6
     assert len(discovery.plot(2, maps=True).axes) >= 6
-    page = Page(discovery.save(tmp_path / "page.html"))
+    page = Page(discovery.save(tmp_path / "page.html")[0])
     assert page.count("script") == 0
     assert page.count("img") >= 2 * (6 - 3)
     assert "<script>" not in discovery._repr_html_()

@@ -79,6 +79,14 @@ def test_factors__are_signed_directions_with_weights_of_at_least_nothing() -> No
     assert (groups.labels[(vectors == 0).all(1)] == -1).all()
 
 
+def test_factors__more_of_them_than_dimensions() -> None:
+    vectors = np.random.default_rng(0).normal(size=(60, 3))
+    groups = Factors().fit(vectors, 10, 0)
+    assert groups.centres.shape == (10, 3)
+    assert Factors().explained(groups, vectors) > 0.95
+    assert [point.corpora for point in curve(Factors(), vectors, np.arange(60), 10, 0)] == [1, 2, 3, 5, 7, 10, 15, 20]
+
+
 def test_stability__high_where_groups_are_there_and_low_where_they_are_not() -> None:
     vectors, _ = clouds()
     groups = Means().fit(vectors, 3, 0)

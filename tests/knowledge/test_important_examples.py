@@ -41,6 +41,16 @@ def test_contribution__sums_to_the_score_and_to_the_map(encoder: cocoax.Encoder)
         found.top(1, "row 9")
 
 
+def test_contribution__words_that_occur_twice_have_values_of_their_own(tmp_path: Path) -> None:
+    encoder = load_hf_text(str(save_bert(tmp_path / "bert")))
+    found = cocoax.examples(encoder, "the cat behind the house", TEXTS[:4], samples=60)
+    assert found.part_names == ("the 1", "cat", "behind", "the 4", "house")
+    assert found.parts is not None
+    assert found.top(1, "the 4")[0][1] == pytest.approx(float(found.parts[:, 3].max()))
+    assert float(found.parts[:, 3].max()) != float(found.parts[:, 0].max())
+    assert list(found.describe()["parts"]) == list(found.part_names)
+
+
 @pytest.mark.parametrize("similarity", ["cosine", "rbf"])
 def test_contribution__of_a_weighted_reference_sums_to_its_score(encoder: cocoax.Encoder, similarity: str) -> None:
     picture, rows = images(1, seed=3)[0], encoder.represent(images(4, seed=5))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
+from cocoax.encoders.load.resnet import CifarResNet
 from cocoax.knowledge.influence import _last_layers, _Losses
 from tests.conftest import SmallNet, images
 from tests.knowledge.games import table
@@ -130,6 +131,31 @@ def test_checkpoints__files_and_heads_that_are_left_out(tmp_path: Path) -> None:
     from_file = cocoax.examples(encoder, picture, members, "tracin", checkpoints=tmp_path / "weights.pt")
     from_dict = cocoax.examples(encoder, picture, members, "tracin", checkpoints=[weights])
     torch.testing.assert_close(from_file.values, from_dict.values)
+
+
+def padded(blocks: int, seed: int = 0) -> CifarResNet:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return CifarResNet((blocks, blocks), (4, 8), padded=True).eval()
+
+
+def test_checkpoints__names_of_others_and_more_blocks() -> None:
+    encoder, picture, members = cocoax.Encoder(padded(1), name="resnet"), images(1, seed=3)[0], images(4, seed=5)
+    own = padded(1, seed=1).state_dict()
+    others = {
+        f"module.{name.replace('stages.0', 'layer1').replace('stages.1', 'layer2')}": tensor
+        for name, tensor in own.items()
+        if not name.endswith("num_batches_tracked")
+    }
+    others["module.linear.weight"] = torch.ones(10, 8)
+    by_own, by_others = (
+        cocoax.examples(encoder, picture, members, "tracin", checkpoints=[weights]) for weights in (own, others)
+    )
+    assert float(by_own.values.abs().sum()) > 0
+    assert torch.equal(by_own.values, by_others.values)
+    longer = padded(3).state_dict()  # has all that the encoder has, in the same shapes
+    with pytest.raises(ValueError, match=r"another architecture than the encoder: it has 'layer1\.1\.conv1\.weight'"):
+        cocoax.examples(encoder, picture, members, "tracin", checkpoints=[longer])
 
 
 def test_checkpoints__none_or_of_another_architecture(tmp_path: Path) -> None:

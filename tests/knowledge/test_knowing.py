@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -11,7 +12,10 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import cocoax
+from cocoax.evaluation.statistics import wilson
+from cocoax.evaluation.telling import Telling
 from cocoax.knowledge import Knowledge
+from cocoax.knowledge.knowing import BesideCaptions, OfSize
 from tests.pages import EVIL, Page
 from tests.towers import picture, two_towers
 
@@ -67,9 +71,13 @@ def test_knows__smaller_corpora_are_tested_on_the_members_that_are_not_in_them()
 
 
 def test_knows__how_many_are_enough(known: Knowledge) -> None:
-    assert known.enough in {of.size for of in known.sizes}
-    assert "corpus of" in known.size_sentence or "More members help" in known.size_sentence
-    assert known.sizes[0].auc < known.sizes[-1].auc
+    best = known.sizes[-1]
+    enough = next(of.size for of in known.sizes if best.auc - of.auc <= 0.01)
+    assert known.enough == enough < best.size
+    assert known.size_sentence == f"A corpus of {enough} would do as well as one of {best.size}: AUC {best.auc:.2f}."
+    few, many = OfSize(2, 0.7, 0.1), OfSize(5, 0.8, 0.1)
+    assert replace(known, sizes=(few, many)).size_sentence == "More members help: AUC 0.70 with 2, 0.80 with 5."
+    assert known.sizes[0].auc < best.auc
     assert cocoax.knows(reference(2, 0), reference(5, 1), permutations=39).size_sentence == ""
 
 
@@ -89,26 +97,72 @@ def test_knows__captions_with_pictures_of_both_kinds() -> None:
     swapped = cocoax.knows(corpus, foil, shown=others, others=shown)
     assert swapped.auc == 0
     assert not swapped
+    assert swapped.verdict == "the other way round"
+    assert "a map would show the opposite of what is asked" in swapped.sentence
+    assert "noise" not in swapped.sentence
 
 
-def test_knows__captions_beside_random_ones_are_named_honestly() -> None:
+def beside(corpus: list[str], count: int, permutations: int = 99) -> Knowledge:
+    """Return how captions stand among so many random ones."""
     encoder = two_towers()
     shown = encoder.reference([picture(seed) for seed in range(12)])
-    words = encoder.text.reference([f"thing number {number}" for number in range(30)])
-    corpus, foil = (encoder.text.reference([text], name=text) for text in ("a cat", "a dog"))
-    knowledge = cocoax.knows(corpus, foil, shown=shown, captions=words, permutations=99)
-    assert knowledge.test == "random captions"
-    assert "random captions" in knowledge.sentence
-    assert "only inputs that show it can tell" in knowledge.sentence
-    target = cocoax.contrastive_corpus_similarity(corpus, foil)
-    assert shown.samples is not None
-    assert words.samples is not None
-    spread = target.score(shown.samples.double()).numpy().std()
-    others = [
-        (cocoax.similarity_to(words[number]) - cocoax.similarity_to(foil)).score(shown.samples.double()).numpy().std()
-        for number in range(30)
+    words = encoder.text.reference([f"thing number {number}" for number in range(count)])
+    foil = encoder.text.reference(["a dog"])
+    named = encoder.text.reference(corpus, name=corpus[0])
+    return cocoax.knows(named, foil, shown=shown, captions=words, permutations=permutations)
+
+
+def test_knows__captions_beside_random_ones_are_named_honestly(tmp_path: Path) -> None:
+    encoder = two_towers()
+    shown = encoder.represent([picture(seed) for seed in range(12)]).double()
+    spreads = [
+        (cocoax.similarity_to(encoder.text.reference([text])) - cocoax.similarity_to(encoder.text.reference(["a dog"])))
+        .score(shown)
+        .numpy()
+        .std()
+        for text in ("a cat", *(f"thing number {number}" for number in range(40)))
     ]
-    assert knowledge.auc == pytest.approx(np.mean(spread > np.array(others)), abs=0.15)
+    knowledge = beside(["a cat"], 40)  # each of them once, however many are asked for
+    assert isinstance(knowledge, BesideCaptions)
+    assert knowledge.test == "random captions"
+    below = int(sum(spread < spreads[0] for spread in spreads[1:]))
+    assert knowledge.beaten == below / 40
+    assert knowledge.p_value == (41 - below) / 41
+    assert knowledge.interval == wilson(below, 40)
+    assert knowledge.telling.counts == (12, 40)
+    assert f"{100 * below / 40:.0f} % of 40 random captions" in knowledge.sentence
+    assert "only inputs that show it can tell" in knowledge.sentence
+    with pytest.raises(ValueError, match="Random captions give no AUC"):
+        _ = knowledge.auc
+    plain = json.loads(knowledge.save(tmp_path / "knows.json")[0].read_text())
+    assert plain["beaten"] == knowledge.beaten
+    assert "auc" not in plain
+    (ax,) = knowledge.plot().axes
+    said = [ax.get_ylabel(), ax.get_title(), *(text.get_text() for text in ax.texts)]
+    assert said == ["random captions beaten", f"a cat among random captions: {knowledge.verdict}", "a random caption"]
+
+
+def test_knows__several_captions_beside_as_many_random_ones() -> None:
+    knowledge = beside(["a cat", "a kitten", "a tabby"], 45, 60)
+    assert knowledge.telling.counts == (12, 60)
+    assert isinstance(knowledge, BesideCaptions)
+    assert knowledge.interval == wilson(round(15 * knowledge.beaten), 15)  # of 45 captions 15 corpora share none
+
+
+@pytest.mark.parametrize(
+    ("telling", "verdict", "said"),
+    [
+        (Telling(0.99, 0.93, 1.0, 0.01, (9, 100)), "stands out", "so it stands out among them"),
+        (Telling(0.9, 0.82, 0.95, 0.11, (9, 100)), "may be chance", "which may be chance"),
+        (Telling(0.5, 0.4, 0.6, 0.5, (9, 100)), "does not stand out", "so it does not stand out among them"),
+        (Telling(0.0, 0.0, 0.05, 1.0, (9, 100)), "does not stand out", "so it does not stand out among them"),
+    ],
+)
+def test_knows__what_is_said_beside_random_captions(telling: Telling, verdict: str, said: str) -> None:
+    knowledge = BesideCaptions("a cat", "a dog", telling, "random captions")
+    assert knowledge.verdict == verdict
+    assert said in knowledge.sentence
+    assert bool(knowledge) == (verdict == "stands out")
 
 
 def test_knows__what_is_missing_is_asked_for() -> None:
@@ -119,34 +173,30 @@ def test_knows__what_is_missing_is_asked_for() -> None:
         cocoax.knows(corpus, foil, shown=corpus)
     with pytest.raises(ValueError, match="has 1 sample; give at least two"):
         cocoax.knows(corpus, foil, shown=corpus[0], others=foil)
-    with pytest.raises(ValueError, match="1 random captions"):
-        cocoax.knows(corpus, foil, shown=foil, captions=corpus[0])
+    with pytest.raises(ValueError, match="5 random captions and 5 inputs; give at least 39 and 2"):
+        cocoax.knows(corpus, foil, shown=foil, captions=corpus)
     with pytest.raises(TypeError, match="must be a Reference"):
         cocoax.knows(corpus, ["a cat"])  # type: ignore[arg-type]
 
 
 def test_knowledge__files_and_notebooks(known: Knowledge, tmp_path: Path) -> None:
-    assert known.save(tmp_path / "knows.png").stat().st_size > 5000
-    plain = json.loads(known.save(tmp_path / "knows.json").read_text())
+    files = known.save(tmp_path)
+    assert [file.name for file in files] == ["knows.html", "knows.json", "knows.png"]
+    assert files[2].stat().st_size > 5000
+    plain = json.loads(files[1].read_text())
     assert plain["verdict"] == "tells"
     assert plain["auc"] == known.auc
-    page = Page(known.save(tmp_path / "knows.html"))
+    assert known.save(tmp_path / "page.html") == [tmp_path / "page.html"]
+    page = Page(tmp_path / "page.html")
     assert page.count("img") == 1
     assert known.sentence in " ".join(page.texts["p"])
     assert repr(known) == f"Knowledge({known.sentence!r})"
+    assert str(known) == f"{known.sentence}\n{known.size_sentence}"
     assert "<img" in known._repr_html_()
-    with pytest.raises(ValueError, match=r"written as \.html, \.png or \.json"):
-        known.save(tmp_path / "knows.txt")
     assert not plt.get_fignums()
 
 
 def test_knowledge__names_are_escaped(tmp_path: Path) -> None:
     knowledge = cocoax.knows(reference(6, 0, name=EVIL), reference(6, 1), permutations=39)
-    assert Page(knowledge.save(tmp_path / "page.html")).count("script") == 0
+    assert Page(knowledge.save(tmp_path / "page.html")[0]).count("script") == 0
     assert "<script>" not in knowledge._repr_html_()
-
-
-def test_knowledge__is_drawn_on_given_axes(known: Knowledge) -> None:
-    _, ax = plt.subplots()
-    assert known.plot(ax) is ax
-    plt.close("all")

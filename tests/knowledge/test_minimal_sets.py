@@ -52,6 +52,15 @@ def test_minimal__every_set_was_encoded_and_calls_are_counted() -> None:
     assert set(labels[found.kept.mask].tolist()) == set(found.kept.parts)
 
 
+@pytest.mark.parametrize("calls", [2, 3, None])
+def test_minimal__takes_no_more_calls_than_it_may(calls: int | None) -> None:
+    encoder, picture, _, target = pictures()
+    run = cocoax.KernelShap(samples=60, grid=4).run(encoder, picture)
+    found = cocoax.minimal(run, target, keep=0.8, calls=calls)
+    assert found.calls <= (calls or 0.3 * 60)
+    assert found.kept.score >= found.level > found.removed.score
+
+
 def test_minimal__level_in_place_of_a_share() -> None:
     encoder, picture, _, target = pictures()
     run = cocoax.KernelShap(samples=100, grid=3).run(encoder, picture)

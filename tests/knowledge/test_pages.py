@@ -1,4 +1,4 @@
-"""The examples of docs/knows.md and docs/discovery.md run as they stand, and print what the pages say."""
+"""The examples of the five pages about this room run as they stand, and print what the pages say."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 import torch
+
+import cocoax
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
@@ -45,4 +47,36 @@ def test_discovery__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert given["result"].values.shape == (32, 32)
     assert len(given["maps"]) == 2
     assert (tmp_path / "found.png").stat().st_size > 10_000
-    assert "Discovery(10 corpora by kmeans" in capsys.readouterr().out
+    assert "10 corpora among 300 images, by kmeans" in capsys.readouterr().out
+
+
+def test_minimal__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    least = run("minimal.md", tmp_path, monkeypatch)["least"]
+    assert "violinist" in least.kept.names
+    assert least.removed.names == ("violinist",)
+    page = (DOCS / "minimal.md").read_text(encoding="utf-8")
+    # How many smaller sets were tried may differ with versions of scikit-learn; what was found may not.
+    for sentence in least.sentences[:3]:
+        assert sentence.split(". ")[0] in page
+    assert (tmp_path / "least" / "minimal.html").is_file()
+
+
+def test_counterfactuals__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = run("counterfactuals.md", tmp_path, monkeypatch)
+    assert given["flipped"].result == "The driver played a sonata before she parked her car."
+    assert [change.after for change in given["flipped"].changes] == ["driver"]
+    changed = [{change.part for change in flip.changes} for flip in given["other"].flips]
+    assert len(changed) == 2
+    assert not any("proline" in parts for parts in changed)
+    assert all(flip.score < 0 for flip in given["other"].flips)
+    assert (tmp_path / "flipped" / "counterfactual.png").is_file()
+
+
+def test_examples__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = run("examples.md", tmp_path, monkeypatch)
+    encoder, corpus = given["encoder"], given["encoder"].reference(given["corpus"])
+    own = cocoax.similarity_to(corpus).score(encoder.represent(["The violinist played a sonata."]))
+    assert float(given["ranked"].values.sum()) == pytest.approx(float(own[0]), abs=1e-5)
+    assert float(given["mixed"].values.sum()) == pytest.approx(1)
+    assert len(given["traced"].top(2)) == 2
+    assert (tmp_path / "ranked" / "examples.json").is_file()

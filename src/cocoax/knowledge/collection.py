@@ -18,9 +18,10 @@ from cocoax.attribution.field import default_grid, feature_vectors
 from cocoax.attribution.method import check_encoder
 from cocoax.attribution.occlusion import Windows
 from cocoax.attribution.removal import RemovalMethod
+from cocoax.attribution.result import Origin
 from cocoax.encoders import Encoder
 from cocoax.features import Game
-from cocoax.inputs import Display
+from cocoax.inputs import Display, Explicand
 from cocoax.inputs.holding import each_input
 from cocoax.progress import bar
 from cocoax.seeding import stream
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from cocoax.datasets import Index
 
 MOST = 5000  # inputs whose parts are looked at; of more, so many are drawn
-CROP = 3  # a crop is a third of a picture high and wide
+CROP = 3  # a part that is kept alone is a third of an input high and wide
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ class Collection(ABC):
 
     @abstractmethod
     def crops(self, seed: int) -> Parts:
-        """Return what every part of every input alone adds to nothing."""
+        """Return what every part of every input is like by itself."""
 
     @abstractmethod
     def maps(self, numbers: Sequence[int], target: Target) -> list[Attribution]:
@@ -119,6 +120,7 @@ class Given(Collection):
         self.noun = encoder.inputs.noun
         self.method = Rise(samples=200) if method is None else method
         self._fields: dict[int, Field] = {}
+        self._cut = False  # whether parts are windows, so that maps are made of those
 
     @cached_property
     def representations(self) -> Tensor:
@@ -137,11 +139,42 @@ class Given(Collection):
 
     def _field(self, number: int) -> Field:
         if number not in self._fields:
-            run = self.method.run(self.encoder, self.items[number], progress=False)
-            shape = run.explicand.shape
-            grid = default_grid(self.method, shape, 1) if len(shape) == 2 else None
-            self._fields[number] = run.field(self.similarity, grid=grid, groups=0)
+            self._fields[number] = self._of_windows(number) if self._cut else self._of_run(number)
         return self._fields[number]
+
+    def _of_run(self, number: int) -> Field:
+        run = self.method.run(self.encoder, self.items[number], progress=False)
+        shape = run.explicand.shape
+        grid = default_grid(self.method, shape, 1) if len(shape) == 2 else None
+        field: Field = run.field(self.similarity, grid=grid, groups=0)
+        return field
+
+    def _of_windows(self, number: int) -> Field:
+        """Return the vectors of an input's windows as its field: a map of what each would score by itself."""
+        explicand = self.encoder.explicand(self.items[number])
+        windows = self.encoder.inputs.windows(explicand)
+        assert windows is not None  # or it had not been cut
+        values, own = self._encoded(windows), self.representations[number]
+        middle = values.flatten(0, 1).mean(0)
+        ends = torch.stack([self.similarity.features(own[None].double())[0], middle])
+        origin = Origin({"type": "windows"}, self.encoder.name, self.space)
+        return Field(values.float(), middle.float(), ends.float(), own, self.similarity, origin, explicand.display)
+
+    def _encoded(self, windows: Tensor) -> Tensor:
+        """Return the feature vectors of windows, ``[rows, columns, d]``."""
+        flat = list(windows.flatten(0, 1))
+        size = self.encoder.batch_size(flat[0])
+        encoded = torch.cat([self.encoder.encode(flat[start : start + size]) for start in range(0, len(flat), size)])
+        return self.similarity.features(encoded.double()).view(*windows.shape[:2], -1)
+
+    def _alone(self, explicand: Explicand) -> Tensor:
+        """Return feature vectors of parts that are kept while all else is removed, minus that of nothing at all."""
+        shape = tuple(explicand.shape)
+        window = (-(-shape[0] // CROP), -(-shape[1] // CROP)) if len(shape) == 2 else None
+        game = Game(self.encoder, explicand, self.method.baseline, space=self.space)
+        encoded = torch.cat(list(game.encode(Alone(Occlusion(window=window).draw(shape)))))
+        features, ends = feature_vectors(encoded, game.ends, self.similarity)
+        return features - ends[1]
 
     def fields(self, seed: int) -> Parts:
         """Return fields, made by the method."""
@@ -155,19 +188,16 @@ class Given(Collection):
         return Parts(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
 
     def crops(self, seed: int) -> Parts:
-        """Return feature vectors of parts that are kept while all else is removed, minus that of nothing at all."""
+        """Return feature vectors of windows as inputs of their own; where there are none, of parts that are kept alone."""
         chosen = self.drawn(seed)
         vectors = []
         with bar(len(chosen), f"crops by {self.encoder.name}") as shown:
             for number in chosen:
                 explicand = self.encoder.explicand(self.items[int(number)])
-                shape = tuple(explicand.shape)
-                window = (-(-shape[0] // CROP), -(-shape[1] // CROP)) if len(shape) == 2 else None
-                game = Game(self.encoder, explicand, self.method.baseline, space=self.space)
-                alone = Alone(Occlusion(window=window).draw(shape))
-                encoded = torch.cat(list(game.encode(alone)))
-                features, ends = feature_vectors(encoded, game.ends, self.similarity)
-                vectors.append((features - ends[1]).float().numpy())
+                windows = self.encoder.inputs.windows(explicand)
+                self._cut = windows is not None
+                own = self._alone(explicand) if windows is None else self._encoded(windows).flatten(0, 1)
+                vectors.append(own.float().numpy())
                 shown.update()
         return Parts(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
 

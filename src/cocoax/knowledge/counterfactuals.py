@@ -220,7 +220,7 @@ def counterfactual(
             f"No exchange flips the score of {table.target.name!r}, which is {table.score:+.3f}: with everything exchanged "
             f"that may be, the lowest is {table.lowest:+.3f}. Give donors that score lower, or fix fewer parts."
         )
-    return Counterfactual(table.target.name, table.score, tuple(flips), count, table.calls)
+    return Counterfactual(table.target.name, table.score, tuple(sorted(flips, key=len)), count, table.calls)
 
 
 class _Table:
@@ -241,7 +241,7 @@ class _Table:
         parts = [self.encoder.encode(prepared[start : start + size]) for start in range(0, len(prepared), size)]
         scores = self.target.score(torch.cat(parts), self.own)
         self.lowest = min(self.lowest, float(scores.min()))
-        values: np.ndarray = scores.double().numpy()
+        values: np.ndarray = scores.detach().double().numpy()
         return values
 
     def exchange(self, donors: Any, options: dict[str, Any]) -> Exchange:
@@ -254,7 +254,8 @@ class _Table:
         grid = options.get("grid", _GRID)
         self.grid = (grid, grid) if isinstance(grid, int) else tuple(grid)
         options = {**options, "grid": self.grid} if "grid" in kind.exchange_options else options
-        items = self.encoder.as_list(donors) if len_or_one(donors) else []
+        none = donors is None or (isinstance(donors, list | tuple) and not donors)
+        items = [] if none else self.encoder.as_list(donors)
         offered = []
         for index, item in enumerate(items):
             try:
@@ -345,8 +346,3 @@ def _gains(scores: np.ndarray) -> np.ndarray:
 def _soonest(sets: np.ndarray, scores: np.ndarray) -> int:
     """Return the size of the smallest set that flips the score; one more than there are parts if none does."""
     return int(sets[scores < 0].sum(1).min()) if (scores < 0).any() else sets.shape[1] + 1
-
-
-def len_or_one(donors: Any) -> bool:
-    """Whether there are any donors; what has no length, such as a folder or a generator, has."""
-    return not (isinstance(donors, Sequence) and not isinstance(donors, str) and len(donors) == 0) and donors is not None

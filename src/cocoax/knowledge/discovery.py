@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -20,8 +20,10 @@ from cocoax.knowledge.collection import Collection, Parts, collection_of
 from cocoax.knowledge.concepts import Importance, tcav
 from cocoax.knowledge.groups import Density, Factors, Grouping, Groups, Means, OfCount, curve, elbow, stability
 from cocoax.knowledge.naming import Word, name_corpora
-from cocoax.references import Reference
-from cocoax.seeding import check_seed
+from cocoax.knowledge.results import Result
+from cocoax.references import KEPT, Reference
+from cocoax.report import Section
+from cocoax.seeding import check_seed, stream
 from cocoax.similarity import Similarity
 from cocoax.targets import Target, class_score, similarity_to
 
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 How = Literal["kmeans", "hdbscan", "fields", "crops"]
-GROUPINGS: dict[str, type[Grouping]] = {"kmeans": Means, "hdbscan": Density, "fields": Factors, "crops": Factors}
+GROUPINGS: dict[str, type[Grouping]] = {"kmeans": Means, "hdbscan": Density, "fields": Factors, "crops": Means}
+PARTS = ("fields", "crops")
 TYPICAL = 6
 STRONG = 0.5  # of what a corpus is like in its typical members: a part as strong as this is one
 
@@ -66,7 +69,7 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
-class Discovery:
+class Discovery(Result):
     """Corpora found among inputs; made by :func:`cocoax.discover`.
 
     Attributes:
@@ -76,15 +79,20 @@ class Discovery:
         curve: how much other numbers of corpora would explain.
         everything: the reference of all that was looked at, which corpora are contrasted with.
         collection: the inputs.
+        checked: what :meth:`check` said about words, to be shown with it.
+        importances: what :meth:`importance` said about a class, to be shown with it.
 
     """
 
+    file = "discovery"
     corpora: tuple[Found, ...]
     method: str
     explained: float
     curve: tuple[OfCount, ...]
     everything: Reference
     collection: Collection = field(repr=False)
+    checked: Mapping[str, list[tuple[Found, Telling]]] = field(default_factory=dict, repr=False)
+    importances: tuple[Importance, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.corpora)
@@ -186,11 +194,46 @@ class Discovery:
             raise ValueError(f"There are {len(self.collection)} inputs but {len(known)} labels; give one for each.")
         return known
 
-    def plot(self, count: int = TYPICAL, maps: bool = False) -> Figure:
-        """Draw the typical members of each corpus in a row, as they are or with their maps; return the figure."""
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return f"{len(self)} corpora"
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was found, in words."""
+        from cocoax.knowledge.gallery import summary
+
+        return (summary(self),)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """A row for each corpus."""
+        return self._size(TYPICAL)
+
+    def _size(self, count: int) -> tuple[float, float]:
+        return 1.9 + 1.35 * count, 1.45 * len(self)
+
+    def draw(self, figure: Figure) -> None:
+        """Draw the typical members of each corpus in a row."""
         from cocoax.knowledge.gallery import draw
 
-        return draw(self, count, maps)
+        draw(self, figure)
+
+    def plot(self, count: int = TYPICAL, maps: bool = False) -> Figure:
+        """Draw the typical members of each corpus in a row, as they are or with their maps; return the figure."""
+        from cocoax.inputs.figures import new_figure
+        from cocoax.knowledge.gallery import draw
+
+        check_count("count", count, 1)
+        return draw(self, new_figure(*self._size(count)), count, maps)
+
+    @property
+    def sections(self) -> list[Section]:
+        """The parts of a page."""
+        from cocoax.knowledge.gallery import sections
+
+        return sections(self)
 
     def describe(self) -> dict[str, Any]:
         """Return all of it as plain values."""
@@ -212,13 +255,22 @@ class Discovery:
                 }
                 for found in self.corpora
             ],
+            "checked": {
+                word: [{"corpus": found.name, **vars(telling)} for found, telling in checked]
+                for word, checked in self.checked.items()
+            },
+            "importance": [vars(importance) for importance in self.importances],
         }
 
-    def save(self, path: str | Path) -> Path:
-        """Write a page that loads nothing (.html), a picture (.png), JSON, or a folder of references; return the path."""
-        from cocoax.knowledge.gallery import write
+    def save(self, path: str | Path) -> list[Path]:
+        """Write a page that loads nothing (.html), the numbers (.json) or a drawing (.png), or all into a folder.
 
-        return write(self, Path(path))
+        In a folder there is a file for each reference, too. Return the files.
+        """
+        files = super().save(path)
+        folder = Path(path) / "references"
+        named = [] if files == [Path(path)] else self.corpora
+        return files + [found.reference.save(folder / f"{found.number}.safetensors") for found in named]
 
 
 def discover(
@@ -238,8 +290,8 @@ def discover(
         encoder: what encodes the inputs; None for an index, which knows it.
         inputs: pictures, texts, rows: whatever ``encoder.reference`` takes; or a :class:`cocoax.datasets.Index`.
         corpora: how many to find; HDBSCAN finds up to so many.
-        method: ``"kmeans"`` or ``"hdbscan"`` for corpora of whole inputs; ``"fields"`` or ``"crops"`` for corpora of parts:
-            a non-negative factorisation of what each part does in its input (its field), or of what it adds by itself.
+        method: ``"kmeans"`` or ``"hdbscan"`` for corpora of whole inputs; for corpora of parts ``"fields"``, a non-negative
+            factorisation of what each part does in its input, or ``"crops"``, k-means of what each is like by itself.
         vocabulary: words to name corpora with, where there is a text tower; by default names of ImageNet's and CIFAR-100's
             classes for pictures, and their own words for texts.
         similarity: cosine or dot; an index has its own.
@@ -253,14 +305,13 @@ def discover(
         raise ValueError(f"The 'method' parameter must be one of {', '.join(get_args(How))}. Got {method!r} instead.")
     collection = collection_of(encoder, inputs, similarity, explainer)
     _check_inputs(collection, corpora)
-    parts = {"fields": collection.fields, "crops": collection.crops}[method](seed) if GROUPINGS[method].of_parts else None
-    looked_at = collection.whole() if parts is None else _that_matter(parts)
+    looked_at = _that_matter(getattr(collection, method)(seed)) if method in PARTS else collection.whole()
     grouping = GROUPINGS[method]()
     groups = grouping.fit(looked_at.vectors, corpora, seed)
     stable = stability(grouping, groups, looked_at.vectors, looked_at.owners, corpora, seed)
-    everything = _reference(collection, looked_at, np.arange(len(looked_at.vectors)), None, "everything")
+    everything = _reference(collection, looked_at, np.arange(len(looked_at.vectors)), None, seed)
     found = [
-        _found(collection, looked_at, groups, group, stable[group])
+        _found(collection, looked_at, groups, group, stable[group], seed)
         for group in range(len(groups.centres))
         if (groups.labels == group).any()
     ]
@@ -300,23 +351,31 @@ def _that_matter(parts: Parts) -> Parts:
     return Parts(parts.vectors[matter], parts.owners[matter])
 
 
-def _reference(collection: Collection, parts: Parts, chosen: np.ndarray, weights: np.ndarray | None, name: str) -> Reference:
-    """Return some vectors as a reference: whole inputs by their representations, parts by their own vectors."""
+def _reference(collection: Collection, parts: Parts, chosen: np.ndarray, weights: np.ndarray | None, seed: int) -> Reference:
+    """Return some vectors as a reference: whole inputs by their representations, parts by their own vectors.
+
+    Of more than a reference keeps, as many are drawn: without samples nothing can be tested.
+    """
+    if len(chosen) > KEPT:
+        drawn = np.sort(stream(seed, 10).choice(len(chosen), KEPT, replace=False))
+        chosen, weights = chosen[drawn], None if weights is None else weights[drawn]
     samples = collection.representations[chosen] if parts.whole else parts.vectors[chosen]
-    return Reference.from_representations(samples, name=name, space=collection.space, weights=weights)
+    return Reference.from_representations(samples, name="everything", space=collection.space, weights=weights)
 
 
-def _found(collection: Collection, parts: Parts, groups: Groups, group: int, stable: float | None) -> Found:
-    """Return one group as a corpus; of parts, an input belongs to it that has one as strong as half a typical one."""
+def _found(collection: Collection, parts: Parts, groups: Groups, group: int, stable: float | None, seed: int) -> Found:
+    """Return one group as a corpus.
+
+    Of parts, an input belongs to it that has one; where parts are sums of groups, one as strong as half a typical one.
+    """
     own = np.flatnonzero(groups.labels == group)
     own = own[np.argsort(-groups.strengths[own], kind="stable")]
-    weights = None if parts.whole else groups.strengths[own]
-    reference = _reference(collection, parts, own, weights, f"corpus {group + 1}")
+    reference = _reference(collection, parts, own, groups.strengths[own] if groups.sums else None, seed)
     owners, first = np.unique(parts.owners[own], return_index=True)
     strengths = groups.strengths[own][first]
     order = np.argsort(-strengths, kind="stable")
     owners, strengths = owners[order], strengths[order]
-    if not parts.whole:
+    if groups.sums:
         owners = owners[strengths >= STRONG * strengths[:TYPICAL].mean()]
     return Found(group + 1, f"corpus {group + 1}", reference, owners, stable)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +11,7 @@ import numpy as np
 from cocoax.inputs import Display
 from cocoax.inputs.drawing import figure_of, new_axes
 from cocoax.knowledge.discovery import TYPICAL, Discovery, Found
-from cocoax.report import Section, data_uri, png, write_report
-from cocoax.storage import to_json, write_figure, write_text
+from cocoax.report import Section, data_uri, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,13 +21,8 @@ MAPS = 3  # typical members of each corpus that a page shows with their maps
 TILE = "flex: 0 0 8.6rem; font-size: .75rem; overflow-wrap: anywhere; max-height: 24rem; overflow: auto"
 
 
-def draw(discovery: Discovery, count: int = TYPICAL, maps: bool = False) -> Figure:
-    """Return a figure with a row of typical members for each corpus."""
-    from matplotlib.figure import Figure
-
-    if count < 1:
-        raise ValueError(f"The 'count' parameter must be at least 1. Got {count} instead.")
-    figure = Figure(figsize=(1.9 + 1.35 * count, 1.45 * len(discovery)), layout="constrained")
+def draw(discovery: Discovery, figure: Figure, count: int = TYPICAL, maps: bool = False) -> Figure:
+    """Draw a row of typical members for each corpus on an empty figure; return it."""
     grid = figure.subplots(len(discovery), count + 1, squeeze=False)
     for axes, found in zip(grid, discovery, strict=True):
         for ax in axes:
@@ -62,9 +55,12 @@ def _title(found: Found) -> str:
     return f"{found.number}. {found.name}" if found.words else found.name
 
 
-def draw_curve(discovery: Discovery, ax: Axes | None = None) -> Axes | Figure:
-    """Draw how much so many corpora explain; return the figure, or the axes that were given."""
-    axes = new_axes(4.8, 3.0) if ax is None else ax
+def draw_curve(discovery: Discovery) -> Figure:
+    """Return a figure of how much so many corpora explain."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.8, 3.0), layout="constrained")
+    axes = figure.subplots()
     numbers = [point.corpora for point in discovery.curve]
     axes.plot(numbers, [point.explained for point in discovery.curve], marker="o", label="where they were found")
     axes.plot(numbers, [point.held_out for point in discovery.curve], marker="o", label="on the other half of the inputs")
@@ -75,7 +71,7 @@ def draw_curve(discovery: Discovery, ax: Axes | None = None) -> Axes | Figure:
     axes.set_ylabel("variance explained", fontsize=8)
     axes.tick_params(labelsize=8)
     axes.legend(fontsize=8)
-    return figure_of(axes) if ax is None else axes
+    return figure
 
 
 def summary(discovery: Discovery) -> str:
@@ -129,29 +125,28 @@ def fragment(discovery: Discovery, count: int = TYPICAL) -> str:
     return f"<div><p>{html.escape(summary(discovery))}</p>{''.join(strips)}</div>"
 
 
-def write(discovery: Discovery, path: Path) -> Path:
-    """Write a page, a picture, JSON, or a folder with a file for each reference."""
-    import matplotlib.pyplot as plt
-
-    if path.suffix == ".json":
-        return write_text(path, to_json(discovery.describe(), indent=1))
-    if path.suffix == ".png":
-        write_figure(path, draw(discovery))
-        return path
-    if path.suffix == ".html":
-        figure = draw_curve(discovery) if discovery.curve else None
-        sections = [Section("What was found", summary(discovery), figure)]  # type: ignore[arg-type]
-        for found in discovery:
-            words = ", ".join(f"{word.word} {word.weight:.2f}" for word in found.words)
-            text = f"{len(found.members)} inputs, stability {found.how_stable}. " + (f"Words: {words}." if words else "")
-            sections.append(Section(_title(found), text, html=strip(discovery, found, TYPICAL, MAPS)))
-        written = write_report(path, f"{len(discovery)} corpora", sections)
-        if figure is not None:
-            plt.close(figure)  # type: ignore[arg-type]
-        return written
-    if path.suffix:
-        raise ValueError(f"Corpora are written as .html, .png or .json, or into a folder. Got {str(path)!r} instead.")
-    path.mkdir(parents=True, exist_ok=True)
+def sections(discovery: Discovery) -> list[Section]:
+    """Return the parts of a page: what was found, each corpus with typical members, and what was asked about them."""
+    curve = draw_curve(discovery) if discovery.curve else None
+    made = [Section("What was found", summary(discovery), curve)]
     for found in discovery:
-        found.reference.save(path / f"{found.number}.safetensors")
-    return path
+        words = ", ".join(f"{word.word} {word.weight:.2f}" for word in found.words)
+        text = f"{len(found.members)} inputs, stability {found.how_stable}. " + (f"Words: {words}." if words else "")
+        made.append(Section(_title(found), text, html=strip(discovery, found, TYPICAL, MAPS)))
+    return made + [Section(header[0], "", None, header, rows) for header, rows in tables(discovery)]
+
+
+def tables(discovery: Discovery) -> list[tuple[tuple[str, ...], list[list[str]]]]:
+    """Return header and rows of what was asked about the corpora: words of one's own, and a class of the head."""
+    made: list[tuple[tuple[str, ...], list[list[str]]]] = [
+        ((f"told from the rest by {word!r}", "AUC"), [[found.name, str(telling)] for found, telling in checked])
+        for word, checked in discovery.checked.items()
+    ]
+    if discovery.importances:
+        header = (f"matters to {discovery.importances[0].label}", "TCAV", "sensitivity", "p")
+        rows = [
+            [each.concept, f"{each.score:.2f}", f"{each.sensitivity:+.3f}", f"{each.p_value:.2g}"]
+            for each in discovery.importances
+        ]
+        made.append((header, rows))
+    return made

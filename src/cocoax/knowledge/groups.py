@@ -28,6 +28,7 @@ class Groups:
         labels: the group of each vector, ``[n]``; -1 for none.
         strengths: how strongly each belongs to its group, ``[n]``.
         model: what was fitted, to look at other vectors with.
+        sums: whether a vector may be the sum of several groups, of which it is counted to the strongest.
 
     """
 
@@ -35,6 +36,7 @@ class Groups:
     labels: np.ndarray
     strengths: np.ndarray
     model: Any = None
+    sums: bool = False
 
 
 class NoDenseGroupsError(ValueError):
@@ -45,12 +47,10 @@ class Grouping(ABC):
     """A way to find groups of vectors ``[n, d]``.
 
     Attributes:
-        of_parts: whether a vector may be the sum of several groups, as parts of inputs are.
         counts: whether it is told how many groups to find.
 
     """
 
-    of_parts: ClassVar[bool] = False
     counts: ClassVar[bool] = True
 
     @abstractmethod
@@ -128,8 +128,6 @@ class Factors(Grouping):
     by side (Kim & Tidor 2003): X ≈ W (H₊ - H₋).
     """
 
-    of_parts: ClassVar[bool] = True
-
     def fit(self, vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
         """Return the groups; a vector belongs to the direction that has the largest part in it."""
         from sklearn.decomposition import NMF
@@ -137,7 +135,7 @@ class Factors(Grouping):
 
         halves = _halves(vectors)
         seen = halves if len(halves) <= FIT else halves[stream(seed, 5).choice(len(halves), FIT, replace=False)]
-        model = NMF(count, init="nndsvda", max_iter=200, tol=1e-3, random_state=seed)
+        model = NMF(count, max_iter=200, tol=1e-3, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(seen)
@@ -145,7 +143,7 @@ class Factors(Grouping):
         directions = _whole(model.components_)
         parts = codes * np.linalg.norm(directions, axis=1)
         labels = np.where(parts.max(1) > 0, parts.argmax(1), -1)
-        return Groups(directions, labels, parts.max(1), model)
+        return Groups(directions, labels, parts.max(1), model, sums=True)
 
     def rebuilt(self, groups: Groups, vectors: np.ndarray) -> np.ndarray:
         """Return the weighted sum of directions."""
@@ -238,7 +236,7 @@ def curve(grouping: Grouping, vectors: np.ndarray, owners: np.ndarray, count: in
         return ()
     order = stream(seed, 7).permutation(len(inputs))[: 2 * _enough(len(inputs), len(vectors))]
     seen, unseen = (vectors[np.isin(owners, half)] for half in (order[::2], order[1::2]))
-    most = min(2 * count, len(np.unique(seen, axis=0)) - 1, *([] if not grouping.of_parts else [2 * vectors.shape[1]]))
+    most = min(2 * count, len(np.unique(seen, axis=0)) - 1)
     points = []
     for number in sorted({size for size in CURVE if size <= most} | ({count} if count <= most else set())):
         groups = grouping.fit(seen, number, seed, starts=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from cocoax.attribution.method import check_encoder
 from cocoax.checks import check_count, check_kind
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
-from cocoax.knowledge.members import Members
+from cocoax.knowledge.members import Members, numbered
 from cocoax.knowledge.results import Result
 from cocoax.knowledge.subsets import names_of
 from cocoax.report import Section
@@ -42,7 +42,7 @@ class Examples(Result):
         explicand: the input.
         drawn_members: the first few, in their order, to be drawn.
         parts: what each contributes to each part of the map, ``[n, parts]``, where the method tells.
-        part_names: of those parts.
+        part_names: of those parts; with their place where several have one name, as words may.
 
     """
 
@@ -202,9 +202,7 @@ class Contribution(ExampleMethod):
         directions = similarity.features(members.stacked()) * members.shares[:, None]
         parts = (vectors.values.double() - vectors.neutral.double()).flatten(0, -2) @ directions.T
         labels = torch.arange(parts.shape[0]).view(vectors.values.shape[:-1])
-        return Examples(
-            **{**vars(result), "parts": parts.T, "part_names": names_of(labels, explicand.display)},
-        )
+        return replace(result, parts=parts.T, part_names=numbered(names_of(labels, explicand.display)))
 
 
 def _check_run(run: Run, encoder: Encoder, explicand: Explicand) -> None:
@@ -291,5 +289,6 @@ def examples(
             raise ValueError(f"The 'method' parameter must be one of {', '.join(METHODS)}. Got {method!r} instead.")
         chosen = METHODS[method](**options)
     else:
+        check_kind("The 'method' parameter", method, ExampleMethod, f"must be one of {', '.join(METHODS)}")
         chosen = method
     return chosen.rank(encoder, encoder.explicand(explicand), Members(encoder, members))

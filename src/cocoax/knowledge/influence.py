@@ -22,6 +22,7 @@ from torch.utils.data import TensorDataset
 from cocoax.checks import check_count, check_positive
 from cocoax.encoders import Encoder
 from cocoax.encoders.load.checkpoint import read_checkpoint
+from cocoax.encoders.load.paper import torchvision_name
 from cocoax.features import resolve
 from cocoax.inputs import Explicand
 from cocoax.knowledge.important_examples import ExampleMethod
@@ -35,6 +36,7 @@ Loss = Callable[[Encoder, Sequence[Tensor], Sequence[Tensor]], Tensor]
 _KEPT = 0.7  # of the features, in a view
 _VIEW_GRID = 4
 _TOLERANCE = 1e-6  # eigenvalues of a Hessian below this count as zero, and so do negative ones
+_COUNTER = "num_batches_tracked"  # of normalisations, which nothing here depends on
 _MOST_PARAMETERS = 5000  # whose Hessian is written down
 
 
@@ -81,7 +83,7 @@ class _Losses(nn.Module):
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Take the weights of a checkpoint."""
-        self.module.load_state_dict(dict(weights))
+        self.module.load_state_dict(dict(weights), strict=False)  # all but counters of batches
         self.others = None
 
 
@@ -291,17 +293,26 @@ def _last_layers(module: nn.Module, most: int = 1000) -> list[str]:
 
 
 def _weights(checkpoint: Any, module: nn.Module, index: int) -> dict[str, Tensor]:
-    """Return the weights of a checkpoint; raise if they are of another architecture."""
-    weights = dict(checkpoint) if isinstance(checkpoint, Mapping) else read_checkpoint(checkpoint).tensors
-    expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
-    weights = {name: tensor for name, tensor in weights.items() if name in expected}  # not the heads that only training needs
-    actual = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    different = sorted(name for name in expected if expected[name] != actual.get(name))
-    if different:
-        name = different[0]
-        raise ValueError(
-            f"Checkpoint {index} is of another architecture than the encoder: {name!r} has shape "
-            f"{list(actual[name]) if name in actual else 'none'} there and {list(expected[name])} here. "
-            "Give checkpoints of the encoder's own training."
-        )
-    return weights
+    """Return the weights of a checkpoint by the module's names; raise if they are of another architecture.
+
+    Names may be torchvision's, and stand behind a prefix (``module.encoder.``). Heads that only training needs are left out.
+    """
+    read = checkpoint if isinstance(checkpoint, Mapping) else read_checkpoint(checkpoint).tensors
+    given = {torchvision_name(name): tensor for name, tensor in read.items() if not name.endswith(_COUNTER)}
+    own = {torchvision_name(name): name for name in module.state_dict() if not name.endswith(_COUNTER)}
+    first = next(iter(own))
+    prefixes = [name.removesuffix(first) for name in given if f".{name}".endswith(f".{first}")]
+    prefix = min(prefixes, key=len, default="")
+    given = {name.removeprefix(prefix): tensor for name, tensor in given.items() if name.startswith(prefix)}
+    shapes = {name: list(module.state_dict()[here].shape) for name, here in own.items()}
+    other = f"Checkpoint {index} is of another architecture than the encoder: "
+    advice = "Give checkpoints of the encoder's own training."
+    for name in sorted(own):
+        shape = list(given[name].shape) if name in given else "none"
+        if shape != shapes[name]:
+            raise ValueError(f"{other}{own[name]!r} has shape {shape} there and {shapes[name]} here. {advice}")
+    children = {name.split(".")[0] for name in own}
+    for name in given:
+        if name not in own and name.split(".")[0] in children:
+            raise ValueError(f"{other}it has {name!r}, and the encoder has not. {advice}")
+    return {here: given[name] for name, here in own.items()}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import textwrap
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -17,22 +17,19 @@ from cocoax.evaluation.telling import (
     FEWEST_PERMUTATIONS,
     MOST,
     Telling,
-    Verdict,
     auc_and_error,
     mann_whitney,
     similarities_of,
     tell_apart,
 )
-from cocoax.inputs.drawing import figure_of, image_element, new_axes
+from cocoax.knowledge.results import Result
 from cocoax.references import Reference, check_same_space
-from cocoax.report import Section, write_report
-from cocoax.seeding import stream
+from cocoax.report import Section
+from cocoax.seeding import check_seed, stream
 from cocoax.similarity import Similarity, get_similarity
-from cocoax.storage import to_json, write_text
 from cocoax.targets import Target, contrastive_corpus_similarity, similarity_to
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 DRAWS = 20  # corpora of each size that are tried
@@ -51,18 +48,21 @@ class OfSize:
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class Knowledge(Result):
     """Whether an encoder knows the difference between a corpus and a foil; made by :func:`cocoax.knows`.
 
     Attributes:
         corpus, foil: their names.
-        telling: the AUC with its interval and p-value. Of random captions it is how many of them are beaten.
+        telling: the AUC with its interval and p-value.
         test: what it was tested on: members of corpus and foil that were left out, inputs that were given for it, or, where
             nobody knows which inputs show the corpus, random captions in its place.
         sizes: the AUC of smaller corpora.
 
     """
 
+    file = "knows"
+    measured: ClassVar[str] = "AUC"
+    chance: ClassVar[str] = "knows nothing"
     corpus: str
     foil: str
     telling: Telling
@@ -85,34 +85,29 @@ class Knowledge:
         return self.telling.p_value
 
     @property
-    def verdict(self) -> Verdict:
-        """``"tells"``, ``"cannot tell"`` or ``"too little to tell"``."""
+    def verdict(self) -> str:
+        """``"tells"``, ``"cannot tell"``, ``"the other way round"`` or ``"too little to tell"``."""
         return self.telling.verdict
 
     def __bool__(self) -> bool:
-        return self.verdict == "tells"
+        return self.telling.verdict == "tells"
 
     @property
     def sentence(self) -> str:
         """What came out, in a sentence."""
         ours, theirs = self.telling.counts
-        if self.test == "random captions":
-            return self._of_captions(ours)
         which = f"these {ours}" if self.test == "held-out members" else f"the {ours} inputs that show"
         if self.verdict == "tells":
             return f"The encoder tells {which} {self.corpus!r} from the {theirs} of {self.foil!r}: AUC {self.telling}."
         if self.verdict == "cannot tell":
             return f"It cannot tell {self.corpus!r} from {self.foil!r}: AUC {self.telling}; a map would show noise."
+        if self.verdict == "the other way round":
+            return (
+                f"What should be like {self.corpus!r} is less like it than {self.foil!r} is: AUC {self.telling}; a map would "
+                "show the opposite of what is asked. Are the two sides swapped?"
+            )
         few = f"AUC {self.telling} from {ours} and {theirs} samples; add some"
         return f"There is too little to tell whether it knows {self.corpus!r} from {self.foil!r}: {few}."
-
-    def _of_captions(self, count: int) -> str:
-        share = f"{100 * self.auc:.0f} % of {self.telling.counts[1]} random captions"
-        known = "so it stands out among them" if self.verdict == "tells" else "which is what chance gives"
-        return (
-            f"On these {count} inputs {self.corpus!r} makes a larger difference than {share} "
-            f"(p = {self.p_value:.2g}), {known}. Whether it stands for what it says, only inputs that show it can tell."
-        )
 
     @property
     def enough(self) -> int | None:
@@ -123,8 +118,8 @@ class Knowledge:
 
     @property
     def size_sentence(self) -> str:
-        """What the size of the corpus does, in a sentence; empty if nothing is known about it."""
-        if self.enough is None:
+        """What the size of the corpus does, in a sentence; empty if nothing is known about it, or about the corpus."""
+        if self.enough is None or not self:
             return ""
         last = self.sizes[-1]
         if self.enough < last.size:
@@ -132,37 +127,52 @@ class Knowledge:
         before = self.sizes[-2]
         return f"More members help: AUC {before.auc:.2f} with {before.size}, {last.auc:.2f} with {last.size}."
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What came out, and what the size of the corpus does."""
+        return tuple(filter(None, (self.sentence, self.size_sentence)))
+
     def __repr__(self) -> str:
-        return f"Knowledge({self.sentence!r})"
+        return f"{type(self).__name__}({self.sentence!r})"
 
-    def _repr_html_(self) -> str:
-        text = f"<p>{html.escape(self.sentence)} {html.escape(self.size_sentence)}</p>"
-        return f"<div>{text}{image_element(self.plot, self.sentence)}</div>"
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return "Does the encoder know this?"
 
-    def plot(self, ax: Axes | None = None) -> Axes | Figure:
-        """Draw the AUC with its interval beside chance, and that of smaller corpora; return the figure or the given axes."""
-        axes = new_axes(4.8, 3.2) if ax is None else ax
+    @property
+    def size(self) -> tuple[float, float]:
+        """One drawing."""
+        return 4.8, 3.2
+
+    @property
+    def _caption(self) -> str:
+        verdict = {"tells": "told apart", "cannot tell": "not told apart"}.get(self.verdict, self.verdict)
+        return f"{self.corpus} and {self.foil}: {verdict}"
+
+    def draw(self, figure: Figure) -> None:
+        """Draw the AUC with its interval beside chance, and that of smaller corpora."""
+        axes = figure.subplots()
         axes.axhline(0.5, color="#888", linestyle="--", linewidth=1)
-        axes.text(0.01, 0.505, "knows nothing", fontsize=7, color="#666", transform=axes.get_yaxis_transform())
+        axes.text(0.01, 0.505, self.chance, fontsize=7, color="#666", transform=axes.get_yaxis_transform())
         places = [of.size for of in self.sizes]
         if places:
             deviations = [of.deviation for of in self.sizes]
             axes.errorbar(places, [of.auc for of in self.sizes], deviations, marker="o", label="smaller corpora", capsize=2)
-        whole = self.telling.counts[0]
-        ends = [[self.auc - self.telling.low], [self.telling.high - self.auc]]
-        axes.errorbar([whole], [self.auc], ends, marker="s", color="#b2182b", capsize=4, label=f"AUC {self.telling}")
+        whole, value = self.telling.counts[0], self.telling.auc
+        ends = [[value - self.telling.low], [self.telling.high - value]]
+        label = f"{self.measured} {self.telling}"
+        axes.errorbar([whole], [value], ends, marker="s", color="#b2182b", capsize=4, label=label)
         axes.set_xscale("log")
         ticks = [*(size for size in places if size < 0.75 * whole), whole]
         axes.set_xticks(ticks, list(map(str, ticks)))
         axes.minorticks_off()
         axes.set_ylim(min(0.4, self.telling.low - 0.03), 1.02)
         axes.set_xlabel("members of the corpus" if self.test == "held-out members" else "inputs", fontsize=8)
-        axes.set_ylabel("AUC", fontsize=8)
-        verdict = {"tells": "told apart", "cannot tell": "not told apart"}.get(self.verdict, self.verdict)
-        axes.set_title(textwrap.shorten(f"{self.corpus} and {self.foil}: {verdict}", 80, placeholder="…"), fontsize=9)
+        axes.set_ylabel(self.measured, fontsize=8)
+        axes.set_title(textwrap.shorten(self._caption, 80, placeholder="…"), fontsize=9)
         axes.tick_params(labelsize=8)
         axes.legend(fontsize=8, loc="lower right")
-        return figure_of(axes) if ax is None else axes
 
     def describe(self) -> dict[str, Any]:
         """Return all of it as plain values."""
@@ -176,26 +186,53 @@ class Knowledge:
             "sizes": [vars(of) for of in self.sizes],
         }
 
-    def save(self, path: str | Path) -> Path:
-        """Write it as a page that loads nothing (.html), as a picture (.png) or as JSON; return the path."""
-        import matplotlib.pyplot as plt
+    @property
+    def sections(self) -> list[Section]:
+        """The one part of a page."""
+        rows = [[str(of.size), f"{of.auc:.3f}", f"± {of.deviation:.3f}"] for of in self.sizes]
+        text = f"{self.sentence} p = {self.p_value:.2g}. {self.size_sentence}"
+        return [Section(f"{self.corpus} or {self.foil}?", text, self.drawn(), ("members", "AUC", ""), rows)]
 
-        path = Path(path)
-        if path.suffix == ".json":
-            return write_text(path, to_json(self.describe(), indent=1))
-        if path.suffix not in (".html", ".png"):
-            raise ValueError(f"It is written as .html, .png or .json. Got {str(path)!r} instead.")
-        figure = self.plot()
-        try:
-            if path.suffix == ".png":
-                figure.savefig(path, dpi=150)  # type: ignore[union-attr]
-                return path
-            rows = [[str(of.size), f"{of.auc:.3f}", f"± {of.deviation:.3f}"] for of in self.sizes]
-            text = f"{self.sentence} p = {self.p_value:.2g}. {self.size_sentence}"
-            section = Section(f"{self.corpus} or {self.foil}?", text, figure, ("members", "AUC", ""), rows)  # type: ignore[arg-type]
-            return write_report(path, "Does the encoder know this?", [section])
-        finally:
-            plt.close(figure)  # type: ignore[arg-type]
+
+class BesideCaptions(Knowledge):
+    """How a corpus stands among random captions, by the differences that each makes between inputs; it is no AUC."""
+
+    measured = "random captions beaten"
+    chance = "a random caption"
+
+    @property
+    def auc(self) -> float:
+        """Raise: there is none."""
+        raise ValueError("Random captions give no AUC; 'beaten' is the share of them that make a smaller difference.")
+
+    @property
+    def beaten(self) -> float:
+        """The share of random captions that make a smaller difference between the inputs."""
+        return self.telling.auc
+
+    @property
+    def verdict(self) -> str:
+        """``"stands out"``, ``"does not stand out"`` or ``"may be chance"``."""
+        return {"tells": "stands out", "too little to tell": "may be chance"}.get(self.telling.verdict, "does not stand out")
+
+    @property
+    def sentence(self) -> str:
+        """What came out, in a sentence."""
+        share = f"{100 * self.beaten:.0f} % of {self.telling.counts[1]} random captions"
+        known = "which may be chance" if self.verdict == "may be chance" else f"so it {self.verdict} among them"
+        return (
+            f"On these {self.telling.counts[0]} inputs {self.corpus!r} makes a larger difference than {share}, "
+            f"{known}. Whether it stands for what it says, only inputs that show it can tell."
+        )
+
+    @property
+    def _caption(self) -> str:
+        return f"{self.corpus} among random captions: {self.verdict}"
+
+    def describe(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        plain = super().describe()
+        return {("beaten" if name == "auc" else name): value for name, value in plain.items()}
 
 
 def knows(
@@ -230,6 +267,7 @@ def knows(
         seed: of all that is random.
 
     """
+    check_seed(seed)
     check_same_space([side for side in (corpus, foil, shown, others, captions) if side is not None])
     if shown is None:
         if others is not None or captions is not None:
@@ -244,7 +282,7 @@ def knows(
     target = contrastive_corpus_similarity(corpus, foil, similarity)
     if captions is not None:
         telling = _against_captions(target, corpus, foil, shown, captions, permutations, seed)
-        return Knowledge(corpus.name, foil.name, telling, "random captions")
+        return BesideCaptions(corpus.name, foil.name, telling, "random captions")
     assert others is not None
     for side in (shown, others):
         if side.count < 2:
@@ -266,26 +304,36 @@ def _against_captions(
     permutations: int,
     seed: int,
 ) -> Telling:
-    """Return how many random corpora of captions spread the scores of inputs less than this one does."""
+    """Return how many random corpora of captions spread the scores of inputs less than this one does.
+
+    They are drawn from the captions and the corpus together, of which any is as likely if the corpus is as random as they
+    are. Where there are few, each is taken once.
+    """
     check_count("permutations", permutations, FEWEST_PERMUTATIONS)
     pool, size = captions.kept("knows()"), corpus.count
-    if len(pool) < size + 2 or shown.count < 2:
+    wanted = max(FEWEST_PERMUTATIONS, size + 2)
+    if len(pool) < wanted or shown.count < 2:
         raise ValueError(
-            f"There are {len(pool)} random captions and {shown.count} inputs; give at least {size + 2} and 2 of them."
+            f"There are {len(pool)} random captions and {shown.count} inputs; give at least {wanted} and 2 of them."
         )
     own = float(_scores(target, shown).std())
+    together = torch.cat([pool, corpus.kept("knows()")])
+    total = len(together)
     draws = stream(seed, 3)
+    if comb(total, size) - 1 <= permutations:
+        chosen = [list(places) for places in combinations(range(total), size)][:-1]  # the last is the corpus itself
+    else:
+        chosen = [draws.choice(total, size, replace=False).tolist() for _ in range(permutations)]
     spreads = []
-    for _ in range(permutations):
-        drawn = pool[torch.from_numpy(draws.choice(len(pool), size, replace=False))]
-        random = Reference.from_representations(drawn, name="random", space=corpus.space, keep_samples=True)
+    for places in chosen:
+        random = Reference.from_representations(together[places], name="random", space=corpus.space, keep_samples=True)
         difference = similarity_to(random, target.similarity) - similarity_to(foil, target.similarity)
         spreads.append(float(_scores(difference, shown).std()))
     beaten = int(sum(spread < own for spread in spreads))
-    low, high = wilson(beaten, permutations)
-    return Telling(
-        beaten / permutations, low, high, (1 + permutations - beaten) / (1 + permutations), (shown.count, permutations)
-    )
+    independent = min(len(chosen), len(pool) // size)  # corpora that share no caption
+    low, high = wilson(round(beaten / len(chosen) * independent), independent)
+    p_value = (1 + len(chosen) - beaten) / (1 + len(chosen))
+    return Telling(beaten / len(chosen), low, high, p_value, (shown.count, len(chosen)))
 
 
 def of_sizes(corpus: Reference, foil: Reference, similarity: str | Similarity, seed: int) -> tuple[OfSize, ...]:

@@ -16,6 +16,12 @@ from cocoax.inputs.kind import naming_input
 from cocoax.references import Reference
 
 
+def numbered(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return labels with their place, from 1, where several are the same."""
+    often = Counter(labels)
+    return tuple(label if often[label] == 1 else f"{label} {place}" for place, label in enumerate(labels, 1))
+
+
 class Members:
     """Members of a corpus: inputs, or a reference that has kept its samples."""
 
@@ -33,12 +39,10 @@ class Members:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What to call each; numbered where several are called the same."""
+        """What to call each."""
         if self.reference is not None:
             return tuple(f"{self.reference.name} {number + 1}" for number in range(len(self)))
-        labels = [self.encoder.inputs.label(item) for item in self.items]
-        often = Counter(labels)
-        return tuple(label if often[label] == 1 else f"{label} {number + 1}" for number, label in enumerate(labels))
+        return numbered([self.encoder.inputs.label(item) for item in self.items])
 
     @cached_property
     def representations(self) -> Tensor:

@@ -190,7 +190,7 @@ def minimal(
         keep: the share of the way from the score of nothing to that of the whole input, between 0 and 1.
         level: the score itself, in place of ``keep``.
         encoder: the one that made the run; not needed as long as that one is in memory.
-        calls: forward passes that both searches together may take; by default 30 % of those of the run, and at least 40.
+        calls: forward passes that both searches together may take, at least 2; by default 30 % of those of the run.
 
     """
     check_kind("The first argument", run, Run, "must be a run, as cocoax.KernelShap().run(encoder, input) makes one")
@@ -204,7 +204,7 @@ def minimal(
     wanted = _level(asked, keep, level, whole, emptied)
     if calls is not None:
         check_count("calls", calls, 2)
-    allowed = max(40, int(_SHARE * len(run))) if calls is None else calls
+    allowed = max(2, int(_SHARE * len(run))) if calls is None else calls
     board = _Board(run, asked, maker)
     needed = board.search(wanted, removing=True, budget=allowed // 2)
     enough = board.search(wanted, removing=False, budget=allowed - needed[1])
@@ -276,9 +276,7 @@ class _Board:
             gained = level - scores if removing else scores - level
             return np.where(gained == 0, -np.finfo(float).tiny, gained) if removing else gained
 
-        search = Search(
-            lambda sets: gains(self.play(changed(sets))), changed(self.kept), gains(self.scores), max(budget - 1, 1)
-        )
+        search = Search(lambda sets: gains(self.play(changed(sets))), changed(self.kept), gains(self.scores), budget - 1)
         chosen = search.smallest()
         assert chosen is not None  # all parts together do it
         score = float(self.play(changed(chosen[None]))[0])  # the run may have known it; here it is encoded

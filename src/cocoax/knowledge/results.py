@@ -82,9 +82,16 @@ class Result(ABC):
         words = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
         return f'<div>{words}<img alt="{self.file}" src="{data_uri("image/png", png(self.drawn(), 90))}"></div>'
 
-    def save(self, folder: str | Path) -> list[Path]:
-        """Write a page that loads nothing, the numbers and a drawing into a folder; return the files."""
-        folder = Path(folder)
-        page = write_report(folder / f"{self.file}.html", self.title, self.sections)
-        numbers = write_text(folder / f"{self.file}.json", to_json(self.describe(), indent=1))
-        return [page, numbers, write_figure(folder / f"{self.file}.png", self.drawn())]
+    def save(self, path: str | Path) -> list[Path]:
+        """Write a page that loads nothing (.html), the numbers (.json) or a drawing (.png), or all into a folder.
+
+        Return the files.
+        """
+        path = Path(path)
+        if path.suffix == ".html":
+            return [write_report(path, self.title, self.sections)]
+        if path.suffix == ".json":
+            return [write_text(path, to_json(self.describe(), indent=1))]
+        if path.suffix == ".png":
+            return [write_figure(path, self.drawn())]
+        return [file for ending in ("html", "json", "png") for file in self.save(path / f"{self.file}.{ending}")]

@@ -54,11 +54,11 @@ def labels_of(shape: tuple[int, ...], grid: int | tuple[int, int]) -> Tensor:
 
 
 def shares(masks: Masks, labels: Tensor) -> Tensor:
-    """Return how much of each part every mask keeps, ``[n, parts]``; 0 or 1 where masks keep whole parts."""
+    """Return how much of each part every mask keeps, ``[n, parts]``; exactly 0 or 1 where masks keep whole parts."""
     member = torch.nn.functional.one_hot(labels.flatten()).double()
-    member = member / member.sum(0)
     rows = (masks.full(slice(start, start + _AT_ONCE)) for start in range(0, len(masks), _AT_ONCE))
-    return torch.cat([full.flatten(1).double() @ member for full in rows])
+    kept = torch.cat([full.flatten(1).double() @ member for full in rows])
+    return kept / member.sum(0)  # divided last: a sum of n ones is n, but one of n times 1/n may miss 1
 
 
 def names_of(labels: Tensor, display: Display) -> tuple[str, ...]:
