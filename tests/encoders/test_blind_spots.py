@@ -229,6 +229,39 @@ def test_fingerprint__forward_patched_on_the_instance(net: SmallNet) -> None:
     assert encoder.fingerprint == encoder.fingerprint
 
 
+class WithFunctions(Base):
+    """A module that keeps functions, among its attributes and in its class."""
+
+    squash = staticmethod(nn.functional.relu)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.activation: Callable[[Tensor], Tensor] = nn.functional.relu
+        self.factor = 2.0
+        self.pool = lambda batch: batch.mean((2, 3)) * self.factor
+
+    def forward(self, batch: Tensor) -> Tensor:
+        return self.squash(self.activation(self.pool(batch)))
+
+
+CHANGES: dict[str, Callable[[WithFunctions], None]] = {
+    "function of a library": lambda module: setattr(module, "activation", nn.functional.silu),
+    "function of one's own": lambda module: setattr(module, "pool", lambda batch: batch.amax((2, 3))),
+    "method patched on the instance": lambda module: setattr(module, "squash", lambda batch: 3 * batch),
+    "setting that a function reads": lambda module: setattr(module, "factor", 3.0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_fingerprint__functions_that_a_module_keeps(change: str) -> None:
+    module = WithFunctions()
+    encoder = cocoax.Encoder(module)
+    before = encoder.fingerprint
+    assert cocoax.Encoder(WithFunctions()).fingerprint == before
+    CHANGES[change](module)
+    assert encoder.fingerprint != before
+
+
 # --- hooks --------------------------------------------------------------------------------------------------------------
 
 

@@ -312,6 +312,44 @@ def test_gradients_show_that_a_fold_is_wrong(monkeypatch: pytest.MonkeyPatch) ->
     assert torch.allclose(fast.values, slow.values, rtol=1e-3, atol=1e-5 * float(slow.values.abs().max()))
 
 
+class Bright(Masking):
+    """Does something else with what is between the ends, if these are far apart: that is not so for the first explicand."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        between = (images.mean((1, 2, 3)) - 0.5).abs() < 0.3
+        before = self.convolution(images)
+        return self.norm(before) + between.float()[:, None, None, None] * before
+
+
+def test_gradients_of_a_list_try_a_fold_on_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = cocoax.Encoder(Bright(), pooling="flatten")
+    dark, light = torch.full((3, 16, 16), 0.1), torch.full((3, 16, 16), 0.95)
+    dark[:, :8] = light[:, :8] = 0.15
+    light[:, 8:] = 1.6  # its mean is out of the range, those of the points on the way are not
+    method = cocoax.IntegratedGradients(steps=6, baseline=cocoax.Constant(0.0))
+    target = cocoax.representation_similarity("dot")
+    fast = method.explain(encoder, [dark, light], target)
+    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _space, _examples, _expected: self)
+    slow = method.explain(encoder, [dark, light], target)
+    for one, other in zip(fast, slow, strict=True):
+        assert torch.allclose(one.values, other.values, rtol=1e-3, atol=1e-5 * float(other.values.abs().max()))
+
+
+def test_another_removal_of_the_same_explicand_tries_a_fold_again() -> None:
+    module = Bright()
+    encoder = cocoax.Encoder(module, pooling="flatten")
+    explicand = torch.full((3, 16, 16), 0.9)
+    near, far = (cocoax.Rise(samples=10, grid=4, baseline=cocoax.Constant(value)) for value in (0.85, 0.1))
+    near.run(encoder, explicand)  # nothing is seen there
+    assert encoder._folded is not None
+    assert encoder._folded[1] is not None
+    run = far.run(encoder, explicand)
+    expected = torch.stack(
+        [_alone(module, run.baseline + mask * (explicand - run.baseline)) for mask in run.masks.full(slice(0, 10))]
+    )
+    torch.testing.assert_close(run.representations, expected, atol=1e-4, rtol=1e-4)
+
+
 def test_a_fold_is_tried_on_the_first_batch_of_an_explicand_only(inputs: Tensor) -> None:
     module = plain()
     encoder = cocoax.Encoder(module, pooling="flatten")

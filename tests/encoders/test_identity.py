@@ -8,8 +8,10 @@ import json
 import os
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +262,41 @@ class Scale:
         return to_tensor(image) * self.factor
 
 
+@dataclass
+class Short:
+    """A callable object whose repr tells some of what it holds."""
+
+    held: Any
+
+    def __repr__(self) -> str:
+        return "Short()"
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        return to_tensor(image) * self.held
+
+
+class Slots:
+    __slots__ = ("factor",)
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        return to_tensor(image) * self.factor
+
+
+def fitted(factor: float) -> Any:
+    from sklearn.preprocessing import StandardScaler
+
+    return StandardScaler().fit(np.arange(6.0).reshape(3, 2) * factor)
+
+
+def table(factor: float) -> Any:
+    import pandas
+
+    return pandas.DataFrame({"column": np.where(np.arange(1000) == 500, factor, 0.0)})
+
+
 def edited(factor: float) -> Callable[[Image.Image], Tensor]:
     """The same line of the same file, before and after an edit inside a nested function."""
     code = f"f = lambda image: (lambda tensor: tensor * {factor})(to_tensor(image))"
@@ -286,6 +323,12 @@ PREPROCESSES: dict[str, Callable[[float], Callable[..., Any]]] = {
     "partial of a closure": lambda factor: functools.partial(scaled(factor)),
     "closure over a large tensor": lambda factor: less(middle(factor)),
     "closure over an object": lambda factor: calling(Scale(factor)),
+    "object whose repr is short": lambda factor: calling(Short(middle(factor))),
+    "object with slots": lambda factor: calling(Slots(factor)),
+    "object of an object": lambda factor: calling(Short([Scale(1.0), Scale(factor)])),
+    "fitted estimator": lambda factor: fitted(factor).transform,
+    "table": lambda factor: functools.partial(calling, table(factor)),
+    "object with a function": lambda factor: calling(Short(scaled(factor))),
 }
 
 
@@ -532,6 +575,84 @@ def test_fingerprint__globals_of_a_preprocess_count(net: SmallNet, monkeypatch: 
     before = encoder.fingerprint
     monkeypatch.setitem(globals(), "BRIGHTNESS", 2.0)
     assert encoder.fingerprint != before
+
+
+TRANSFORM: Any = Scale(1.0)
+
+
+def transformed(image: Image.Image) -> Tensor:
+    return torch.ones(3, 4, 4) * TRANSFORM.factor
+
+
+@pytest.mark.parametrize("kind", ["object", "dataclass", "namespace", "estimator", "table", "set", "none"])
+def test_fingerprint__objects_among_the_globals_count(kind: str, net: SmallNet, monkeypatch: pytest.MonkeyPatch) -> None:
+    make: dict[str, Callable[[float], Any]] = {
+        "object": Scale,
+        "dataclass": lambda factor: Short(torch.tensor([1.0, factor * 1e-6])),
+        "namespace": lambda factor: types.SimpleNamespace(factor=factor),
+        "estimator": fitted,
+        "table": table,
+        "set": lambda factor: {1.0, factor},
+        "none": lambda factor: None if factor == 2.0 else factor,
+    }
+    encoder = Encoder(net, transformed)
+    seen = []
+    for factor in (2.0, 2.0, 3.0):
+        monkeypatch.setitem(globals(), "TRANSFORM", make[kind](factor))
+        seen.append(encoder.fingerprint)
+    assert seen[0] == seen[1] != seen[2]
+
+
+class Counting(Scale):
+    """A callable object of one's own that keeps a record, and a helper."""
+
+    calls = 0
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        self.calls += 1
+        return self.helper(image)
+
+    def helper(self, image: Image.Image) -> Tensor:
+        return to_tensor(image) * self.factor
+
+
+def test_fingerprint__what_an_object_counts_does_not(net: SmallNet) -> None:
+    preprocess = Counting(2.0)
+    encoder = Encoder(net, preprocess)
+    before = encoder.fingerprint
+    encoder.represent([Image.new("RGB", (8, 8))])
+    assert preprocess.calls > 0
+    assert encoder.fingerprint == before
+
+
+@pytest.mark.parametrize("method", ["__call__", "helper"])
+def test_fingerprint__code_of_an_object_counts(method: str, net: SmallNet, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoders = [Encoder(net, Counting(2.0)), Encoder(net, Counting(2.0).__call__)]
+    before = [encoder.fingerprint for encoder in encoders]
+    monkeypatch.setattr(Counting, method, lambda self, image: to_tensor(image) + self.factor)
+    assert all(encoder.fingerprint != old for encoder, old in zip(encoders, before, strict=True))
+
+
+def test_fingerprint__many_ways_to_one_object(net: SmallNet) -> None:
+    held: Any = 2.0
+    for _ in range(60):  # 2^60 ways to the number
+        held = Short([held, held])
+    assert Encoder(net, held).fingerprint == Encoder(net, copy.deepcopy(held)).fingerprint
+    round_trip = Short(held)
+    held.held.append(round_trip)  # a circle
+    assert Encoder(net, round_trip).recognisable
+
+
+def test_fingerprint__tokenizer_that_keeps_how_it_was_called(net: SmallNet) -> None:
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="[UNK]", pad_token="[UNK]")
+    encoder = Encoder(net, calling(tokenizer))
+    before = encoder.fingerprint
+    tokenizer(["a", "a a"], padding=True, truncation=True, max_length=2)
+    assert encoder.fingerprint == before
 
 
 def test_fingerprint__of_a_library_model_whatever_else_was_loaded() -> None:

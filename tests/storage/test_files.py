@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from cocoax.storage import alone_in, whole_file, write_figure, write_safetensors, write_text
+from cocoax.storage.files import as_path
 
 
 def test_write_text__is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,3 +131,7 @@ def test_alone_in__a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> None
         begun = time.monotonic()
         with alone_in(tmp_path):
             assert time.monotonic() - begun < 60
+
+
+def test_as_path__the_folder_one_is_in() -> None:
+    assert as_path(".") == Path(".")

@@ -132,6 +132,21 @@ def test_training__killed_between_log_and_checkpoint_logs_once(tmp_path: Path, m
     assert [(line["epoch"], line["images"]) for line in lines] == [(1, 24), (2, 48), (3, 72)]
 
 
+@pytest.mark.parametrize("damage", [b"\xff", b"7"], ids=["no text", "another number"])
+def test_training__damaged_log_is_put_aside_and_the_training_goes_on(damage: bytes, tmp_path: Path) -> None:
+    data = noise()
+    Training(RECIPE, data, tmp_path).run(until=6, say=quiet)  # two of three epochs
+    log = tmp_path / "log.jsonl"
+    first, second = log.read_bytes().splitlines()
+    log.write_bytes(first[:-3] + damage + first[-2:] + b"\n" + second + b"\n")
+    with pytest.warns(
+        UserWarning, match=r"1 of 2 lines of .*log\.jsonl are damaged\. It was put aside as log\.jsonl\.damaged"
+    ):
+        Training(RECIPE, data, tmp_path).run(say=quiet)
+    assert [json.loads(line)["epoch"] for line in log.read_text().splitlines()] == [2, 3]
+    assert (tmp_path / "log.jsonl.damaged").read_bytes().splitlines()[1] == second
+
+
 def test_training__finished_stays_as_it_is(tmp_path: Path) -> None:
     data = noise()
     first = Training(RECIPE, data, tmp_path)

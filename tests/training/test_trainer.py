@@ -116,7 +116,7 @@ def test_training__reports_each_epoch(tmp_path: Path) -> None:
         Training(RECIPE, noise(), tmp_path).run(noise(12, seed=1), say=lines.append)
     logged = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in logged] == [1, 2, 3]
-    assert all(set(line) == {"epoch", "images", "loss", "knn", "effective_rank", "spread"} for line in logged)
+    assert all(set(line) == {"digest", "epoch", "images", "loss", "knn", "effective_rank", "spread"} for line in logged)
     assert len(lines) == 3
     assert lines[1].startswith("epoch 2  images 48  loss ")
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 import uuid
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from itertools import chain
-from types import CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from cocoax.storage import digest
 _LOOKED_AT: ContextVar[dict[Callable[[], str], str] | None] = ContextVar("looked_at", default=None)
 # What a function may hold and cannot have changed by itself.
 _CONSTANTS = (bool, int, float, str, bytes, tuple, frozenset, Tensor, np.ndarray, nn.Module, FunctionType, partial)
+# Libraries whose objects keep records of their calls, and say in words what they are.
+_TELLING = {"cocoax", "numpy", "tokenizers", "torch", "transformers", *sys.stdlib_module_names}
 
 
 @contextmanager
@@ -48,6 +51,24 @@ def look(compute: Callable[[], str]) -> str:
     if compute not in looked_at:
         looked_at[compute] = compute()
     return looked_at[compute]
+
+
+class Walk:
+    """The way through a value that is being described: what it is a part of, and the objects described already.
+
+    So a circle ends, and what many parts of a value share is described once.
+    """
+
+    def __init__(self, path: tuple[int, ...] = (), texts: dict[int, tuple[object, str]] | None = None) -> None:
+        self._path = path
+        self.texts = {} if texts is None else texts
+
+    def __contains__(self, value: object) -> bool:
+        return id(value) in self._path
+
+    def into(self, value: object) -> Walk:
+        """Return the way into one more value."""
+        return Walk((*self._path, id(value)), self.texts)
 
 
 class Identity:
@@ -112,14 +133,11 @@ class WeightsDigest:
         self._seen: object = None
         self._digest = ""
 
-    def __call__(self, inside: tuple[int, ...] = ()) -> str:
-        """Return the digest of structure, parameters and buffers (those that are not saved too: they count all the same).
-
-        ``inside`` are the objects whose description this is a part of.
-        """
+    def __call__(self, walk: Walk | None = None) -> str:
+        """Return the digest of structure, parameters and buffers (those that are not saved too: they count all the same)."""
         state = dict(chain(self._module.named_parameters(), self._module.named_buffers()))
         tensors = [(name, plain) for name, tensor in state.items() for plain in _plain_tensors(tensor, name)]
-        within = (*inside, id(self._module))
+        within = (walk or Walk()).into(self._module)
         structure = [
             _structure(name, part, self._method if part is self._module else "forward", within)
             for name, part in self._module.named_modules()
@@ -131,11 +149,11 @@ class WeightsDigest:
         return self._digest
 
 
-def _structure(name: str, module: nn.Module, method: str, inside: tuple[int, ...]) -> str:
+def _structure(name: str, module: nn.Module, method: str, walk: Walk) -> str:
     """Return what a module does apart from its weights and parts: its kind, the code that runs, settings, hooks."""
     kind = type(module)
     parts = [f"{name} {kind.__module__}.{kind.__qualname__} {module.extra_repr()}"]
-    within = (*inside, id(module))
+    within = walk.into(module)
     if isinstance(module, torch.jit.ScriptModule):
         parts.append(_script(module))
     elif kind.__module__.startswith("torch.nn."):  # of these the class tells the code; not all tell their settings in words
@@ -148,10 +166,12 @@ def _structure(name: str, module: nn.Module, method: str, inside: tuple[int, ...
         parts.append(f"{sorted({**plain, 'training': False}.items())} {getattr(activation, '__name__', '')}")
     else:
         methods = methods_of(kind, "forward", method)
-        names = [names_in(each.__code__) for each in methods]
+        kept = [value for value in vars(module).values() if isinstance(value, FunctionType)]  # functions as attributes
+        names = [names_in(each.__code__) for each in (*methods, *kept)]
         read = frozenset().union(*(each.reads for each in names)) - frozenset().union(*(each.writes for each in names))
         # In whatever mode it is left, it runs in eval mode.
-        own = {**own_attributes(kind), **vars(module), "training": False}
+        own = {key: value for key, value in own_attributes(kind).items() if not isinstance(value, FunctionType)}
+        own |= {**vars(module), "training": False}
         settings = {key: own[key] for key in read if key in own and _is_setting(own[key])}
         parts.append(describe((methods, settings), within))
     if "forward" in vars(module):  # patched on this one
@@ -167,7 +187,7 @@ def _structure(name: str, module: nn.Module, method: str, inside: tuple[int, ...
 
 
 def _is_setting(value: object) -> bool:
-    return not isinstance(value, nn.Module | FunctionType | property | staticmethod | classmethod)
+    return not isinstance(value, nn.Module | property | staticmethod | classmethod)
 
 
 def _script(module: torch.jit.ScriptModule) -> str:
@@ -211,24 +231,25 @@ def _probe(tensor: Tensor) -> object:
 
 
 def _without_addresses(text: str) -> str:
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+    return re.sub(r"( at |address=)0x[0-9a-fA-F]+", "", text)
 
 
-def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
+def describe(value: Any, walk: Walk | None = None) -> str:
     """Return what a value is, as text that is the same in every process.
 
-    That is the code of a function and all it holds, the content of a tensor, ``repr`` of an object that has one of its own
-    and else what it holds.
+    That is the code of a function and all it holds, the content of a tensor, and of an object its ``repr``, what it holds and
+    the code that runs when it is called.
     """
-    if id(value) in inside:
+    walk = Walk() if walk is None else walk
+    if value in walk:
         return "again"
-    within = (*inside, id(value))
+    within = walk.into(value)
     if isinstance(value, Tensor):
         return digest(*_plain_tensors(value, ""))
     if isinstance(value, np.ndarray):
         return digest(value)
     if isinstance(value, nn.Module):
-        return WeightsDigest(value)(inside)
+        return WeightsDigest(value)(walk)
     if isinstance(value, dict):
         return f"{{{', '.join(sorted(f'{describe(key, within)}: {describe(item, within)}' for key, item in value.items()))}}}"
     if isinstance(value, set | frozenset):
@@ -240,17 +261,46 @@ def describe(value: Any, inside: tuple[int, ...] = ()) -> str:
     if isinstance(value, partial):
         return f"partial {describe((value.func, value.args, value.keywords), within)}"
     if isinstance(value, MethodType):
-        return f"method {describe((value.__func__, value.__self__), within)}"
+        helpers = methods_of(type(value.__self__), value.__name__)
+        return f"method {describe((value.__func__, helpers, value.__self__), within)}"
     if isinstance(value, FunctionType):
         held = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
         return (
             f"function {describe((value.__code__, value.__defaults__, value.__kwdefaults__, held, _globals(value)), within)}"
         )
-    text = repr(value)
-    short = " object at 0x" in text or isinstance(value, Inputs)  # which tells where it lies, or only some options
-    if short and hasattr(value, "__dict__"):
-        return f"{type(value).__module__}.{type(value).__qualname__} {describe(vars(value), within)}"
-    return f"{type(value).__qualname__} {_without_addresses(text)}"
+    return _object(value, within)
+
+
+def _object(value: Any, within: Walk) -> str:
+    """Return what any other object is; what its own code assigns when it is called are records, and do not count."""
+    if id(value) in within.texts:
+        return within.texts[id(value)][1]
+    kind = type(value)
+    shown = repr(value)
+    bare = " object at 0x" in shown  # which tells where it lies
+    telling = isinstance(value, type) or kind.__module__.partition(".")[0] in _TELLING
+    if telling and not bare and not isinstance(value, Inputs):  # which tell only some options
+        return f"{kind.__qualname__} {_without_addresses(shown)}"
+    methods = methods_of(kind, "__call__")
+    written = frozenset().union(*(names_in(method.__code__).writes for method in methods))
+    held = [
+        {key: item for key, item in part.items() if key not in written} if isinstance(part, dict) else part
+        for part in _state(value, telling)
+    ]
+    words = "" if bare else _without_addresses(shown)
+    text = f"{kind.__module__}.{kind.__qualname__} {words} {digest(describe((methods, held), within))}"
+    within.texts[id(value)] = value, text
+    return text
+
+
+def _state(value: Any, telling: bool) -> list[Any]:
+    """Return what an object holds: what would be pickled of it, which leaves out caches, or its attributes and slots."""
+    state: Any = object.__getstate__(value)
+    if not telling:
+        with suppress(Exception):  # it cannot be pickled
+            _, arguments, *rest = value.__reduce_ex__(4)
+            state = (arguments, *(rest[0] if rest and isinstance(rest[0], tuple) else rest[:1]))
+    return list(state) if isinstance(state, tuple) else [state]
 
 
 def describe_settings(settings: object, inputs: Inputs) -> list[str]:
@@ -263,15 +313,16 @@ def describe_settings(settings: object, inputs: Inputs) -> list[str]:
     return [describe(setting) for setting in settings]
 
 
-def _as_run(value: Any, inside: tuple[int, ...] = ()) -> str:
+def _as_run(value: Any, walk: Walk | None = None) -> str:
     """Return what a callable does that may keep records: its code, and what it holds and cannot have changed by itself.
 
     So a hook that collects what it sees in a list stays the same. What it holds in lists, dicts and other objects does not
     count, then.
     """
-    within = (*inside, id(value))
-    if id(value) in inside:
+    walk = Walk() if walk is None else walk
+    if value in walk:
         return "again"
+    within = walk.into(value)
     held: dict[Any, Any]
     if isinstance(value, partial):
         held = {**dict(enumerate(value.args)), **value.keywords}
@@ -293,8 +344,8 @@ def _as_run(value: Any, inside: tuple[int, ...] = ()) -> str:
     return f"method {_as_run(method, within)} {_constants(held, within)}"
 
 
-def _constants(held: dict[Any, Any], inside: tuple[int, ...]) -> str:
-    return describe({key: item for key, item in held.items() if item is None or isinstance(item, _CONSTANTS)}, inside)
+def _constants(held: dict[Any, Any], walk: Walk) -> str:
+    return describe({key: item for key, item in held.items() if item is None or isinstance(item, _CONSTANTS)}, walk)
 
 
 def _is_filled(cell: Any) -> bool:
@@ -316,12 +367,12 @@ def _globals(function: FunctionType) -> dict[str, Any]:
     if is_installed(function.__code__):
         return {}
     known = function.__globals__
-    return {name: known[name] for name in sorted(names_in(function.__code__).globals) if _counts(known.get(name))}
+    names = sorted(names_in(function.__code__).globals & known.keys())
+    return {name: known[name] for name in names if _counts(known[name])}
 
 
 def _counts(value: Any) -> bool:
     """Whether a global is part of what a function does: not a library, a class or something built in."""
-    own = isinstance(value, FunctionType) and not value.__module__.startswith(("torch", "numpy", "PIL", "cocoax"))
-    return own or isinstance(
-        value, bool | int | float | str | tuple | list | dict | Tensor | np.ndarray | nn.Module | partial
-    )
+    if isinstance(value, FunctionType):
+        return not value.__module__.startswith(("torch", "numpy", "PIL", "cocoax"))
+    return not isinstance(value, ModuleType | type | BuiltinFunctionType)

@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from cocoax.checks import check_count
 from cocoax.references import Reference, caution_overlap, check_same_space
@@ -26,7 +25,7 @@ LEVEL = 0.025  # p-values above it tell nothing: as much of a 95 % interval lies
 FEWEST_PERMUTATIONS = 39  # with fewer no p-value is as low as that
 WEAK = 0.8  # an AUC that an encoder which knows a corpus would reach
 Z = 1.959964
-Verdict = Literal["tells", "cannot tell", "too little to tell"]
+Verdict = Literal["tells", "cannot tell", "the other way round", "too little to tell"]
 
 
 class NothingToTellError(ValueError):
@@ -53,9 +52,11 @@ class Telling:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the encoder tells them apart, cannot, or there is too little to tell."""
+        """Whether the encoder tells them apart, cannot, takes one for the other, or there is too little to tell."""
         if self.p_value <= LEVEL and self.low > 0.5:
             return "tells"
+        if self.high < 0.5:
+            return "the other way round"
         return "cannot tell" if self.p_value > LEVEL and self.high < WEAK else "too little to tell"
 
     def __str__(self) -> str:
@@ -90,38 +91,42 @@ def similarities_of(
 ) -> tuple[np.ndarray, int]:
     """Return the similarities of all members ``[n, n]``, those of the corpus first, and how many of these there are.
 
-    Equal samples of a side count once: a copy would be compared with itself.
+    Equal samples of a side count once, and samples of the corpus are left out of the foil: nothing is compared with itself.
     """
     check_same_space([corpus, foil])
-    sides = [_distinct(side, most, seed + place) for place, side in enumerate((corpus, foil))]
-    ours, theirs = ({row.tobytes() for row in side.numpy()} for side in sides)
-    for inner, inside, outer in ((ours, corpus, foil), (theirs, foil, corpus)):
-        whole = {row.tobytes() for row in outer.kept("knows()").numpy()}
+    sides = [_distinct(side) for side in (corpus, foil)]
+    ours, theirs = ({row.tobytes() for row in side} for side in sides)
+    for inner, inside, whole, outer in ((ours, corpus, theirs, foil), (theirs, foil, ours, corpus)):
         if inner <= whole:
             raise NothingToTellError(
                 f"All samples of {inside.name!r} are in {outer.name!r} too, so there is nothing to tell apart; leave them "
                 f"out of {outer.name!r}."
             )
     caution_overlap(corpus, foil)
-    samples = np.concatenate([side.double().numpy() for side in sides])
-    together = torch.from_numpy(samples)
+    sides[1] = sides[1][[row.tobytes() not in ours for row in sides[1]]]
+    if len(sides[1]) < 2:
+        raise NothingToTellError(
+            f"{foil.name!r} has 1 sample that is not in {corpus.name!r} too; give at least two that are not."
+        )
+    for place, side in enumerate(sides):
+        if len(side) > most:
+            sides[place] = side[np.sort(stream(seed + place, 2).choice(len(side), most, replace=False))]
+    together = torch.from_numpy(np.concatenate(sides).astype(np.float64))
     return get_similarity(similarity).pairwise(together, together).numpy(), len(sides[0])
 
 
-def _distinct(side: Reference, most: int, seed: int) -> Tensor:
-    """Return up to ``most`` distinct samples of a reference ``[n, d]``; raise unless there are two."""
-    samples = side.kept("knows()")
-    _, first = np.unique(samples.numpy(), axis=0, return_index=True)
+def _distinct(side: Reference) -> np.ndarray:
+    """Return the distinct samples of a reference ``[n, d]``; raise unless there are two."""
+    samples = side.kept("knows()").numpy()
+    _, first = np.unique(samples, axis=0, return_index=True)
     if len(first) < 2:
         what = "1 sample" if side.count == 1 else f"{side.count} samples that are all equal"
         raise NothingToTellError(
             f"{side.name!r} has {what}; whether the encoder knows it is seen on members that are left out, so give at least "
             "two that differ."
         )
-    chosen = np.sort(first)
-    if len(chosen) > most:
-        chosen = np.sort(stream(seed, 2).choice(chosen, most, replace=False))
-    return samples[chosen]
+    rows: np.ndarray = samples[np.sort(first)]
+    return rows
 
 
 def held_out(similarities: np.ndarray, orders: np.ndarray, count: int) -> np.ndarray:

@@ -193,11 +193,13 @@ class ImagePreprocess:
 
     @property
     def sides(self) -> tuple[int, int] | None:
-        """Height and width of what is cut out; None where all of a picture is taken in."""
-        return (self.crop, self.crop) if isinstance(self.crop, int) else self.crop
+        """Height and width that all pictures end up with, cut out or squeezed; None where they keep their proportions."""
+        if isinstance(self.crop, int):
+            return self.crop, self.crop
+        return self.crop or (self.resize if isinstance(self.resize, tuple) else None)
 
     def squeezed(self) -> ImagePreprocess:
-        """Return the same for all of a picture, whose proportions become those of what would be cut out."""
+        """Return the same for all of a picture, whose proportions become those that all pictures end up with."""
         return self if self.sides is None else replace(self, resize=self.sides, crop=None)
 
     def whole(self, patch: int = 1) -> ImagePreprocess:

@@ -178,6 +178,10 @@ class Inputs(ABC):
         """Return what to call a set of ``count`` inputs; ``labels`` are those of the first few."""
         return f"{count} {self.noun if count == 1 else plural(self.noun)}"
 
+    def unknown_words(self, text: str) -> tuple[str, ...]:
+        """Return the words of a text that the encoder takes for one and the same; none, where there is no such thing."""
+        return ()
+
     # --- what removing a feature means ----------------------------------------------------------------------------------
 
     @property
@@ -209,6 +213,10 @@ class Inputs(ABC):
 
     def smoothed(self, batch: Tensor, width: float) -> Tensor | None:
         """Return prepared inputs blurred by this width, in elements; None where that has no meaning."""
+        return None
+
+    def windows(self, explicand: Explicand) -> Tensor | None:
+        """Return parts of an input as inputs of their own, prepared, ``[rows, columns, ...]``; None where there are none."""
         return None
 
 

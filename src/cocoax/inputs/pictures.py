@@ -243,6 +243,16 @@ class Pictures(Inputs):
             batch = functional.avg_pool2d(functional.pad(batch, (1, 1, 1, 1), mode="replicate"), 3, 1)
         return batch
 
+    def windows(self, explicand: Explicand) -> Tensor:
+        """Return windows of a quarter of the height and width, at every half of one, enlarged to the size of the whole."""
+        size = explicand.tensor.shape[-2:]
+        cut = explicand.tensor
+        for dimension, side in enumerate(size, start=1):
+            cut = cut.unfold(dimension, max(1, side // 4), max(1, side // 8))
+        rows, columns = cut.shape[1:3]
+        pieces = cut.permute(1, 2, 0, 3, 4).flatten(0, 1)
+        return functional.interpolate(pieces, size, mode="bilinear").view(rows, columns, *explicand.tensor.shape)
+
     def digest(self, item: Any) -> str:
         """Return a digest of one picture: the content of its file, or the prepared tensor."""
         if isinstance(item, str | Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -214,12 +214,6 @@ class Texts(Inputs):
         """Whether this is one text rather than many."""
         return isinstance(inputs, str | Explicand)
 
-    def many(self, inputs: Any) -> Iterable[Any]:
-        """Return the texts that an iterable gives."""
-        if not isinstance(inputs, Iterable):
-            raise TypeError(f"Inputs must be a string or an iterable of strings. Got {type(inputs).__name__} instead.")
-        return inputs
-
     def prepare(self, item: Any) -> Tensor:
         """Return the token ids of a text."""
         if isinstance(item, Explicand):
@@ -258,6 +252,11 @@ class Texts(Inputs):
         display = Text(item, tuple(spans), total - len(ids), self._unknown(item, ids, places))
         return Explicand(torch.tensor(ids), display, torch.tensor(members))
 
+    def unknown_words(self, text: str) -> tuple[str, ...]:
+        """Return the parts of a text that the encoder does not know: all such parts are the same to it."""
+        known = getattr(self.tokenize, "unknown", None) is None or not hasattr(self.tokenize, "places")
+        return () if known else self._unknown(text, *self.places(text))
+
     def _unknown(self, text: str, ids: Sequence[int], places: Sequence[Span | None]) -> tuple[str, ...]:
         """Return the parts of a text that the tokenizer has nothing but one token for all unknown words for."""
         token = getattr(self.tokenize, "unknown", None)
@@ -292,6 +291,13 @@ class Texts(Inputs):
                     "unknown",
                     text,
                     f"{self.encoder!r} knows no word of {text[:60]!r}: all such texts are the same to it. Write other words.",
+                )
+            elif unfamiliar := self.unknown_words(text):
+                words = ", ".join(map(repr, unfamiliar[:5]))
+                caution(
+                    "unknown words",
+                    self.encoder,
+                    f"{self.encoder!r} does not know {words} in {text[:60]!r}: all unknown words are the same to it.",
                 )
 
     def _cut(self, ids: list[int], places: list[Span | None] | None) -> tuple[list[int], list[Span | None]]:

@@ -10,7 +10,17 @@ from cocoax.storage.cache import (
     sound_or_aside,
 )
 from cocoax.storage.digests import digest, file_digest, sealed, unsealed
-from cocoax.storage.files import alone_in, as_path, files_below, to_json, whole_file, write_figure, write_text
+from cocoax.storage.files import (
+    alone_in,
+    as_path,
+    each_readable,
+    files_below,
+    readable,
+    to_json,
+    whole_file,
+    write_figure,
+    write_text,
+)
 from cocoax.storage.tensors import (
     Layout,
     check_torch_file,
@@ -28,6 +38,8 @@ __all__ = [
     "Layout",
     "alone_in",
     "as_path",
+    "each_readable",
+    "readable",
     "cache_folder",
     "cache_info",
     "check_torch_file",

@@ -7,7 +7,7 @@ import math
 import os
 import secrets
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def as_path(path: str | Path) -> Path:
     """Return a path; raise for what is none."""
     text = str(path) if isinstance(path, str | os.PathLike) else ""
-    if not text.strip() or "\0" in text or max(map(len, Path(text).parts)) > 255:
+    if not text.strip() or "\0" in text or max(map(len, Path(text).parts), default=0) > 255:
         what = repr(text[:60]) if text else type(path).__name__
         raise TypeError(f"A path must be a string or a pathlib.Path that names a file. Got {what} instead.")
     return Path(path)
@@ -40,7 +40,8 @@ def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
 def whole_file(path: str | Path) -> Iterator[Path]:
     """Give a temporary file to write; it takes the place of ``path`` at the end of the block, and is deleted after an error.
 
-    So ``path`` is always either the old file or the whole new one. Its folder is made if there is none. Errors name ``path``.
+    So ``path`` is always either the old file or the whole new one, after a power cut too. Its folder is made if there is
+    none. Errors name ``path``.
     """
     path = as_path(path)
     if path.is_dir():
@@ -49,6 +50,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # two processes may write the same file
     try:
         yield part
+        _to_disk(part)
         os.replace(part, path)
     except OSError as error:
         if error.errno is None or error.filename not in (None, str(part)):
@@ -57,6 +59,15 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until the content of a file is on the disk."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -82,6 +93,31 @@ def alone_in(folder: Path, wait: bool = True) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def readable(source: Any) -> Iterator[None]:
+    """Turn whatever a damaged file makes a library raise into an error that names it."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        if not isinstance(source, str | Path):
+            raise
+        reason = " ".join(str(error)[:200].split()).removesuffix(".")
+        raise ValueError(f"{source} cannot be read as vectors ({reason}); it may be damaged or cut off.") from error
+
+
+def each_readable(parts: Iterable[Any], source: Any) -> Iterator[Any]:
+    """Give parts of a file one by one; one that cannot be read is an error that names the file."""
+    following = iter(parts)
+    while True:
+        with readable(source):
+            part = next(following, None)
+        if part is None:
+            return
+        yield part
 
 
 def write_text(path: str | Path, text: str) -> Path:

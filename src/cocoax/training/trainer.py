@@ -25,7 +25,7 @@ from cocoax.evaluation.representations import effective_rank, knn_accuracy
 from cocoax.inputs.images import ImagePreprocess, open_image, resize_of
 from cocoax.progress import bar
 from cocoax.seeding import stream
-from cocoax.storage import check_torch_file, whole_file, write_safetensors, write_text
+from cocoax.storage import check_torch_file, sealed, unsealed, whole_file, write_safetensors, write_text
 from cocoax.training.lars import Lars
 from cocoax.training.objectives import Classifier, Objective, SimClr, SimSiam
 from cocoax.training.recipes import Recipe, learning_rate, plain_view
@@ -83,6 +83,11 @@ class Training:
     def checkpoint(self) -> Path:
         """The file from which the training goes on."""
         return self.folder / "checkpoint.pt"
+
+    @property
+    def log(self) -> Path:
+        """Where the figures of each epoch are written, a line for each."""
+        return self.folder / "log.jsonl"
 
     @property
     def encoder(self) -> nn.Module:
@@ -169,9 +174,21 @@ class Training:
 
     def _log(self, epoch: int, line: dict[str, float]) -> None:
         """Write the line of an epoch into the log, in place of one that was written just before the training was killed."""
-        path = self.folder / "log.jsonl"
-        earlier = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        write_text(path, "\n".join([*earlier[: epoch - 1], json.dumps(line)]) + "\n")
+        earlier = [text for text in self._logged() if json.loads(text)["epoch"] < epoch]
+        write_text(self.log, "\n".join([*earlier, sealed(json.dumps(line))]) + "\n")
+
+    def _logged(self) -> list[str]:
+        """Return the lines of the log; if some are damaged it is put aside, a warning names it, and the others are left."""
+        lines = self.log.read_bytes().splitlines() if self.log.exists() else []
+        sound = [line.decode() for line in lines if _is_sound(line)]
+        if len(sound) < len(lines):
+            aside = self.log.replace(self.log.with_name(f"{self.log.name}.damaged"))
+            warnings.warn(
+                f"{len(lines) - len(sound)} of {len(lines)} lines of {self.log} are damaged. It was put aside as "
+                f"{aside.name}, and the log goes on with the other lines; the training itself is not concerned.",
+                stacklevel=5,
+            )
+        return sound
 
     def examine(self, held_out: LabelledImages, most: int = 1000, memory: int = 5000) -> dict[str, float]:
         """Measure nearest-neighbour accuracy on held-out images, effective rank, and the spread of unit vectors (1 is even).
@@ -243,8 +260,8 @@ class Training:
 
         One line of the log is not a result: it is written before the first checkpoint.
         """
-        log, finished = self.folder / "log.jsonl", self.folder / "encoder.safetensors"
-        if finished.exists() or (log.exists() and len(log.read_text(encoding="utf-8").splitlines()) > 1):
+        finished = self.folder / "encoder.safetensors"
+        if finished.exists() or (self.log.exists() and len(self.log.read_bytes().splitlines()) > 1):
             raise FileExistsError(
                 f"{self.folder} holds a training without the {self.checkpoint.name} to go on from; put that file back, or "
                 "pass another folder to start anew."
@@ -326,6 +343,14 @@ def on_cpu(state: Any) -> Any:
     if isinstance(state, list):
         return [on_cpu(value) for value in state]
     return state.cpu() if isinstance(state, Tensor) else state
+
+
+def _is_sound(line: bytes) -> bool:
+    """Whether a line of the log is what was written."""
+    try:
+        return unsealed(line.decode()) is not None
+    except ValueError:
+        return False
 
 
 def _evenly(total: int, most: int) -> np.ndarray:

@@ -166,3 +166,30 @@ def test_load__a_text_model_goes_to_the_text_loader(tmp_path: Path, monkeypatch:
 def test_load__unknown_option(folders: dict[str, Path]) -> None:
     with pytest.raises(TypeError, match="poling"):
         load(folders["vit"], poling="mean")
+
+
+@pytest.mark.parametrize("family", ["vit", "deit", "clip"])
+def test_interpolate__photos_keep_their_proportions(
+    family: str, folders: dict[str, Path], pictures: list[Image.Image]
+) -> None:
+    plain, interpolating = load(folders[family]), load(folders[family], interpolate=True)
+    assert torch.equal(plain.represent(pictures), interpolating.represent(pictures))  # in squares nothing changes
+    wide = pictures[0].resize((120, 40))
+    height, width = interpolating.whole().explicand(wide).shape
+    assert width > 1.5 * height
+    squeezed = plain.whole().explicand(wide).shape
+    assert squeezed[0] == squeezed[1]
+    batch = interpolating.whole().explicand(wide).tensor[None]
+    model: Any = interpolating.module.model
+    with torch.no_grad():
+        if family == "clip":
+            expected = model.get_image_features(pixel_values=batch, interpolate_pos_encoding=True)
+            expected = getattr(expected, "pooler_output", expected)
+        else:
+            expected = model(pixel_values=batch, interpolate_pos_encoding=True).last_hidden_state[:, 0]
+    close(interpolating.whole().encode([batch[0]]), expected)
+
+
+def test_interpolate__where_there_is_nothing_to(folders: dict[str, Path]) -> None:
+    with pytest.raises(ValueError, match=r"'interpolate' parameter needs a model that takes interpolate_pos_encoding="):
+        load(folders["resnet"], interpolate=True)

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.forward import Pooling
-from cocoax.encoders.load.hub import Repository, layer_of, name_of
+from cocoax.encoders.load.hub import Repository, interpolating, layer_of, name_of
 from cocoax.encoders.load.processors import Preprocess, preprocess_of
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs import Pictures
@@ -27,6 +27,7 @@ def load_clip(
     layer: str | None = None,
     preprocess: Preprocess | None = None,
     revision: str | None = None,
+    interpolate: bool = False,
 ) -> Encoder:
     """Load an image encoder whose ``.text`` is the text tower, with the preprocessing and the tokenizer of their training.
 
@@ -35,6 +36,7 @@ def load_clip(
         pooling, layer: see :func:`dual_encoder`.
         preprocess: replaces the preprocessing that comes with the weights.
         revision: a branch, tag or commit of the repository on the hub.
+        interpolate: see :func:`dual_encoder`.
 
     """
     repository = Repository("clip", name, revision)
@@ -48,7 +50,9 @@ def load_clip(
     if preprocess is None:
         preprocess = dual_preprocess(model, repository.image_processor())
     tokenizer = None if layer is not None else repository.tokenizer()
-    return dual_encoder(model, preprocess, tokenizer, pooling=pooling, layer=layer, name=repository.title)
+    return dual_encoder(
+        model, preprocess, tokenizer, pooling=pooling, layer=layer, name=repository.title, interpolate=interpolate
+    )
 
 
 def dual_encoder(
@@ -59,6 +63,7 @@ def dual_encoder(
     pooling: Pooling | None = None,
     layer: str | nn.Module | None = None,
     name: str | None = None,
+    interpolate: bool = False,
 ) -> Encoder:
     """Return the encoder around a model of transformers with an image tower and a text tower.
 
@@ -73,12 +78,16 @@ def dual_encoder(
         layer: take the representation from this submodule, or the one of this name, instead; there is no text tower then,
             since texts live elsewhere.
         name: what pictures call it.
+        interpolate: take photos of other shapes (:meth:`cocoax.Encoder.whole`) by interpolating the embeddings of positions.
 
     """
     _check_pooling(pooling, layer)
     name = name or name_of(model)
     naflex = _is_naflex(model)
-    tower: ImageTower = PatchTower(model, model.config.vision_config.patch_size) if naflex else ImageTower(model)
+    if naflex:
+        tower: ImageTower = PatchTower(model, model.config.vision_config.patch_size)
+    else:
+        tower = ImageTower(model, interpolating(model.get_image_features, interpolate))
     text = None if layer is not None or tokenizer is None else _text_tower(model, tokenizer, name)
     inputs = Pictures(preprocess, any_shape=naflex)
     layer = layer_of("model", model, layer)
@@ -111,21 +120,22 @@ def is_dual(model_class: type | None) -> bool:
 class ImageTower(nn.Module):
     """The image features of a model with two towers."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, options: dict[str, Any]) -> None:
         super().__init__()
         self.model = model
+        self.options = options
         self.training = False  # of this wrapper alone: the model is left as it is
 
     def forward(self, images: Tensor) -> Tensor:
         """``[n, 3, H, W]`` to ``[n, d]``."""
-        return _features(self.model.get_image_features(pixel_values=images))
+        return _features(self.model.get_image_features(pixel_values=images, **self.options))
 
 
 class PatchTower(ImageTower):
     """The image features of a model that takes patches of pictures of any shape (SigLIP 2 NaFlex)."""
 
     def __init__(self, model: Any, patch: int) -> None:
-        super().__init__(model)
+        super().__init__(model, {})
         self.patch = patch
 
     def forward(self, images: Tensor) -> Tensor:

@@ -10,10 +10,11 @@ import copy
 import difflib
 import os
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -241,6 +242,14 @@ def layer_of(attribute: str, model: nn.Module, layer: str | nn.Module | None) ->
     """The name of a layer of the model, in a wrapper that has the model as this attribute; what is no layer stays."""
     name = next((name for name, part in model.named_modules() if part is layer or name == layer), None)
     return layer if name is None else f"{attribute}.{name}".rstrip(".")
+
+
+def interpolating(forward: Callable[..., Any], wanted: bool) -> dict[str, bool]:
+    """Return the option by which a model of transformers interpolates positions, if it is wanted; raise if it has none."""
+    option = "interpolate_pos_encoding"
+    if wanted and option not in signature(forward).parameters:
+        raise ValueError(f"The 'interpolate' parameter needs a model that takes {option}=; leave it out for this one.")
+    return {option: True} if wanted else {}
 
 
 def with_part(model: nn.Module, name: str, part: nn.Module | None) -> Any:

@@ -13,7 +13,7 @@ from cocoax.encoders.devices import HALF
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.forward import Pooling, evaluating
 from cocoax.encoders.load import clip, sentence
-from cocoax.encoders.load.hub import Repository, layer_of, name_of, with_part
+from cocoax.encoders.load.hub import Repository, interpolating, layer_of, name_of, with_part
 from cocoax.encoders.load.processors import Preprocess, noise, preprocess_of
 from cocoax.inputs.images import ImagePreprocess
 
@@ -46,6 +46,7 @@ def load_hf_vision(
     layer: str | None = None,
     preprocess: Preprocess | None = None,
     revision: str | None = None,
+    interpolate: bool = False,
 ) -> Encoder:
     """Load a vision model with the preprocessing it was trained with, as :func:`vision_encoder` makes an encoder of it.
 
@@ -54,6 +55,7 @@ def load_hf_vision(
         pooling, layer: see :func:`vision_encoder`.
         preprocess: replaces the preprocessing that comes with the weights.
         revision: a branch, tag or commit of the repository on the hub.
+        interpolate: see :func:`vision_encoder`.
 
     """
     repository = Repository("hf", name, revision)
@@ -65,7 +67,7 @@ def load_hf_vision(
     if missing:  # the pooler, which would be random
         _body(model).pooler = None
     preprocess = preprocess_of(repository.image_processor()) if preprocess is None else preprocess
-    return vision_encoder(model, preprocess, pooling=pooling, layer=layer, name=repository.title)
+    return vision_encoder(model, preprocess, pooling=pooling, layer=layer, name=repository.title, interpolate=interpolate)
 
 
 def vision_encoder(
@@ -75,6 +77,7 @@ def vision_encoder(
     pooling: Pooling | None = None,
     layer: str | nn.Module | None = None,
     name: str | None = None,
+    interpolate: bool = False,
 ) -> Encoder:
     """Return the encoder around a vision model of transformers.
 
@@ -89,6 +92,7 @@ def vision_encoder(
             ``"first"`` token, or ``"flatten"``.
         layer: take it from the output of this submodule instead, or of the one of this name in ``named_modules()``.
         name: what pictures call it.
+        interpolate: take photos of other shapes (:meth:`cocoax.Encoder.whole`) by interpolating the embeddings of positions.
 
     """
     body = _body(model)
@@ -100,7 +104,7 @@ def vision_encoder(
     first = "cls_token" in names or "class_embedding" in names
     build = partial(
         Encoder,
-        VisionModel(body, pooled=pooling is None),
+        VisionModel(body, pooling is None, interpolating(body.forward, interpolate)),
         preprocess,
         layer_of("model", body, layer),
         pooling=pooling or ("first" if first and layer is None else "mean"),
@@ -135,15 +139,16 @@ def _classes_told_apart(head: nn.Module, whole: nn.Module, encoder: Encoder) -> 
 class VisionModel(nn.Module):
     """The representation of a transformers vision model: its pooled output, or its last hidden state."""
 
-    def __init__(self, model: Any, pooled: bool) -> None:
+    def __init__(self, model: Any, pooled: bool, options: dict[str, Any]) -> None:
         super().__init__()
         self.model = model
         self.pooled = pooled
+        self.options = options
         self.training = False  # of this wrapper alone: the model is left as it is
 
     def forward(self, images: Tensor) -> Tensor:
         """``[n, 3, H, W]`` to ``[n, d]``, or ``[n, tokens, d]`` where there is nothing pooled."""
-        output = self.model(pixel_values=images)
+        output = self.model(pixel_values=images, **self.options)
         pooled: Tensor | None = getattr(output, "pooler_output", None)
         if self.pooled and pooled is not None:
             return pooled.flatten(1)

@@ -211,7 +211,7 @@ def fill(network: nn.Module, weights: dict[str, Tensor], what: str) -> None:
 
 def _backbone(checkpoint: Checkpoint) -> tuple[str, dict[str, Tensor]]:
     """The part of a checkpoint that is a ResNet, by torchvision's names, and what stood before them (``module.encoder.``)."""
-    tensors = {_torchvision_name(name): tensor for name, tensor in checkpoint.tensors.items()}
+    tensors = {torchvision_name(name): tensor for name, tensor in checkpoint.tensors.items()}
     first = "layer1.0.conv1.weight"
     prefixes = [name.removesuffix(first) for name in tensors if name.endswith(first)]
     # A model that names its backbone twice (alone, and as part of an encoder) has the same weights in both places.
@@ -220,7 +220,7 @@ def _backbone(checkpoint: Checkpoint) -> tuple[str, dict[str, Tensor]]:
     return prefix, {name: tensor for name, tensor in below.items() if re.match(r"(conv1|bn1|layer\d+\.\d+)\.", name)}
 
 
-def _torchvision_name(name: str) -> str:
+def torchvision_name(name: str) -> str:
     """The name that torchvision gives to a weight of ours; others stay."""
     name = re.sub(r"\bstages\.(\d+)\.", lambda match: f"layer{int(match[1]) + 1}.", name)
     return re.sub(r"\bshortcut\.(\d)\.", r"downsample.\1.", name)
