@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 
 NOTEBOOK = Path(__file__).parent.parent / "examples" / "quickstart.ipynb"
 FASTER = {  # what stands in the notebook, and what is run instead
-    "samples=1000": "samples=30",
+    "samples=1000": "samples=80",
     "samples=300": "samples=60",
     "samples=200": "samples=60",
     "samples=150": "samples=60",

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 
 import cocoax
 from cocoax import Reference, vectors
+from cocoax.checks import as_numbers
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "vector_stores.py"
 STORES = {
@@ -113,10 +116,17 @@ def broken(row: int, value: float) -> np.ndarray:
         (some()[0], {}, r"shape \[n, d\]. Got \[6\]"),
         (some(), {"where": []}, r"There are 0 vectors where \[\]"),
         (some(), {"where": np.zeros(50, bool)}, r"There are 0 vectors"),
-        (some(), {"where": np.ones(5, bool)}, r"'where' has 5 entries but the store has more"),
+        (some(), {"where": np.ones(5, bool)}, r"'where' has 5 entries but the store has at least 50 rows"),
+        (some(), {"where": np.ones(60, bool)}, r"'where' has 60 entries but the store has 50 rows"),
+        (some(), {"where": np.ones(50)}, r"one boolean for each row, or row numbers\. Got float64, \[50\]"),
+        (some(), {"where": [3, 50]}, r"'where' names row 50, but the store has 50 rows, counted from 0"),
+        (some(), {"where": [3, -1]}, r"counted from 0\. Got -1"),
+        (some(), {"where": [3, 4, 3]}, r"'where' names row 3 more than once"),
         (some(), {"where": {"label": "cat"}}, r"An array has no columns"),
         (some(), {"column": "vector"}, r"An array has no columns"),
-        (some(), {"weights": np.ones(3)}, r"'weights' has shape \[3\]"),
+        (some(), {"weights": np.ones(3)}, r"'weights' has 3 entries but the store has at least 50 rows"),
+        (some(), {"weights": np.ones(60)}, r"'weights' has 60 entries but the store has 50 rows"),
+        (some(), {"weights": np.ones((50, 2))}, r"'weights' has shape \[50, 2\]"),
         (some(), {"weights": -np.ones(50)}, r"The weight of row 0 is -1.0"),
         (some(), {"weights": np.zeros(50)}, r"All weights are 0"),
         (some(), {"weights": np.ones(50), "keep_samples": True}, r"Samples have no weights"),
@@ -131,6 +141,23 @@ def test_from_vectors__mistakes(source: Any, options: dict[str, Any], message: s
 def test_from_vectors__a_bad_row_can_be_left_out() -> None:
     kept = np.arange(50) != 17
     assert Reference.from_vectors(broken(17, np.nan), where=kept).count == 49
+
+
+def test_from_vectors__a_row_without_a_vector_can_be_left_out(tmp_path: Path) -> None:
+    file = parquet(tmp_path, vector=[[1.0, 2.0], [3.0], [3.0, 4.0], None], good=[True, False, True, False])
+    for where in ([0, 2], [True, False, True, False], {"good": True}):
+        same(Reference.from_vectors(file, where=where), Reference.from_vectors(np.array([[1.0, 2.0], [3.0, 4.0]])))
+
+
+def test_from_vectors__rows_are_converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "AT_ONCE", 30)
+    asked: list[str] = []
+    monkeypatch.setattr(vectors, "as_numbers", lambda what, values: asked.append(what) or as_numbers(what, values))
+    rows = np.random.default_rng(0).permutation(50)[:20]
+    weights = np.random.default_rng(1).random(50)
+    found = Reference.from_vectors(some(), where=rows.tolist(), weights=weights)
+    np.testing.assert_allclose(found.mean, np.average(some()[rows], axis=0, weights=weights[rows]), atol=1e-6)
+    assert asked == ["'where'", "'weights'"]
 
 
 def test_from_vectors__mistakes_with_files(tmp_path: Path) -> None:
@@ -230,3 +257,21 @@ def test_from_vectors__pyarrow_is_missing(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
     with pytest.raises(ImportError, match=r"pip install 'cocoax\[vectors\]'"):
         Reference.from_vectors(tmp_path / "vectors.parquet")
+
+
+@pytest.mark.parametrize("ending", ["npy", "parquet"])
+def test_from_vectors__damaged_file_is_named(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"vectors.{ending}"
+    rows = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    if ending == "npy":
+        np.save(path, rows)
+    else:
+        table = pyarrow.table({"v": pyarrow.array(rows.tolist(), pyarrow.list_(pyarrow.float32()))})
+        pyarrow.parquet.write_table(table, path)
+    whole = path.read_bytes()
+    for place in (0, 8, 40, 60, len(whole) // 2, len(whole) - 2):
+        path.write_bytes(whole[:place] + bytes(len(whole) - place))
+        try:
+            cocoax.Reference.from_vectors(path, column=None if ending == "npy" else "v")
+        except ValueError as error:
+            assert str(path) in str(error) or "zero" in str(error)  # noqa: PT017 (numbers that are zero are no damage)

@@ -6,8 +6,9 @@ reference can be made of ten million of them in the memory of one batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import as_numbers
-from cocoax.storage import as_path
+from cocoax.storage import as_path, each_readable, readable
 
 AT_ONCE = 1_000_000  # numbers in a batch; some copies of it are in memory at a time
 ROWS = 8192  # of a batch, where a store does not say how long its vectors are before they are read
@@ -49,10 +50,10 @@ class Selection:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of a store: their numbers, vectors ``[n, d]``, and columns by name."""
+    """Some rows of a store: their numbers, vectors ``[n, d]`` of those of them that are kept, and columns by name."""
 
     rows: np.ndarray
-    vectors: np.ndarray
+    vectors: Callable[[np.ndarray], np.ndarray]
     columns: Mapping[str, np.ndarray]
 
 
@@ -66,12 +67,18 @@ def read_vectors(source: Any, selection: Selection) -> Iterator[tuple[np.ndarray
         raise ValueError(
             "A filter of the store's own leaves row numbers unknown; name a column of weights, or give booleans in where=."
         )
-    dimension = None
+    where, weights = _chosen(selection.where), _weights(selection.weights)
+    dimension, count = None, 0
     for batch in _reader(source)(source, selection):
-        keep = _kept(batch, selection.where)
-        rows, vectors = batch.rows[keep], torch.from_numpy(np.array(batch.vectors[keep], dtype=np.float64))
+        if not len(batch.rows):
+            continue
+        count += len(batch.rows)
+        _check_count(where, weights, count, "at least ")
+        keep = _kept(batch, where)
+        rows = batch.rows[keep]
         if not len(rows):
             continue
+        vectors = torch.from_numpy(np.array(batch.vectors(keep), dtype=np.float64))
         if vectors.ndim != 2 or vectors.shape[1] == 0:
             raise ValueError(f"Vectors must have shape [n, d] with d >= 1. Got {list(vectors.shape)} instead.")
         if dimension is not None and vectors.shape[1] != dimension:
@@ -81,7 +88,8 @@ def read_vectors(source: Any, selection: Selection) -> Iterator[tuple[np.ndarray
             )
         dimension = vectors.shape[1]
         _check_rows(rows, vectors, " of those that are selected" if by_store else "")
-        yield rows, vectors, _weights(batch, keep, selection.weights)
+        yield rows, vectors, _weights_of(batch, keep, weights)
+    _check_count(where, weights, count)
 
 
 def _is_list(where: Any) -> bool:
@@ -115,6 +123,48 @@ def _check_rows(rows: np.ndarray, vectors: Tensor, counted: str) -> None:
         raise ValueError(f"The vector of row {row} is zero, so it has no direction; leave that row out by where=.")
 
 
+def _chosen(where: Any) -> Any:
+    """Return rows that are given by booleans or numbers as an array, numbers in order; what else there is as it is."""
+    if not _is_list(where):
+        return where
+    chosen = as_numbers("'where'", np.asarray(where) if isinstance(where, range) else where).numpy()
+    if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "biu"):
+        raise ValueError(
+            f"'where' must be one boolean for each row, or row numbers. Got {chosen.dtype}, {list(chosen.shape)} instead."
+        )
+    if chosen.dtype == bool:
+        return chosen
+    numbers, times = np.unique(chosen.astype(np.int64), return_counts=True)
+    if len(numbers) and numbers[0] < 0:
+        raise ValueError(f"Rows in 'where' are counted from 0. Got {numbers[0]} instead.")
+    if len(numbers) < len(chosen):
+        raise ValueError(f"'where' names row {numbers[times > 1][0]} more than once; count it so by weights=.")
+    return numbers
+
+
+def _weights(weights: Any) -> Any:
+    """Return weights that are given as numbers as an array; the name of a column, and None, as they are."""
+    if weights is None or isinstance(weights, str):
+        return weights
+    every = as_numbers("'weights'", weights).double().numpy()
+    if every.ndim != 1:
+        raise ValueError(f"'weights' has shape {list(every.shape)}; give one number for each row of the store.")
+    return every
+
+
+def _check_count(where: Any, weights: Any, count: int, more: str = "") -> None:
+    """Raise unless what is given for each row of a store fits the ``count`` rows that it has (or at least has, if more)."""
+    for name, given in (("where", where), ("weights", weights)):
+        if not isinstance(given, np.ndarray) or (name == "where" and given.dtype != bool):
+            continue
+        if len(given) < count or (not more and len(given) > count):
+            raise ValueError(
+                f"{name!r} has {len(given)} entries but the store has {more}{count} rows; give one for each row."
+            )
+    if not more and isinstance(where, np.ndarray) and where.dtype != bool and len(where) and where[-1] >= count:
+        raise ValueError(f"'where' names row {where[-1]}, but the store has {count} rows, counted from 0.")
+
+
 def _kept(batch: Batch, where: Any) -> np.ndarray:
     """Return which rows of a batch are selected."""
     keep = np.ones(len(batch.rows), dtype=bool)
@@ -122,21 +172,16 @@ def _kept(batch: Batch, where: Any) -> np.ndarray:
         for name, allowed in where.items():
             values = allowed if isinstance(allowed, Collection) and not isinstance(allowed, str | bytes) else [allowed]
             keep &= np.isin(batch.columns[name], list(values))
-        return keep
-    if where is None or not _is_list(where):
-        return keep  # the store has filtered by itself
-    chosen = as_numbers("'where'", np.asarray(where) if isinstance(where, range) else where).numpy()
-    if chosen.ndim != 1:
-        raise ValueError(f"'where' must be one boolean for each row, or row numbers. Got shape {list(chosen.shape)} instead.")
-    if chosen.dtype == bool:
-        if batch.rows[-1] >= len(chosen):
-            raise ValueError(f"'where' has {len(chosen)} entries but the store has more rows; give one for each row.")
-        keep &= chosen[batch.rows]
-        return keep
-    return np.isin(batch.rows, chosen)
+    elif isinstance(where, np.ndarray) and where.dtype == bool:
+        keep = where[batch.rows]
+    elif isinstance(where, np.ndarray):
+        keep[:] = False
+        first, last = np.searchsorted(where, (batch.rows[0], batch.rows[-1] + 1))
+        keep[where[first:last] - batch.rows[0]] = True
+    return keep  # else the store has filtered by itself
 
 
-def _weights(batch: Batch, keep: np.ndarray, weights: Any) -> Tensor | None:
+def _weights_of(batch: Batch, keep: np.ndarray, weights: Any) -> Tensor | None:
     """Return the weights of the kept rows of a batch."""
     if weights is None:
         return None
@@ -146,10 +191,7 @@ def _weights(batch: Batch, keep: np.ndarray, weights: Any) -> Tensor | None:
         except (TypeError, ValueError) as error:
             raise ValueError(f"The column {weights!r} cannot be weights, since it does not hold numbers: {error}.") from error
     else:
-        every = as_numbers("'weights'", weights).double().numpy()
-        if every.ndim != 1 or batch.rows[-1] >= len(every):
-            raise ValueError(f"'weights' has shape {list(every.shape)}; give one number for each row of the store.")
-        values = every[batch.rows[keep]]
+        values = weights[batch.rows[keep]]
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(wrong):
         row = batch.rows[keep][wrong[0]]
@@ -192,7 +234,8 @@ def _from(module: str, *names: str) -> Callable[[Any], bool]:
 
 def read_array(source: Any, selection: Selection) -> Iterator[Batch]:
     """Read an array or memory map ``[n, d]``, a tensor, or a .npy file, which is mapped and never read as a whole."""
-    array = np.load(source, mmap_mode="r") if isinstance(source, str | Path) else source
+    with readable(source):
+        array = np.load(source, mmap_mode="r") if isinstance(source, str | Path) else source
     if isinstance(array, Tensor):
         array = as_numbers("Vectors", array).numpy()
     if array.ndim != 2:
@@ -201,7 +244,7 @@ def read_array(source: Any, selection: Selection) -> Iterator[Batch]:
     step = max(1, AT_ONCE // max(array.shape[1], 1))
     for start in range(0, len(array), step):
         part = array[start : start + step]
-        yield Batch(np.arange(start, start + len(part)), part, {})
+        yield Batch(np.arange(start, start + len(part)), part.__getitem__, {})
 
 
 def read_faiss(source: Any, selection: Selection) -> Iterator[Batch]:
@@ -226,20 +269,17 @@ def read_faiss(source: Any, selection: Selection) -> Iterator[Batch]:
     step = max(1, AT_ONCE // index.d)
     for start in range(0, index.ntotal, step):
         number = min(step, index.ntotal - start)
-        yield Batch(np.arange(start, start + number), index.reconstruct_n(start, number), {})
+        yield Batch(np.arange(start, start + number), index.reconstruct_n(start, number).__getitem__, {})
 
 
 def read_arrow(source: Any, selection: Selection) -> Iterator[Batch]:
     """Read a Parquet or Arrow file, a folder of them, or a pyarrow table or data set."""
-    dataset = arrow_dataset(source)
+    with readable(source):
+        dataset = arrow_dataset(source)
     column = _vector_column(dataset.schema.names, selection)
     own = _own_filter(selection.where, _from("pyarrow"), "an expression of pyarrow")
     scanner = dataset.scanner(columns=[column, *selection.columns], batch_size=ROWS, filter=own, use_threads=False)
-    start = 0
-    for part in scanner.to_batches():
-        columns = {name: np.asarray(part.column(name).to_pylist(), dtype=object) for name in selection.columns}
-        yield Batch(np.arange(start, start + len(part)), _stacked(part.column(column), start), columns)
-        start += len(part)
+    yield from _arrow_batches(each_readable(scanner.to_batches(), source), column, selection)
 
 
 def arrow_dataset(source: Any) -> Any:
@@ -251,21 +291,30 @@ def arrow_dataset(source: Any) -> Any:
     return source if isinstance(source, dataset.Dataset) else dataset.dataset(source)
 
 
-def _stacked(column: Any, start: int) -> np.ndarray:
-    """Return a column of lists as an array ``[n, d]``."""
+def _arrow_batches(parts: Iterable[Any], column: str, selection: Selection) -> Iterator[Batch]:
+    """Return record batches of Arrow as batches, whose vectors are looked at once it is known which are kept."""
+    start = 0
+    for part in parts:
+        rows = np.arange(start, start + len(part))
+        columns = {name: np.asarray(part.column(name).to_pylist(), dtype=object) for name in selection.columns}
+        yield Batch(rows, partial(_stacked, part.column(column), rows), columns)
+        start += len(part)
+
+
+def _stacked(column: Any, rows: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """Return the kept rows of a column of lists as an array ``[n, d]``."""
+    column = getattr(column, "storage", column)  # of a tensor of Arrow's
+    column, rows = column.filter(_needed("pyarrow", "pyarrow").array(keep)), rows[keep]
     if column.null_count:
         row = next(index for index, value in enumerate(column) if not value.is_valid)
-        raise ValueError(f"Row {start + row} has no vector; leave that row out by where=.")
-    column = getattr(column, "storage", column)  # of a tensor of Arrow's
+        raise ValueError(f"Row {rows[row]} has no vector; leave that row out by where=.")
     if not hasattr(column, "flatten"):
         raise ValueError(f"The column of vectors holds {column.type}; it must hold lists of numbers.")
-    if not len(column):
-        return np.empty((0, 0))
     lengths = _needed("pyarrow.compute", "pyarrow").list_value_length(column).to_numpy(zero_copy_only=False)
     other = np.flatnonzero(lengths != lengths[0])
     if len(other):
         raise ValueError(
-            f"Row {start + other[0]} has a vector of {lengths[other[0]]} dimensions, but those before have {lengths[0]}; all "
+            f"Row {rows[other[0]]} has a vector of {lengths[other[0]]} dimensions, but those before have {lengths[0]}; all "
             "must come from one encoder."
         )
     flat: np.ndarray = column.flatten().to_numpy(zero_copy_only=False)
@@ -279,11 +328,7 @@ def read_lancedb(source: Any, selection: Selection) -> Iterator[Batch]:
     own = _own_filter(selection.where, lambda where: isinstance(where, str), "a condition in SQL")
     if own is not None:
         query = query.where(own)
-    start = 0
-    for part in query.limit(max(source.count_rows(), 1)).to_batches(ROWS):
-        columns = {name: np.asarray(part.column(name).to_pylist(), dtype=object) for name in selection.columns}
-        yield Batch(np.arange(start, start + len(part)), _stacked(part.column(column), start), columns)
-        start += len(part)
+    yield from _arrow_batches(query.limit(max(source.count_rows(), 1)).to_batches(ROWS), column, selection)
 
 
 def read_qdrant(source: Any, selection: Selection) -> Iterator[Batch]:
@@ -298,7 +343,7 @@ def read_qdrant(source: Any, selection: Selection) -> Iterator[Batch]:
         if points:
             vectors = np.asarray([_named_vector(point, selection) for point in points])
             columns = {key: np.asarray([_payload(point, key) for point in points], dtype=object) for key in selection.columns}
-            yield Batch(np.arange(start, start + len(points)), vectors, columns)
+            yield Batch(np.arange(start, start + len(points)), vectors.__getitem__, columns)
             start += len(points)
         if offset is None:
             return

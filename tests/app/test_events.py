@@ -7,6 +7,7 @@ import base64
 import io
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -468,6 +469,29 @@ def test_asked__changes_nothing_where_nothing_is_lacking(page: Page) -> None:
     with_photo(page)
     assert list(page.on_asked(request())) == [{page.layout.stop: gr.skip()}]
     assert list(page.on_asked(request("b"))) == [{page.layout.stop: gr.skip()}]
+
+
+def test_asked__a_harder_question_goes_on_by_itself(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    patient = cocoax.Rise(samples=2 * CHUNK, grid=4, tolerance=0.5, max_samples=40 * CHUNK)
+    monkeypatch.setattr(page.studio, "method", patient)
+    with_photo(page)
+    visitor = page.studio.visitor("a")
+    assert visitor.run is not None
+    had = len(visitor.run)
+    errors = {}
+    for words in (("red", "blue"), ("blue", "green"), ("green", "red"), ("green", "")):
+        page.studio.ask(visitor, 0, *words)
+        errors[words] = visitor.error or 0.0
+    hardest = max(errors, key=lambda words: errors[words])
+    monkeypatch.setattr(page.studio, "method", replace(patient, tolerance=0.9 * errors[hardest]))
+    page.studio.ask(visitor, 0, *min(errors, key=lambda words: errors[words]))
+    assert list(page.on_asked(request())) == [{page.layout.stop: gr.skip()}]  # which is known
+    page.studio.ask(visitor, 0, *hardest)
+    updates = list(page.on_asked(request()))
+    assert "finished" in updates[-1][page.layout.status]
+    assert len(visitor.run) > had
+    assert visitor.error is not None
+    assert visitor.error <= 0.9 * errors[hardest]
 
 
 def test_baseline__looks_again_or_changes_nothing(page: Page) -> None:

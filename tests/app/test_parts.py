@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 import cocoax
 from cocoax import Answer
@@ -193,6 +194,17 @@ def test_progress__until_the_answers_are_known() -> None:
     )
 
 
+def test_status__of_one_colour_is_no_error_of_zero(studio: Studio) -> None:
+    visitor = Visitor()
+    studio.choose(visitor, Image.new("RGB", (32, 32), "white"))
+    studio.ask(visitor, 0, "red", "blue")
+    list(studio.sample(visitor))
+    assert visitor.error == 0
+    assert "nothing to see" in parts.status(visitor)
+    assert "of the signal" not in parts.status(visitor)
+    assert "all there is to see is rounding" in parts.figure(visitor, 0)
+
+
 def test_remarks__a_removal_that_leaves_most_of_the_score() -> None:
     question = cocoax.Question("red", "blue")
     for left, said in ((0.58, True), (0.1, False)):
@@ -201,6 +213,12 @@ def test_remarks__a_removal_that_leaves_most_of_the_score() -> None:
         shown = parts.remarks(answer)
         assert ("With everything removed it still scores +0.580 of +0.600: the map explains the last 3.3 %." in shown) == said
         assert ("Choose something else for removed parts to become" in shown) == said
+
+
+def test_remarks__sides_that_the_encoder_cannot_tell_apart() -> None:
+    attribution = cocoax.Attribution(torch.rand(4, 4, generator=torch.Generator().manual_seed(0)), 0.6, 0.1)
+    answer = cocoax.Answer(cocoax.Question("red", "blue"), attribution, 0.7, 0.1, (), (), (), doubts=("It <cannot> tell.",))
+    assert parts.remarks(answer) == '<p class="cx-hint cx-remark">It &lt;cannot&gt; tell.</p>'
 
 
 def test_status__without_a_photo() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from cocoax.attribution.interactions import Interactions, Matched
+from cocoax.attribution.interactions import Interactions
+from cocoax.attribution.matched import Matched
 from cocoax.inputs import Names
+from tests.attribution.runs import independent
 
 pytestmark = pytest.mark.browser
 
@@ -21,7 +23,7 @@ def matched(*names: str) -> Matched:
 def test_linked_page__pointing_at_a_part(browser: Any, tmp_path: Path) -> None:
     values = torch.tensor([[0.30, 0.28, 0.02], [0.20, 0.01, -0.10]])
     errors = torch.full((2, 3), 0.02)
-    found = Interactions(values, errors, matched("sky", "road"), matched("cloud", "car", "the"), 0.5)
+    found = Interactions(values, matched("sky", "road"), matched("cloud", "car", "the"), 0.5, (independent(errors),))
     page = browser.new_page()
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))

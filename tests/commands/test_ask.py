@@ -15,6 +15,7 @@ from PIL import Image
 
 import cocoax
 from cocoax.attribution.rise import relative_error
+from cocoax.features.offered import ASKED, OFFERED
 from cocoax.questions.asking import LEAST, MOST, TOLERANCE, asking_method
 from tests.commands.support import interrupt_after, invoke, picture, rows_of, run_main
 from tests.conftest import SmallNet
@@ -32,7 +33,7 @@ def test_ask__prints_score_comparison_and_regions_and_writes_files(
     result = ask(image, "--like", "a cat", "--like", "a kitten", "--unlike", "a cup of coffee")
     assert result.exit_code == 0, result.output
     question = cocoax.Question(["a cat", "a kitten"], "a cup of coffee")
-    (answer,) = cocoax.ask(towers.whole(), image, question, cocoax.Rise(samples=30))
+    (answer,) = cocoax.ask(towers.whole(), image, question, cocoax.Rise(samples=30, baseline=OFFERED[ASKED]))
     assert "a cat / a kitten rather than a cup of coffee" in result.output
     assert f"score {answer.split()}" in result.output
     assert "Of 3 captions the picture is most similar to" in result.output
@@ -48,6 +49,18 @@ def test_ask__prints_score_comparison_and_regions_and_writes_files(
     assert names == {".png", ".safetensors", ".html", ".json"}
     for file in (tmp_path / "out").iterdir():
         assert f"wrote {file}" in result.output
+
+
+@pytest.mark.filterwarnings("ignore::cocoax.cautions.Caution")
+def test_ask__says_that_the_sides_cannot_be_told_apart(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    for number, name in enumerate(("even", "odd")):
+        (tmp_path / name).mkdir()
+        for seed in range(60):
+            picture(2 * seed + number).save(tmp_path / name / f"{seed}.png")
+    result = ask(image, "--like-image", str(tmp_path / "even"), "--unlike-image", str(tmp_path / "odd"))
+    assert "The encoder cannot tell" in result.output
+    (answer,) = json.loads((tmp_path / "out" / "answers.json").read_text())["answers"]
+    assert any("what the map shows may be noise" in remark for remark in answer["remarks"])
 
 
 def test_ask__again_answers_from_the_saved_run(towers: cocoax.Encoder, image: str) -> None:
@@ -201,7 +214,8 @@ def test_ask__baseline(towers: cocoax.Encoder, image: str, tmp_path: Path) -> No
         return content["baseline_score"]
 
     plain = score_left()
-    assert score_left("--baseline", "blur") == plain
+    assert score_left("--baseline", "strong-blur") == score_left("--method", "rise", "--samples", "40") == plain
+    assert score_left("--baseline", "blur") != plain
     whole = towers.whole()
     target = cocoax.Question("a cat").target(whole)
     mean = cocoax.Rise(samples=30, baseline=cocoax.Mean()).explain(whole, image, target)
@@ -372,7 +386,7 @@ def test_ask__a_folder_goes_on_after_a_broken_picture(
     names = ("a.png", "more/c.png", "more/d.png")
     question = cocoax.Question("a cat", "a dog")
     for row, name in zip(rows, names, strict=False):
-        (answer,) = cocoax.ask(towers.whole(), photos / name, question, cocoax.Rise(samples=30))
+        (answer,) = cocoax.ask(towers.whole(), photos / name, question, cocoax.Rise(samples=30, baseline=OFFERED[ASKED]))
         assert row[:3] == [str(photos / name), "a cat rather than a dog", f"{answer.score:+.3f}"]
         assert row[3].startswith(answer.regions[0].place)
         folder = out / Path(name).with_suffix("")
@@ -532,9 +546,11 @@ def test_ask__the_whole_photo_or_the_crop(towers: cocoax.Encoder, tmp_path: Path
 @pytest.mark.parametrize(("width", "height"), [(3000, 200), (5, 4)])
 def test_ask__photos_of_odd_sizes(width: int, height: int, towers: cocoax.Encoder, tmp_path: Path) -> None:
     picture(3).resize((width, height)).save(tmp_path / "odd.png")
-    result = ask(str(tmp_path / "odd.png"), "--like", "a cat")
+    result = ask(str(tmp_path / "odd.png"), "--like", "a cat", "--json")
     assert result.exit_code == 0, result.output
-    assert "Rise on towers, 30 samples" in result.output
+    (content,) = json.loads(result.stdout)["pictures"][0]["answers"]
+    assert content["samples"] == 30
+    assert content["box"] == [0, 0, 1, 1]  # all of it was seen
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,9 @@ def test_index__then_ask_all_of_it(towers: None, folder: Path, tmp_path: Path) -
     assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
     several = runner.invoke(app, [*ask[:-1], "--out", str(tmp_path / "out")], catch_exceptions=False)
     assert "a cat rather than a dog: 3 images" in several.output
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["answer.html", "answer.json", "answer.parquet"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["answer.html", "answer.json"]
+    runner.invoke(app, [*ask[:-1], "--out", str(tmp_path / "answer.parquet")], catch_exceptions=False)
+    assert (tmp_path / "answer.parquet").is_file()
 
 
 def test_index__json(towers: None, folder: Path, tmp_path: Path) -> None:
@@ -63,7 +65,12 @@ def test_compare__two_indexes(folder: Path, tmp_path: Path) -> None:
     arguments = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--label", "label", "--out", str(tmp_path / "c.json")]
     done = runner.invoke(app, arguments, catch_exceptions=False)
     assert "mean correlation of the two maps of an input: 1.000" in done.output
+    assert "score moved most" in done.output
     assert json.loads((tmp_path / "c.json").read_text())["inputs"] == 6
+    unasked = runner.invoke(app, arguments[:3], catch_exceptions=False).output
+    assert "map changed most" in unasked
+    assert "score moved most" not in unasked  # every input is as like itself as can be
+    assert "correlation of the two scores" not in unasked
 
 
 def test_chosen_rows__conditions() -> None:

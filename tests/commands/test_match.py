@@ -15,6 +15,7 @@ from cocoax.encoders.load.sentence import TextModel, load_hf_text
 from tests.commands.support import interrupt_after, invoke, picture
 from tests.sounds import RATE, hum, listener
 from tests.tiny import save_bert
+from tests.towers import Spaces
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +52,15 @@ def test_match__two_pictures(towers: cocoax.Encoder, image: str, tmp_path: Path)
     assert ", column" in output
 
 
+def test_match__a_picture_and_a_caption(towers: cocoax.Encoder, image: str) -> None:
+    towers.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
+    numbers = json.loads(match("a red car", image, "--rather-than", "a dog", "--json"))
+    assert [part["text"] for part in numbers["query"]["parts"]] == ["a", "red", "car"]
+    assert numbers["document"]["parts"][0]["place"]
+    assert {pair["query"] for pair in numbers["pairs"]} <= {"a", "red", "car"}
+    assert numbers["pairs"][0]["document"].startswith("row ")
+
+
 def test_match__mistakes(complaint: Callable[..., str]) -> None:
     assert complaint("match", "a car", "nothing.png") == "No file at nothing.png; check the path."
     assert complaint("match", " ", "a car") == "The text is empty; write at least one word."
@@ -59,6 +69,8 @@ def test_match__mistakes(complaint: Callable[..., str]) -> None:
 
 def test_match__a_sentence_that_ends_like_a_file_is_a_text() -> None:
     assert "what is car.png" in match("what is car.png", "a car")
+    long = "a red car " * 30 + "see notes.txt"
+    assert "notes.txt" in match(long, "a car")
 
 
 def test_match__files_of_texts(tmp_path: Path) -> None:

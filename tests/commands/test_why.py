@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from scipy.io import wavfile
 
 import cocoax
@@ -17,6 +18,7 @@ from cocoax.questions.windows import windows_of
 from tests.commands.support import interrupt_after, invoke, picture
 from tests.sounds import RATE, hum, listener
 from tests.tiny import save_bert
+from tests.towers import Spaces
 
 TEXTS = ["the violinist parked her car", "a big red dog", "the cat behind the house", "a car"]
 
@@ -75,7 +77,22 @@ def test_why__every_kind_of_index_finds_the_same(lines: Path, tiny: cocoax.Encod
         assert contents(why("a red car", "--top", "2", "--json", "--index", *index)) == expected
 
 
-def test_why__pictures_and_a_caption(towers: cocoax.Encoder, tmp_path: Path) -> None:
+def test_why__pictures_for_a_caption(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    towers.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
+    for seed in range(3):
+        picture(seed).save(tmp_path / f"{seed}.png")
+    own, *others = towers.text.represent(["a red car"]), *towers.represent([picture(seed) for seed in range(3)])
+    cosines = [float(torch.nn.functional.cosine_similarity(own[0], other, dim=0)) for other in others]
+    numbers = json.loads(why("a red car", "--index", str(tmp_path), "--json", "--top", "2"))
+    order = np.argsort(cosines)[::-1]
+    assert [hit["content"] for hit in numbers["hits"]] == [f"{at}.png" for at in order[:2]]
+    assert [hit["similarity"] for hit in numbers["hits"]] == pytest.approx([cosines[at] for at in order[:2]], abs=1e-4)
+    assert [part["text"] for part in numbers["hits"][0]["query"]] == ["a", "red", "car"]
+    assert numbers["hits"][0]["document"][0]["place"]
+    assert numbers["hits"][0]["pairs"][0]["document"].startswith("row ")
+
+
+def test_why__pictures_like_a_picture(towers: cocoax.Encoder, tmp_path: Path) -> None:
     for seed in range(3):
         picture(seed).save(tmp_path / f"{seed}.png")
     numbers = json.loads(why(str(tmp_path / "1.png"), "--index", str(tmp_path), "--json", "--top", "2"))
@@ -113,6 +130,14 @@ def test_why__mistakes(lines: Path, tmp_path: Path, complaint: Callable[..., str
     assert told == "The index has 3 vectors but 4 texts; give one for each."
     (tmp_path / "empty.txt").write_text("\n")
     assert "holds no texts" in complaint("why", "a car", "--index", str(tmp_path / "empty.txt"))
+
+
+def test_why__a_row_without_a_text(tmp_path: Path, complaint: Callable[..., str]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table({"text": ["a car", None]}), tmp_path / "table.parquet")
+    said = complaint("why", "a car", "--index", str(tmp_path / "table.parquet"))
+    assert said.startswith("Row 1 of ")
+    assert "has no text in the column 'text'" in said
 
 
 def test_why__a_table_without_the_column(tmp_path: Path, complaint: Callable[..., str]) -> None:

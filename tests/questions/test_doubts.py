@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 
@@ -9,6 +10,8 @@ import pytest
 
 import cocoax
 from cocoax.cautions import Caution, forget_cautions
+from cocoax.evaluation.telling import Telling
+from cocoax.questions import doubts
 from tests.conftest import images
 
 
@@ -36,6 +39,15 @@ def test_ask__cautions_once_where_the_sides_cannot_be_told_apart(encoder: cocoax
     cocoax.ask(encoder, run, question)  # a second time nothing is said, and the answer still has it
 
 
+def test_ask__cautions_where_sides_are_the_other_way_round(
+    encoder: cocoax.Encoder, run: cocoax.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reversed_ = Telling(0.2, 0.1, 0.3, 1.0, (20, 20))
+    monkeypatch.setattr(doubts, "tell_apart", lambda *_given, **_options: reversed_)
+    with pytest.warns(Caution, match=r"AUC 0.20 \[0.10, 0.30\].* may be the opposite of what is asked"):
+        cocoax.ask(encoder, run, cocoax.Question(list(images(6, seed=1)), list(images(6, seed=2))))
+
+
 def test_ask__says_nothing_where_they_are_told_apart(encoder: cocoax.Encoder, run: cocoax.Run) -> None:
     question = cocoax.Question(encoder.reference(images(20, seed=1) + 2), encoder.reference(images(20, seed=2) - 2))
     assert cocoax.ask(encoder, run, question)[0].doubts == ()
@@ -59,6 +71,30 @@ def test_ask__says_nothing_where_nothing_can_be_tested(encoder: cocoax.Encoder, 
         cocoax.Question(cocoax.similarity_to(corpus), foil),
     ]
     assert all(answer.doubts == () for answer in cocoax.ask(encoder, run, questions))
+
+
+class Known:
+    """A tokenizer that knows two words."""
+
+    unknown = 0
+
+    def __call__(self, text: str) -> list[int]:
+        return self.places(text)[0]
+
+    def places(self, text: str) -> tuple[list[int], list[tuple[int, int] | None]]:
+        found = list(re.finditer(r"\S+", text))
+        return [{"a": 1, "cat": 2}.get(word[0], 0) for word in found], [word.span() for word in found]
+
+
+def test_ask__says_which_words_are_unknown(towers: cocoax.Encoder) -> None:
+    text = cocoax.TextEncoder(towers.text.module, Known(), limit=8)
+    encoder = cocoax.Encoder(towers.module, towers.inputs.preprocess, text=text)  # type: ignore[attr-defined]
+    questions = [cocoax.Question("a cat", "a ψ"), cocoax.Question("a cat")]
+    with pytest.warns(Caution, match="does not know 'ψ' in 'a ψ'"):
+        answers = cocoax.ask(encoder, images(1)[0], questions, cocoax.Rise(samples=20, grid=3))
+    assert answers[0].doubts == ("The encoder does not know 'ψ' in 'a ψ': all unknown words are the same to it.",)
+    assert answers[0].doubts[0] in answers[0].describe()["remarks"]
+    assert answers[1].doubts == ()
 
 
 def test_ask__captions_are_no_examples(towers: cocoax.Encoder) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from torch import Tensor
 import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders.load.sentence import load_hf_text
+from cocoax.questions.windows import pieces_of
 from tests.tiny import save_bert
 from tests.towers import picture
 
@@ -144,8 +147,16 @@ def test_explain_hits__the_same_twice_and_the_query_itself(encoder: TextEncoder)
 def test_explain_hits__a_foil_equal_to_a_hit(encoder: TextEncoder) -> None:
     hits = cocoax.explain_hits(encoder, QUERY, HITS[:2], [HITS[0], "a dog"], method=METHOD)
     assert [len(hit.others) for hit in hits] == [1, 2]
-    with pytest.raises(ValueError, match=r"Hit 1 is to be explained rather than itself"):
+    with encoding_nothing(encoder), pytest.raises(ValueError, match=r"Hit 1 is to be explained rather than itself"):
         cocoax.explain_hits(encoder, QUERY, HITS[:2], HITS[0], method=METHOD)
+
+
+@contextmanager
+def encoding_nothing(encoder: TextEncoder) -> Iterator[None]:
+    assert encoder.owner is not None
+    handle = encoder.owner.register_forward_pre_hook(lambda *_: pytest.fail("a mistake is told before anything is encoded"))
+    yield
+    handle.remove()
 
 
 def test_explain_hits__one_word(encoder: TextEncoder) -> None:
@@ -159,8 +170,8 @@ def test_explain_hits__mistakes(encoder: TextEncoder) -> None:
         cocoax.explain_hits(encoder, QUERY, [])
     with pytest.raises(TypeError, match=r"Got IntegratedGradients instead"):
         cocoax.explain_hits(encoder, QUERY, HITS, method=cocoax.IntegratedGradients())
-    with pytest.raises(ValueError, match=r"The text is empty"):
-        cocoax.explain_hits(encoder, QUERY, [" "])
+    with encoding_nothing(encoder), pytest.raises(ValueError, match=r"The text is empty"):
+        cocoax.explain_hits(encoder, QUERY, [*HITS, " "])
 
 
 def test_explain_hits__kernel(encoder: TextEncoder) -> None:
@@ -199,3 +210,24 @@ def test_explain_hits__a_long_hit_in_its_best_window(encoder: TextEncoder) -> No
     assert hit.window.count > 1
     assert all(long[span.start : span.end] == span.text for span in hit.spans)
     assert {span.start for span in hit.spans} <= set(range(hit.window.begin, hit.window.end))
+
+
+def test_explain_hits__a_long_query_in_the_window_that_fits_each_hit(encoder: TextEncoder) -> None:
+    """Hits are ranked by the most similar window; similarities are those, and no later hit is closer."""
+    query = "the cat " * 30 + "a big red car behind the house " * 8
+    found = ["the violinist parked her car", "a big red car behind the house", "the cat the cat the cat"]
+    windows = [piece.content for piece in pieces_of(encoder, query)]
+    best = (unit(encoder.represent(found)) @ unit(encoder.represent(windows)).T).amax(1)
+    order = best.argsort(descending=True).tolist()
+    hits = cocoax.explain_hits(encoder, query, [found[at] for at in order], method=cocoax.Rise(samples=40))
+    assert [hit.similarity for hit in hits] == pytest.approx(best[order].tolist(), abs=1e-5)
+    assert all(hit.margin >= 0 for hit in hits)
+    chosen = {hit.query_window.number for hit in hits if hit.query_window is not None}
+    assert len(chosen) > 1
+    assert len({id(hit.runs[0]) for hit in hits}) == len(chosen)
+    for hit in hits:
+        assert hit.query.score == pytest.approx(hit.margin, abs=1e-5)
+
+
+def unit(vectors: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(vectors, dim=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from cocoax.questions.matching import explain_text
 from cocoax.similarity import Similarity, get_similarity
 from tests.similarities import Overlap, Signs
 from tests.tiny import save_bert
-from tests.towers import picture, two_towers
+from tests.towers import Spaces, picture, two_towers
 
 QUERY, DOCUMENT, OTHERS = "red car", "The violinist parked her car.", ["a big dog", "the cat behind the house"]
 METHOD = cocoax.KernelShap(samples=200)
@@ -174,15 +173,3 @@ def test_explain_match__a_picture_and_a_caption(tmp_path: Path) -> None:
     assert "cocoax-links" in page
     assert "http" not in page
     assert json.loads(files[1].read_text())["query"]["parts"][0]["place"]
-
-
-class Spaces:
-    """A tokenizer that says where its tokens are: words between spaces."""
-
-    mask, pad = 1, 0
-
-    def __call__(self, text: str) -> list[int]:
-        return [sum(map(ord, word)) % 64 for word in text.split()]
-
-    def places(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        return self(text), [match.span() for match in re.finditer(r"\S+", text)]

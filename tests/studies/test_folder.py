@@ -48,6 +48,23 @@ def test_results__damaged_options(tmp_path: Path) -> None:
     assert (tmp_path / "options.json").read_text() == '{"runs": '
 
 
+def test_results__every_damaged_byte_of_the_options_is_seen(tmp_path: Path) -> None:
+    Results(tmp_path, {"runs": 2, "name": "a"})
+    path = tmp_path / "options.json"
+    sound = path.read_bytes()
+    for place in range(len(sound) - 1):  # the last is the end of the line
+        path.write_bytes(sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1 :])
+        with pytest.raises(ValueError, match=r"options.json is damaged|holds results with other options"):
+            Results(tmp_path, {"runs": 2, "name": "a"})
+
+
+def test_results__options_from_before_there_were_digests(tmp_path: Path) -> None:
+    (tmp_path / "options.json").write_text('{"runs": 2}')
+    Results(tmp_path, {"runs": 2})
+    with pytest.raises(ValueError, match="runs was 2, now it is 3"):
+        Results(tmp_path, {"runs": 3})
+
+
 def test_results__without_their_options(tmp_path: Path) -> None:
     Results(tmp_path, {"runs": 2}).write("1-0000", {"a": torch.zeros(1)}, {})
     (tmp_path / "options.json").unlink()

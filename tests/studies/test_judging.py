@@ -21,7 +21,7 @@ METHODS: dict[str, Method] = {
     "integrated_gradients": cocoax.IntegratedGradients(3),
     "gradient_shap": cocoax.GradientShap(3, seed=SEED),
     "rise": cocoax.Rise(24, 3, estimator="paper", seed=SEED),
-    "rise_efficient": cocoax.Rise(24, 3, estimator="efficient", seed=SEED),
+    "rise_efficient": cocoax.Rise(24, 3, estimator="efficient", seed=SEED, complements=False),
 }
 
 

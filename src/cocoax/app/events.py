@@ -17,7 +17,7 @@ from cocoax.app.drawing import View, card
 from cocoax.app.layout import SIDES, Layout
 from cocoax.app.studio import MEGABYTES, MORE, PICTURES, Studio, reference_picture
 from cocoax.app.visitors import Visitor
-from cocoax.features.offered import OFFERED
+from cocoax.features.offered import offered_by
 from cocoax.report import data_uri
 
 TOLD = (ValueError, TypeError, OSError, RuntimeError, MemoryError)  # what the page says in a sentence; the rest is a bug
@@ -43,9 +43,10 @@ class Page:
         self.folder = folder.resolve()
         self.held = ExitStack()  # what lasts as long as the page
         self.samples = _samples()
-        questions = SAMPLES if studio.takes_words else {}
+        self.baselines = offered_by(studio.encoder)
+        chooser = parts.chooser(self.samples, SAMPLES if studio.takes_words else {}, MEGABYTES)
         with gr.Blocks(title="Cocoax", analytics_enabled=False, delete_cache=(600, 3600)) as self.blocks:
-            self.layout = Layout(studio.encoder.name, studio.takes_words, parts.chooser(self.samples, questions, MEGABYTES))
+            self.layout = Layout(studio.encoder.name, studio.takes_words, chooser, list(self.baselines))
             self._wire()
         # The studio bounds what goes on at once; Gradio's own limits would make visitors wait without a word.
         self.blocks.queue(max_size=256, api_open=False, default_concurrency_limit=None)
@@ -140,9 +141,10 @@ class Page:
         """Look at the photo again, with something else in place of removed parts."""
         visitor = self.visitor(request)
         yield self._unchanged()
-        if name not in OFFERED:
-            yield {self.layout.notice: parts.notice(f"Removed parts become one of {', '.join(OFFERED)}. Got {name!r}.")}
-        elif self.studio.replace_by(visitor, OFFERED[name]):
+        if name not in self.baselines:
+            names = ", ".join(self.baselines)
+            yield {self.layout.notice: parts.notice(f"Removed parts become one of {names}. Got {name!r}.")}
+        elif self.studio.replace_by(visitor, self.baselines[name]):
             yield from self._look(visitor)
 
     def _look(self, visitor: Visitor, more: int = 0) -> Iterator[Updates]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from cocoax.app import parts
 from cocoax.app.drawing import GRIDS, PALETTES, View
 from cocoax.app.studio import MORE
 from cocoax.app.visitors import PANELS, Visitor
-from cocoax.features.offered import ASKED, OFFERED
+from cocoax.features.offered import ASKED
 
 SIDES = {"like": ("Looks like", "a cat"), "unlike": ("rather than", "a dog / a fox")}  # labels and examples
 PROOF = (
@@ -42,14 +42,15 @@ class Layout:
         encoder: its name.
         takes_words: whether questions may be in words.
         chooser: where a photo is chosen, as HTML.
+        baselines: what removed parts may become.
 
     """
 
-    def __init__(self, encoder: str, takes_words: bool, chooser: str) -> None:
+    def __init__(self, encoder: str, takes_words: bool, chooser: str, baselines: Sequence[str]) -> None:
         _html(parts.header(encoder))
         with gr.Row(elem_id="cx-page"):
             with gr.Column(elem_id="cx-photo", elem_classes="cx-card", min_width=280):
-                self._lay_out_photo(chooser)
+                self._lay_out_photo(chooser, baselines)
             with gr.Column(elem_id="cx-asks", min_width=300):
                 with gr.Row(elem_id="cx-panels"):
                     self.panels = [self._panel(index, takes_words) for index in range(PANELS)]
@@ -66,14 +67,14 @@ class Layout:
         """The answers of all panels."""
         return [panel.figure for panel in self.panels]
 
-    def _lay_out_photo(self, chooser: str) -> None:
+    def _lay_out_photo(self, chooser: str, baselines: Sequence[str]) -> None:
         self.chooser = _html(chooser, js_on_load=parts.asset("photo.js"))
         self.notice = _html(elem_id="cx-notice")
         self.status = _html(elem_id="cx-status")
         with gr.Row(elem_classes="cx-buttons"):
             self.stop = gr.Button("Stop", size="sm", visible=False, elem_id="cx-stop")
             self.more = gr.Button(f"{MORE} samples more", size="sm", visible=False, elem_id="cx-more")
-        self.baseline = gr.Radio(list(OFFERED), value=ASKED, label="Removed parts become", elem_id="cx-baseline")
+        self.baseline = gr.Radio(list(baselines), value=ASKED, label="Removed parts become", elem_id="cx-baseline")
 
     def _lay_out_look(self) -> None:
         view = View()

@@ -57,25 +57,25 @@ def status(visitor: Visitor) -> str:
     progress = visitor.progress
     return (
         f'<div class="cx-photo"><img alt="the photo" src="{jpeg_uri(photo)}"></div>'
-        f"{'' if progress is None else progress_bar(progress, visitor.error)}"
+        f"{'' if progress is None else progress_bar(progress, visitor.error, visitor.sees_nothing)}"
     )
 
 
-def progress_bar(progress: Progress, error: float | None) -> str:
-    """Return how far a run is, as a bar and in words."""
+def progress_bar(progress: Progress, error: float | None, nothing: bool = False) -> str:
+    """Return how far a run is, as a bar and in words; ``nothing``: there is nothing to see, of which 0 % is no error."""
     if progress.place:
         return (
             f'<p class="cx-status" role="status">All places are taken. You are number <b>{progress.place}</b> in the line; '
             "your photo is looked at as soon as there is room. Nothing is lost, and nothing needs to be done.</p>"
         )
     share = progress.samples / progress.goal if progress.goal else 0.0
-    known = error is not None and math.isfinite(error)
-    size = f"error {error:.0%} of the signal" if known else ""
+    known = error is not None and math.isfinite(error) and not nothing
+    size = f"error {error:.0%} of the signal" if known else "nothing to see" if nothing and error == 0 else ""
     wanted = progress.tolerance
     if progress.running:
         left = "" if progress.seconds is None else f"{progress.seconds:.0f} s left"
         seen = f"<b>{progress.samples}</b> of {'about ' if wanted else ''}{progress.goal} masked copies seen"
-        size += f", until {wanted:.0%}" if size and wanted else ""
+        size += f", until {wanted:.0%}" if known and wanted else ""
     else:
         left = "finished" if progress.samples >= progress.goal else "stopped"
         seen = f"<b>{progress.samples}</b> masked copies seen"

@@ -7,7 +7,6 @@ words have a network each), a small piece at a time, so that visitors take turns
 from __future__ import annotations
 
 import ctypes
-import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -19,10 +18,12 @@ from typing import Any
 import torch
 from PIL import Image
 
-from cocoax import Attribution, Baseline, Curve, Encoder, Question, Rise, Run, Side, ask, curves
+from cocoax import Attribution, Curve, Encoder, Question, Rise, Run, Side, ask, curves
 from cocoax.app.visitors import PANELS, Progress, Visitor, Visitors, no_pictures
 from cocoax.attribution.method import Input
+from cocoax.features import Removal
 from cocoax.inputs.images import open_image
+from cocoax.questions.asking import fitted
 from cocoax.questions.sides import SEPARATOR
 
 MEGABYTES = 20  # the largest upload
@@ -112,7 +113,7 @@ class Studio:
             self.visitors.door.notify_all()
         return True
 
-    def replace_by(self, visitor: Visitor, baseline: Baseline) -> bool:
+    def replace_by(self, visitor: Visitor, baseline: Removal) -> bool:
         """Put something else in place of removed parts; the photo, if there is one, is to be looked at again then."""
         with self.visitors.door:
             if visitor.baseline == baseline:
@@ -174,14 +175,17 @@ class Studio:
             with self.visitors.door:
                 if visitor.job != job:
                     return
+                assert isinstance(run.method, Rise)
                 # A copy, since this one grows while others read.
-                visitor.run = replace(run, method=self._method(len(run), run.method.baseline))
+                visitor.run = replace(run, method=replace(run.method, samples=len(run)))
             if len(run) >= min(OFTEN * answered, visitor.goal):
                 self.answer(visitor)
                 answered = len(run)
                 if until_known and answered >= self.method.samples and self._known(visitor):
                     break
-                goal = self._expected(visitor) if until_known else visitor.goal
+                goal = visitor.goal
+                if until_known and visitor.error is not None:
+                    goal = min(self.method.expected(answered, visitor.error), goal)
             pace = (time.monotonic() - began) / (len(run) - had)
             yield Progress(len(run), goal, pace * max(goal - len(run), 0))
         samples = 0 if run is None else len(run)
@@ -195,22 +199,8 @@ class Studio:
             return run.extend(self.encoder, min(CHUNK, visitor.goal - len(run)), progress=False)
         assert visitor.explicand is not None
         baseline = self.method.baseline if visitor.baseline is None else visitor.baseline
-        first = self._method(min(CHUNK, visitor.goal), baseline)
-        return first.run(self.encoder, visitor.explicand, progress=False)
-
-    def _method(self, samples: int, baseline: Any) -> Rise:
-        """Return the method that makes a run of so many samples."""
-        return replace(self.method, samples=samples, tolerance=None, baseline=baseline)
-
-    def _expected(self, visitor: Visitor) -> int:
-        """Return how many masked copies it will take until the answers are known, by the error so far, or the most."""
-        assert visitor.run is not None
-        assert self.method.tolerance is not None
-        error = visitor.error
-        if error is None or not math.isfinite(error):
-            return visitor.goal
-        wanted = max(len(visitor.run) * (error / self.method.tolerance) ** 2, self.method.samples, len(visitor.run) + 1)
-        return min(math.ceil(wanted), visitor.goal)
+        first = replace(self.method, samples=min(CHUNK, visitor.goal), tolerance=None, baseline=baseline)
+        return fitted(first, visitor.explicand).run(self.encoder, visitor.explicand, progress=False)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 

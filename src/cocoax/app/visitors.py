@@ -10,9 +10,10 @@ from threading import Condition
 
 from PIL import Image
 
-from cocoax import Answer, Baseline, Explicand, Question, Run
+from cocoax import Answer, Explicand, Question, Run
 from cocoax.app.drawing import View
 from cocoax.attribution.rise import relative_error
+from cocoax.features import Removal
 
 PANELS = 2  # questions side by side
 SILENCE = 30 * 60  # seconds without a word after which a visitor's place goes to who waits for one
@@ -54,7 +55,7 @@ class Visitor:
     run: Run | None = None
     progress: Progress | None = None
     goal: int = 0
-    baseline: Baseline | None = None  # what replaces removed parts of the photo; None for what the studio's method says
+    baseline: Removal | None = None  # what replaces removed parts of the photo; None for what the studio's method says
     job: int = 0  # whoever samples for this visitor stops when this has moved on
     stopping: bool = False
     choice: int = 0  # the number that the browser gave to the photo; the browser counts them
@@ -73,6 +74,12 @@ class Visitor:
     def error(self) -> float | None:
         """The largest relative error among the answers."""
         return max((relative_error(answer.attribution) for answer in self.answers if answer is not None), default=None)
+
+    @property
+    def sees_nothing(self) -> bool:
+        """Whether there are answers, and none of them shows more than rounding."""
+        maps = [answer.attribution for answer in self.answers if answer is not None]
+        return bool(maps) and all(each.is_nothing for each in maps)
 
     @property
     def running(self) -> bool:

@@ -24,8 +24,9 @@ def read_input(typed: str) -> str | Path:
         typed = sys.stdin.read()
     path = Path(typed)
     ends = path.suffix.lower()
-    if (ends in (*PICTURES, *TEXT_FILES) or is_sound(path)) and (path.is_file() or " " not in typed):
-        if not path.is_file():
+    is_file = os.path.isfile(typed)  # a Path raises where the text is long
+    if (ends in (*PICTURES, *TEXT_FILES) or is_sound(path)) and (is_file or " " not in typed):
+        if not is_file:
             raise FileNotFoundError(f"No file at {typed}; check the path.")
         if ends not in TEXT_FILES:
             return path
@@ -37,7 +38,7 @@ def read_input(typed: str) -> str | Path:
 
 def names_file(typed: str) -> bool:
     """Return whether words are the name of a file: of one that is there, or of any picture."""
-    return os.path.isfile(typed) or names_picture(typed)  # a Path raises where the text is long
+    return os.path.isfile(typed) or names_picture(typed)
 
 
 def names_picture(typed: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,20 +79,22 @@ def ask_picture(
     out.mkdir(parents=True, exist_ok=True)
     loaded = cocoax.load(encoder, device=device).freeze()
     seeing = loaded if crop else loaded.whole()
-    asking = Asking(seeing, questions, method_of(method, options, seeing), at_least=samples is None)
+    asking = Asking(seeing, questions, method_of(method, options, seeing), at_least=samples is None, fitted=grid is None)
     print_answered(ask_about(pictures, asking), as_json)
 
 
 def method_of(name: str, options: Mapping[str, Any], encoder: cocoax.Encoder) -> cocoax.Method:
     """Return the method that options ask for; where they do not say how many samples, it stops when the answer is known."""
-    from cocoax.features.offered import offered
+    from cocoax.features.offered import ASKED, OFFERED, offered
     from cocoax.questions.asking import asking_method
 
     chosen = {option: value for option, value in options.items() if value is not None}
     if "baseline" in chosen:
         chosen["baseline"] = offered(chosen["baseline"], encoder.inputs, chosen.get("seed", 0))
     if name != "rise" or "samples" in chosen:
-        return method_with(name, chosen)
+        asked: Any = method_with(name, chosen)
+        method: cocoax.Method = replace(asked, baseline=OFFERED[ASKED]) if getattr(asked, "baseline", "") is None else asked
+        return method
     most = {"most": cocoax.Rise.max_samples} if "tolerance" in chosen else {}
     return asking_method(**most, **chosen)
 
@@ -197,8 +200,8 @@ ToleranceOption = Annotated[
 BaselineOption = Annotated[
     str | None,
     typer.Option(
-        help="What removed parts become: blur, strong-blur, mean-colour, strong-blur-and-mean-colour; a picture, or a folder "
-        "of some to draw from.",
+        help="What removed parts become: strong-blur (if not given), blur, mean-colour, strong-blur-and-mean-colour; a "
+        "picture, or a folder of some to draw from; drop-tokens leaves patches out of a vision transformer.",
         rich_help_panel=HOW,
     ),
 ]

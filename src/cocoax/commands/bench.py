@@ -28,7 +28,8 @@ def run_bench(
     """Measure speed and accuracy against the bare encoder, Captum and the published call pattern.
 
     With --accuracy: the error of Shapley values and of RISE's map at equal numbers of encoder calls, on inputs whose exact
-    values are known. --full adds a photo, of which 65 536 masked copies are encoded once and kept in the cache folder.
+    values are known, and how often our intervals cover these. --full adds a photo, of which 65 536 masked copies are encoded
+    once and kept in the cache folder.
     """
     import torch
 

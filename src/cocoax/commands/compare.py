@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cocoax.commands.terminal import ASKED, OUTPUT, AsJson, print_json, print_plain, print_table, print_written
+from cocoax.commands.terminal import ASKED, OUTPUT, AsJson, counted, print_json, print_plain, print_table, print_written
 
 EXAMPLES = (
     "cocoax compare index-before/ index-after/",
@@ -41,7 +41,10 @@ def compare_indexes(
     else:
         print_plain(f"{len(comparison.inputs)} inputs, asked what makes them like {comparison.question}")
         print_plain(f"mean correlation of the two maps of an input: {comparison.agreement:.3f}")
-        print_plain(f"correlation of the two scores over inputs: {comparison.score_agreement:.3f}")
+        if comparison.others:
+            print_plain(f"left out: {counted(comparison.others, 'input')} of the same id but with other contents")
+        if comparison.scores_tell:
+            print_plain(f"correlation of the two scores over inputs: {comparison.score_agreement:.3f}")
         if label is not None:
             rows = [
                 [name, f"{of['inputs']:.0f}", f"{of['agreement']:.3f}", f"{of['score 1']:+.3f}", f"{of['score 2']:+.3f}"]
@@ -49,6 +52,8 @@ def compare_indexes(
             ]
             print_table((label, "inputs", "maps agree", "score, first", "score, second"), rows)
         for title, items in (("map changed most", comparison.inputs), ("score moved most", comparison.moved_most)):
+            if not items:
+                continue  # scores of inputs like themselves are all 1
             changed = [
                 [item.id, item.label, f"{item.correlation:+.3f}", *(f"{score:+.3f}" for score in item.scores)]
                 for item in items[:top]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -71,18 +72,16 @@ def discover_corpora(
     if words is not None:
         vocabulary = [line.strip() for line in words.read_text(encoding="utf-8").splitlines() if line.strip()]
     discovery = cocoax.discover(loaded, inputs, corpora, method, vocabulary=vocabulary, seed=seed)  # type: ignore[arg-type]
-    plain = discovery.describe()
-    plain["checked"] = {
-        word: [{"corpus": found.name, **vars(telling)} for found, telling in discovery.check(word)] for word in check or ()
-    }
-    plain["importance"] = [] if label is None else [vars(importance) for importance in discovery.importance(label)]
-    out.mkdir(parents=True, exist_ok=True)
-    names = ("discovery.html", "discovery.png", "discovery.json", "references")
-    files = [discovery.save(out / name) for name in names]
+    discovery = replace(
+        discovery,
+        checked={word: discovery.check(word) for word in check or ()},
+        importances=() if label is None else tuple(discovery.importance(label)),
+    )
+    files = discovery.save(out)
     if as_json:
-        print_json({**plain, "files": [str(file) for file in files]})
+        print_json({**discovery.describe(), "files": [str(file) for file in files]})
         return
-    _print(discovery, labels, plain)
+    _print(discovery, labels)
     print_written(files)
 
 
@@ -118,10 +117,10 @@ def open_inputs(
     return loaded, list(items), labels
 
 
-def _print(discovery: Discovery, labels: list[str], plain: dict[str, Any]) -> None:
-    from cocoax.knowledge.gallery import summary
+def _print(discovery: Discovery, labels: list[str]) -> None:
+    from cocoax.knowledge.gallery import tables
 
-    print_plain(summary(discovery))
+    print_plain(str(discovery))
     known = discovery.beside(labels) if len(set(labels)) > 1 else {}
     header = ("corpus", "inputs", "stability", "typical", *(["most frequent label"] if known else []))
     rows = []
@@ -132,12 +131,5 @@ def _print(discovery: Discovery, labels: list[str], plain: dict[str, Any]) -> No
     print_table(header, [row + [""] * (len(header) - len(row)) for row in rows])
     if known:
         print_plain(f"purity beside the labels: {discovery.purity(labels):.2f}")
-    for word, checked in plain["checked"].items():
-        lines = [[each["corpus"], f"{each['auc']:.2f} [{each['low']:.2f}, {each['high']:.2f}]"] for each in checked]
-        print_table((f"told from the rest by {word!r}", "AUC"), lines)
-    if plain["importance"]:
-        lines = [
-            [each["concept"], f"{each['score']:.2f}", f"{each['sensitivity']:+.3f}", f"{each['p_value']:.2g}"]
-            for each in plain["importance"]
-        ]
-        print_table((f"matters to {plain['importance'][0]['label']}", "TCAV", "sensitivity", "p"), lines)
+    for header, lines in tables(discovery):
+        print_table(header, lines)

@@ -48,6 +48,7 @@ def build_index(
     ray: RayOption = None,
     shard: ShardOption = 256,
     retry: RetryOption = False,
+    drop: DropOption = False,
     out: OutOption = Path("index"),
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +58,7 @@ def build_index(
     """
     from cocoax.data.labelled import check_split
     from cocoax.datasets import build
-    from cocoax.datasets.shards import shard_files
+    from cocoax.datasets.manifest import shard_files
 
     check_split(split)
     method = cocoax.Rise(samples=samples, seed=seed)
@@ -76,6 +77,7 @@ def build_index(
             ray=ray,
             shard=shard,
             retry=retry,
+            drop=drop,
         )
     except KeyboardInterrupt as stop:
         kept = counted(len(shard_files(out)), "file")
@@ -109,4 +111,7 @@ RayOption = Annotated[
 ]
 ShardOption = Annotated[int, typer.Option(help="Inputs in a file.", min=1, rich_help_panel=OUTPUT)]
 RetryOption = Annotated[bool, typer.Option("--retry", help="Try inputs again that failed.", rich_help_panel=HOW)]
+DropOption = Annotated[
+    bool, typer.Option("--drop", help="Drop entries whose inputs are gone, even if most are.", rich_help_panel=HOW)
+]
 OutOption = Annotated[Path, typer.Option(help="Folder of the index; run again to go on.", rich_help_panel=OUTPUT)]

@@ -9,6 +9,7 @@ import cocoax
 from cocoax.commands.terminal import counted, print_json, print_plain, print_table, print_written
 
 SUFFIXES = (".html", ".json", ".parquet")
+USUAL = (".html", ".json")  # a Parquet file has the hottest cell of every input, for which all fields are read
 
 
 def is_index(paths: Sequence[Path]) -> bool:
@@ -50,7 +51,7 @@ def ask_index(
         if single and len(questions) > 1:
             raise ValueError(f"{len(questions)} questions do not fit in one file; give a folder as --out.")
         stem = "answer" if len(questions) == 1 else f"answer-{number + 1}"
-        paths = [out] if single else [out / f"{stem}{suffix}" for suffix in SUFFIXES]
+        paths = [out] if single else [out / f"{stem}{suffix}" for suffix in USUAL]
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
         files = [survey.save(path) for path in paths]

@@ -24,7 +24,7 @@ from cocoax.commands.terminal import (
 )
 
 EXAMPLES = (
-    "cocoax knows cats/ everything/",
+    "cocoax knows cats/ dogs/",
     "cocoax knows questions.txt answers.txt --encoder minilm --out knows.html",
     'cocoax knows "a cat" "a dog" --shown cats/ --others dogs/',
     'cocoax knows "a cat" "a thing" --shown photos/',
@@ -49,7 +49,9 @@ def ask_knowledge(
     permutations: Annotated[int, typer.Option(help="Random corpora for the p-value.", min=39, rich_help_panel=HOW)] = 999,
     seed: Seed = 0,
     device: Device = None,
-    out: Annotated[Path | None, typer.Option(help="File to write: .html, .png or .json.", rich_help_panel=OUTPUT)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write (.html, .png, .json), or a folder for all.", rich_help_panel=OUTPUT)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Test whether the encoder tells a corpus from a foil: if it cannot, a map of the difference shows noise."""
@@ -63,16 +65,7 @@ def ask_knowledge(
         texts = all(Path(side).is_file() for side in given)
         loaded = cocoax.load(encoder or ("minilm" if texts else "starter"), device=device).freeze()
     sides = {side: reference_of(side, loaded) for side in given}
-    captions = None
-    if shown is not None and others is None:
-        if loaded is None:
-            raise ValueError(
-                "Random captions are encoded by the text tower of an encoder, and all sides are vectors; give --others, "
-                "what the corpus is told from."
-            )
-        from cocoax.data import caption, cifar100
-
-        captions = loaded.text.reference([caption(name, "a {}") for name in cifar100([corpus])], keep_samples=True)
+    captions = random_captions(corpus, loaded) if shown is not None and others is None else None
     knowledge = cocoax.knows(
         sides[corpus],
         sides[foil],
@@ -82,15 +75,27 @@ def ask_knowledge(
         permutations=permutations,
         seed=seed,
     )
-    files = [] if out is None else [knowledge.save(out)]
+    files = [] if out is None else knowledge.save(out)
     if as_json:
         print_json({**knowledge.describe(), "files": [str(file) for file in files]})
         return
     print_plain(f"{knowledge.sentence} p = {knowledge.p_value:.2g}")
-    if knowledge.sizes:
+    if knowledge.size_sentence:
         print_plain(knowledge.size_sentence)
         print_table(("members", "AUC"), [[str(of.size), f"{of.auc:.2f} ± {of.deviation:.2f}"] for of in knowledge.sizes])
     print_written(files)
+
+
+def random_captions(corpus: str, encoder: cocoax.Encoder | None) -> cocoax.Reference:
+    """Return captions of things that are not the corpus; raise if there is no encoder for them."""
+    if encoder is None:
+        raise ValueError(
+            "Random captions are encoded by the text tower of an encoder, and all sides are vectors; give --others, "
+            "what the corpus is told from."
+        )
+    from cocoax.data import caption, cifar100
+
+    return encoder.text.reference([caption(name, "a {}") for name in cifar100([corpus])], keep_samples=True)
 
 
 def check_no_captions(*sides: str) -> None:

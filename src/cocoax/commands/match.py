@@ -72,9 +72,11 @@ def explain_pair(
         for heading, side in (("The first", match.query_side), ("The second", match.document_side)):
             print_line(f"\n[bold]{heading}[/]: {escape(str(side))}")
             print_shown(Padding(rich_of(side.attribution), (0, 3)))
-        print_plain("\nThe strongest pairs:")
+        print_plain(f"\n{match.interactions.ranked_by}:")
         for one, other, value, error in match.interactions.top(5):
-            print_plain(f"   {one} – {other} {value:+.3g}" + ("" if error is None else f" ± {error:.2g}"))
+            noise = error is not None and abs(value) < 2 * error
+            unsure = "" if error is None else f" ± {error:.2g}" + (" (may be nothing)" if noise else "")
+            print_plain(f"   {one} – {other} {value:+.3g}{unsure}")
     if out is not None:
         files = match.save(out)
         if not as_json:

@@ -25,6 +25,7 @@ from cocoax.commands.terminal import (
 )
 from cocoax.inputs.images import image_files, open_image
 from cocoax.progress import bar
+from cocoax.questions.asking import fitted
 from cocoax.questions.regions import Region
 from cocoax.questions.report import compare, region_rows, write_answers
 from cocoax.targets import Target
@@ -43,12 +44,13 @@ class PictureFile:
 
 @dataclass(frozen=True)
 class Asking:
-    """What is asked about every picture, and how."""
+    """What is asked about every picture, and how; cells are ``fitted`` to its proportions, or what the method has."""
 
     encoder: cocoax.Encoder
     questions: Sequence[cocoax.Question]
     method: cocoax.Method
     at_least: bool
+    fitted: bool
 
 
 @dataclass
@@ -143,7 +145,8 @@ def ask_about(pictures: Sequence[PictureFile], asking: Asking) -> Answered:
 def _ask_about(picture: PictureFile, asking: Asking, questions: Sequence[cocoax.Question], answered: Answered) -> None:
     """Ask about one picture, write the answers and note them."""
     explicand = asking.encoder.explicand(open_image(picture.file))
-    answers = cocoax.ask(asking.encoder, explicand, questions, asking.method, at_least=asking.at_least)
+    method = fitted(asking.method, explicand) if asking.fitted else asking.method
+    answers = cocoax.ask(asking.encoder, explicand, questions, method, at_least=asking.at_least)
     files = write_answers(picture.folder, f"{picture.file.name}: what is it like?", answers)
     plain = [answer.describe(values=False) for answer in answers]
     answered.records.append({"picture": picture.file, "files": files, "answers": plain})

@@ -174,7 +174,11 @@ def _column(file: Path, name: str) -> list[str]:
     if name not in dataset.schema.names:
         names = ", ".join(dataset.schema.names)
         raise ValueError(f"There is no column {name!r}; the columns are {names}. Say which holds texts by --text-column.")
-    texts = [str(value) for value in dataset.to_table(columns=[name]).column(0).to_pylist()]
+    texts = dataset.to_table(columns=[name]).column(0).to_pylist()
     if not texts:
         raise ValueError(f"{file} has no rows; there is nothing to search.")
-    return texts
+    if None in texts:
+        raise ValueError(
+            f"Row {texts.index(None)} of {file} has no text in the column {name!r}; leave that row out of the file."
+        )
+    return [str(text) for text in texts]

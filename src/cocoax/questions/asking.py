@@ -9,9 +9,9 @@ answers = ask(encoder, run, [question, Question(), Question.parse("a cat rather 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from torch import Tensor
 
@@ -24,8 +24,10 @@ from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.features.offered import ASKED, OFFERED
+from cocoax.features.segments import in_proportion
+from cocoax.inputs import Explicand
 from cocoax.questions.answers import Answer, Rival
-from cocoax.questions.doubts import doubt
+from cocoax.questions.doubts import doubt, unknown_words
 from cocoax.questions.question import Question
 from cocoax.questions.regions import top_regions
 from cocoax.questions.sides import Encoded, Side, as_target
@@ -33,6 +35,7 @@ from cocoax.references import Reference
 from cocoax.targets import Target, score_all, similarity_to
 
 __all__ = ["Answer", "Question", "Side", "ask"]
+M = TypeVar("M", bound=Method)
 TOLERANCE = 0.1  # the relative error of a map that people need not wait for to get any smaller
 LEAST, MOST = 96, 1000  # masked copies before the error of a map is believed, and those after which there is an answer anyway
 
@@ -46,6 +49,19 @@ def asking_method(most: int = MOST, tolerance: float | None = TOLERANCE, **optio
     if tolerance is None:
         return Rise(samples=most, **options)
     return Rise(samples=min(LEAST, most), tolerance=tolerance, max_samples=most, **options)
+
+
+def fitted(method: M, explicand: Explicand) -> M:
+    """Return the method with about as many cells in the proportions of a picture: as fine in one direction as in the other.
+
+    A grid of (rows, columns) stays as it is.
+    """
+    grid = getattr(method, "grid", None)
+    if not isinstance(grid, int) or len(explicand.shape) != 2:
+        return method
+    found: Any = method
+    changed: M = replace(found, grid=in_proportion(grid, *explicand.shape))
+    return changed
 
 
 @looking_once()
@@ -64,8 +80,8 @@ def ask(
 
     ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` (Rise by
     default) explains; runs of removal-based methods are kept and found again (``cocoax.attribution.saved``), those with more
-    samples than asked for as a whole if ``at_least``. Where the encoder cannot tell the pictures of the two sides apart, a
-    caution says so.
+    samples than asked for as a whole if ``at_least``. Where the encoder cannot tell the pictures of the two sides apart, or
+    does not know a word of a caption, a caution says so.
     """
     check_encoder(encoder)
     if isinstance(questions, Question | Reference | Target | str):
@@ -76,10 +92,10 @@ def ask(
     if method is not None:
         check_kind("The method", method, Method, "must be an attribution method, such as cocoax.Rise()")
     space = encoder.space
-    asked = [_Asked(question, *question.parts(encoder, space)) for question in several]
+    asked = [_Asked(question, *question.parts(encoder, space), unknown_words(question, encoder)) for question in several]
     for each in asked:
-        if each.doubt:
-            caution("knows", each.question.name, each.doubt)
+        for sentence in each.doubts:
+            caution("knows", each.question.name, sentence)
     targets = [each.target for each in asked]
     method = Rise() if method is None else method
     if not isinstance(about, Run) and isinstance(method, RemovalMethod):
@@ -110,6 +126,7 @@ class _Asked:
     question: Question
     corpus: Target
     foil: Target | None
+    unknown: tuple[str, ...] = ()
 
     @property
     def target(self) -> Target:
@@ -117,9 +134,9 @@ class _Asked:
         return self.question.difference(self.corpus, self.foil)
 
     @cached_property
-    def doubt(self) -> str:
-        """Why the encoder may not know what is asked; empty if there is nothing to say."""
-        return doubt(self.question, self.corpus, self.foil)
+    def doubts(self) -> tuple[str, ...]:
+        """Why the encoder may not know what is asked, in sentences; empty if there is nothing to say."""
+        return (*self.unknown, *doubt(self.question, self.corpus, self.foil))
 
     @cached_property
     def candidates(self) -> dict[str, _Candidate]:
@@ -170,5 +187,5 @@ def _answer(asked: _Asked, everything: Sequence[_Asked], attribution: Attributio
         comparison=tuple(sorted(rivals, key=lambda rival: -rival.score)),
         regions=tuple(top_regions(attribution)) if pictured else (),
         against=tuple(top_regions(attribution, lowering=True)) if pictured else (),
-        doubts=(asked.doubt,) if asked.doubt else (),
+        doubts=asked.doubts,
     )

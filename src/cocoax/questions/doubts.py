@@ -1,7 +1,8 @@
-"""Doubts about a question: whether the encoder can tell its two sides apart at all."""
+"""Doubts about a question: whether the encoder knows its words, and can tell its two sides apart at all."""
 
 from __future__ import annotations
 
+from cocoax.encoders import Encoder
 from cocoax.evaluation.telling import NothingToTellError, tell_apart
 from cocoax.questions.question import Question
 from cocoax.questions.sides import Side
@@ -11,26 +12,38 @@ from cocoax.targets import Target
 FEWEST = 5  # samples of a side from which on it is tested
 MOST = 200
 PERMUTATIONS = 199
+SHOWN = {"cannot tell": "may be noise", "the other way round": "may be the opposite of what is asked"}  # by a map
 
 
-def doubt(question: Question, corpus: Target, foil: Target | None) -> str:
-    """Return a sentence if the encoder cannot tell the pictures of one side from those of the other; else nothing.
+def doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str, ...]:
+    """Return a sentence if the encoder cannot tell the pictures of one side from those of the other, or not rightly.
 
     Nothing is said either where there is too little to tell, or nothing to test: captions are no examples of what they name.
     """
     sides = [_samples(question.like, corpus), None if foil is None else _samples(question.unlike, foil)]
     ours, theirs = sides
     if ours is None or theirs is None:
-        return ""
+        return ()
     try:
         telling = tell_apart(ours, theirs, corpus.similarity, permutations=PERMUTATIONS, most=MOST)
     except NothingToTellError:
-        return ""
-    if telling.verdict != "cannot tell":
-        return ""
+        return ()
+    if telling.verdict not in SHOWN:
+        return ()
     return (
         f"The encoder cannot tell {question.like.name!r} from {question.unlike.name!r}: AUC {telling}, where 0.5 is chance; "
-        "what the map shows may be noise (see cocoax.knows)."
+        f"what the map shows {SHOWN[telling.verdict]} (see cocoax.knows).",
+    )
+
+
+def unknown_words(question: Question, encoder: Encoder) -> tuple[str, ...]:
+    """Return a sentence for each caption that has words which the encoder does not know."""
+    captions = dict.fromkeys((*question.like.captions, *question.unlike.captions))
+    unknown = {caption: encoder.text.inputs.unknown_words(caption) for caption in captions}
+    return tuple(
+        f"The encoder does not know {', '.join(map(repr, words))} in {caption!r}: all unknown words are the same to it."
+        for caption, words in unknown.items()
+        if words
     )
 
 

@@ -19,9 +19,10 @@ from cocoax.attribution import Attribution, Interactions, Method, RemovalMethod,
 from cocoax.attribution.method import Input
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
+from cocoax.inputs import Explicand
 from cocoax.questions.matching import SAMPLES, as_list
 from cocoax.questions.showing import ScoredSpan, fragment_of, label_of, pairs_of, parts_of, rich_of, spans_of
-from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_of
+from cocoax.questions.windows import Piece, Window, closest, pieces_of, represent
 from cocoax.references import Reference
 from cocoax.report import Section, write_report
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
@@ -221,8 +222,8 @@ def explain_hits(
     """Explain why the hits of a search came up: what in the query and what in each hit, rather than the next hits.
 
     Every input gets one run, from which all questions are answered; the same input twice gets one. Strings are texts,
-    everything else is of the encoder's own kind. Of texts that are longer than the encoder takes, the window that is most
-    similar is explained.
+    everything else is of the encoder's own kind. Of texts that are longer than the encoder takes, the windows that are most
+    similar are explained; a long query has a run for each of its windows that fits a hit best.
 
     Args:
         encoder: that of the search.
@@ -247,32 +248,25 @@ def explain_hits(
         raise ValueError("There are 0 hits to explain; pass what the search found, best first.")
     documents = encoder if documents is None else documents
     search = _Search(method, get_similarity(similarity), progress)
-    # The first hit decides which window of a long query is looked at.
-    asked, _ = closest(pieces_of(encoder, query), pieces_of(documents, listed[0]), search.measure)
-    query_run = search.run(asked)
-    own = query_run.ends[0]
-    pieces = [closest_to(pieces_of(documents, hit), own, search.measure) for hit in listed]
-    toward = similarity_to(_reference(own, query_run.space, "the query"), search.measure)
-    runs = [search.run(piece, toward) for piece in pieces]
-    if rather_than is None:
-        foils = _next_hits(runs)
-    else:
-        others = [closest_to(pieces_of(documents, other), own, search.measure) for other in as_list(rather_than)]
-        foils = _given_foils(search, runs, others)
-    windows = [(asked.window, piece.window) for piece in pieces]
-    return Hits(query, tuple(search.hits(listed, windows, query_run, runs, foils)), encoder.name)
+    others = [] if rather_than is None else as_list(rather_than)
+    asked, looked_at = pieces_of(encoder, query), [pieces_of(documents, item) for item in (*listed, *others)]
+    long = any(len(pieces) > 1 for pieces in (asked, *looked_at))
+    own = represent(asked) if long else None
+    # Of a long query the window counts that fits the hit, as it does in a search by windows.
+    pairs = [closest(asked, pieces, search.measure, own) for pieces in looked_at]
+    keys = [(search.key(query_piece), search.key(piece)) for query_piece, piece in pairs]  # what is empty is told here
+    count = len(listed)
+    ranked = [(key, piece) for (_, key), (_, piece) in zip(keys, pairs, strict=True)]
+    foils = _next_hits(ranked) if rather_than is None else _given_foils(ranked[:count], ranked[count:])
+    return Hits(query, tuple(search.hits(listed, pairs[:count], foils)), encoder.name)
 
 
 @dataclass(frozen=True, eq=False)
 class _Foil:
-    """What a hit is compared with: each input by itself, and what all of them are called."""
+    """What a hit is compared with: each input with what it is called, and what all of them are called."""
 
-    parts: list[Reference]
+    parts: list[tuple[str, Piece]]
     name: str
-
-    @property
-    def together(self) -> Reference:
-        return self.parts[0].merge(*self.parts[1:], name=self.name)
 
 
 class _Search:
@@ -280,89 +274,87 @@ class _Search:
 
     def __init__(self, method: RemovalMethod, measure: Similarity, progress: bool | None) -> None:
         self.method, self.measure, self.progress = method, measure, progress
+        self._ready: dict[Piece, tuple[Explicand, object]] = {}
         self._runs: dict[object, Run] = {}
+        self._others: dict[object, Tensor] = {}
+
+    def key(self, piece: Piece) -> object:
+        """Return what tells an input from others; it is ready to be explained then."""
+        if piece not in self._ready:
+            explicand = piece.explicand()
+            self._ready[piece] = explicand, piece.key(explicand)
+        return self._ready[piece][1]
 
     def run(self, piece: Piece, *targets: Target) -> Run:
         """Return the run of an input; if the same went through the same encoder before, that one."""
-        explicand = piece.explicand()
-        key = piece.key(explicand)
+        key = self.key(piece)
         if key not in self._runs:
-            self._runs[key] = self.method.run(piece.tower, explicand, targets, progress=self.progress)
+            self._runs[key] = self.method.run(piece.tower, self._ready[piece][0], targets, progress=self.progress)
         return self._runs[key]
 
-    def representation(self, piece: Piece) -> tuple[object, Tensor]:
-        """Return what tells an input from others, and its representation; it needs no run."""
-        explicand = piece.explicand()
-        key = piece.key(explicand)
-        own = self._runs[key].ends[0] if key in self._runs else piece.tower.represent([explicand], progress=False)[0]
-        return key, own
-
-    def key_of(self, run: Run) -> object:
-        """Return what tells the input of a run of this search from others."""
-        return next(key for key, known in self._runs.items() if known is run)
+    def reference(self, piece: Piece, name: str) -> Reference:
+        """Return an input as a reference; it needs no run."""
+        key = self.key(piece)
+        if key not in self._runs and key not in self._others:
+            self._others[key] = piece.tower.represent([self._ready[piece][0]], progress=False)[0]
+        own = self._runs[key].ends[0] if key in self._runs else self._others[key]
+        return Reference.from_representations(own[None], name=name, space=piece.tower.space)
 
     def hits(
-        self,
-        contents: Sequence[Input],
-        windows: Sequence[tuple[Window | None, Window | None]],
-        query_run: Run,
-        runs: Sequence[Run],
-        foils: Sequence[_Foil | None],
+        self, contents: Sequence[Input], pairs: Sequence[tuple[Piece, Piece]], foils: Sequence[_Foil | None]
     ) -> Iterator[Hit]:
-        """Return the answers about all hits; no encoder is called."""
-        own = query_run.ends[0]
-        references = [_reference(run.ends[0], run.space, f"hit {rank}") for rank, run in enumerate(runs, 1)]
-        targets = [similarity_to(reference, self.measure) for reference in references]
-        margins = [
-            target if foil is None else target - similarity_to(foil.together, self.measure)
-            for target, foil in zip(targets, foils, strict=True)
-        ]
-        toward = similarity_to(_reference(own, query_run.space, "the query"), self.measure)
-        for index, attribution in enumerate(query_run.explain(margins)):
-            foil, run = foils[index], runs[index]
-            others = [] if foil is None else [similarity_to(part, self.measure) for part in foil.parts]
-            scores = [float(target.score(own[None])[0]) for target in (targets[index], *others)]
+        """Return the answers about all hits, once all are encoded."""
+        runs, toward = [], []
+        for query, piece in pairs:
+            query_run = self.run(query)
+            toward.append(similarity_to(self.reference(query, "the query"), self.measure))
+            runs.append((query_run, self.run(piece, toward[-1])))
+        for index, ((query, piece), foil) in enumerate(zip(pairs, foils, strict=True)):
+            query_run, run = runs[index]
+            own = self.reference(piece, f"hit {index + 1}")
+            others = [] if foil is None else [self.reference(other, name) for name, other in foil.parts]
+            targets = [similarity_to(each, self.measure) for each in (own, *others)]
+            margin = targets[0]
+            if foil is not None:
+                margin -= similarity_to(others[0].merge(*others[1:], name=foil.name), self.measure)
+            scores = [float(target.score(query_run.ends[:1])[0]) for target in targets]
             yield Hit(
                 rank=index + 1,
                 content=contents[index],
-                query=attribution,
-                document=run.explain(toward),
+                query=query_run.explain(margin),
+                document=run.explain(toward[index]),
                 similarity=scores[0],
                 others=tuple(scores[1:]),
                 rather_than="" if foil is None else foil.name,
                 runs=(query_run, run),
                 measure=self.measure,
-                query_window=windows[index][0],
-                window=windows[index][1],
+                query_window=query.window,
+                window=piece.window,
                 is_query=run is query_run,
             )
 
 
-def _next_hits(runs: Sequence[Run]) -> list[_Foil | None]:
+def _next_hits(hits: Sequence[tuple[object, Piece]]) -> list[_Foil | None]:
     """Return what each hit is compared with by default: those after it that are not the same input once more."""
     foils: list[_Foil | None] = []
-    for index, run in enumerate(runs):
-        later = [rank for rank in range(index + 2, len(runs) + 1) if runs[rank - 1] is not run]
-        parts = [_reference(runs[rank - 1].ends[0], run.space, f"hit {rank}") for rank in later]
+    for rank, (key, _) in enumerate(hits, 1):
+        later = [other for other in range(rank + 1, len(hits) + 1) if hits[other - 1][0] != key]
+        parts = [(f"hit {other}", hits[other - 1][1]) for other in later]
         foils.append(_Foil(parts, f"hit{'s' if len(parts) > 1 else ''} {_range(later)}") if parts else None)
     return foils
 
 
-def _given_foils(search: _Search, runs: Sequence[Run], pieces: Sequence[Piece]) -> list[_Foil | None]:
+def _given_foils(hits: Sequence[tuple[object, Piece]], others: Sequence[tuple[object, Piece]]) -> list[_Foil | None]:
     """Return what each hit is compared with, of inputs that were given: all of them but the hit itself."""
-    others: dict[object, Reference] = {}
-    for piece in pieces:
-        key, own = search.representation(piece)
-        others[key] = _reference(own, runs[0].space, label_of(piece.whole, 40))
     foils: list[_Foil | None] = []
-    for rank, run in enumerate(runs, 1):
-        parts = [part for key, part in others.items() if key != search.key_of(run)]
+    for rank, (own, _) in enumerate(hits, 1):
+        parts = [(label_of(piece.whole, 40), piece) for key, piece in dict(others).items() if key != own]
         if others and not parts:
             raise ValueError(
                 f"Hit {rank} is to be explained rather than itself: 'rather_than' holds nothing but that hit. Give another "
                 "input, or leave the hit out."
             )
-        name = parts[0].name if len(parts) == 1 else f"{len(parts)} others"
+        name = parts[0][0] if len(parts) == 1 else f"{len(parts)} others"
         foils.append(_Foil(parts, name) if parts else None)
     return foils
 
@@ -372,7 +364,3 @@ def _range(ranks: Sequence[int]) -> str:
     if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
         return f"{ranks[0]} to {ranks[-1]}"
     return " and ".join(map(str, ranks)) if len(ranks) < 3 else ", ".join(map(str, ranks))
-
-
-def _reference(representation: Tensor, space: str, name: str) -> Reference:
-    return Reference.from_representations(representation[None], name=name, space=space)

@@ -84,7 +84,7 @@ class Match:
     document_side: ExplainedText
     similarity: float
     others: tuple[float, ...]
-    measure: Similarity | None = None
+    measure: Similarity
 
     @property
     def query(self) -> Attribution:
@@ -98,14 +98,14 @@ class Match:
 
     @cached_property
     def interactions(self) -> Interactions:
-        """How parts of the query and parts of the document meet; from the two runs, without the encoder."""
+        """How parts of the query and of the document meet, whatever the others; from the two runs, without the encoder."""
         query, document = self.query_side.run, self.document_side.run
         if query is None or document is None:
             raise ValueError(
                 "Interactions come from two runs, which methods that remove features make; explain the match with one of "
                 "them, such as method=cocoax.Rise()."
             )
-        return interactions(query, document, "cosine" if self.measure is None else self.measure)
+        return interactions(query, document, self.measure)
 
     def __repr__(self) -> str:
         top = [_shortly(side) for side in (self.query, self.document)]
@@ -142,7 +142,7 @@ class Match:
     @property
     def _has_interactions(self) -> bool:
         runs = self.query_side.run is not None and self.document_side.run is not None
-        return runs and (self.measure is None or isinstance(self.measure, LinearSimilarity))
+        return runs and isinstance(self.measure, LinearSimilarity)
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write a page that loads nothing, its numbers as JSON and a drawing into a folder; return the files."""

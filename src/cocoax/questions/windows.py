@@ -136,11 +136,17 @@ def _fitting(tokens: Sequence[int], first: int, room: int) -> int:
     return last
 
 
-def closest(pieces: Sequence[Piece], others: Sequence[Piece], similarity: Similarity) -> tuple[Piece, Piece]:
-    """Return the most similar pair of pieces of two inputs; nothing is encoded where there is one of each."""
+def closest(
+    pieces: Sequence[Piece], others: Sequence[Piece], similarity: Similarity, own: Tensor | None = None
+) -> tuple[Piece, Piece]:
+    """Return the most similar pair of pieces of two inputs; nothing is encoded where there is one of each.
+
+    ``own`` are the representations of the first, if they are known.
+    """
     if len(pieces) == len(others) == 1:
         return pieces[0], others[0]
-    scores = similarity.pairwise(represent(pieces).double(), represent(others).double())
+    own = represent(pieces) if own is None else own
+    scores = similarity.pairwise(own.double(), represent(others).double())
     best = int(scores.argmax())
     return pieces[best // len(others)], others[best % len(others)]
 

@@ -15,7 +15,7 @@ from cocoax.data.labelled import LabelledImages
 from cocoax.encoders import Encoder
 from cocoax.progress import bar
 from cocoax.references import Reference
-from cocoax.storage import Layout, read_safetensors, sound_or_aside, write_safetensors, write_text
+from cocoax.storage import Layout, read_safetensors, sealed, sound_or_aside, unsealed, write_safetensors, write_text
 
 UNIT = Layout("study unit")
 _REPRESENTATIONS = Layout("representations", {"numbers": "int n", "vectors": "n d"}, {"space": str, "data": str})
@@ -35,14 +35,18 @@ class Results:
         path = self.folder / "options.json"
         if path.exists():
             try:
-                earlier = json.loads(path.read_text(encoding="utf-8"))
-            except ValueError as error:
+                text = path.read_text(encoding="utf-8")
+                earlier = json.loads(text)
+                if earlier.pop("digest", None):  # one from before there were digests must be what it should be anyway
+                    unsealed(text.strip())
+            except (ValueError, AttributeError) as error:
                 raise ValueError(f"{path} is damaged ({error}); move the folder away to start anew.") from error
             changed = [name for name in {**earlier, **self.options} if earlier.get(name) != self.options.get(name)]
             if changed:
                 raise ValueError(
                     f"{self.folder} holds results with other options: {changed[0]} was {earlier.get(changed[0])!r}, "
-                    f"now it is {self.options.get(changed[0])!r}. Pass another folder, or the same options."
+                    f"now it is {self.options.get(changed[0])!r}. Pass another folder, or the same options as "
+                    f"in its {path.name}."
                 )
         elif any((self.folder / "units").glob("*.safetensors")):
             raise ValueError(
@@ -50,7 +54,8 @@ class Results:
                 "or pass another folder."
             )
         else:
-            write_text(path, json.dumps(self.options, indent=2) + "\n")
+            plain = json.dumps(self.options, indent=2)
+            write_text(path, (sealed(plain) if self.options else plain) + "\n")
 
     def path(self, unit: str) -> Path:
         """Return the file of a unit of work."""

@@ -10,18 +10,20 @@ import numpy as np
 import pytest
 import torch
 
+import cocoax
 from cocoax.commands.measurements import equal_calls as module
 from cocoax.commands.measurements.equal_calls import (
     RISE,
     SHAPLEY,
     Curve,
     compared,
+    covered,
     curve,
     curves_of,
     error_per_call,
     plot_curves,
 )
-from cocoax.commands.measurements.games import ExactGame
+from cocoax.commands.measurements.games import ExactGame, subsets
 from cocoax.commands.measurements.rivals import Estimator
 
 
@@ -77,7 +79,29 @@ def test_error_per_call__all_of_a_small_game(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(module, "shapley_estimators", lambda: few)
     monkeypatch.setattr(module, "curve", lambda *arguments: curve(*arguments[:4], 2, (50, 100, 200)))
     measurements = error_per_call(True, said.append, [ExactGame("small", scores)])
-    assert [found.subject for found in measurements] == ["small"] * 4
+    assert [found.subject for found in measurements] == ["small"] * 8
+    assert sum("coverage" in found.name for found in measurements) == 4
     assert any("Captum" in line or "captum" in line for line in said)
     assert all(error > 0 for found in curves_of(measurements) for error in found.errors.values())
     assert plot_curves(measurements, tmp_path / "out.png").stat().st_size > 5_000
+
+
+def test_covered__counts_exact_values_within_intervals() -> None:
+    scores = torch.from_numpy(np.random.default_rng(1).standard_normal((2**9, 2))).cumsum(0)
+    found = covered(ExactGame("random", scores), 20, (100,))
+    assert [one.name.split(":")[0] for one in found] == [SHAPLEY, RISE]
+    assert all(80 < value <= 100 for one in found for value in one.values)
+    by_hand = []
+    game = ExactGame("random", scores)
+    for seed in range(20):
+        method = cocoax.Rise(samples=98, seed=seed)
+        masks = method.draw((9,))
+        estimate = method.estimate(masks, game.play(masks.bits), game.ends)
+        assert estimate.neutral is not None
+        assert estimate.standard_error is not None
+        for feature in range(9):
+            kept = subsets(9)[:, feature] == 1
+            exact = scores[kept].mean(0) - scores.mean(0)
+            apart = estimate.values[:, 0, feature] - estimate.neutral - exact
+            by_hand.append(apart.abs() < 1.96 * estimate.standard_error[:, 0, feature])
+    np.testing.assert_allclose(found[1].values, 100 * torch.stack(by_hand).double().mean(0))

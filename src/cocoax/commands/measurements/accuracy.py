@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.attribution import Rise
-from cocoax.attribution.rise import efficient_estimate, paper_estimate
+from cocoax.attribution.rise_estimates import efficient_estimate, paper_estimate
 from cocoax.commands.measurements.measurement import Measurement, at_least
 from cocoax.commands.measurements.subjects import PHOTOS, Subject
 from cocoax.data import photo
@@ -27,7 +27,7 @@ def sample_efficiency(subjects: Sequence[Subject], quick: bool) -> list[Measurem
     """Measure how many times more samples the paper's estimator needs for the same error of the map.
 
     Both squared errors fall as 1/n, so the ratio of samples is that of the squared errors at equal n, measured on disjoint
-    parts of one run against the efficient estimate from all other samples.
+    parts of a run of each against the efficient estimate from all other samples of it.
     """
     sizes = (50, 100, 250) if quick else (50, 100, 250, 500)
     measurements = []
@@ -37,17 +37,20 @@ def sample_efficiency(subjects: Sequence[Subject], quick: bool) -> list[Measurem
         for name in PHOTOS[: 2 if quick else 5]:
             targets = [subject.targets(name)[index] for index in (0, 2, 3)]
             samples = 1000 if quick else 2500
-            run = Rise(samples=samples, grid=subject.grid).run(subject.encoder, photo(name), progress=False)
-            y = score_all(targets, run.representations, run.ends[0]).double()
+            scored = {}
+            for estimator in ("paper", "efficient"):
+                method = Rise(samples=samples, grid=subject.grid, estimator=estimator)
+                run = method.run(subject.encoder, photo(name), progress=False)
+                assert isinstance(run.masks, GridMasks)
+                scored[estimator] = run.masks, score_all(targets, run.representations, run.ends[0]).double()
             squared = {
-                estimator: [_squared_error(run.masks, y, size, estimate) for size in sizes]
+                estimator: [_squared_error(*scored[estimator], size, estimate) for size in sizes]
                 for estimator, estimate in (("paper", paper_estimate), ("efficient", efficient_estimate))
             }
             for index, target in enumerate(TARGET_NAMES):
                 below = max(float(squared["efficient"][-1][index]), 1e-18)
                 ratio[target].append(float(squared["paper"][-1][index]) / below)
-            assert isinstance(run.masks, GridMasks)
-            spread = efficient_estimate(run.masks, y).values.std((1, 2))
+            spread = efficient_estimate(*scored["efficient"]).values.std((1, 2))
             errors[name] = {
                 estimator: [(part.clamp(min=0).sqrt() / spread).tolist() for part in parts]
                 for estimator, parts in squared.items()
@@ -65,8 +68,8 @@ def _squared_error(masks: Any, y: Tensor, part: int, estimate: Callable[[GridMas
     everything = torch.arange(len(y))
     for number in range(parts):
         inside = (everything >= number * part) & (everything < (number + 1) * part)
-        mine = estimate(_some(masks, inside), y[inside])
-        truth = efficient_estimate(_some(masks, ~inside), y[~inside])
+        mine = estimate(masks.some(inside), y[inside])
+        truth = efficient_estimate(masks.some(~inside), y[~inside])
         assert truth.standard_error is not None
         total += (_relative(mine) - _relative(truth)).square().mean((1, 2)) - truth.standard_error.square().mean((1, 2))
     return total / parts
@@ -76,11 +79,6 @@ def _relative(estimate: Any) -> Tensor:
     """Return the values relative to the mean score, which is what a map shows."""
     values: Tensor = estimate.values - estimate.neutral[:, None, None]
     return values
-
-
-def _some(masks: GridMasks, rows: Tensor) -> GridMasks:
-    """Return the masks of these rows only."""
-    return GridMasks(masks.geometry, masks.bits[rows], masks.shifts[rows], masks.keep)
 
 
 def coverage(seeds: int, sizes: Sequence[int] = (40, 100, 300)) -> list[Measurement]:

@@ -6,13 +6,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import torch
+
+from cocoax.attribution import KernelShap, Rise
 from cocoax.commands.measurements.games import ExactGame, exact_games
 from cocoax.commands.measurements.measurement import Measurement, at_least
-from cocoax.commands.measurements.rivals import OURS, Estimator, rise_estimators, shapley_estimators
+from cocoax.commands.measurements.rivals import OURS, Estimator, our_estimate, rise_estimators, shapley_estimators
 from cocoax.storage import write_figure
 
 CALLS = (50, 100, 200, 500, 1000, 2000)
@@ -90,6 +94,29 @@ def error_per_call(
                 if not estimator.slow:
                     curves.append(curve(estimator, game, values, list(range(8)), max(seeds // 5, 2), CALLS[2:]))
         measurements += compared(game.name, curves)
+        measurements += covered(game, seeds)
+    return measurements
+
+
+def covered(game: ExactGame, seeds: int, sizes: Sequence[int] = (40, 100, 300, 1000)) -> list[Measurement]:
+    """Measure how often exact values lie within 1.96 standard errors of ours, for each target: those that maps show."""
+    exact = {SHAPLEY: game.shapley.values, RISE: game.rise.values - game.scores.mean(0)}
+    every = list(range(game.scores.shape[1]))
+    measurements = []
+    for (values, truth), calls in product(exact.items(), sizes):
+        if calls >= len(game.scores):
+            continue
+        shares = torch.zeros(len(every), dtype=torch.float64)
+        for seed in range(seeds):
+            method = KernelShap(samples=calls - 2, seed=seed) if values == SHAPLEY else Rise(samples=calls - 2, seed=seed)
+            found = our_estimate(method, game, every)
+            assert found.standard_error is not None
+            shown = found.values.flatten(1).T - (0 if found.neutral is None else found.neutral)
+            within = (shown - truth).abs() <= 1.96 * found.standard_error.flatten(1).T
+            shares += 100 * within.double().mean(0) / seeds
+        name = f"{values}: coverage of 95 % intervals at {calls} calls (%)"
+        reached = 93 <= float(shares.mean()) <= 97
+        measurements.append(Measurement(name, game.name, shares.tolist(), "93 to 97", reached, {"seeds": seeds}))
     return measurements
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from cocoax.storage import write_text
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -50,7 +52,5 @@ def write_json(path: Path, measurements: Sequence[Measurement]) -> Path:
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     rows = [{**asdict(measurement), "median": measurement.median} for measurement in measurements]
-    path.write_text(json.dumps({"machine": machine, "figures": rows}, indent=1), encoding="utf-8")
-    return path
+    return write_text(path, json.dumps({"machine": machine, "figures": rows}, indent=1))

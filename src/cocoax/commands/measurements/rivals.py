@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution import KernelShap, Rise
+from cocoax.attribution.result import Estimate
 from cocoax.commands.measurements.games import Exact, ExactGame
 
 # Scores [n] or [n, k] of rows of kept features [n, m].
@@ -58,31 +60,19 @@ class Estimator:
 
 
 def shapley_estimators() -> list[Estimator]:
-    """Return the estimators of Shapley values: ours, SHAP's, Captum's, and all that shapiq has."""
+    """Return the estimators of Shapley values: ours, SHAP's, Captum's, and all that the installed shapiq has."""
     missing = [package for package in ("shap", "shapiq") if find_spec(package) is None]
     if missing:
         raise ImportError(f"What to compare with is not there ({', '.join(missing)}): pip install 'cocoax[bench]'.")
-    import shapiq
+    from shapiq.approximator import SV_APPROXIMATORS, KernelSHAPIQ
 
-    theirs: list[tuple[str, type, dict[str, Any]]] = [
-        ("KernelSHAP", shapiq.approximator.KernelSHAP, {"pairing_trick": True}),
-        ("kADDSHAP", shapiq.approximator.kADDSHAP, {"max_order": 2, "pairing_trick": True}),
-        ("KernelSHAPIQ", shapiq.approximator.KernelSHAPIQ, {"max_order": 2, "index": "SII", "pairing_trick": True}),
-        ("UnbiasedKernelSHAP", shapiq.approximator.UnbiasedKernelSHAP, {"pairing_trick": True}),
-        ("SVARM", shapiq.approximator.SVARM, {"pairing_trick": True}),
-        ("PermutationSamplingSV", shapiq.approximator.PermutationSamplingSV, {}),
-        ("StratifiedSamplingSV", shapiq.approximator.StratifiedSamplingSV, {}),
-        ("OwenSamplingSV", shapiq.approximator.OwenSamplingSV, {}),
-    ]
-    trees = [
-        Estimator("shapiq", "ProxySPEX", _shapiq(shapiq.approximator.ProxySPEX, {"index": "SV", "max_order": 1}), slow=True)
-    ]
+    every: list[Any] = [*SV_APPROXIMATORS, KernelSHAPIQ]  # the last of interactions, but its single features are close
+    theirs = [kind for kind in every if kind.__name__ != "ProxySPEX" or find_spec("lightgbm")]  # which it needs
     return [
         Estimator(OURS, "KernelShap", _our_shapley, shares=True),
         Estimator("shap", "KernelExplainer", _shap, shares=True),
         Estimator("captum", "KernelShap", _captum),
-        *(Estimator("shapiq", name, _shapiq(kind, options)) for name, kind, options in theirs),
-        *(trees if find_spec("lightgbm") else []),  # which they need
+        *(Estimator("shapiq", kind.__name__, _shapiq(kind), slow="SPEX" in kind.__name__) for kind in theirs),
     ]
 
 
@@ -94,20 +84,20 @@ def rise_estimators() -> list[Estimator]:
     ]
 
 
+def our_estimate(method: KernelShap | Rise, game: ExactGame, targets: list[int]) -> Estimate:
+    """Return what a method of ours makes of a game."""
+    masks: Any = method.draw((game.players,))
+    return method.estimate(masks, game.play(masks.bits)[:, targets], game.ends[:, targets])
+
+
 def _our_shapley(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.ndarray:
-    method = KernelShap(samples=calls - 2, seed=seed)  # the two ends are calls too
-    masks = method.draw((game.players,))
-    found = method.estimate(masks, game.play(masks.bits)[:, targets], game.ends[:, targets]).features
-    assert found is not None
-    return found.T.numpy()
+    return our_estimate(KernelShap(samples=calls - 2, seed=seed), game, targets).values.T.numpy()  # the ends are calls too
 
 
 def _our_rise(estimator: Any) -> Callable[[ExactGame, list[int], int, int], np.ndarray]:
     def estimate(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.ndarray:
         method = Rise(samples=calls - 2, seed=seed, estimator=estimator)
-        masks = method.draw((game.players,))
-        found = method.estimate(masks, game.play(masks.bits)[:, targets], game.ends[:, targets])
-        return found.values[:, 0].T.numpy()
+        return our_estimate(method, game, targets).values[:, 0].T.numpy()
 
     return estimate
 
@@ -136,7 +126,15 @@ def _captum(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.nd
     return values
 
 
-def _shapiq(kind: type, options: dict[str, Any]) -> Callable[[ExactGame, list[int], int, int], np.ndarray]:
+def _shapiq(kind: type) -> Callable[[ExactGame, list[int], int, int], np.ndarray]:
+    """Return an estimator of shapiq's, sampling in pairs where it can, for single features or what tells most of these."""
+    known: dict[str, Any] = {"pairing_trick": True}
+    if "top_order" in signature(kind).parameters:
+        known |= {"index": "SV", "max_order": 1}
+    elif kind.__name__ == "KernelSHAPIQ":
+        known |= {"index": "SII", "max_order": 2}
+    options = {name: value for name, value in known.items() if name in signature(kind).parameters}
+
     def estimate(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.ndarray:
         play = _player(game, targets)
         with _seeded(seed):
