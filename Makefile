@@ -54,8 +54,9 @@ test-interop: $(VENV)/.interop
 # The campaigns of docs/reliability.md; each prints its table and ends with an error if something did not hold.
 test-hard: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py --calls 10000
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz_commands.py --calls 1000
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz_commands --calls 1000
 	for campaign in files trouble kill long; do OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaigns.$$campaign || exit 1; done
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.page_load --minutes 10
 
 app: $(INSTALLED)
 	$(BIN)/cocoax app

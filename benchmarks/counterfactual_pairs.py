@@ -1,15 +1,15 @@
 """How small counterfactuals are: pairs of ImageNet photos, sentences and wines, beside a greedy search and random order.
 
-    python benchmarks/counterfactual_pairs.py photos FOLDER IMAGENET_SAMPLES [--pairs 50]
+    python benchmarks/counterfactual_pairs.py photos FOLDER IMAGENET_SAMPLES [--pairs 50] [--side 64]
     python benchmarks/counterfactual_pairs.py sentences FOLDER
     python benchmarks/counterfactual_pairs.py wines FOLDER
 
-Photos: EfficientNet-Lite0 at 64 x 64 pixels, 4 x 4 cells; the target is the similarity to the one photo rather than to the
-other, which is the donor, so that exchanging everything always flips it. *Greedy* exchanges, one after the other, the cell
-that lowers the score most with the donor's cell in the same place, and has as many forward passes as ours took; when they are
-used up, the rest follows in the order of the last scores. *Random* exchanges cells in random order, five times. Sentences
-and wines are the same with words and columns, and with all that is offered for each. Results are appended to a file, so that
-it goes on where it was stopped.
+Photos: EfficientNet-Lite0 at 64 x 64 or 224 x 224 pixels, 4 x 4 cells; the target is the similarity to the one photo rather
+than to the other, which is the donor, so that exchanging everything always flips it. *Greedy* exchanges, one after the other,
+the cell that lowers the score most with what is offered for it, the same as ours has, and has as many forward passes as ours
+took; when they are used up, the rest follows in the order of the last scores. *Random* exchanges cells in random order, each
+with a random offer, five times. Sentences and wines are the same with words and columns. Results are appended to a file, so
+that it goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import torch
 import cocoax
 from cocoax.encoders.load.starter import EFFICIENTNET_PREPROCESS
 
-GRID, SIDE = (4, 4), 64
+GRID = (4, 4)
 TOPICS = {
     "music": (
         "The orchestra tuned its instruments before the concert.",
@@ -140,21 +140,27 @@ def compare(
             scores[possible] = target.score(torch.cat(parts)).double().numpy()
         return scores
 
-    # Cells are exchanged in their places, as a search without fields would; words and columns with all that is offered.
-    offered = exchange.offered[:, :1] if "grid" in options else exchange.offered
-    play = Play(score, offered)
+    play = Play(score, exchange.offered)
     sizes = {"greedy": play.greedy(found.calls), "random": play.random(seed)}
-    return {"flipped": found[0].score < 0, "parts": len(offered), "ours": len(found.changes), **sizes, "calls": found.calls}
+    return {
+        "flipped": found[0].score < 0,
+        "parts": len(exchange.offered),
+        "ours": len(found.changes),
+        **sizes,
+        "calls": found.calls,
+    }
 
 
-def photos(folder: Path, pictures: Path, pairs: int) -> list[dict[str, Any]]:
+def photos(folder: Path, pictures: Path, pairs: int, side: int) -> list[dict[str, Any]]:
     """Compare on pairs of photos of different classes."""
     base = cocoax.load("efficientnet-lite0")
-    preprocess = replace(EFFICIENTNET_PREPROCESS, resize=round(SIDE * 256 / 224), crop=SIDE)
-    encoder = cocoax.Encoder(base.module, preprocess, name=f"efficientnet-lite0 at {SIDE}").freeze()
+    preprocess = replace(EFFICIENTNET_PREPROCESS, resize=round(side * 256 / 224), crop=side)
+    encoder = cocoax.Encoder(base.module, preprocess, name=f"efficientnet-lite0 at {side}").freeze()
     files = sorted(pictures.glob("*.*"))
     chosen = np.random.default_rng(16).permutation(len(files))[: 2 * pairs].reshape(-1, 2)
-    return resumed(folder / "photos.jsonl", len(chosen), lambda number: _pair(encoder, files, chosen[number], number))
+    return resumed(
+        folder / f"photos-{side}-all-offers.jsonl", len(chosen), lambda number: _pair(encoder, files, chosen[number], number)
+    )
 
 
 def _pair(encoder: cocoax.Encoder, files: list[Path], pair: np.ndarray, number: int) -> dict[str, Any]:
@@ -235,8 +241,9 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("pictures", type=Path, nargs="?")
     parser.add_argument("--pairs", type=int, default=50)
+    parser.add_argument("--side", type=int, choices=(64, 224), default=64)
     arguments = parser.parse_args()
     if arguments.what == "photos":
-        summary(photos(arguments.folder, arguments.pictures, arguments.pairs))
+        summary(photos(arguments.folder, arguments.pictures, arguments.pairs, arguments.side))
     else:
         summary({"sentences": sentences, "wines": wines}[arguments.what](arguments.folder))

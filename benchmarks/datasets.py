@@ -32,7 +32,8 @@ from cocoax.data import open_data
 from cocoax.data.labelled import LabelledImages
 from cocoax.datasets import Index, build
 from cocoax.datasets.entries import Entry, Making
-from cocoax.datasets.shards import Manifest, plain_making, shard_files, shard_name, table_of, write_shard
+from cocoax.datasets.manifest import Manifest, plain_making, shard_files
+from cocoax.datasets.shards import shard_name, table_of, write_shard
 
 ENCODER = "simclr-cifar10-small"
 METHOD = cocoax.Rise(samples=64, grid=4)
@@ -186,9 +187,13 @@ def samples(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def synthetic(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Time and memory of a question to 64 cells x 384 numbers for each of many inputs."""
+    """Time and memory of a question to 64 cells x 384 numbers for each of many inputs.
+
+    The answer is what a page needs: scores, the mean map, and the 50 highest and lowest with their maps; files have as many
+    inputs as those of a build.
+    """
     out = arguments.out / "synthetic"
-    cells, dimension, size = (8, 8), 384, 1000
+    cells, dimension, size = (8, 8), 384, 256
     generator = torch.Generator().manual_seed(0)
     if not (out / "manifest.json").exists():
         manifest = Manifest("synthetic", "synthetic", plain_making(Making()), "image", "", {"label": "string"})
@@ -196,9 +201,10 @@ def synthetic(arguments: argparse.Namespace) -> dict[str, Any]:
         shapes = ((dimension,), (dimension,), (*cells, dimension), (4, dimension))
         drawn = [[torch.randn(*shape, generator=generator) for shape in shapes] for _ in range(size)]
         for start in range(0, arguments.count, size):  # every file has the same numbers in another order
-            shifted = [*drawn[start // size :], *drawn[: start // size]]
+            first = start // size % size
+            shifted = [*drawn[first:], *drawn[:first]][: arguments.count - start]
             entries = [
-                Entry(str(start + number), "", {"label": f"class {number % 10}"}, None, *numbers)
+                Entry(str(start + number), "", "", {"label": f"class {number % 10}"}, None, *numbers)
                 for number, numbers in enumerate(shifted)
             ]
             path = out / "shards" / shard_name(start, [entry.id for entry in entries])
@@ -211,9 +217,9 @@ def synthetic(arguments: argparse.Namespace) -> dict[str, Any]:
     for repeat in range(arguments.repeats + 1):
         begun, own = time.perf_counter(), time.process_time()
         target = cocoax.similarity_to(cocoax.Reference.from_representations(torch.randn(5, dimension), space="synthetic"))
-        survey = index.ask(target, top=10)
+        survey = index.ask(target, top=50)
         assert survey.mean is not None
-        assert len(survey.highest) == 10
+        assert len(survey.highest) == len(survey.lowest) == 50
         clock.append(time.perf_counter() - begun)
         work.append(time.process_time() - own)
         print("question", repeat, clock[-1], "of processors", work[-1], file=sys.stderr, flush=True)

@@ -63,6 +63,20 @@ class Net(nn.Module):
         return representations
 
 
+class Patches(nn.Module):
+    """A small vision transformer: tokens of patches of four pixels, whose mean is what comes out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Conv2d(3, 8, 4, 4)
+        self.blocks = nn.Sequential(*(nn.TransformerEncoderLayer(8, 2, 8, batch_first=True) for _ in range(2)))
+
+    def forward(self, batch: Tensor) -> Tensor:
+        """Return the mean over tokens."""
+        representations: Tensor = self.blocks(self.embed(batch).flatten(2).mT).mean(1)
+        return representations
+
+
 class Words(nn.Module):
     """From token ids to means of embeddings."""
 
@@ -109,6 +123,7 @@ def things() -> dict[str, Any]:
         "encoder": encoder,
         "text": encoder.text,
         "table": table,
+        "patches": cocoax.Encoder(Patches().eval(), name="patches"),
         "module": encoder.module,
         "pictures": pictures,
         "picture": pictures[0],
@@ -157,6 +172,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "Mean": {},
     "Noise": {"std": 1.0, "seed": 0},
     "Fixed": {"image": "picture"},
+    "Several": {"baselines": [cocoax.Mean(), cocoax.Constant(0.0)]},
 }
 
 
@@ -293,8 +309,53 @@ def _plain_calls() -> Iterator[Call]:
     )
     yield call("top", lambda count: things()["text_run"].explain(things()["words"]).top(count), count=2)
     yield call("to_dataframe", lambda grid: things()["result"].to_dataframe(grid), grid=3)
+    yield call("minimal", cocoax.minimal, run="run", target="target", keep=0.5, level=None, encoder="encoder", calls=30)
+    yield call(
+        "counterfactual",
+        cocoax.counterfactual,
+        encoder="encoder",
+        explicand="picture",
+        target=_difference(),
+        donors="pictures",
+        count=1,
+        calls=30,
+        seed=0,
+    )
+    yield call("discover", cocoax.discover, encoder="encoder", inputs="pictures", corpora=2, method="kmeans", seed=0)
+    yield call("knows", cocoax.knows, corpus="corpus", foil="foil", similarity="cosine", permutations=39, seed=0)
+    yield call("examples", cocoax.examples, encoder="encoder", explicand="picture", members="corpus", method="contribution")
+    yield call(
+        "Captum",
+        lambda encoder, explicand, targets, method, **o: cocoax.Captum(method, **o).explain(encoder, explicand, targets),
+        encoder="encoder",
+        explicand="picture",
+        targets="target",
+        method="Occlusion",
+        grid=3,
+        seed=0,
+    )
+    yield call(
+        "DropTokens",
+        lambda encoder, explicand, samples: cocoax.Rise(samples=samples, grid=3, baseline=cocoax.DropTokens()).run(
+            encoder, explicand
+        ),
+        encoder="patches",
+        explicand="picture",
+        samples=20,
+    )
+    yield call("datasets.build", _build, encoder="encoder", data="pictures", method=cocoax.Rise(samples=20, grid=3), shard=2)
+    yield call("datasets.open", lambda path: cocoax.datasets.Index.open(path), path="x")
+    yield call("clear_cache", cocoax.clear_cache, kind="runs", encoder=None, older_than=None)
     yield call("cache_info", cocoax.cache_info, kind="runs", encoder=None, older_than=None)
     yield call("Explicand", cocoax.Explicand, tensor="picture", members=None)
+
+
+def _difference() -> cocoax.Target:
+    return cocoax.contrastive_corpus_similarity(things()["corpus"], things()["foil"])
+
+
+def _build(encoder: Any, data: Any, method: Any, shard: Any) -> Any:
+    return cocoax.datasets.build(encoder, data, tempfile.mkdtemp(), method, shard=shard, progress=False)
 
 
 def _use_encoder(**options: Any) -> Any:
@@ -470,12 +531,13 @@ class Report:
         return sum(self.causes.values())
 
 
-class _TooLong(BaseException):
+class TooLong(BaseException):
     """A call took too long; not an Exception, which the library might answer."""
 
 
-def _ring(_number: int, _frame: object) -> None:
-    raise _TooLong
+def ring(_number: int, _frame: object) -> None:
+    """Say that it has taken too long."""
+    raise TooLong
 
 
 def judged(error: BaseException) -> str:
@@ -483,7 +545,7 @@ def judged(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if frame.filename.startswith(SOURCE)]
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "outside"
-    if isinstance(error, _TooLong):
+    if isinstance(error, TooLong):
         return f"more than {SECONDS} s at {place}"
     if ours and frames[-1].filename == __file__:  # an error of the caller's own function or source
         return ""
@@ -503,7 +565,7 @@ def attempt(call: Call, changes: dict[str, str], report: Report) -> None:
     cause = ""
     try:
         call.run(**arguments)
-    except (Exception, _TooLong) as error:
+    except (Exception, TooLong) as error:
         cause = judged(error)
         shown += f": {str(error)[:100]!r}"
         outcome = "no sentence" if cause else "a sentence"
@@ -532,7 +594,7 @@ def bad_calls(draw: st.DrawFn) -> tuple[Call, dict[str, str]]:
 def fuzz(count: int, start: int) -> Report:
     """Make ``count`` bad calls; the same for the same seed."""
     report = Report()
-    signal.signal(signal.SIGALRM, _ring)
+    signal.signal(signal.SIGALRM, ring)
     slice_size = 500
     for number, done in enumerate(range(0, count, slice_size)):
 
@@ -565,10 +627,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.chdir(tempfile.mkdtemp())  # some calls write files
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     report = fuzz(options.calls, options.seed)
-    for outcome, number in report.outcomes.most_common():
-        print(f"{number:6d}  {outcome}")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"slowest {report.slowest[0]:.1f} s: {report.slowest[1]}; at most {peak:.1f} GB of memory")
+    ends, seconds = report.outcomes, report.slowest[0]
+    print("| calls | worked | ended in a sentence | lacked one | slowest | memory |\n|---|---|---|---|---|---|")
+    print(f"| {ends.total()} | {ends['worked']} | {ends['a sentence']} | {report.failed} | {seconds:.1f} s | {peak:.1f} GB |")
+    print(f"slowest: {report.slowest[1]}; {len(calls())} right calls, {len(WRONG)} wrong things")
     for cause, number in report.causes.most_common():
         print(f"{number:6d}  {cause}\n        {report.examples[cause]}")
     return min(report.failed, 1)

@@ -1,10 +1,11 @@
 """Bad command lines: each must end in a sentence, never in a traceback.
 
-    python benchmarks/fuzz_commands.py [--calls 1000] [--seed 0]
+    python -m benchmarks.fuzz_commands [--calls 1000] [--seed 0]
 
 A right line of each command gets one to three things wrong: values that are no numbers, huge, empty or NaN; files that are
-not there, are folders, empty, or no pictures; encoders, methods and options that do not exist; words left out. Printed: how
-the lines ended, and every line that ended otherwise than with a status and a sentence.
+not there, are folders, empty, or no pictures; encoders, methods and options that do not exist; words left out. An error must
+be one that Cocoax itself raises, or name a file, and come within 60 seconds and 6 GB. Printed: how the lines ended, and every
+line that ended otherwise than with a status and a sentence.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import contextlib
 import io
 import os
 import random
+import resource
 import shlex
+import signal
 import sys
 import tempfile
 import time
@@ -25,7 +28,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from benchmarks.fuzz import MEMORY, TooLong, judged, ring
 from cocoax.commands import main as command_line
+
+SECONDS = 60  # that a line may take
 
 LINES = {
     "ask": ["photo.png", "--like", "a cat", "--encoder", "efficientnet-lite0", "--samples", "12", "--out", "out"],
@@ -39,6 +45,11 @@ LINES = {
     "reproduce": ["main", "--data", "photos", "--samples", "12", "--runs", "1"],
     "train": ["simclr", "--data", "photos", "--out", "training", "--epochs", "1", "--batch-size", "2"],
     "convert-simclr": ["checkpoint", "out.safetensors"],
+    "minimal": ["a cat sat", "--like", "a dog", "--unlike", "a car", "--keep", "0.8", "--samples", "20"],
+    "counterfactual": ["a cat sat", "--like", "a cat", "--unlike", "a car", "--count", "1"],
+    "examples": ["a cat", "--member", "a dog", "--member", "a car", "--method", "contribution"],
+    "knows": ["texts.txt", "more.txt", "--permutations", "39", "--encoder", "minilm"],
+    "discover": ["texts.txt", "--corpora", "2", "--method", "kmeans", "--encoder", "minilm", "--limit", "10"],
     "cache": ["--kind", "run", "--older-than", "1"],
     "encoders": [],
     "bench": ["--repeats", "1"],
@@ -84,6 +95,7 @@ def furnish(folder: Path) -> None:
     for number, image in enumerate(pixels):
         Image.fromarray(image).save(folder / ("photo.png" if number == 0 else f"photos/{number}.png"))
     (folder / "texts.txt").write_text("a cat\na dog\n", encoding="utf-8")
+    (folder / "more.txt").write_text("a car\na bus\na train\n", encoding="utf-8")
     (folder / "empty.txt").write_text("")
     (folder / "text.png").write_text("no picture")
     (folder / "binary.bin").write_bytes(bytes(range(256)))
@@ -109,6 +121,7 @@ def run(line: list[str]) -> tuple[str, str]:
     """Return how a line ended, and what it said."""
     said, errors = io.StringIO(), io.StringIO()
     sys.argv = ["cocoax", *line]
+    signal.alarm(SECONDS)
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
             command_line.errors.file = command_line.console.file = None
@@ -117,9 +130,16 @@ def run(line: list[str]) -> tuple[str, str]:
         told = errors.getvalue() + said.getvalue()
         if stop.code in (0, None):
             return "worked", told
-        return ("a sentence" if told.strip() and "Traceback" not in told else "nothing said"), told
+        cause = stop.__cause__
+        if cause is not None and not (isinstance(cause, OSError) and cause.filename) and (why := judged(cause)):
+            return "no sentence", f"{told}\n{why}: {cause}"
+        return ("a sentence" if told.strip() and "Traceback" not in told else "no sentence"), told
+    except TooLong:
+        return "too long", ""
     except BaseException:
         return "traceback", traceback.format_exc()
+    finally:
+        signal.alarm(0)
     return "worked", said.getvalue()
 
 
@@ -133,6 +153,8 @@ def main() -> int:
     os.environ |= {"COCOAX_PROGRESS": "0", "COCOAX_CACHE": str(folder / "cache")}
     os.chdir(folder)
     furnish(folder)
+    signal.signal(signal.SIGALRM, ring)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     generator, ends, bad = random.Random(options.seed), Counter[str](), 0
     slowest = (0.0, "")
     commands = [name for name in LINES if name != "bench"] * 20 + ["bench"]
@@ -144,7 +166,7 @@ def main() -> int:
         end, told = run(line)
         slowest = max(slowest, (time.monotonic() - start, shlex.join(line)[:200]))
         ends[end] += 1
-        if end in ("traceback", "nothing said"):
+        if end not in ("worked", "a sentence"):
             bad += 1
             print(
                 shlex.join(line)[:300],
@@ -152,7 +174,10 @@ def main() -> int:
                 told.strip().splitlines()[-1][:300] if told.strip() else "(nothing)",
                 flush=True,
             )
-    print(dict(ends), f"slowest {slowest[0]:.1f} s: {slowest[1]}")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print("| lines | worked | ended in a sentence | lacked one | slowest | memory |\n|---|---|---|---|---|---|")
+    print(f"| {ends.total()} | {ends['worked']} | {ends['a sentence']} | {bad} | {slowest[0]:.1f} s | {peak:.1f} GB |")
+    print(f"slowest: {slowest[1]}")
     return min(bad, 1)
 
 

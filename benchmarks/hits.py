@@ -8,7 +8,7 @@ ResNet-50 trained without labels (``pip install --no-deps imgsim``).
 
     OMP_NUM_THREADS=1 python benchmarks/hits.py --queries 200 --out hits.jsonl     # goes on where it stopped
     OMP_NUM_THREADS=1 python benchmarks/hits.py --photos FOLDER --out photos.jsonl
-    OMP_NUM_THREADS=1 python benchmarks/hits.py --time                             # ten hits, against the bare encoder
+    OMP_NUM_THREADS=1 python benchmarks/hits.py --time [--queries 1]               # ten hits, against the bare encoder
 
 ``--others`` takes other queries, on which variants were compared.
 """
@@ -218,22 +218,22 @@ def report(rows: list[dict[str, Any]]) -> None:
         )
 
 
-def measure_time(index: Index, count: int = 3) -> None:
-    """Print how long explaining ten hits takes, and how long the bare module takes for the same batches."""
+def measure_time(index: Index, count: int) -> None:
+    """Print how long explaining ten hits takes, and how long the bare module takes for the same batches, in turns."""
     module = index.encoder.owner
     assert module is not None
     ratios = []
     for query in queries()[:count]:
         hits = hits_of(index, query)
         batches: list[dict[str, torch.Tensor]] = []
-        handle = module.register_forward_pre_hook(lambda _, arguments, kept=batches: kept.append(arguments[0]))
-        cocoax.explain_hits(index.encoder, query, hits, progress=False)
-        handle.remove()
         times = {"explained": math.inf, "bare": math.inf}
         for _ in range(3):
+            batches.clear()
+            handle = module.register_forward_pre_hook(lambda _, arguments, kept=batches: kept.append(arguments[0]))
             start = time.process_time()
             cocoax.explain_hits(index.encoder, query, hits, progress=False)
             times["explained"] = min(times["explained"], time.process_time() - start)
+            handle.remove()
             start = time.process_time()
             with torch.no_grad():
                 for batch in batches:
@@ -251,7 +251,7 @@ def measure_time(index: Index, count: int = 3) -> None:
 def main() -> None:
     """Measure, and print what came out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--queries", type=int, help="how many; 200, or 1 with --time")
     parser.add_argument("--photos", type=Path)
     parser.add_argument("--others", action="store_true")
     parser.add_argument("--removals", nargs="+", default=["mask", "deletion"], help="ways to remove words")
@@ -262,8 +262,9 @@ def main() -> None:
     if options.time:
         encoder = cocoax.load("minilm")
         assert isinstance(encoder, cocoax.TextEncoder)
-        measure_time(build_index(encoder))
+        measure_time(build_index(encoder), options.queries or 1)
         return
+    options.queries = options.queries or 200
     rows = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
     done = {row["query"] for row in rows}
     judged = (

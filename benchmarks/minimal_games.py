@@ -53,6 +53,8 @@ def all_sets() -> Tensor:
 def encode(folder: Path, side: int) -> None:
     """Encode all sets of every photo; files are memory maps, with a count beside them."""
     folder.mkdir(parents=True, exist_ok=True)
+    if (folder / "side").is_file() and int((folder / "side").read_text()) != side:
+        raise SystemExit(f"{folder} holds games of another side; use another folder.")
     (folder / "side").write_text(str(side))
     encoder = encoder_at(side)
     for name in PHOTOS:

@@ -4,8 +4,9 @@
 
 Commands that last seconds (``ask``, ``reproduce``, ``localise``, ``train``, ``index``) are started, killed at random,
 and started again in the same folders with the same cache, up to five times; then they may finish. A kill counts if it met the
-command at work. Files that killed writers left half written (``*.part``) are counted and not compared. Ends with 1 if an
-output differs.
+command at work. ``ask`` is also asked by three processes at once, which share a cache and have folders of their own, and all
+are killed. Files that killed writers left half written (``*.part``) are counted and not compared. Ends with 1 if an output
+differs.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import cocoax.studies.reproduce
 import cocoax.training.trainer  # noqa: F401
 from cocoax.commands.main import main as run_command
 
+SEVERAL = "ask, three processes with one cache"
 IN_A_ROW = 5  # kills of one piece of work, before it may finish
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -107,19 +109,27 @@ def without_repetitions(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: data for name, data in files.items() if not Path(name).stem.endswith(tuple(f"-{n}" for n in range(2, 9)))}
 
 
-def disturb(arguments: list[str], lasts: float, folder: Path, moments: random.Random) -> tuple[int, int]:
-    """Kill a command a few times, then let it finish; return how many kills met it alive, and how many parts were left."""
-    out, cache = folder / "out", folder / "cache"
+def disturb(arguments: list[str], lasts: float, folder: Path, moments: random.Random, at_once: int) -> tuple[int, int]:
+    """Kill a command a few times, then let it finish; return how many kills met it alive, and how many parts were left.
+
+    Several processes ``at_once`` run it with one cache, each into a folder of its own.
+    """
+    outs, cache = [folder / f"out{number}" for number in range(at_once)], folder / "cache"
     folder.mkdir(parents=True)
     kills = 0
-    while kills < IN_A_ROW:
-        process = start(arguments, out, cache)
-        time.sleep(moments.uniform(0, lasts))
-        os.kill(process, signal.SIGKILL)
-        if not os.WIFSIGNALED(os.waitpid(process, 0)[1]):  # it was faster
+    while kills < IN_A_ROW * at_once:
+        processes = [start(arguments, out, cache) for out in outs]
+        time.sleep(moments.uniform(0, lasts * at_once))
+        for process in processes:
+            os.kill(process, signal.SIGKILL)
+        met = sum(os.WIFSIGNALED(os.waitpid(process, 0)[1]) for process in processes)
+        kills += met
+        if not met:  # they were faster
             break
-        kills += 1
-    finish(arguments, out, cache)
+    processes = [start(arguments, out, cache) for out in outs[1:]]
+    finish(arguments, outs[0], cache)
+    for process in processes:
+        os.waitpid(process, 0)
     return kills, sum(1 for _ in folder.rglob("*.part"))
 
 
@@ -131,12 +141,13 @@ def main() -> int:
     parser.add_argument("--only", help="one command, which then gets its share of the kills")
     options = parser.parse_args()
     wrong = 0
-    print("| command | lasts | kills | finished in the end | left half written | files that differ |")
-    print("|---|---|---|---|---|---|", flush=True)
+    print("| command | kills that met it at work | finished in the end | left half written | outputs that differ |")
+    print("|---|---|---|---|---|", flush=True)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         chosen = commands(write_pictures(top / "data"))
+        chosen[SEVERAL] = chosen["ask"]
         share = options.kills // len(chosen)
         for number, (title, arguments) in enumerate(chosen.items()):
             if options.only not in (None, title):
@@ -148,14 +159,23 @@ def main() -> int:
             trials = kills = parts = differ = 0
             while kills < share:
                 folder = top / title / str(trials)
-                met, left = disturb(arguments, lasts, folder, moments)
-                found = without_repetitions(content(folder / "out"))
-                different = sorted(file for file in {*found, *expected} if found.get(file) != expected.get(file))
+                at_once = 3 if title == SEVERAL else 1
+                met, left = disturb(arguments, lasts, folder, moments, at_once)
+                different = []
+                for out in sorted(folder.glob("out?")):
+                    found = without_repetitions(content(out))
+                    different += sorted(file for file in {*found, *expected} if found.get(file) != expected.get(file))
                 if different:
                     print(f"{title}, trial {trials}: {', '.join(different[:5])}", file=sys.stderr)
                 trials, kills, parts, differ = trials + 1, kills + met, parts + left, differ + len(different)
                 shutil.rmtree(folder)
-            cells = (f"`{title}`", f"{lasts:.0f} s", kills, trials, parts, f"{differ} of {trials * len(expected)}")
+            cells = (
+                title if title == SEVERAL else f"`{title}`",
+                kills,
+                trials * at_once,
+                parts,
+                f"{differ} of {trials * at_once * len(expected)}",
+            )
             print(f"| {' | '.join(map(str, cells))} |", flush=True)
             wrong += differ
     return 1 if wrong else 0
