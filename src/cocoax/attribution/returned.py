@@ -12,7 +12,8 @@ from torch import Tensor
 
 from cocoax.attribution.result import Estimate
 from cocoax.checks import check_kind, multiplies
-from cocoax.features import Masks
+from cocoax.features import GridMasks, Masks
+from cocoax.features.controls import FOLDS
 from cocoax.inputs import Explicand
 
 if TYPE_CHECKING:
@@ -36,19 +37,24 @@ def drawn(method: RemovalMethod, shape: tuple[int, ...], count: int | None = Non
     return masks
 
 
-def check_memory(method: RemovalMethod, masks: Masks, dimension: int) -> None:
-    """Raise if what a run keeps, and what its map is computed from, is more than the machine has; nothing is encoded yet.
+def check_memory(method: RemovalMethod, masks: Masks, ends: Tensor) -> None:
+    """Raise if what a run keeps, and what its map is computed from, is more than the machine has; nothing is masked yet.
 
-    That is a representation for each mask, and squares of the number of cells for each fold of a regression.
+    That is a representation for each mask and each of K baselines, by ``ends [1 + K, d]``, and for an efficient map of pixels
+    squares of the number of coarse cells for each fold of a regression. Other maps take little.
     """
-    cells = max((prod(part.shape[1:]) for part in masks.tensors.values() if len(part) == len(masks)), default=0)
-    regression = 0 if getattr(method, "estimator", "") == "paper" else 3 * 5 * 8 * cells**2
-    needed = 4 * len(masks) * dimension + regression
+    (ends_count, dimension), features = ends.shape, 0
+    if isinstance(masks, GridMasks) and getattr(method, "estimator", "") == "efficient":
+        features = prod(map(len, masks.geometry.pool))
+    kept, regression = 4 * len(masks) * (ends_count - 1) * dimension, 3 * FOLDS * 8 * features**2
     there = _memory_of_machine()
-    if needed > there:
+    if kept + regression > there:
+        over = f" over {features} cells" if features else ""
+        versions = f"{ends_count - 1} times " if ends_count > 2 else ""
+        advice = "a coarser grid" if regression > kept else "fewer samples"
         raise ValueError(
-            f"{len(masks)} samples over {cells} cells, with representations of {dimension} numbers, need about "
-            f"{needed / 2**30:.0f} GB of memory; this machine has {there / 2**30:.0f}. Use fewer samples, or a coarser grid."
+            f"{len(masks)} samples{over}, with representations of {versions}{dimension} numbers, need about "
+            f"{(kept + regression) / 2**30:.0f} GB of memory; this machine has {there / 2**30:.0f}. Use {advice}."
         )
 
 

@@ -122,7 +122,7 @@ class Run:
         explicand = removal.divided(explicand, encoder, getattr(method, "grid", None))
         masks = drawn(method, explicand.shape)  # what is wrong with its options is told before anything is encoded
         game = Game(encoder, explicand, removal, space=space)
-        check_memory(method, masks, game.ends.shape[1])
+        check_memory(method, masks, game.ends)
         method = replace(method, baseline=game.removal)
         nothing = game.ends.new_empty(0, game.ends.shape[1])
         run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, journal=journal)
