@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -17,7 +18,7 @@ from cocoax import TextEncoder
 from cocoax.encoders.load.sentence import load_hf_text
 from cocoax.questions.windows import pieces_of
 from tests.tiny import save_bert
-from tests.towers import picture
+from tests.towers import Spaces, Words, picture
 
 QUERY = "red car"
 HITS = ["the violinist parked her car", "a big red dog behind the house", "the cat and the dog in her house"]
@@ -226,6 +227,19 @@ def test_explain_hits__a_long_query_in_the_window_that_fits_each_hit(encoder: Te
     assert len(chosen) > 1
     assert len({id(hit.runs[0]) for hit in hits}) == len(chosen)
     for hit in hits:
+        assert hit.query.score == pytest.approx(hit.margin, abs=1e-5)
+
+
+def test_explain_hits__others_in_the_window_that_fits_this_hits_window_of_the_query() -> None:
+    text = TextEncoder(Words().eval(), Spaces(), limit=6, name="words")
+    random = np.random.default_rng(0)
+    query, *found = (" ".join(random.choice([f"w{number}" for number in range(60)], 14)) for _ in range(4))
+    hits = cocoax.explain_hits(text, query, found, method=cocoax.Rise(samples=20))
+    assert len({hit.query_window.number for hit in hits if hit.query_window is not None}) > 1
+    for hit in hits[:2]:
+        windows = [unit(text.represent([piece.content for piece in pieces_of(text, other)])) for other in found[hit.rank :]]
+        best = [float((each @ unit(hit.runs[0].ends[:1]).T).max()) for each in windows]
+        assert hit.others == pytest.approx(best, abs=1e-5)
         assert hit.query.score == pytest.approx(hit.margin, abs=1e-5)
 
 

@@ -22,7 +22,7 @@ from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
 from cocoax.questions.matching import SAMPLES, as_list
 from cocoax.questions.showing import ScoredSpan, fragment_of, label_of, pairs_of, parts_of, rich_of, spans_of
-from cocoax.questions.windows import Piece, Window, closest, pieces_of, represent
+from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_of, represent
 from cocoax.references import Reference
 from cocoax.report import Section, write_report
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
@@ -252,20 +252,36 @@ def explain_hits(
     asked, looked_at = pieces_of(encoder, query), [pieces_of(documents, item) for item in (*listed, *others)]
     long = any(len(pieces) > 1 for pieces in (asked, *looked_at))
     own = represent(asked) if long else None
-    # Of a long query the window counts that fits the hit, as it does in a search by windows.
-    pairs = [closest(asked, pieces, search.measure, own) for pieces in looked_at]
-    keys = [(search.key(query_piece), search.key(piece)) for query_piece, piece in pairs]  # what is empty is told here
-    count = len(listed)
-    ranked = [(key, piece) for (_, key), (_, piece) in zip(keys, pairs, strict=True)]
-    foils = _next_hits(ranked) if rather_than is None else _given_foils(ranked[:count], ranked[count:])
-    return Hits(query, tuple(search.hits(listed, pairs[:count], foils)), encoder.name)
+    found = [search.found(asked, pieces, own) for pieces in looked_at]
+    hits_found, given = found[: len(listed)], found[len(listed) :]
+    foils = _next_hits(hits_found) if rather_than is None else _given_foils(hits_found, given)
+    return Hits(query, tuple(search.hits(listed, hits_found, foils)), encoder.name)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """An input that a query is compared with, in windows if it is long.
+
+    Attributes:
+        pieces: its windows, or all of it.
+        representations: of these, where query or input are long.
+        query, piece: the window of the query and its own that are most similar, as they are in a search by windows.
+        key: what tells that from others.
+
+    """
+
+    pieces: Sequence[Piece]
+    representations: Tensor | None
+    query: Piece
+    piece: Piece
+    key: object
 
 
 @dataclass(frozen=True, eq=False)
 class _Foil:
     """What a hit is compared with: each input with what it is called, and what all of them are called."""
 
-    parts: list[tuple[str, Piece]]
+    parts: list[tuple[str, _Found]]
     name: str
 
 
@@ -285,6 +301,22 @@ class _Search:
             self._ready[piece] = explicand, piece.key(explicand)
         return self._ready[piece][1]
 
+    def found(self, asked: Sequence[Piece], pieces: Sequence[Piece], own: Tensor | None) -> _Found:
+        """Return an input with the window that fits the query best; raise if either is empty.
+
+        ``own`` are the representations of the pieces of the query, if any input is long.
+        """
+        theirs = None if own is None or len(asked) == len(pieces) == 1 else represent(pieces)
+        query, piece = closest(asked, pieces, self.measure, own, theirs)
+        self.key(query)
+        return _Found(pieces, theirs, query, piece, self.key(piece))
+
+    def compared(self, other: _Found, query: Piece) -> Piece:
+        """Return the window of another input that is most similar to one window of the query, which the margin is over."""
+        if other.query is query:
+            return other.piece
+        return closest_to(other.pieces, self.run(query).ends[0], self.measure, other.representations)
+
     def run(self, piece: Piece, *targets: Target) -> Run:
         """Return the run of an input; if the same went through the same encoder before, that one."""
         key = self.key(piece)
@@ -300,19 +332,18 @@ class _Search:
         own = self._runs[key].ends[0] if key in self._runs else self._others[key]
         return Reference.from_representations(own[None], name=name, space=piece.tower.space)
 
-    def hits(
-        self, contents: Sequence[Input], pairs: Sequence[tuple[Piece, Piece]], foils: Sequence[_Foil | None]
-    ) -> Iterator[Hit]:
+    def hits(self, contents: Sequence[Input], found: Sequence[_Found], foils: Sequence[_Foil | None]) -> Iterator[Hit]:
         """Return the answers about all hits, once all are encoded."""
         runs, toward = [], []
-        for query, piece in pairs:
-            query_run = self.run(query)
-            toward.append(similarity_to(self.reference(query, "the query"), self.measure))
-            runs.append((query_run, self.run(piece, toward[-1])))
-        for index, ((query, piece), foil) in enumerate(zip(pairs, foils, strict=True)):
+        for hit in found:
+            query_run = self.run(hit.query)
+            toward.append(similarity_to(self.reference(hit.query, "the query"), self.measure))
+            runs.append((query_run, self.run(hit.piece, toward[-1])))
+        for index, (hit, foil) in enumerate(zip(found, foils, strict=True)):
             query_run, run = runs[index]
-            own = self.reference(piece, f"hit {index + 1}")
-            others = [] if foil is None else [self.reference(other, name) for name, other in foil.parts]
+            own = self.reference(hit.piece, f"hit {index + 1}")
+            parts = [] if foil is None else foil.parts
+            others = [self.reference(self.compared(other, hit.query), name) for name, other in parts]
             targets = [similarity_to(each, self.measure) for each in (own, *others)]
             margin = targets[0]
             if foil is not None:
@@ -328,27 +359,28 @@ class _Search:
                 rather_than="" if foil is None else foil.name,
                 runs=(query_run, run),
                 measure=self.measure,
-                query_window=query.window,
-                window=piece.window,
+                query_window=hit.query.window,
+                window=hit.piece.window,
                 is_query=run is query_run,
             )
 
 
-def _next_hits(hits: Sequence[tuple[object, Piece]]) -> list[_Foil | None]:
+def _next_hits(hits: Sequence[_Found]) -> list[_Foil | None]:
     """Return what each hit is compared with by default: those after it that are not the same input once more."""
     foils: list[_Foil | None] = []
-    for rank, (key, _) in enumerate(hits, 1):
-        later = [other for other in range(rank + 1, len(hits) + 1) if hits[other - 1][0] != key]
-        parts = [(f"hit {other}", hits[other - 1][1]) for other in later]
+    for rank, hit in enumerate(hits, 1):
+        later = [other for other in range(rank + 1, len(hits) + 1) if hits[other - 1].key != hit.key]
+        parts = [(f"hit {other}", hits[other - 1]) for other in later]
         foils.append(_Foil(parts, f"hit{'s' if len(parts) > 1 else ''} {_range(later)}") if parts else None)
     return foils
 
 
-def _given_foils(hits: Sequence[tuple[object, Piece]], others: Sequence[tuple[object, Piece]]) -> list[_Foil | None]:
+def _given_foils(hits: Sequence[_Found], others: Sequence[_Found]) -> list[_Foil | None]:
     """Return what each hit is compared with, of inputs that were given: all of them but the hit itself."""
     foils: list[_Foil | None] = []
-    for rank, (own, _) in enumerate(hits, 1):
-        parts = [(label_of(piece.whole, 40), piece) for key, piece in dict(others).items() if key != own]
+    distinct = {other.key: other for other in others}
+    for rank, hit in enumerate(hits, 1):
+        parts = [(label_of(other.piece.whole, 40), other) for key, other in distinct.items() if key != hit.key]
         if others and not parts:
             raise ValueError(
                 f"Hit {rank} is to be explained rather than itself: 'rather_than' holds nothing but that hit. Give another "

@@ -137,25 +137,30 @@ def _fitting(tokens: Sequence[int], first: int, room: int) -> int:
 
 
 def closest(
-    pieces: Sequence[Piece], others: Sequence[Piece], similarity: Similarity, own: Tensor | None = None
+    pieces: Sequence[Piece],
+    others: Sequence[Piece],
+    similarity: Similarity,
+    own: Tensor | None = None,
+    theirs: Tensor | None = None,
 ) -> tuple[Piece, Piece]:
     """Return the most similar pair of pieces of two inputs; nothing is encoded where there is one of each.
 
-    ``own`` are the representations of the first, if they are known.
+    ``own`` and ``theirs`` are the representations of the pieces of each, if they are known.
     """
     if len(pieces) == len(others) == 1:
         return pieces[0], others[0]
-    own = represent(pieces) if own is None else own
-    scores = similarity.pairwise(own.double(), represent(others).double())
+    own, theirs = represent(pieces) if own is None else own, represent(others) if theirs is None else theirs
+    scores = similarity.pairwise(own.double(), theirs.double())
     best = int(scores.argmax())
     return pieces[best // len(others)], others[best % len(others)]
 
 
-def closest_to(pieces: Sequence[Piece], own: Tensor, similarity: Similarity) -> Piece:
-    """Return the piece that is most similar to a representation ``[d]``."""
+def closest_to(pieces: Sequence[Piece], own: Tensor, similarity: Similarity, theirs: Tensor | None = None) -> Piece:
+    """Return the piece that is most similar to a representation ``[d]``; ``theirs`` are the pieces' own, if known."""
     if len(pieces) == 1:
         return pieces[0]
-    return pieces[int(similarity.pairwise(own[None].double(), represent(pieces).double()).argmax())]
+    theirs = represent(pieces) if theirs is None else theirs
+    return pieces[int(similarity.pairwise(own[None].double(), theirs.double()).argmax())]
 
 
 def represent(pieces: Sequence[Piece]) -> Tensor:
