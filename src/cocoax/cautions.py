@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 _HERE = str(Path(__file__).parent)
-_said: set[tuple[str, str]] = set()
+_said: dict[tuple[str, str], str] = {}  # the sentence, by the check and what it is about
 
 
 class Caution(UserWarning):
@@ -18,8 +18,13 @@ class Caution(UserWarning):
 def caution(check: str, about: str, sentence: str) -> None:
     """Warn, but once in a process for each ``check`` and what it is ``about``, such as the name of an encoder."""
     if (check, about) not in _said:
-        _said.add((check, about))
+        _said[check, about] = sentence
         warnings.warn(sentence, Caution, stacklevel=_callers_level())
+
+
+def was_said(sentence: str) -> bool:
+    """Whether a check has come to just this sentence already."""
+    return sentence in _said.values()
 
 
 def _callers_level() -> int:

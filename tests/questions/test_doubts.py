@@ -44,7 +44,7 @@ def test_ask__cautions_where_sides_are_the_other_way_round(
 ) -> None:
     reversed_ = Telling(0.2, 0.1, 0.3, 1.0, (20, 20))
     monkeypatch.setattr(doubts, "tell_apart", lambda *_given, **_options: reversed_)
-    with pytest.warns(Caution, match=r"AUC 0.20 \[0.10, 0.30\].* may be the opposite of what is asked"):
+    with pytest.warns(Caution, match=r"takes '6 pictures' for '6 pictures': AUC 0.20 \[0.10, 0.30\].* may be the opposite"):
         cocoax.ask(encoder, run, cocoax.Question(list(images(6, seed=1)), list(images(6, seed=2))))
 
 
@@ -92,9 +92,21 @@ def test_ask__says_which_words_are_unknown(towers: cocoax.Encoder) -> None:
     questions = [cocoax.Question("a cat", "a ψ"), cocoax.Question("a cat")]
     with pytest.warns(Caution, match="does not know 'ψ' in 'a ψ'"):
         answers = cocoax.ask(encoder, images(1)[0], questions, cocoax.Rise(samples=20, grid=3))
-    assert answers[0].doubts == ("The encoder does not know 'ψ' in 'a ψ': all unknown words are the same to it.",)
+    assert answers[0].doubts == (
+        f"The encoder {text.name!r} does not know 'ψ' in 'a ψ': all unknown words are the same to it.",
+    )
     assert answers[0].doubts[0] in answers[0].describe()["remarks"]
     assert answers[1].doubts == ()
+
+
+def test_ask__says_every_doubt_once(towers: cocoax.Encoder) -> None:
+    text = cocoax.TextEncoder(towers.text.module, Known(), limit=8)
+    encoder = cocoax.Encoder(towers.module, towers.inputs.preprocess, text=text)  # type: ignore[attr-defined]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        (answer,) = cocoax.ask(encoder, images(1)[0], cocoax.Question("a ψ", ["a ω", "χ"]), cocoax.Rise(samples=20, grid=3))
+    assert len(answer.doubts) == 3
+    assert sorted(sentence for each in said if "know" in (sentence := str(each.message))) == sorted(answer.doubts)
 
 
 def test_ask__captions_are_no_examples(towers: cocoax.Encoder) -> None:

@@ -178,9 +178,9 @@ class Inputs(ABC):
         """Return what to call a set of ``count`` inputs; ``labels`` are those of the first few."""
         return f"{count} {self.noun if count == 1 else plural(self.noun)}"
 
-    def unknown_words(self, text: str) -> tuple[str, ...]:
-        """Return the words of a text that the encoder takes for one and the same; none, where there is no such thing."""
-        return ()
+    def unfamiliar(self, text: str) -> str:
+        """Return a sentence about the words of a text that the encoder takes for one and the same; empty if it has none."""
+        return ""
 
     # --- what removing a feature means ----------------------------------------------------------------------------------
 

@@ -252,10 +252,23 @@ class Texts(Inputs):
         display = Text(item, tuple(spans), total - len(ids), self._unknown(item, ids, places))
         return Explicand(torch.tensor(ids), display, torch.tensor(members))
 
-    def unknown_words(self, text: str) -> tuple[str, ...]:
-        """Return the parts of a text that the encoder does not know: all such parts are the same to it."""
-        known = getattr(self.tokenize, "unknown", None) is None or not hasattr(self.tokenize, "places")
-        return () if known else self._unknown(text, *self.places(text))
+    def unfamiliar(self, text: str) -> str:
+        """Return a sentence about the parts of a text that the encoder does not know; empty if it knows all."""
+        if getattr(self.tokenize, "unknown", None) is None or not hasattr(self.tokenize, "places"):
+            return ""
+        ids, places = self.places(text)
+        if not (unknown := self._unknown(text, ids, places)):
+            return ""
+        if self._knows_nothing(ids, places):
+            finding = f"knows no word of {text[:60]!r}: all such texts are the same to it. Write other words."
+        else:
+            words = ", ".join(map(repr, unknown[:5]))
+            finding = f"does not know {words} in {text[:60]!r}: all unknown words are the same to it."
+        return f"The encoder {self.encoder!r} {finding}"
+
+    def _knows_nothing(self, ids: Sequence[int], places: Sequence[Span | None]) -> bool:
+        own = {token for token, place in zip(ids, places, strict=True) if place is not None}
+        return own == {self.tokenize.unknown}
 
     def _unknown(self, text: str, ids: Sequence[int], places: Sequence[Span | None]) -> tuple[str, ...]:
         """Return the parts of a text that the tokenizer has nothing but one token for all unknown words for."""
@@ -284,21 +297,9 @@ class Texts(Inputs):
                 "Or load the encoder with too_long='cut', which leaves out the end."
             )
         unknown = getattr(self.tokenize, "unknown", None)
-        if unknown is not None and unknown in ids:
-            own = [token for token, place in zip(*self.places(text), strict=True) if place is not None]
-            if set(own) == {unknown}:
-                caution(
-                    "unknown",
-                    text,
-                    f"{self.encoder!r} knows no word of {text[:60]!r}: all such texts are the same to it. Write other words.",
-                )
-            elif unfamiliar := self.unknown_words(text):
-                words = ", ".join(map(repr, unfamiliar[:5]))
-                caution(
-                    "unknown words",
-                    self.encoder,
-                    f"{self.encoder!r} does not know {words} in {text[:60]!r}: all unknown words are the same to it.",
-                )
+        if unknown is not None and unknown in ids and (sentence := self.unfamiliar(text)):
+            # Of texts with some unknown words the first is named, of those with no other words each.
+            caution("unknown words", text if self._knows_nothing(*self.places(text)) else self.encoder, sentence)
 
     def _cut(self, ids: list[int], places: list[Span | None] | None) -> tuple[list[int], list[Span | None]]:
         """Return both without the last words; special tokens at the end stay there."""

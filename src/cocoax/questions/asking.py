@@ -19,7 +19,7 @@ from cocoax.attribution import Attribution, Method, Rise, Run
 from cocoax.attribution.method import Input, check_encoder
 from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.saved import saved_run
-from cocoax.cautions import caution
+from cocoax.cautions import caution, was_said
 from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
@@ -95,7 +95,8 @@ def ask(
     asked = [_Asked(question, *question.parts(encoder, space), unknown_words(question, encoder)) for question in several]
     for each in asked:
         for sentence in each.doubts:
-            caution("knows", each.question.name, sentence)
+            if not was_said(sentence):  # such as when a caption was encoded
+                caution("knows", sentence, sentence)
     targets = [each.target for each in asked]
     method = Rise() if method is None else method
     if not isinstance(about, Run) and isinstance(method, RemovalMethod):

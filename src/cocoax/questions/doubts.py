@@ -12,7 +12,6 @@ from cocoax.targets import Target
 FEWEST = 5  # samples of a side from which on it is tested
 MOST = 200
 PERMUTATIONS = 199
-SHOWN = {"cannot tell": "may be noise", "the other way round": "may be the opposite of what is asked"}  # by a map
 
 
 def doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str, ...]:
@@ -28,23 +27,20 @@ def doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str,
         telling = tell_apart(ours, theirs, corpus.similarity, permutations=PERMUTATIONS, most=MOST)
     except NothingToTellError:
         return ()
-    if telling.verdict not in SHOWN:
+    like, unlike = question.like.name, question.unlike.name
+    if telling.verdict == "cannot tell":
+        finding, shown = f"cannot tell {like!r} from {unlike!r}", "may be noise"
+    elif telling.verdict == "the other way round":
+        finding, shown = f"takes {like!r} for {unlike!r}", "may be the opposite of what is asked"
+    else:
         return ()
-    return (
-        f"The encoder cannot tell {question.like.name!r} from {question.unlike.name!r}: AUC {telling}, where 0.5 is chance; "
-        f"what the map shows {SHOWN[telling.verdict]} (see cocoax.knows).",
-    )
+    return (f"The encoder {finding}: AUC {telling}, where 0.5 is chance; what the map shows {shown} (see cocoax.knows).",)
 
 
 def unknown_words(question: Question, encoder: Encoder) -> tuple[str, ...]:
     """Return a sentence for each caption that has words which the encoder does not know."""
     captions = dict.fromkeys((*question.like.captions, *question.unlike.captions))
-    unknown = {caption: encoder.text.inputs.unknown_words(caption) for caption in captions}
-    return tuple(
-        f"The encoder does not know {', '.join(map(repr, words))} in {caption!r}: all unknown words are the same to it."
-        for caption, words in unknown.items()
-        if words
-    )
+    return tuple(sentence for caption in captions if (sentence := encoder.text.inputs.unfamiliar(caption)))
 
 
 def _samples(side: Side, part: Target) -> Reference | None:
