@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import functools
 import json
+import logging
 import os
+import re
 import subprocess
 import sys
 import types
@@ -21,6 +24,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+import cocoax
 from cocoax import Encoder, ImagePreprocess, TextEncoder
 from cocoax.encoders.identity import Identity, look, looking_once
 from cocoax.inputs.images import to_tensor
@@ -601,6 +605,89 @@ def test_fingerprint__objects_among_the_globals_count(kind: str, net: SmallNet, 
         monkeypatch.setitem(globals(), "TRANSFORM", make[kind](factor))
         seen.append(encoder.fingerprint)
     assert seen[0] == seen[1] != seen[2]
+
+
+@pytest.mark.parametrize("kind", ["rounded", "cut", "deque", "pattern", "mapping", "distribution", "baseline", "encoder"])
+def test_fingerprint__what_a_repr_rounds_or_cuts_counts(kind: str, net: SmallNet, monkeypatch: pytest.MonkeyPatch) -> None:
+    def numbers(last: float) -> Tensor:
+        return torch.cat([torch.ones(1000), torch.tensor([last]), torch.ones(1000)])
+
+    make: dict[str, Callable[[float], Any]] = {
+        "rounded": lambda last: types.SimpleNamespace(factor=torch.tensor(0.12341 + last * 1e-5)),
+        "cut": lambda last: types.SimpleNamespace(factor=numbers(last)),
+        "deque": lambda last: collections.deque([numbers(last)]),
+        "pattern": lambda last: re.compile("x" * 250 + str(last)),
+        "mapping": lambda last: types.MappingProxyType({"factor": numbers(last)}),
+        "distribution": lambda last: torch.distributions.Categorical(numbers(last)),
+        "baseline": lambda last: cocoax.Background(numbers(last)[None]),
+        "encoder": lambda last: Encoder(lambda batch: batch * numbers(last)[1000], name="inner"),
+    }
+    encoder = Encoder(net, transformed)
+    seen = []
+    for last in (2.0, 2.0, 3.0):
+        monkeypatch.setitem(globals(), "TRANSFORM", make[kind](last))
+        seen.append(encoder.fingerprint)
+    assert seen[0] == seen[1] != seen[2]
+
+
+@pytest.mark.parametrize(
+    ("held", "use"),
+    [
+        (lambda: Path("a"), lambda path: (hash(path), str(path), path.parts)),
+        (
+            lambda: Encoder(lambda batch: batch.flatten(1), name="inner"),
+            lambda inner: inner.represent(torch.ones(2, 3, 4, 4)),
+        ),
+    ],
+)
+def test_fingerprint__what_objects_of_libraries_keep_does_not_count(
+    held: Callable[[], Any], use: Callable[[Any], object], net: SmallNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder, value = Encoder(net, transformed), held()
+    monkeypatch.setitem(globals(), "TRANSFORM", value)
+    before = encoder.fingerprint
+    use(value)
+    assert encoder.fingerprint == before
+
+
+@dataclass
+class Meter:
+    """An object of one's own that counts when a method is called, and has a setting that a method sets."""
+
+    calls: int = 0
+    factor: float = 1.0
+
+    def update(self) -> float:
+        self.calls += 1
+        return self.factor
+
+    def set(self, factor: float) -> None:
+        self.factor = factor
+
+
+METER, LOG = Meter(), logging.getLogger("tests.encoders.test_identity")
+
+
+class Metered(SmallNet):
+    """A network that counts, tells and looks around by globals."""
+
+    def forward(self, batch: Tensor) -> Tensor:
+        LOG.debug("forward")
+        return super().forward(batch) * METER.update() * float(os.environ.get("FACTOR", "1"))
+
+
+def test_fingerprint__counters_loggers_and_the_environment_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Encoder(Metered().eval(), name="metered")
+    before = encoder.fingerprint
+    calls = METER.calls
+    run = cocoax.Rise(samples=20, grid=2).run(encoder, images(1)[0])
+    assert METER.calls > calls
+    monkeypatch.setattr(LOG, "level", logging.CRITICAL)
+    monkeypatch.setenv("UNRELATED", "1")
+    assert encoder.fingerprint == before
+    assert len(run.extend(encoder, 5)) == 25
+    monkeypatch.setattr(METER, "factor", 2.0)  # what only another method sets counts
+    assert encoder.fingerprint != before
 
 
 class Counting(Scale):

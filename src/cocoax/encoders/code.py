@@ -1,15 +1,19 @@
-"""What code reads and writes: the names that decide what a function or a module does."""
+"""What code reads and writes, and what objects hold besides: what decides what a function or a module does."""
 
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from torch import nn
+import numpy as np
+from torch import Tensor, nn
+
+_MAKING = {"__init__", "__new__", "__post_init__", "__setstate__"}  # methods that run when an object is made
 
 
 @dataclass(frozen=True)
@@ -103,3 +107,37 @@ def _function(attribute: object) -> FunctionType | None:
     elif isinstance(attribute, cached_property):
         attribute = attribute.func
     return attribute if isinstance(attribute, FunctionType) else None
+
+
+def written_by(methods: Iterable[FunctionType]) -> frozenset[str]:
+    """Return the attributes that some methods assign."""
+    return frozenset().union(*(names_in(method.__code__).writes for method in methods))
+
+
+def lasting(value: Any) -> dict[str, Any]:
+    """Return what an object of a library holds, without what its methods assign later, unless that is no record."""
+    held = {name: item for part in state_of(value, pickled=False) if isinstance(part, dict) for name, item in part.items()}
+    if not held:
+        return {}
+    own = own_attributes(type(value))
+    methods = [_function(attribute) for name, attribute in own.items() if name not in _MAKING]
+    written = written_by(method for method in methods if method is not None)
+
+    def lasts(name: str, item: object) -> bool:
+        made = own.get(name)
+        lazy = hasattr(made, "__get__") and not hasattr(made, "__set__") and not isinstance(made, FunctionType)
+        return not lazy and (name not in written or isinstance(item, Tensor | np.ndarray | nn.Module | FunctionType))
+
+    return {name: item for name, item in held.items() if lasts(name, item)}
+
+
+def state_of(value: Any, *, pickled: bool) -> list[Any]:
+    """Return what an object holds: what would be pickled of it, which leaves out caches, or its attributes and slots."""
+    state: Any = None
+    with suppress(TypeError):  # it has none
+        state = object.__getstate__(value)
+    if pickled:
+        with suppress(Exception):  # it cannot be pickled
+            _, arguments, *rest = value.__reduce_ex__(4)
+            state = (arguments, *(rest[0] if rest and isinstance(rest[0], tuple) else rest[:1]))
+    return list(state) if isinstance(state, tuple) else [state]

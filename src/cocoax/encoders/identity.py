@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import sys
 import uuid
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from itertools import chain
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cocoax.encoders.code import is_installed, methods_of, names_in, own_attributes
+from cocoax.encoders.code import is_installed, lasting, methods_of, names_in, own_attributes, state_of, written_by
 from cocoax.inputs import Inputs
 from cocoax.storage import digest
 
@@ -26,8 +29,9 @@ from cocoax.storage import digest
 _LOOKED_AT: ContextVar[dict[Callable[[], str], str] | None] = ContextVar("looked_at", default=None)
 # What a function may hold and cannot have changed by itself.
 _CONSTANTS = (bool, int, float, str, bytes, tuple, frozenset, Tensor, np.ndarray, nn.Module, FunctionType, partial)
-# Libraries whose objects keep records of their calls, and say in words what they are.
+# Libraries whose objects say in words what they are, though not all that they hold.
 _TELLING = {"cocoax", "numpy", "tokenizers", "torch", "transformers", *sys.stdlib_module_names}
+_RECORDING = {"tokenizers", "transformers"}  # and those whose objects hold records of their calls, and settings in words
 
 
 @contextmanager
@@ -56,19 +60,26 @@ def look(compute: Callable[[], str]) -> str:
 class Walk:
     """The way through a value that is being described: what it is a part of, and the objects described already.
 
-    So a circle ends, and what many parts of a value share is described once.
+    So a circle ends, and what many parts of a value share is described once. ``called`` are names that the code on the way
+    reads: of an object that it holds, methods of these names run.
     """
 
-    def __init__(self, path: tuple[int, ...] = (), texts: dict[int, tuple[object, str]] | None = None) -> None:
+    def __init__(
+        self,
+        path: tuple[int, ...] = (),
+        texts: dict[int, tuple[object, str]] | None = None,
+        called: frozenset[str] = frozenset(),
+    ) -> None:
         self._path = path
         self.texts = {} if texts is None else texts
+        self.called = called
 
     def __contains__(self, value: object) -> bool:
         return id(value) in self._path
 
-    def into(self, value: object) -> Walk:
-        """Return the way into one more value."""
-        return Walk((*self._path, id(value)), self.texts)
+    def into(self, value: object, called: frozenset[str] | None = None) -> Walk:
+        """Return the way into one more value, whose code reads the names ``called``, if it is code."""
+        return Walk((*self._path, id(value)), self.texts, self.called if called is None else called)
 
 
 class Identity:
@@ -173,7 +184,7 @@ def _structure(name: str, module: nn.Module, method: str, walk: Walk) -> str:
         own = {key: value for key, value in own_attributes(kind).items() if not isinstance(value, FunctionType)}
         own |= {**vars(module), "training": False}
         settings = {key: own[key] for key in read if key in own and _is_setting(own[key])}
-        parts.append(describe((methods, settings), within))
+        parts.append(describe((methods, settings), walk.into(module, read)))
     if "forward" in vars(module):  # patched on this one
         parts.append(f"forward {_as_run(vars(module)['forward'], within)}")
     for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
@@ -250,57 +261,55 @@ def describe(value: Any, walk: Walk | None = None) -> str:
         return digest(value)
     if isinstance(value, nn.Module):
         return WeightsDigest(value)(walk)
-    if isinstance(value, dict):
+    if isinstance(value, dict | MappingProxyType):
         return f"{{{', '.join(sorted(f'{describe(key, within)}: {describe(item, within)}' for key, item in value.items()))}}}"
     if isinstance(value, set | frozenset):
         return f"set({', '.join(sorted(describe(item, within) for item in value))})"
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list | deque):
         return f"({', '.join(describe(item, within) for item in value)})"
     if isinstance(value, CodeType):
         return _code(value)
+    if isinstance(value, re.Pattern):  # of a long one the repr has the beginning
+        return f"pattern {value.flags} {value.pattern!r}"
     if isinstance(value, partial):
         return f"partial {describe((value.func, value.args, value.keywords), within)}"
     if isinstance(value, MethodType):
         helpers = methods_of(type(value.__self__), value.__name__)
+        within = walk.into(value, frozenset([value.__name__]))
         return f"method {describe((value.__func__, helpers, value.__self__), within)}"
     if isinstance(value, FunctionType):
         held = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
-        return (
-            f"function {describe((value.__code__, value.__defaults__, value.__kwdefaults__, held, _globals(value)), within)}"
-        )
+        parts = (value.__code__, value.__defaults__, value.__kwdefaults__, held, _globals(value))
+        return f"function {describe(parts, walk.into(value, names_in(value.__code__).reads))}"
     return _object(value, within)
 
 
 def _object(value: Any, within: Walk) -> str:
-    """Return what any other object is; what its own code assigns when it is called are records, and do not count."""
+    """Return what any other object is; what its own code assigns when it runs are records, and do not count."""
+    kind = type(value)
+    if value is os.environ or isinstance(value, logging.Logger | logging.LoggerAdapter):  # other in every process, or later
+        return kind.__qualname__
     if id(value) in within.texts:
         return within.texts[id(value)][1]
-    kind = type(value)
     shown = repr(value)
     bare = " object at 0x" in shown  # which tells where it lies
-    telling = isinstance(value, type) or kind.__module__.partition(".")[0] in _TELLING
+    library = kind.__module__.partition(".")[0]
+    telling = isinstance(value, type) or library in _TELLING
     if telling and not bare and not isinstance(value, Inputs):  # which tell only some options
-        return f"{kind.__qualname__} {_without_addresses(shown)}"
-    methods = methods_of(kind, "__call__")
-    written = frozenset().union(*(names_in(method.__code__).writes for method in methods))
-    held = [
-        {key: item for key, item in part.items() if key not in written} if isinstance(part, dict) else part
-        for part in _state(value, telling)
-    ]
-    words = "" if bare else _without_addresses(shown)
-    text = f"{kind.__module__}.{kind.__qualname__} {words} {digest(describe((methods, held), within))}"
+        # What they hold is in their words, but rounded and cut.
+        lasts = {} if isinstance(value, type) or library in _RECORDING else lasting(value)
+        text = f"{kind.__qualname__} {_without_addresses(shown)}{digest(describe(lasts, within)) if lasts else ''}"
+        within.texts[id(value)] = value, text
+        return text
+    methods = methods_of(kind, "__call__", *sorted(within.called & own_attributes(kind).keys()))
+    written, state = written_by(methods), state_of(value, pickled=not telling)
+    records = {key for part in state if isinstance(part, dict) for key in part if key in written}
+    held = [part if not isinstance(part, dict) else {key: part[key] for key in part.keys() - records} for part in state]
+    words = "" if bare or records else _without_addresses(shown)  # which may have the records too
+    called = frozenset().union(*(names_in(method.__code__).reads for method in methods))
+    text = f"{kind.__module__}.{kind.__qualname__} {words} {digest(describe((methods, held), within.into(value, called)))}"
     within.texts[id(value)] = value, text
     return text
-
-
-def _state(value: Any, telling: bool) -> list[Any]:
-    """Return what an object holds: what would be pickled of it, which leaves out caches, or its attributes and slots."""
-    state: Any = object.__getstate__(value)
-    if not telling:
-        with suppress(Exception):  # it cannot be pickled
-            _, arguments, *rest = value.__reduce_ex__(4)
-            state = (arguments, *(rest[0] if rest and isinstance(rest[0], tuple) else rest[:1]))
-    return list(state) if isinstance(state, tuple) else [state]
 
 
 def describe_settings(settings: object, inputs: Inputs) -> list[str]:
