@@ -78,6 +78,11 @@ def table() -> TabularEncoder:
 # --- the same answers -------------------------------------------------------------------------------------------------
 
 
+def test_field__grid_of_numpy(encoder: cocoax.Encoder) -> None:
+    run = cocoax.Rise(samples=40, grid=np.int64(3)).run(encoder, images(1, 15, 18)[0])  # type: ignore[arg-type]
+    assert run.field(groups=0).values.shape[:2] == (6, 6)
+
+
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 @pytest.mark.parametrize("method", METHODS, ids=name_of)
 def test_explain__same_as_the_run_of_a_picture(method: Any, similarity: str, encoder: cocoax.Encoder) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -14,7 +15,9 @@ from torch import Tensor
 import cocoax
 from cocoax import Question, Side, ask
 from cocoax.encoders.identity import WeightsDigest
+from cocoax.inputs import Explicand, Picture
 from cocoax.questions import sides
+from cocoax.questions.asking import fitted
 from cocoax.questions.report import write_answers
 from cocoax.similarity import Cosine, Similarity
 from tests.conftest import SmallNet, images
@@ -265,3 +268,9 @@ def test_ask__about_what_is_no_picture(tmp_path: Path) -> None:
     assert plain["values"] == pytest.approx(expected.values.tolist(), rel=1e-5)
     files = write_answers(tmp_path, "a recording", [answer])
     assert {file.suffix for file in files} == {".html", ".json", ".png", ".safetensors"}
+
+
+@pytest.mark.parametrize("grid", [7, np.int64(7)])
+def test_fitted__grid_in_the_proportions_of_a_picture(grid: Any) -> None:
+    explicand = Explicand(torch.zeros(3, 64, 864), Picture())
+    assert fitted(cocoax.Rise(grid=grid), explicand).grid == (2, 24)

@@ -19,7 +19,7 @@ from cocoax.attribution.method import Askable, as_asked, check_targets
 from cocoax.attribution.result import Attribution, Estimate, Origin, attributions
 from cocoax.checks import check_count
 from cocoax.features.masks import averaging
-from cocoax.features.segments import check_grid
+from cocoax.features.segments import check_grid, check_sides
 from cocoax.inputs import Display, Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.seeding import stream
@@ -211,8 +211,7 @@ def feature_vectors(representations: Tensor, ends: Tensor, similarity: LinearSim
 
 def default_grid(method: RemovalMethod, shape: tuple[int, ...], times: int) -> tuple[int, int]:
     """Return so many times the cells of the method's own grid, or of 7 x 7, but no more than there are pixels."""
-    grid = getattr(method, "grid", 7)
-    rows, columns = (grid, grid) if isinstance(grid, int) else grid
+    rows, columns = check_sides(getattr(method, "grid", 7))
     height, width = shape
     return min(times * rows, height), min(times * columns, width)
 

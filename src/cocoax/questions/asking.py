@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Integral
 from typing import Any, Literal, TypeVar
 
 from torch import Tensor
@@ -57,10 +58,10 @@ def fitted(method: M, explicand: Explicand) -> M:
     A grid of (rows, columns) stays as it is.
     """
     grid = getattr(method, "grid", None)
-    if not isinstance(grid, int) or len(explicand.shape) != 2:
+    if not isinstance(grid, Integral) or len(explicand.shape) != 2:
         return method
     found: Any = method
-    changed: M = replace(found, grid=in_proportion(grid, *explicand.shape))
+    changed: M = replace(found, grid=in_proportion(int(grid), *explicand.shape))
     return changed
 
 
