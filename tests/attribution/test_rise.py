@@ -251,6 +251,7 @@ def test_complements__of_some_masks() -> None:
 def test_complements__not_of_the_published_estimator() -> None:
     with pytest.raises(ValueError, match="published estimator has masks that are all drawn anew"):
         replace(cocoax.Rise(), estimator="paper")
+    assert not replace(cocoax.Rise(keep=0.3), estimator="paper").complements  # there are none to refuse
 
 
 def test_complements__not_a_flag() -> None:

@@ -18,10 +18,11 @@ from cocoax.attribution import RemovalMethod
 from cocoax.attribution.result import Estimate
 from cocoax.attribution.saved import Unfinished, _key, saved_run
 from cocoax.features import GridMasks
-from cocoax.storage import read_safetensors, write_safetensors
+from cocoax.storage import cache_folder, read_safetensors, write_safetensors
 from tests.conftest import SmallNet, images
 from tests.kinds import Recordings, Several, recording_encoder, recordings
 from tests.tiny import save_bert
+from tests.towers import Spaces, Words
 
 IMAGE = images(1)[0]
 RISE = cocoax.Rise(samples=40, grid=4)
@@ -138,6 +139,45 @@ def test_saved_run__tolerance_goes_on_from_what_is_there(encoder: cocoax.Encoder
     run = saved_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, tolerance=1e-9, max_samples=90))
     assert (len(run), net.inputs) == (90, 50)
     assert "the maximum" in run.stopped
+
+
+def test_saved_run__explains_once_before_it_goes_on(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved_run(encoder, IMAGE, RISE)
+    explained: list[int] = []
+    more = Rise.more
+    monkeypatch.setattr(Rise, "more", lambda self, run, targets: explained.append(len(run)) or more(self, run, targets))
+    saved_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, tolerance=1e-9, max_samples=90))
+    assert explained == [40, 80, 90]
+
+
+@pytest.mark.parametrize("samples", [60, 40, 20])
+def test_saved_run__whose_masks_cannot_be_drawn_again_gives_way(samples: int, encoder: cocoax.Encoder, net: SmallNet) -> None:
+    saved_run(encoder, IMAGE, RISE)
+    (kept,) = (cache_folder() / "runs").glob("*.safetensors")
+    run = cocoax.Run.load(kept)
+    run.masks.bits[0] = 1 - run.masks.bits[0]  # type: ignore[attr-defined]
+    run.save(kept)
+    method = replace(RISE, samples=samples)
+    encoded = []
+    for _ in range(2):
+        net.inputs = 0
+        assert len(saved_run(encoder, IMAGE, method)) == samples
+        encoded.append(net.inputs)
+    assert encoded[1] == 0
+    assert (encoded[0] > 0) == (samples != 40)  # as long as it is, it answers
+
+
+def test_saved_run__of_words_serves_both_estimators_and_any_grid() -> None:
+    network = Words().eval()
+    text = cocoax.TextEncoder(network, Spaces(), limit=40, name="words")
+    words = " ".join(f"word{number}" for number in range(20))
+    saved_run(text, words, cocoax.Rise(samples=200))
+    network.inputs = 0
+    for method in (cocoax.Rise(samples=200, estimator="paper"), cocoax.Rise(samples=200, grid=5)):
+        found = saved_run(text, words, method)
+        assert network.inputs == 0
+        assert same(found, method.run(text, words))
+        network.inputs = 0
 
 
 def test_saved_run__damaged_file_is_made_again(encoder: cocoax.Encoder, tmp_path: Path) -> None:

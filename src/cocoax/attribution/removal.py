@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, overload
 
 from torch import Tensor
@@ -44,6 +44,10 @@ class RemovalMethod(Method):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         IN_FILES[type_name(cls)] = cls
+
+    def options_of(self, shape: tuple[int, ...]) -> set[str]:
+        """Return the names of the options that decide what a run over features of this shape is: another has other masks."""
+        return {option.name for option in fields(self)} - {*self.lengthening, *self.reading}
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], count: int | None = None) -> Masks:

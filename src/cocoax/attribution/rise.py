@@ -99,7 +99,7 @@ class Rise(RemovalMethod):
             raise ValueError(f"The 'keep' parameter must lie between 0 and 1. Got {self.keep!r} instead.")
         # Settled here, since the masks of a run stay what they are when it is read by the other estimator.
         if self.complements is None:
-            object.__setattr__(self, "complements", self.estimator == "efficient")
+            object.__setattr__(self, "complements", self.estimator == "efficient" and self.keep == 0.5)
         if self.complements is True and self.estimator == "paper":
             raise ValueError(
                 "The published estimator has masks that are all drawn anew; for both estimators on one run, make it with "
@@ -121,6 +121,10 @@ class Rise(RemovalMethod):
         if len(shape) == 1:
             return BitMasks.draw(shape[0], self.keep, count, self.seed)
         return GridMasks.draw(shape[0], shape[1], self.grid, self.keep, count, self.seed, self._paired)
+
+    def options_of(self, shape: tuple[int, ...]) -> set[str]:
+        """Return the options that decide the masks: a list of features has no grid, and no complements."""
+        return super().options_of(shape) - ({"grid", "complements"} if len(shape) == 1 else set())
 
     @property
     def _paired(self) -> bool:

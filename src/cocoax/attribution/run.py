@@ -57,6 +57,10 @@ class Journal(Protocol):
         """Take note of the representations of the first masks, which are all there are so far; now and then, or at once."""
 
 
+class OtherMasksError(ValueError):
+    """Raised where the masks of a run cannot be drawn again, so that it stays as long as it is."""
+
+
 class Interrupted(KeyboardInterrupt):
     """A run was interrupted (Ctrl-C). What it had sampled is in ``run``, which can be extended.
 
@@ -156,20 +160,25 @@ class Run:
 
     def go_on(self, encoder: Encoder, lacking: int, targets: Sequence[Target], progress: bool | None = None) -> Self:
         """Encode what it lacks, and then as much as its method asks for by itself; return itself."""
-        if not lacking and not self.method.more(self, targets):
+        more = 0 if lacking else self.method.more(self, targets)
+        if not (lacking or more):
             return self
         had = len(self)
         game = self._game(encoder)
         with bar(lacking or None, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
             if lacking:
                 self._encode(game, self._drawn_again(had + lacking), shown)
-            self._go_on(game, targets, shown, had)
+            self._go_on(game, targets, shown, had, more)
         return self
 
-    def _go_on(self, game: Game, targets: Sequence[Target], shown: Bar, had: int = 0) -> None:
-        """Encode as much as the method asks for by itself; ``had`` samples were there before what is shown."""
+    def _go_on(self, game: Game, targets: Sequence[Target], shown: Bar, had: int = 0, asked: int = 0) -> None:
+        """Encode as much as the method asks for by itself; ``had`` samples were there before what is shown.
+
+        ``asked`` is what it has asked for already.
+        """
         try:
-            while more := self.method.more(self, targets):
+            while more := asked or self.method.more(self, targets):
+                asked = 0
                 shown.total = max(self.expected, len(self) + more) - had
                 shown.set_postfix_str(self.stopped)
                 self._encode(game, self._drawn_again(len(self) + more), shown)
@@ -214,11 +223,20 @@ class Run:
         before, after = (made.tensors.items() for made in (self.masks, masks))
         parts = [(ours[:common], dict(after).get(name)) for name, ours in before if len(ours) == len(self)]
         if not all(theirs is not None and torch.equal(ours, theirs[:common]) for ours, theirs in parts):
-            raise ValueError(
+            raise OtherMasksError(
                 "The run's masks cannot be drawn again: it was made with another version of Cocoax or NumPy. It answers "
                 "questions as it is; to make it longer or shorter, start a new run."
             )
         return masks
+
+    @property
+    def can_be_drawn_again(self) -> bool:
+        """Whether its method draws its masks, so that it can be made longer or shorter."""
+        try:
+            self._drawn_again(len(self))
+        except OtherMasksError:
+            return False
+        return True
 
     def _encode(self, game: Game, masks: Masks, shown: Bar) -> None:
         """Encode the masks that are new, and keep them all; an interruption keeps those that were done."""

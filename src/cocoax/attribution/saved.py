@@ -16,7 +16,7 @@ from torch import Tensor
 from cocoax.attribution.method import check_targets
 from cocoax.attribution.plain import to_plain
 from cocoax.attribution.removal import RemovalMethod
-from cocoax.attribution.run import Interrupted, Run
+from cocoax.attribution.run import Interrupted, OtherMasksError, Run
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import describe, looking_once
 from cocoax.features import Masks, resolve
@@ -44,7 +44,8 @@ def saved_run(
     A run is found by the content of the input, the encoder's fingerprint and the method's options. A Rise run that is too
     short is extended and kept; of one that is longer than asked for, the first samples are used, which are what a new run
     would have drawn, or all of them if ``at_least``. What an interruption or a kill leaves of a run is kept too, and the same
-    call goes on from there, to the same result. A damaged file is named in a warning and put aside.
+    call goes on from there, to the same result. A damaged file is named in a warning and put aside; a run of the wrong length
+    whose masks another version drew is made again.
 
     Args:
         encoder: what encodes.
@@ -68,15 +69,11 @@ def saved_run(
         method = replace(method, baseline=resolve(method.baseline, encoder.inputs))
         path = place / f"{_key(encoder, prepared, method)}.safetensors"
         run = _load(path, encoder, method)
-        before = 0 if run is None else len(run)
         unfinished = Unfinished(path.with_suffix(".unfinished.safetensors"), encoder.name)
         try:
+            run, before = _gone_on(run, encoder, method, asked, at_least, progress, unfinished)
             if run is None:
                 run = Run.start(method, encoder, prepared, asked, progress, space, unfinished)
-            else:
-                run, lacking = method.at_length(run, at_least)
-                run.journal = unfinished
-                run.go_on(encoder, lacking, asked, progress)
         except Interrupted as stop:
             stop.run.journal = None
             raise
@@ -85,6 +82,26 @@ def saved_run(
             _store(path, run)
             unfinished.forget(len(run))
     return run
+
+
+def _gone_on(
+    run: Run | None,
+    encoder: Encoder,
+    method: RemovalMethod,
+    targets: Sequence[Target],
+    at_least: bool,
+    progress: bool | None,
+    journal: Unfinished,
+) -> tuple[Run | None, int]:
+    """Return a kept run as long as it should be, and how much of it was there; None if its masks cannot be drawn again."""
+    if run is None:
+        return None, 0
+    try:
+        run, lacking = method.at_length(run, at_least)
+        there, run.journal = len(run), journal
+        return run.go_on(encoder, lacking, targets, progress), there
+    except OtherMasksError:
+        return None, 0
 
 
 class Unfinished:
@@ -153,9 +170,8 @@ def _place(folder: Path | None) -> Path | None:
 def _key(encoder: Encoder, explicand: Explicand, method: RemovalMethod) -> str:
     """Return what a run is found by: all that it depends on, and nothing that only makes it longer or reads it."""
     tensors: dict[str, Any] = {}
-    plain = dict(to_plain(method, tensors, describe))
-    for option in (*method.lengthening, *method.reading):
-        plain.pop(option)
+    options = {"type", *method.options_of(explicand.shape)}
+    plain = {name: value for name, value in to_plain(method, tensors, describe).items() if name in options}
     shown, display = save_display(explicand.display)
     content = (explicand.tensor, explicand.members, *shown.values(), display)
     return digest("run", encoder.space, plain, *tensors.values(), *content)
@@ -169,11 +185,11 @@ def _load(path: Path, encoder: Encoder, method: RemovalMethod) -> Run | None:
 
 
 def _store(path: Path, run: Run) -> None:
-    """Keep a run, unless another process has kept a longer one meanwhile."""
+    """Keep a run, unless another process has kept a longer one meanwhile; one that can be made no longer gives way."""
     try:
         with alone_in(path.parent):
             there = sound_or_aside(path, Run.load, cached=True)
-            if there is None or len(there) < len(run):
+            if there is None or len(there) < len(run) or not there.can_be_drawn_again:
                 run.save(path)
     except (OSError, TypeError) as error:
         warnings.warn(f"The run cannot be kept in {path.parent} ({error}); going on without.", stacklevel=3)
