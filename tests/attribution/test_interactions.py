@@ -15,6 +15,7 @@ import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders.load.sentence import load_hf_text
 from cocoax.features import GridMasks
+from cocoax.features.controls import Controls, KernelControls
 from tests.conftest import SmallNet, images
 from tests.sounds import hum, listener
 from tests.tiny import save_bert
@@ -230,6 +231,17 @@ def test_interactions__regions_and_words(text: TextEncoder) -> None:
     torch.testing.assert_close(turned.values, answer.values.permute(2, 0, 1))
     assert turned.a.names[1] == "cat"
     assert turned.b.names[5] == "row 2, column 2"
+
+
+def test_interactions__values_and_errors_of_one_fit(text: TextEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    towers = regions_and_words(text)
+    photo = cocoax.Rise(samples=40, grid=3).run(towers, picture())
+    words = cocoax.Rise(samples=40).run(towers.text, B)
+    fitted: list[type] = []
+    for kind in (Controls, KernelControls):
+        monkeypatch.setattr(kind, "fit", lambda self, y, fit=kind.fit: fitted.append(type(self)) or fit(self, y))
+    assert cocoax.interactions(photo, words).standard_error is not None
+    assert fitted == [Controls, KernelControls]
 
 
 def test_interactions__segments_and_words() -> None:

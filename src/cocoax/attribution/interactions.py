@@ -251,9 +251,8 @@ def interactions(
             f"{run_b.encoder!r}; use one encoder, or two towers that share a space."
         )
     a, b = (_Effects.of(run, linear, grid) for run in (run_a, run_b))
-    vectors_a, vectors_b = a.vectors(), b.vectors()  # [d, features]
+    (vectors_a, scatter_a), (vectors_b, scatter_b) = a.vectors_and_scatter(), b.vectors_and_scatter()
     values = vectors_a.T @ vectors_b
-    scatter_a, scatter_b = a.scatter(), b.scatter()
     sampled = None
     if scatter_a is not None and scatter_b is not None:
         (x_a, r_a), (x_b, r_b) = scatter_a, scatter_b
@@ -314,15 +313,19 @@ class _Effects:
         """Return maps ``[k, ...]`` with one value per feature, ``[k, features]``."""
         return pooled(maps, self.run.explicand.shape, self.grid).flatten(1)
 
-    def vectors(self) -> Tensor:
-        """Return one vector for each feature, ``[d, features]``: what keeping it does to the representation."""
-        parts = in_steps(self.run, self.masks, self.features, self.ends)
-        return torch.cat([self._laid_out(self.run.method.effects(self.masks, *part)) for part in parts])
+    def vectors_and_scatter(self) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Return one vector for each feature, ``[d, features]``, what keeping it does to the representation; and its error.
 
-    def scatter(self) -> tuple[Tensor, Tensor] | None:
-        """Return factors of the sampling error, ``[n, features]`` and ``[n, d]``; None where it is not known."""
-        factors = self.run.method.scatter(self.masks, self.features, self.ends)
-        return None if factors is None else (self._laid_out(factors[0]), factors[1])
+        That is by factors, ``[n, features]`` and ``[n, d]``; None where it is not known.
+        """
+        method, parts = self.run.method, list(in_steps(self.run, self.masks, self.features, self.ends))
+        if len(parts) == 1:
+            effects, factors = method.effects_and_scatter(self.masks, *parts[0])
+            vectors = self._laid_out(effects)
+        else:
+            vectors = torch.cat([self._laid_out(method.effects(self.masks, *part)) for part in parts])
+            factors = method.scatter(self.masks, self.features, self.ends)
+        return vectors, None if factors is None else (self._laid_out(factors[0]), factors[1])
 
 
 def _layout(cells: Tensor) -> tuple[int, ...]:
