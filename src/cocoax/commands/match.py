@@ -55,6 +55,7 @@ def explain_pair(
     out: Annotated[Path | None, typer.Option(help="Folder for a page, a picture and JSON.", rich_help_panel=OUTPUT)] = None,
 ) -> None:
     """Why do two inputs match, rather than others? Any two of text, picture and sound that an encoder takes."""
+    from cocoax.attribution.linking import NOTHING
     from cocoax.questions.showing import rich_of
 
     draw_into_files()
@@ -72,7 +73,7 @@ def explain_pair(
         for heading, side in (("The first", match.query_side), ("The second", match.document_side)):
             print_line(f"\n[bold]{heading}[/]: {escape(str(side))}")
             print_shown(Padding(rich_of(side.attribution), (0, 3)))
-        print_plain(f"\n{match.interactions.ranked_by}:")
+        print_plain(f"\n{NOTHING if match.interactions.is_nothing else f'{match.interactions.ranked_by}:'}")
         for one, other, value, error in match.interactions.top(5):
             noise = error is not None and abs(value) < 2 * error
             unsure = "" if error is None else f" ± {error:.2g}" + (" (may be nothing)" if noise else "")

@@ -16,6 +16,7 @@ from rich.text import Text
 from torch import Tensor
 
 from cocoax.attribution import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
+from cocoax.attribution.linking import NOTHING
 from cocoax.attribution.method import Input
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
@@ -204,7 +205,7 @@ def _pairs_in_words(hit: Hit, most: int = 3) -> str:
     if not isinstance(hit.measure, LinearSimilarity):
         return ""
     pairs = [f"{first} – {second} {value:+.3f}" for first, second, value, _ in hit.interactions.top(most)]
-    return f" Strongest pairs: {', '.join(pairs)}."
+    return f" Strongest pairs: {', '.join(pairs)}." if pairs else f" {NOTHING}"
 
 
 @looking_once()
