@@ -145,9 +145,9 @@ def fragment(interactions: Interactions) -> str:
         f'<div class="cocoax-links" id="{identifier}"><style>{_STYLE}</style><div class="sides">{drawn}</div>'
         '<label class="rather"><input type="checkbox"> Show a part rather than the other parts beside it</label>'
         f'<div class="says" role="status" aria-live="polite"></div><ol>{_pairs(interactions)}</ol>'
-        f'<div class="note">{nothing}Similarity {interactions.score:+.3f}. Red raises it, blue lowers it; the numbers are the '
-        f"{UNIT}; regions share with their neighbours where masks are smooth. The part that is pointed at has a scale of its "
-        "own, on which its largest value has the full colour; what lies within two standard errors has none.</div>"
+        f'<div class="note">{nothing}Similarity {interactions.score:+.3f}. Red raises it, blue lowers it; the numbers are '
+        f"the {UNIT}; regions share with their neighbours where masks are smooth. The part that is pointed at has a scale of "
+        "its own, on which its largest value has the full colour; what lies within two standard errors has none.</div>"
         f'<script type="application/json">{plain}</script><script>{_SCRIPT.replace("ID", identifier)}</script></div>'
     )
 

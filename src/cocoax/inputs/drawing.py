@@ -19,6 +19,7 @@ from cocoax.inputs.lettering import lettered, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axes._base import _AxesBase
     from matplotlib.backend_bases import RendererBase
     from matplotlib.cm import ScalarMappable
     from matplotlib.colorbar import Colorbar
@@ -241,7 +242,7 @@ def scale_beside(ax: Axes, drawn: ScalarMappable, ratio: float, extend: Literal[
     place = bar.ax.get_axes_locator()
     assert place is not None
 
-    def as_tall(own: Axes, renderer: RendererBase | None) -> Bbox:
+    def as_tall(own: _AxesBase, renderer: RendererBase) -> Bbox:
         # A picture that is wider than its place is lower than that, which is known when it is drawn.
         inside, room, map_ = place(own, renderer), own.get_position(original=True), ax.get_position()
         times = map_.height / room.height
