@@ -143,11 +143,15 @@ class OddGame:
         The game as it was assumed knows how errors fall with the number of pairs, but not how large the game is. That is told
         by the surprises, of which each should have one over its precision for a variance: their mean square, where it is to
         be one, scales the variance of all values. All pairs count alike for that; their signs are those of what they do to a
-        value.
+        value. What one does to all values together is nothing, since their sum is known.
         """
-        apart = self.matrix[:, :-1].T
+        apart, precision = self.matrix[:, :-1].T, self._precision[:-1, None]
         few = 1 + 3 / len(apart)  # their squares are themselves uncertain
-        return apart.sign() * few * (self._precision[:-1, None] * self.variance / len(apart)).sqrt()
+        signed = apart.sign() * (precision * self.variance / len(apart)).sqrt()
+        pulls = signed - signed.mean(1, keepdim=True)
+        # All in all as much as before.
+        size = self.variance.sum() / (pulls.square() / precision).sum().clamp(min=torch.finfo(pulls.dtype).tiny)
+        return few * size.sqrt() * pulls
 
     @property
     def _precision(self) -> Tensor:
