@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -170,6 +170,26 @@ def test_standard_error__kernel_shap_covers(apart: int, text: TextEncoder) -> No
         assert answer.standard_error is not None
         inside.append(((answer.values - truth).abs() < 1.96 * answer.standard_error).double().mean())
     assert 0.88 < float(torch.stack(inside).mean()) < 0.995
+
+
+def test_errors_of_sums__kernel_shap_covers_all_of_each_size(text: TextEncoder) -> None:
+    """What is known of all features together has no error, and sums of some, however many, are covered alike."""
+    first, second = (cocoax.KernelShap(samples=254).run(text, words) for words in (A, B))
+    truth = cocoax.interactions(first, second).matrix
+    answers = [cocoax.interactions(first, cocoax.KernelShap(samples=90, seed=seed).run(text, B)) for seed in range(25)]
+    covered = {}
+    for size in (1, 3, 5, 7):
+        chosen = [sum(torch.eye(8, dtype=torch.float64)[list(some)]) for some in combinations(range(8), size)]
+        weights = torch.stack(chosen, dim=1)  # type: ignore[arg-type]
+        inside = [
+            ((answer.matrix - truth).double() @ weights).abs() < 1.96 * answer.errors_of_sums(weights, "b")  # type: ignore[operator]
+            for answer in answers
+        ]
+        covered[size] = float(torch.stack(inside).double().mean())
+    assert all(0.91 < share < 0.975 for share in covered.values()), covered
+    everything = answers[0].errors_of_sums(torch.ones(8, 1, dtype=torch.float64), "b")
+    assert everything is not None
+    assert float(everything.max()) < 1e-6 * float(answers[0].errors_of_sums(weights, "b").max())  # type: ignore[union-attr]
 
 
 def regions_and_words(text: TextEncoder) -> cocoax.Encoder:
@@ -350,8 +370,9 @@ def test_top__of_two_pictures_the_regions_that_are_most_alike(encoder: cocoax.En
     for run in (first, second):
         scores, ends = features(run, "cosine"), features(replace(run, representations=run.ends), "cosine")
         vectors.append(run.method.effects(run.method.cells(run.masks, 3), scores, ends).flatten(1))
+    lengths = [each.norm(dim=0).clamp(min=float(each.norm()) / 3) for each in vectors]  # of 9, at least as usual
     alike = {
-        (i, j): float(torch.nn.functional.cosine_similarity(vectors[0][:, i], vectors[1][:, j], dim=0))
+        (i, j): float(vectors[0][:, i] @ vectors[1][:, j] / (lengths[0][i] * lengths[1][j]))
         for i, j in product(range(9), range(9))
     }
     expected = sorted(alike, key=lambda pair: -alike[pair])[:4]
@@ -361,6 +382,28 @@ def test_top__of_two_pictures_the_regions_that_are_most_alike(encoder: cocoax.En
     ]
     assert answer.top(1)[0][2] == float(answer.matrix[expected[0]])
     assert expected[0] != divmod(int(answer.matrix.argmax()), 9)
+
+
+class Corner(torch.nn.Module):
+    """Sees nothing but one corner of a picture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        random = torch.Generator().manual_seed(0)
+        self.register_buffer("weights", torch.randn(3 * 12 * 12, 12, generator=random) / 5)
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(batch[:, :, :12, :12].flatten(1) @ self.weights) + 0.2
+
+
+def test_top__what_an_encoder_ignores_is_not_alike() -> None:
+    """Vectors of regions that it does not see are noise, and some of them point the same way by chance."""
+    encoder, found = cocoax.Encoder(Corner().eval()), []
+    for seed in range(3):
+        method = cocoax.Rise(samples=100, grid=7, seed=seed, baseline=cocoax.Constant(0.0))
+        answer = cocoax.interactions(*(method.run(encoder, images_of(32, 5 + at) - 0.5, progress=False) for at in (0, 1)))
+        found += [place for pair in answer.strongest(5) for place in pair]
+    assert all(max(divmod(place, 7)) <= 3 for place in found)
 
 
 def test_given__by_number_name_and_side(runs: tuple[cocoax.Run, cocoax.Run]) -> None:
@@ -598,6 +641,20 @@ def test_interactions__one_seed_on_pictures_of_two_sizes_is_not_biased() -> None
     together = torch.stack(errors)
     bias, spread = float(together.mean()), float(together.mean(1).std()) / len(errors) ** 0.5
     assert abs(bias) < 4 * spread
+
+
+def test_interactions__one_seed_on_a_tall_and_a_wide_picture_is_one_draw() -> None:
+    encoder = cocoax.Encoder(SmallNet().eval())
+    wide = images_of(24, 0)[:, :18]
+    runs = [
+        cocoax.Rise(samples=40, grid=grid).run(encoder, picture, progress=False)
+        for grid, picture in (((3, 4), wide), ((4, 3), wide.mT), ((3, 4), wide))
+    ]
+    assert torch.equal(runs[0].masks.bits.flatten(1), runs[1].masks.bits.flatten(1))  # type: ignore[attr-defined]
+    here, there = (cocoax.interactions(runs[0], other).sampled for other in runs[1:])
+    assert here is not None
+    assert there is not None
+    assert here[0].shared(here[1]) == there[0].shared(there[1]) > 0
 
 
 def images_of(side: int, seed: int) -> torch.Tensor:

@@ -305,3 +305,13 @@ def test_offered__by_name_where_there_are_tokens(encoder: cocoax.Encoder) -> Non
     assert offered("drop-tokens", seeing.inputs) == DropTokens()
     assert offered_by(seeing)["drop tokens"] == DropTokens()
     assert set(offered_by(cocoax.Encoder(SmallNet().eval(), pictures, name="small"))) == set(OFFERED)
+
+
+def test_interactions__parts_of_a_picture_have_no_other_grid() -> None:
+    encoder = cocoax.Encoder(SmallTransformer().eval())
+    method = cocoax.Rise(samples=20, grid=3, baseline=cocoax.DropTokens())
+    first, second = (method.run(encoder, picture(seed), progress=False) for seed in (0, 1))
+    usual = cocoax.interactions(first, second)
+    assert torch.equal(cocoax.interactions(first, second, grid=usual.a.shape).values, usual.values)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"are parts of a picture, \d+ x \d+ of them, .* leave 'grid' out"):
+        cocoax.interactions(first, second, grid=5)

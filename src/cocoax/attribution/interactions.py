@@ -25,7 +25,7 @@ from cocoax.attribution.plain import to_plain
 from cocoax.attribution.result import Attribution, at_least_rounding
 from cocoax.attribution.run import Run
 from cocoax.checks import check_count, check_kind
-from cocoax.features.segments import check_grid
+from cocoax.features.segments import check_grid, check_sides
 from cocoax.inputs import Names
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
 from cocoax.storage import digest, write_text
@@ -135,6 +135,8 @@ class Interactions:
 
         They are those of the largest values. Of two pictures they are the regions that are most alike, by the cosine of their
         vectors: by value, the region that an encoder cares for most would be linked to whatever resembles it a little.
+        Vectors that are shorter than usual (the root mean square of their picture's) are divided by that instead, since
+        they may be noise alone, which is alike by chance.
         """
         check_count("count", count, 0)
         errors = None if self.standard_error is None else self.standard_error.reshape(self.matrix.shape)
@@ -156,7 +158,8 @@ class Interactions:
         """Return the strongest pairs as numbers of features, strongest first; see :meth:`top`."""
         strength = self.shown
         if self._by_cosine and self.lengths is not None:
-            strength = strength / torch.outer(*self.lengths).clamp(min=torch.finfo(strength.dtype).tiny)
+            lengths = [each.clamp(min=float(each.square().mean().sqrt())) for each in self.lengths]
+            strength = strength / torch.outer(*lengths).clamp(min=torch.finfo(strength.dtype).tiny)
         order = torch.argsort(strength.flatten(), descending=True, stable=True)
         order = order[strength.flatten()[order] != 0][:count]
         return [divmod(index, self.matrix.shape[1]) for index in order.tolist()]
@@ -316,7 +319,12 @@ class _Effects:
     @classmethod
     def of(cls, run: Run, similarity: LinearSimilarity, grid: int | tuple[int, int] | None) -> _Effects:
         pictures = len(run.explicand.shape) == 2
-        cells = None
+        cells, parts = None, run.explicand.cells
+        if grid is not None and parts is not None and check_sides(grid) != (layout := _layout(parts)):
+            raise ValueError(
+                f"The features of the run are parts of a picture, {' x '.join(map(str, layout))} of them, which no other "
+                "grid can be made of; leave 'grid' out, or make a run with that grid."
+            )
         if pictures:
             shape = run.explicand.shape
             cells = default_grid(run.method, shape, 1) if grid is None else check_grid(shape[0], shape[1], grid)
@@ -385,6 +393,6 @@ def _same(masks: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> bool:
 
 
 def _begin_alike(one: Tensor, other: Tensor) -> bool:
-    """Return whether the shorter of two tensors is the beginning of the other."""
+    """Return whether the shorter of two tensors is the beginning of the other, cell by cell: 8 x 6 may be 6 x 8."""
     count = min(len(one), len(other))
-    return one.shape[1:] == other.shape[1:] and torch.equal(one[:count], other[:count])
+    return torch.equal(one[:count].reshape(count, -1), other[:count].reshape(count, -1))

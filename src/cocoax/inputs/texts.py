@@ -268,7 +268,7 @@ class Texts(Inputs):
 
     def _knows_nothing(self, ids: Sequence[int], places: Sequence[Span | None]) -> bool:
         own = {token for token, place in zip(ids, places, strict=True) if place is not None}
-        return own == {self.tokenize.unknown}
+        return own == {getattr(self.tokenize, "unknown", None)}
 
     def _unknown(self, text: str, ids: Sequence[int], places: Sequence[Span | None]) -> tuple[str, ...]:
         """Return the parts of a text that the tokenizer has nothing but one token for all unknown words for."""
