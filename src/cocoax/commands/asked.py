@@ -34,7 +34,12 @@ GridOption = Annotated[
         help="Cells of a picture in each direction; if not given, about 49 in its proportions.", min=2, rich_help_panel=HOW
     ),
 ]
-OutOption = Annotated[Path | None, typer.Option(help="Folder for a page, a picture and JSON.", rich_help_panel=OUTPUT)]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for a page, a picture and JSON; or one file that ends in .html, .json or .png.", rich_help_panel=OUTPUT
+    ),
+]
 
 
 def several(typed: Sequence[str] | None) -> list[str | Path]:

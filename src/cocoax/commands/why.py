@@ -72,7 +72,7 @@ def explain_search(
     baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for a page and JSON.", rich_help_panel=OUTPUT)] = None,
+    out: Annotated[Path | None, typer.Option(help="A folder, or a .html or .json file.", rich_help_panel=OUTPUT)] = None,
 ) -> None:
     """Why did these come up? Searches by cosine, and explains each hit rather than the next ones."""
     draw_into_files()

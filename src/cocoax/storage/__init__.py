@@ -18,6 +18,7 @@ from cocoax.storage.files import (
     readable,
     to_json,
     whole_file,
+    write_as_named,
     write_figure,
     write_text,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "understood",
     "unsealed",
     "whole_file",
+    "write_as_named",
     "write_figure",
     "write_safetensors",
     "write_text",
