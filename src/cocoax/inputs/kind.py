@@ -189,6 +189,10 @@ class Inputs(ABC):
         """The removal that is used unless another is asked for, or its class name if it is one of ours."""
         return self.removals[0]
 
+    def removing(self, removal: Fitting[Any]) -> Inputs:
+        """Return the same kind with this as its default removal; pictures alone offer a choice, others stay as they are."""
+        return self
+
     @property
     def removes_by_default(self) -> bool:
         """Whether there is such a removal without anything that a user must give."""
