@@ -11,6 +11,7 @@ from cocoax.storage.cache import (
 )
 from cocoax.storage.digests import digest, file_digest, sealed, unsealed
 from cocoax.storage.files import (
+    about,
     alone_in,
     as_path,
     each_readable,
@@ -36,6 +37,7 @@ __all__ = [
     "CacheInfo",
     "CachedFile",
     "Layout",
+    "about",
     "alone_in",
     "as_path",
     "each_readable",

@@ -96,8 +96,8 @@ def alone_in(folder: Path, wait: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def readable(source: Any) -> Iterator[None]:
-    """Turn whatever a damaged file makes a library raise into an error that names it."""
+def readable(source: Any, holding: str = "vectors") -> Iterator[None]:
+    """Turn whatever a damaged file makes a library raise into an error that names it and what it should be holding."""
     try:
         yield
     except (FileNotFoundError, PermissionError, ImportError, MemoryError):
@@ -106,7 +106,18 @@ def readable(source: Any) -> Iterator[None]:
         if not isinstance(source, str | Path):
             raise
         reason = " ".join(str(error)[:200].split()).removesuffix(".")
-        raise ValueError(f"{source} cannot be read as vectors ({reason}); it may be damaged or cut off.") from error
+        raise ValueError(f"{source} cannot be read as {holding} ({reason}); it may be damaged or cut off.") from error
+
+
+@contextmanager
+def about(source: Any) -> Iterator[None]:
+    """Let what is said about the content of a file begin with the file's name; a source that is no file has none."""
+    try:
+        yield
+    except ValueError as error:
+        if not isinstance(source, str | Path) or str(source) in str(error):
+            raise
+        raise ValueError(f"{source}: {error}") from error
 
 
 def each_readable(parts: Iterable[Any], source: Any) -> Iterator[Any]:
