@@ -49,16 +49,26 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # two processes may write the same file
     try:
-        yield part
-        _to_disk(part)
-        os.replace(part, path)
+        with naming(path, part):
+            yield part
+            _to_disk(part)
+            os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path, part: Path | None = None) -> Iterator[None]:
+    """Let errors of the system name the file that is written, such as of a full disk, of which Python does not say it.
+
+    ``part`` is what the file is called while it is written.
+    """
+    try:
+        yield
     except OSError as error:
         if error.errno is None or error.filename not in (None, str(part)):
             raise
-        # Such as a disk that is full, of which Python does not say what was written to it.
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _to_disk(path: Path) -> None:
