@@ -60,6 +60,14 @@ def test_why__prints_hits_best_first_and_writes_them(lines: Path, tiny: cocoax.E
     assert (tmp_path / "out" / "hits.html").is_file()
 
 
+def test_why__one_file(tmp_path: Path, lines: Path) -> None:
+    for ending in ("html", "json"):
+        why("a red car", "--index", str(lines), "--top", "2", "--out", str(tmp_path / "new" / f"x.{ending}"))
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["x.html", "x.json"]
+    assert "cocoax-text" in (tmp_path / "new" / "x.html").read_text()
+    assert len(json.loads((tmp_path / "new" / "x.json").read_text())["hits"]) == 2
+
+
 def test_why__every_kind_of_index_finds_the_same(lines: Path, tiny: cocoax.Encoder, tmp_path: Path) -> None:
     expected = best(tiny, "a red car")[:2]
     folder = tmp_path / "folder"

@@ -67,7 +67,7 @@ def explain_search(
     samples: Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)] = 500,
     seed: Seed = 0,
     as_json: AsJson = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for a page and JSON.", rich_help_panel=OUTPUT)] = None,
+    out: Annotated[Path | None, typer.Option(help="A folder, or a .html or .json file.", rich_help_panel=OUTPUT)] = None,
 ) -> None:
     """Why did these come up? Searches by cosine, and explains each hit rather than the next ones."""
     draw_into_files()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cocoax.datasets.survey import Survey
 
 NEIGHBOURS = 10
-AT_ONCE = 2**24  # cosines that are worked out at a time, 64 MB
+AT_ONCE = 2**21  # numbers that are worked on at a time, 8 MB of cosines
 FILE = "positions.safetensors"
 KIND = Layout("positions", {"projection": "n 2", "neighbours": "int n k", "distances": "n k"}, {"of": str})
 
@@ -62,21 +62,25 @@ def positions(index: Index) -> Positions:
 
 
 def _positions(representations: Tensor) -> Positions:
-    features = torch.nn.functional.normalize(representations.double(), dim=1)
-    centred = features - features.mean(0)
-    _, axes = torch.linalg.eigh(centred.T @ centred)
-    axes = axes[:, -2:].flip(1)
+    """Work out where rows lie, some of them at a time, so that nothing grows with them but one copy of the vectors."""
+    rows = max(1, AT_ONCE // max(representations.shape))
+    features = torch.empty(representations.shape)
+    for own, part in zip(features.split(rows), representations.split(rows), strict=True):
+        own.copy_(torch.nn.functional.normalize(part.double(), dim=1))
+    mean = torch.stack([part.double().sum(0) for part in features.split(rows)]).sum(0) / len(features)
+    scatter = torch.zeros(len(mean), len(mean), dtype=torch.float64)
+    for part in features.split(rows):
+        scatter += (part - mean).T @ (part - mean)
+    axes = torch.linalg.eigh(scatter)[1][:, -2:].flip(1)
     axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # a direction and its opposite are as good
     projection = torch.zeros(len(features), 2)
-    projection[:, : axes.shape[1]] = (centred @ axes).float()
-    features = features.float()
     count = min(NEIGHBOURS, len(features) - 1)
     nearest, distances = [], []
-    step = max(1, AT_ONCE // len(features))
-    for start in range(0, len(features), step):
-        cosines = features[start : start + step] @ features.T
-        own = torch.arange(len(cosines))
-        cosines[own, start + own] = -torch.inf
+    for number, part in enumerate(features.split(rows)):
+        projection[number * rows :][: len(part), : axes.shape[1]] = ((part - mean) @ axes).float()
+        cosines = part @ features.T
+        own_rows = torch.arange(len(part))
+        cosines[own_rows, number * rows + own_rows] = -torch.inf
         best = cosines.topk(count, dim=1)
         nearest.append(best.indices)
         distances.append((1 - best.values).clamp(min=0))

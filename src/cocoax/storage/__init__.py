@@ -20,6 +20,7 @@ from cocoax.storage.files import (
     readable,
     to_json,
     whole_file,
+    write_as_named,
     write_figure,
     write_text,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "understood",
     "unsealed",
     "whole_file",
+    "write_as_named",
     "write_figure",
     "write_safetensors",
     "write_text",

@@ -7,7 +7,7 @@ import math
 import os
 import secrets
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,6 +158,20 @@ def write_figure(path: str | Path, figure: Figure, dpi: int = 150) -> Path:
     with whole_file(path) as part:
         figure.savefig(part, format=path.suffix[1:], dpi=dpi, **undated)
     return path
+
+
+def write_as_named(path: str | Path, name: str, kinds: Mapping[str, Callable[[Path], Path]]) -> list[Path]:
+    """Write the one kind of file that a path's ending names; for another path all kinds, into a folder. Return the files.
+
+    Args:
+        path: of a file, or of a folder.
+        name: of the files in a folder, without their endings.
+        kinds: what writes a file, by its ending: ``{".html": ..., ".json": ...}``.
+
+    """
+    path = as_path(path)
+    write = kinds.get(path.suffix.lower())
+    return [write(path)] if write else [write(path / f"{name}{ending}") for ending, write in kinds.items()]
 
 
 def to_json(value: object, indent: int | None = None) -> str:
