@@ -157,7 +157,8 @@ def test_why__a_table_without_the_column(tmp_path: Path, complaint: Callable[...
     pq = pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"title": TEXTS}), tmp_path / "vectors.parquet")
     told = complaint("why", "a car", "--index", str(tmp_path / "vectors.parquet"))
-    assert told == "There is no column 'text'; the columns are title. Say which holds texts by --text-column."
+    expected = f"{tmp_path / 'vectors.parquet'} has no column 'text'; the columns are title. "
+    assert told == expected + "Say which holds texts by --text-column."
 
 
 def test_why__interrupted(lines: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:

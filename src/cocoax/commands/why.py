@@ -177,7 +177,7 @@ def _column(file: Path, name: str) -> list[str]:
     dataset = arrow_dataset(file)
     if name not in dataset.schema.names:
         names = ", ".join(dataset.schema.names)
-        raise ValueError(f"There is no column {name!r}; the columns are {names}. Say which holds texts by --text-column.")
+        raise ValueError(f"{file} has no column {name!r}; the columns are {names}. Say which holds texts by --text-column.")
     texts = dataset.to_table(columns=[name]).column(0).to_pylist()
     if not texts:
         raise ValueError(f"{file} has no rows; there is nothing to search.")

@@ -23,7 +23,6 @@ from cocoax.inputs.exchange import Importance
 from cocoax.inputs.exchange_pictures import CellExchange
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.images import (
-    MAX_PIXELS,
     ImagePreprocess,
     image_files,
     open_image,
@@ -31,7 +30,7 @@ from cocoax.inputs.images import (
     picture_of_tensor,
     to_tensor,
 )
-from cocoax.inputs.kind import Fitting, Inputs
+from cocoax.inputs.kind import Fitting, Inputs, check_elements
 from cocoax.storage import digest, file_digest
 
 Preprocess = Callable[[Image.Image], Tensor]
@@ -288,11 +287,10 @@ class Pictures(Inputs):
 
 
 def _check_tensor(item: Tensor | np.ndarray) -> Tensor:
+    check_elements(item)
     # Arrays are copied: torch cannot take those that run backwards or cannot be written.
     tensor = as_numbers("A picture", np.array(item)) if isinstance(item, np.ndarray) else item
     check_plain(tensor)
-    if tensor.numel() > 4 * MAX_PIXELS:
-        raise ValueError(f"The input has {tensor.numel()} elements, more than the {4 * MAX_PIXELS} of the largest picture.")
     if not tensor.is_floating_point():
         raise TypeError(
             f"A tensor must be a preprocessed float input [C, H, W]. Got {tensor.dtype} instead; "
