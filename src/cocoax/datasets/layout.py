@@ -63,28 +63,28 @@ def positions(index: Index) -> Positions:
 
 def _positions(representations: Tensor) -> Positions:
     """Work out where rows lie, some of them at a time, so that nothing grows with them but one copy of the vectors."""
-    rows = max(1, AT_ONCE // max(representations.shape))
+    total, rows = len(representations), max(1, AT_ONCE // max(representations.shape))
+    parts = [slice(start, start + rows) for start in range(0, total, rows)]
     features = torch.empty(representations.shape)
-    for own, part in zip(features.split(rows), representations.split(rows), strict=True):
-        own.copy_(torch.nn.functional.normalize(part.double(), dim=1))
-    mean = torch.stack([part.double().sum(0) for part in features.split(rows)]).sum(0) / len(features)
+    for part in parts:
+        features[part] = torch.nn.functional.normalize(representations[part].double(), dim=1).float()
+    mean = torch.stack([features[part].double().sum(0) for part in parts]).sum(0) / total
     scatter = torch.zeros(len(mean), len(mean), dtype=torch.float64)
-    for part in features.split(rows):
-        scatter += (part - mean).T @ (part - mean)
+    for part in parts:
+        scatter += (features[part] - mean).T @ (features[part] - mean)
     axes = torch.linalg.eigh(scatter)[1][:, -2:].flip(1)
     axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # a direction and its opposite are as good
-    projection = torch.zeros(len(features), 2)
-    count = min(NEIGHBOURS, len(features) - 1)
-    nearest, distances = [], []
-    for number, part in enumerate(features.split(rows)):
-        projection[number * rows :][: len(part), : axes.shape[1]] = ((part - mean) @ axes).float()
-        cosines = part @ features.T
-        own_rows = torch.arange(len(part))
-        cosines[own_rows, number * rows + own_rows] = -torch.inf
+    projection = torch.zeros(total, 2)
+    count = min(NEIGHBOURS, total - 1)
+    nearest, distances = torch.empty(total, count, dtype=torch.int64), torch.empty(total, count)
+    room = torch.empty(min(rows, total), total)  # one for all parts: new ones would lie scattered, with gaps between them
+    for part in parts:
+        projection[part, : axes.shape[1]] = ((features[part] - mean) @ axes).float()
+        cosines = torch.matmul(features[part], features.T, out=room[: len(features[part])])
+        cosines.diagonal(part.start).fill_(-torch.inf)  # no row is its own neighbour
         best = cosines.topk(count, dim=1)
-        nearest.append(best.indices)
-        distances.append((1 - best.values).clamp(min=0))
-    return Positions(projection, torch.cat(nearest), torch.cat(distances))
+        nearest[part], distances[part] = best.indices, (1 - best.values).clamp(min=0)
+    return Positions(projection, nearest, distances)
 
 
 def export_atlas(index: Index, path: str | Path, survey: Survey | None = None) -> Path:
