@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 from scipy.io import wavfile
 
@@ -114,3 +115,21 @@ def test_match__interrupted(monkeypatch: pytest.MonkeyPatch, interruption: Calla
     assert (
         interruption("match", "a red car", "the big car") == "interrupted: nothing was kept; fewer --samples take less time"
     )
+
+
+def test_match__all_of_a_photo_on_both_sides(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    sides = [str(tmp_path / "wide.png"), str(tmp_path / "high.png")]
+    for seed, (side, size) in enumerate(zip(sides, [(60, 20), (20, 60)], strict=True)):
+        picture(seed).resize(size).save(side)
+    similarities = {}
+    for options, seeing in (((), towers.whole()), (("--crop",), towers)):
+        numbers = json.loads(match(*sides, *options, "--json"))
+        own = torch.cat([towers.represent([seeing.explicand(side)]) for side in sides])
+        similarities[options] = numbers["similarity"]
+        assert numbers["similarity"] == pytest.approx(float(torch.cosine_similarity(own[0], own[1], 0)), abs=1e-5)
+        scores = [numbers[side]["score"] for side in ("query", "document")]
+        assert scores == pytest.approx([numbers["similarity"]] * 2, abs=1e-5)
+    assert similarities[()] != pytest.approx(similarities["--crop",], abs=1e-4)
+    plain, other = (json.loads(match(*sides, *options, "--json")) for options in ((), ("--baseline", "mean-colour")))
+    assert plain["similarity"] == other["similarity"]
+    assert plain["query"]["parts"] != other["query"]["parts"]

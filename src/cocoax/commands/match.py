@@ -9,12 +9,14 @@ from rich.markup import escape
 from rich.padding import Padding
 
 import cocoax
-from cocoax.commands.arguments import load_for, read_input
+from cocoax.commands.arguments import read_input
 from cocoax.commands.asked import OutOption
 from cocoax.commands.terminal import (
     ASKED,
     HOW,
     AsJson,
+    Baseline,
+    Crop,
     Device,
     Kept,
     Seed,
@@ -25,6 +27,7 @@ from cocoax.commands.terminal import (
     print_shown,
     print_written,
 )
+from cocoax.commands.view import load_seeing
 
 EXAMPLES = (
     'cocoax match "repair a flat tyre" "Patch the tube of your bike."',
@@ -48,7 +51,9 @@ def explain_pair(
         ),
     ] = None,
     device: Device = None,
+    crop: Crop = False,
     samples: Annotated[int, typer.Option(help="Masked copies of either input to encode.", min=10, rich_help_panel=HOW)] = 500,
+    baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     out: OutOption = None,
@@ -59,7 +64,7 @@ def explain_pair(
 
     draw_into_files()
     inputs = [read_input(typed) for typed in (first, second, *(rather_than or []))]
-    loaded = load_for(inputs, encoder, device)
+    loaded = load_seeing(inputs, encoder, device, crop, baseline, seed)
     method = cocoax.Rise(samples=samples, seed=seed)
     try:
         match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=method)

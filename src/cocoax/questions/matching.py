@@ -242,7 +242,7 @@ def explain_match(
     searched_piece, matched_piece = closest(pieces_of(encoder, query), pieces_of(documents, document), measure)
 
     def reference(piece: Piece, name: str) -> Reference:
-        return piece.tower.reference([piece.content], name=name, keep_samples=measure.needs_samples, progress=False)
+        return piece.tower.reference([piece.seen], name=name, keep_samples=measure.needs_samples, progress=False)
 
     matched, searched = reference(matched_piece, "the document"), reference(searched_piece, "the query")
     own = searched.mean.float()[None]  # of one input, so its representation

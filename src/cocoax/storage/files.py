@@ -49,16 +49,26 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # two processes may write the same file
     try:
-        yield part
-        _to_disk(part)
-        os.replace(part, path)
+        with naming(path, part):
+            yield part
+            _to_disk(part)
+            os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path, part: Path | None = None) -> Iterator[None]:
+    """Let errors of the system name the file that is written, such as of a full disk, of which Python does not say it.
+
+    ``part`` is what the file is called while it is written.
+    """
+    try:
+        yield
     except OSError as error:
         if error.errno is None or error.filename not in (None, str(part)):
             raise
-        # Such as a disk that is full, of which Python does not say what was written to it.
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _to_disk(path: Path) -> None:
@@ -96,8 +106,8 @@ def alone_in(folder: Path, wait: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def readable(source: Any) -> Iterator[None]:
-    """Turn whatever a damaged file makes a library raise into an error that names it."""
+def readable(source: Any, holding: str = "vectors") -> Iterator[None]:
+    """Turn whatever a damaged file makes a library raise into an error that names it and what it should be holding."""
     try:
         yield
     except (FileNotFoundError, PermissionError, ImportError, MemoryError):
@@ -106,7 +116,18 @@ def readable(source: Any) -> Iterator[None]:
         if not isinstance(source, str | Path):
             raise
         reason = " ".join(str(error)[:200].split()).removesuffix(".")
-        raise ValueError(f"{source} cannot be read as vectors ({reason}); it may be damaged or cut off.") from error
+        raise ValueError(f"{source} cannot be read as {holding} ({reason}); it may be damaged or cut off.") from error
+
+
+@contextmanager
+def about(source: Any) -> Iterator[None]:
+    """Let what is said about the content of a file begin with the file's name; a source that is no file has none."""
+    try:
+        yield
+    except ValueError as error:
+        if not isinstance(source, str | Path) or str(source) in str(error):
+            raise
+        raise ValueError(f"{source}: {error}") from error
 
 
 def each_readable(parts: Iterable[Any], source: Any) -> Iterator[Any]:
