@@ -96,6 +96,17 @@ def test_compare__a_question_that_both_encode(tmp_path: Path) -> None:
     assert {item.id: item.scores[0] for item in asked.inputs} == pytest.approx(dict(zip(own.ids, expected, strict=True)))
     assert {name: of["inputs"] for name, of in asked.by_label().items()} == {"a": 3, "b": 3}
     assert {item.label for item in compare(own, own, None, cocoax.Question("a cat")).inputs} == {""}
+    some = build(encoder, images, tmp_path / "some", photos.METHOD, labels=["a", "a", None, "b", "b", float("nan")])
+    some.encoder = encoder
+    for question in ("a cat rather than a dog", None):  # inputs without a label are in no class
+        assert {name: of["inputs"] for name, of in compare(some, own, "label", question).by_label().items()} == {
+            "a": 2,
+            "b": 2,
+        }
+    none = build(encoder, images, tmp_path / "none", photos.METHOD, labels=[None] * 6)
+    none.encoder = encoder
+    with pytest.raises(ValueError, match="The column 'label' says nothing about the inputs that both have"):
+        compare(none, own, "label", "a cat")
 
 
 def test_compare__what_cannot_be_compared(index: Index, tmp_path: Path) -> None:

@@ -160,6 +160,16 @@ def test_build__an_entry_stays_while_its_input_cannot_be_read(tmp_path: Path, fo
     assert not index.failed
 
 
+def test_build__a_column_with_gaps_is_no_news(tmp_path: Path) -> None:
+    images = [photos.pixels("dawn", seed) for seed in range(4)]
+    for _ in range(2):
+        index = build(photos.encoder(), images, tmp_path / "index", METHOD, labels={"size": [1.0, np.nan, 2.0, None]})
+    times = {path: path.stat().st_mtime_ns for path in shard_files(tmp_path / "index")}
+    build(photos.encoder(), images, tmp_path / "index", METHOD, labels={"size": np.array([1.0, np.nan, 2.0, np.nan])})
+    assert {path: path.stat().st_mtime_ns for path in shard_files(tmp_path / "index")} == times
+    assert index.column("size").tolist() == [1.0, None, 2.0, None]
+
+
 def test_build__going_on_reads_no_fields(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(photos.encoder(), folder, tmp_path / "index", METHOD)
     read: list[Any] = []

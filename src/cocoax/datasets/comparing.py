@@ -188,8 +188,11 @@ def _questions(
         targets = (asked(first, question)[1], asked(second, question)[1])
         groups = {"": rows}
         if label is not None:
-            values = first.column(label)[rows[:, 0]].astype(str)
-            groups = {str(name): rows[values == name] for name in np.unique(values)}
+            known, values = first.known(label, rows[:, 0])
+            if not len(known):
+                raise ValueError(f"The column {label!r} says nothing about the inputs that both have; name another, or none.")
+            own = rows[np.isin(rows[:, 0], known)]
+            groups = {str(name): own[values == name] for name in np.unique(values)}
         for name, own in groups.items():
             yield name, own, targets
         return

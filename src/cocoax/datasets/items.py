@@ -210,8 +210,13 @@ def _labelled(items: Sequence[Item], labels: Any) -> list[Item]:
 
 
 def plain(value: Any) -> Scalar:
-    """Return a value of a column as Python has it; what is no number, text or truth value is told in words."""
+    """Return a value of a column as Python has it; what is no number, text or truth value is told in words.
+
+    What stands for a missing value (NaN, and the NA and NaT of pandas) is None.
+    """
     value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+    if (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType"):
+        return None
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
@@ -288,7 +293,7 @@ def _of_table(table: Table, kind: Inputs, reading: Reading, folder: Path) -> lis
     column = _column(table.names, kind, reading.column)
     values, rows = table.values(column), list(table.rows(column))
     cells = [Cell(values, number, column, kind.noun, folder) for number in range(len(rows))]
-    first = next((cell.raw() for cell, row in zip(cells, rows, strict=True) if isinstance(row, Mapping)), None)
+    first = next((value for value in (cell.raw() for cell in cells) if plain(value) is not None), None)
     if isinstance(first, int | float | bool):
         raise ValueError(
             f"The column {column!r} holds numbers such as {first!r}, which are no {plural(kind.noun)}; name another by "
@@ -321,7 +326,7 @@ def _of_row(number: int, row: Mapping[str, Any] | ValueError, value: Any, column
     rest = {name: plain(own) for name, own in row.items() if name not in (*columns, reading.id_column) and _carried(own)}
     if reading.id_column is None:
         return Item(str(number), value, rest)
-    name = row.get(reading.id_column)
+    name = plain(row.get(reading.id_column))
     if name is None:
         return Item(f"row {number}", Broken(f"It has no {reading.id_column!r}, which tells rows apart."), rest, str(number))
     return Item(str(name), value, rest, str(number))

@@ -92,11 +92,23 @@ def read_table(path: Path, id_column: str | None) -> Table:
             options = pyarrow.csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",", newlines_in_values=True)
             types = {} if id_column is None else {id_column: pyarrow.string()}
             kept = pyarrow.csv.ConvertOptions(column_types=types)
-            return Table.of(pyarrow.csv.read_csv(path, parse_options=options, convert_options=kept))
+            return Table.of(_without_empty(pyarrow.csv.read_csv(path, parse_options=options, convert_options=kept)))
         kind = {".parquet": "parquet"}.get(suffix, "ipc")
         return Table.of(pyarrow.dataset.dataset(str(path), format=kind).to_table())
     except pyarrow.ArrowInvalid as error:
         raise ValueError(f"{path} cannot be read as a table: {error}.") from error
+
+
+def _without_empty(table: Any) -> Any:
+    """Return a table that was read from text, in which empty cells are missing, of texts as of numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            column = table.column(place)
+            table = table.set_column(place, field, pc.if_else(pc.equal(column, ""), None, column))
+    return table
 
 
 def _json_row(line: str, called: str) -> dict[str, Any] | ValueError:
