@@ -197,6 +197,16 @@ def test_images__with_labels(pictures: Inputs) -> None:
     assert [(item.id, item.columns["label"]) for item in items] == [("0", "dawn"), ("1", "dusk")]
 
 
+def test_labels__belong_to_inputs_by_their_place(pictures: Inputs) -> None:
+    images = [photos.pixels("dawn", seed) for seed in range(5)]
+    shuffled = pd.Series(list("abcde"), index=[4, 2, 3, 0, 1])
+    for labels in (shuffled, {"label": shuffled}, pd.DataFrame({"label": shuffled}), iter("abcde"), np.array(list("abcde"))):
+        assert [item.columns["label"] for item in open_items(images, pictures, Reading(), labels)] == list("abcde")
+    for wrong in ("label", {"label": "label"}, {"label": set("abcde")}, {"label": dict.fromkeys("abcde")}, 5):
+        with pytest.raises(TypeError, match="Values of 'label' must be a list"):
+            open_items(images, pictures, Reading(), wrong)
+
+
 def test_column_types__widest() -> None:
     items = [Item("0", 0, {"a": 1, "b": True, "c": None, "d": 1}), Item("1", 0, {"a": 2.5, "b": False, "d": "x"})]
     assert column_types(items) == {"a": "double", "b": "bool", "c": "string", "d": "string"}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from torch import Tensor
 
+from cocoax.checks import as_items
 from cocoax.data import open_data
 from cocoax.data.labelled import LabelledImages, Split
 from cocoax.data.open import has_layout
@@ -198,13 +199,18 @@ def _numbered(values: Iterable[Any]) -> list[Item]:
 
 
 def _labelled(items: Sequence[Item], labels: Any) -> list[Item]:
-    """Return items with more columns."""
-    columns = labels if isinstance(labels, Mapping) else {"label": labels}
-    for name, values in columns.items():
-        if len(values) != len(items):
-            raise ValueError(f"There are {len(items)} inputs but {len(values)} values of {name!r}; give one for each.")
+    """Return items with more columns: a list of values in the order of the items for each, whatever its own index says."""
+    several = isinstance(labels, Mapping) or (hasattr(labels, "iloc") and hasattr(labels, "columns"))  # a data frame
+    columns: dict[str, list[Scalar]] = {}
+    for name, values in (labels if several else {"label": labels}).items():
+        if isinstance(values, Mapping | Set):
+            raise TypeError(f"Values of {name!r} must be a list in the order of the inputs. Got a {type(values).__name__}.")
+        columns[str(name)] = [plain(value) for value in as_items(f"Values of {name!r}", values)]
+        if len(columns[str(name)]) != len(items):
+            many = len(columns[str(name)])
+            raise ValueError(f"There are {len(items)} inputs but {many} values of {name!r}; give one for each.")
     return [
-        replace(item, columns={**item.columns, **{name: plain(values[n]) for name, values in columns.items()}})
+        replace(item, columns={**item.columns, **{name: values[n] for name, values in columns.items()}})
         for n, item in enumerate(items)
     ]
 
