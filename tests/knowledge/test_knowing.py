@@ -102,6 +102,18 @@ def test_knows__captions_with_pictures_of_both_kinds() -> None:
     assert "noise" not in swapped.sentence
 
 
+def test_knows__is_not_tested_on_its_own_members() -> None:
+    a, b, c = (reference(30, seed, name=name) for seed, name in enumerate("abc"))
+    for sides in ((a, b), (c, b), (a, c), (b, c)):
+        with pytest.raises(ValueError, match=r"30 of the 30 samples of '[ab]' are in '[ab]' too, and each is like itself"):
+            cocoax.knows(a, b, shown=sides[0], others=sides[1])
+    with pytest.raises(ValueError, match=r"2 of the 32 samples of .* are in 'b' too"):
+        cocoax.knows(a, b, shown=c, others=reference(30, 4).merge(b[:2]))
+    with pytest.raises(ValueError, match="30 of the 30 samples of 'a' are in 'a' too"):
+        cocoax.knows(a, b, shown=a, captions=reference(50, 5))
+    assert not cocoax.knows(a, b, shown=c, others=reference(30, 3))
+
+
 def beside(corpus: list[str], count: int, permutations: int = 99) -> Knowledge:
     """Return how captions stand among so many random ones."""
     encoder = two_towers()
