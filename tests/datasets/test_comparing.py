@@ -119,6 +119,16 @@ def test_compare__what_cannot_be_compared(index: Index, tmp_path: Path) -> None:
         compare(index, finer)
 
 
+def test_compare__views_of_inputs_are_not_mixed(index: Index, tmp_path: Path) -> None:
+    whole = build(photos.encoder().whole(), Path(index.manifest.source), tmp_path / "whole", photos.METHOD, grid=4)
+    assert whole.cells == index.cells
+    with pytest.raises(
+        ValueError, match=r"different views of their inputs \(what the encoder itself sees; .*build both with one"
+    ):
+        compare(index, whole)
+    assert compare(whole, whole).agreement == pytest.approx(1)
+
+
 def test_save__as_json(index: Index, tmp_path: Path) -> None:
     both = compare(index, index, "label")
     described = json.loads(both.save(tmp_path / "both.json").read_text())
