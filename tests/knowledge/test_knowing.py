@@ -154,6 +154,19 @@ def test_knows__captions_beside_random_ones_are_named_honestly(tmp_path: Path) -
     assert said == ["random captions beaten", f"a cat among random captions: {knowledge.verdict}", "a random caption"]
 
 
+def test_knows__a_corpus_that_beats_all_captions_is_drawn() -> None:
+    rows = np.random.default_rng(0).normal(size=(150, 64))
+    rows[:40, 0] *= 30
+    rows[40:, 0] = 0
+    corpus = np.eye(64)[[0, 0]]
+    shown, foil, captions = (cocoax.Reference.from_representations(part) for part in np.split(rows, [40, 50]))
+    named = cocoax.Reference.from_representations(corpus)
+    knowledge = cocoax.knows(named, foil, shown=shown, captions=captions, permutations=99)
+    assert isinstance(knowledge, BesideCaptions)
+    assert knowledge.beaten == knowledge.interval[1] == 1
+    assert knowledge.drawn()
+
+
 def test_knows__several_captions_beside_as_many_random_ones() -> None:
     knowledge = beside(["a cat", "a kitten", "a tabby"], 45, 60)
     assert knowledge.telling.counts == (12, 60)
