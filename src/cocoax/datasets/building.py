@@ -46,7 +46,7 @@ class Options(TypedDict, total=False):
         ray: the address of a running Ray, or "auto"; ``workers`` of it are used, by default all.
         device: where an encoder that is given by name runs, here or in each worker.
         retry: try inputs again that failed.
-        drop: let go of entries whose inputs are gone, even if those are most of them.
+        drop: let go of entries whose inputs are gone, or others where inputs are numbered, even if those are most of them.
         progress: show how far it is (None: when it takes long).
 
     """
