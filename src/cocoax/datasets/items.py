@@ -257,7 +257,7 @@ def _of_path(path: Path, kind: Inputs, reading: Reading) -> list[Item]:
     if path.is_file():
         if path.suffix.lower() not in TABLES:
             raise ValueError(f"{path} is no table; a data set is a folder, or a file ending in {', '.join(sorted(TABLES))}.")
-        return _of_table(read_table(path, reading.id_column), kind, reading, path.parent)
+        return _of_table(read_table(path, reading.id_column, getattr(kind, "columns", ())), kind, reading, path.parent)
     if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
         return _of_table(read_hugging_face(path, reading.split), kind, reading, path)
     if kind.noun == "image" and has_layout(path):
