@@ -177,7 +177,7 @@ def test_build__another_content_of_the_baseline_is_refused(folder: Path, tmp_pat
 def test_build__a_folder_of_something_else_is_not_written_to(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("…")
-    with pytest.raises(FileNotFoundError, match=r"is no index: it has no manifest\.json"):
+    with pytest.raises(ValueError, match="is not empty and no index; choose an empty folder"):
         build(photos.encoder(), folder, tmp_path / "mine", METHOD)
 
 
