@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+OTHERS = (".pdf", ".svg", ".jpg", ".jpeg", ".htm", ".txt", ".csv", ".md")  # endings of files that nobody gives to a folder
+
+
 class Result(ABC):
     """Something that was found: it says it in sentences, draws it, and writes both with its numbers into a folder.
 
@@ -88,10 +91,13 @@ class Result(ABC):
         Return the files.
         """
         path = Path(path)
-        if path.suffix == ".html":
+        ending = path.suffix.lower()
+        if ending == ".html":
             return [write_report(path, self.title, self.sections)]
-        if path.suffix == ".json":
+        if ending == ".json":
             return [write_text(path, to_json(self.describe(), indent=1))]
-        if path.suffix == ".png":
+        if ending == ".png":
             return [write_figure(path, self.drawn())]
+        if ending in OTHERS and not path.is_dir():
+            raise ValueError(f"Results are files ending in .html, .json or .png, or folders of all three. Got {path.name}.")
         return [file for ending in ("html", "json", "png") for file in self.save(path / f"{self.file}.{ending}")]
