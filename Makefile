@@ -37,11 +37,12 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# One process for each core; tests of one file stay together, since they share what they load.
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadfile
 
 test-slow: lint
-	$(BIN)/pytest -m 'not browser and not interop'
+	$(BIN)/pytest -n auto --dist loadfile -m 'not browser and not interop'
 
 # With their dependencies these would bring a torchvision that does not fit torch's CPU build, and OpenCV's windows.
 $(VENV)/.interop: $(INSTALLED)

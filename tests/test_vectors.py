@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from collections.abc import Callable
@@ -274,4 +275,33 @@ def test_from_vectors__damaged_file_is_named(ending: str, tmp_path: Path) -> Non
         try:
             cocoax.Reference.from_vectors(path, column=None if ending == "npy" else "v")
         except ValueError as error:
-            assert str(path) in str(error) or "zero" in str(error)  # noqa: PT017 (numbers that are zero are no damage)
+            assert str(path) in str(error)  # noqa: PT017
+
+
+def test_from_vectors__what_is_said_of_rows_and_columns_names_the_file(tmp_path: Path) -> None:
+    rows = np.ones((3, 2), np.float32)
+    rows[1] = 0
+    np.save(tmp_path / "a.npy", rows)
+    pyarrow.parquet.write_table(pyarrow.table({"v": [[1.0], [2.0, 3.0]]}), tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(
+        pyarrow.table({"v": pyarrow.array([], pyarrow.list_(pyarrow.float32()))}), tmp_path / "no.parquet"
+    )
+    mistakes: list[tuple[str, dict[str, Any], str]] = [
+        ("a.npy", {}, "The vector of row 1 is zero"),
+        ("a.npy", {"where": [7]}, "'where' names row 7"),
+        ("a.npy", {"where": [0], "weights": [0, 1, 1]}, "All weights are 0"),
+        ("a.parquet", {}, "There is no column 'vector'"),
+        ("a.parquet", {"column": "v"}, "Row 1 has a vector of 2 dimensions"),
+        ("no.parquet", {"column": "v"}, "There are 0 vectors"),
+    ]
+    for name, options, message in mistakes:
+        with pytest.raises(ValueError, match=f"^{re.escape(str(tmp_path / name))}: {message}"):
+            Reference.from_vectors(tmp_path / name, **options)
+
+
+def test_from_vectors__a_name_of_a_column_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"vvvv": [[1.0]]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"vvvv", b"vvv\xec"))
+    with pytest.raises(ValueError, match=r"a\.parquet cannot be read as vectors \('utf-8' codec"):
+        Reference.from_vectors(path, column="vvvv")

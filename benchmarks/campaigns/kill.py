@@ -109,10 +109,14 @@ def without_repetitions(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: data for name, data in files.items() if not Path(name).stem.endswith(tuple(f"-{n}" for n in range(2, 9)))}
 
 
-def disturb(arguments: list[str], lasts: float, folder: Path, moments: random.Random, at_once: int) -> tuple[int, int]:
-    """Kill a command a few times, then let it finish; return how many kills met it alive, and how many parts were left.
+def disturb(arguments: list[str], lasts: float, folder: Path, moments: random.Random, at_once: int) -> tuple[int, int, float]:
+    """Kill a command a few times, then let it finish.
 
     Several processes ``at_once`` run it with one cache, each into a folder of its own.
+
+    Returns:
+        How many kills met it alive, how many parts were left, and how long it lasts: less, if it was faster than the kill.
+
     """
     outs, cache = [folder / f"out{number}" for number in range(at_once)], folder / "cache"
     folder.mkdir(parents=True)
@@ -124,13 +128,14 @@ def disturb(arguments: list[str], lasts: float, folder: Path, moments: random.Ra
             os.kill(process, signal.SIGKILL)
         met = sum(os.WIFSIGNALED(os.waitpid(process, 0)[1]) for process in processes)
         kills += met
-        if not met:  # they were faster
+        if not met:  # they were faster, as they are when nothing else uses the machine any more
+            lasts *= 0.7
             break
     processes = [start(arguments, out, cache) for out in outs[1:]]
     finish(arguments, outs[0], cache)
     for process in processes:
         os.waitpid(process, 0)
-    return kills, sum(1 for _ in folder.rglob("*.part"))
+    return kills, sum(1 for _ in folder.rglob("*.part")), lasts
 
 
 def main() -> int:
@@ -160,7 +165,7 @@ def main() -> int:
             while kills < share:
                 folder = top / title / str(trials)
                 at_once = 3 if title == SEVERAL else 1
-                met, left = disturb(arguments, lasts, folder, moments, at_once)
+                met, left, lasts = disturb(arguments, lasts, folder, moments, at_once)
                 different = []
                 for out in sorted(folder.glob("out?")):
                     found = without_repetitions(content(out))

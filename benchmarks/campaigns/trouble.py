@@ -2,12 +2,14 @@
 
     python benchmarks/campaigns/trouble.py
 
-In each, ``cocoax ask`` runs on a small picture. It must answer, or say in a sentence what is wrong, with the name of the file
-or folder; and what was computed before must still be there. Ends with 1 if one does not.
+In each, ``cocoax ask`` runs on a small picture; where nothing can be written, ``localise`` and ``index`` run too. A command
+must answer, or say in a sentence what is wrong, with the name of the file or folder; and what was computed before must still
+be there. Ends with 1 if one does not. ``--only WORD`` tries those that have the word in their titles.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import os
 import resource
@@ -37,6 +39,7 @@ class Place:
     top: Path
     environment: dict[str, str] = field(default_factory=dict)
     launcher: tuple[str, ...] = ("-m", "cocoax")
+    what: str = "ask"
 
     @property
     def out(self) -> Path:
@@ -50,8 +53,12 @@ class Place:
 
     def command(self, *more: str) -> list[str]:
         """Return the command."""
-        picture = str(self.top / "photo.png")
-        return [sys.executable, *self.launcher, "ask", picture, *ARGUMENTS, "--out", str(self.out), *more]
+        own = {
+            "ask": ("ask", str(self.top / "photo.png"), *ARGUMENTS),
+            "localise": ("localise", str(self.top), "--collages", "3", "--samples", "40"),
+            "index": ("index", str(self.top), *ARGUMENTS, "--shard", "2"),
+        }
+        return [sys.executable, *self.launcher, *own[self.what], "--out", str(self.out), *more]
 
     def variables(self) -> dict[str, str]:
         """Return the environment."""
@@ -132,6 +139,54 @@ def full_disk_of_files(place: Place) -> str:
         return trouble or (f"left {left}" if left else "") or _run_is_kept(place)
     finally:
         subprocess.run(["umount", str(place.out)], check=True)
+
+
+def _again(place: Place) -> str:
+    """Return what is wrong if the same command, with nothing in its way any more, does not end well."""
+    done = place.ask()
+    return f"afterwards it ended with {done.returncode}: {done.stderr[-500:]}" if done.returncode else ""
+
+
+def of(what: str, trouble: Callable[[Place], str]) -> Callable[[Place], str]:
+    """Return a trouble in which another command than ``ask`` runs."""
+
+    def tried(place: Place) -> str:
+        place.what = what
+        return trouble(place)
+
+    tried.__doc__ = trouble.__doc__
+    return tried
+
+
+def nothing_written(place: Place) -> str:
+    """Refused by the name of a file, with nothing half written; afterwards the same command ends well."""
+    trouble = refused(place.ask(prepare=limited(100)), str(place.out), "File too large")
+    left = [file.name for file in place.out.rglob("*.part")]
+    return trouble or (f"left {left}" if left else "") or _again(place)
+
+
+def small_disk(place: Place) -> str:
+    """Refused by the name of a file, with nothing half written; once there is room, the same command ends well."""
+    place.out.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(place.out)], capture_output=True).returncode:
+        return "skipped: no file system can be mounted here"
+    try:
+        trouble = refused(place.ask(), str(place.out), "Errno 28")
+        left = [file.name for file in place.out.rglob("*.part")]
+        subprocess.run(["mount", "-o", "remount,size=50m", str(place.out)], check=True)
+        return trouble or (f"left {left}" if left else "") or _again(place)
+    finally:
+        subprocess.run(["umount", str(place.out)], check=True)
+
+
+def read_only_results(place: Place) -> str:
+    """Refused by the name of the folder, which stays empty; once it may be written, the same command ends well."""
+    place.out.mkdir()
+    forbid(place.out, 0o055)
+    trouble = refused(place.ask(prepare=humble), str(place.out), "Permission denied")
+    left = [file.name for file in place.out.rglob("*")]
+    place.out.chmod(0o777)
+    return trouble or (f"left {left}" if left else "") or _again(place)
 
 
 def _run_is_kept(place: Place) -> str:
@@ -238,15 +293,26 @@ TROUBLES: dict[str, Callable[[Place], str]] = {
     "four processes, one folder": two_at_once,
     "clock goes back a year": wrong_clock,
     "umask 077": umask,
+    **{
+        f"`{what}`, {title}": of(what, trouble)
+        for what in ("localise", "index")
+        for title, trouble in (
+            ("no file can be written", nothing_written),
+            ("disk without room", small_disk),
+            ("folder for results is read-only", read_only_results),
+        )
+    },
 }
 
 
 def main() -> int:
     """Try everything; print a table."""
-    wrong = 0
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", default="", help="a word in the title")
+    only, wrong = parser.parse_args().only, 0
     print("| surroundings | what must happen | outcome |\n|---|---|---|")
     source = np.random.default_rng(0)
-    for title, trouble in TROUBLES.items():
+    for title, trouble in ((title, trouble) for title, trouble in TROUBLES.items() if only in title):
         top = Path(tempfile.mkdtemp())
         try:
             top.chmod(0o755)

@@ -23,7 +23,7 @@ from torch import Tensor
 from cocoax.cautions import caution
 from cocoax.checks import as_numbers, check_kind, check_number, check_plain, check_positive, shown
 from cocoax.similarity import Cosine, LinearSimilarity
-from cocoax.storage import Layout, cache_folder, read_safetensors, sound_or_aside, understood, write_safetensors
+from cocoax.storage import Layout, about, cache_folder, read_safetensors, sound_or_aside, understood, write_safetensors
 from cocoax.vectors import Selection, read_vectors
 
 KEPT = 10_000  # samples that a reference keeps unless told otherwise
@@ -201,11 +201,12 @@ class Reference:
             sums = parts if not sums else [before + part for before, part in zip(sums, parts, strict=True)]
             count, total = count + len(vectors), total + float(factors.sum())
             samples += [vectors.float()] if keep_samples else []
-        if not count:
-            chosen = "" if where is None else f" where {where!r:.80}"
-            raise ValueError(f"There are 0 vectors{chosen}; select at least one.")
-        if not total > 0:
-            raise ValueError("All weights are 0; at least one must be above.")
+        with about(source):
+            if not count:
+                chosen = "" if where is None else f" where {where!r:.80}"
+                raise ValueError(f"There are 0 vectors{chosen}; select at least one.")
+            if not total > 0:
+                raise ValueError("All weights are 0; at least one must be above.")
         mean, mean_unit = (part / total for part in sums)
         return cls(count, mean, mean_unit, torch.cat(samples) if keep_samples else None, space, name)
 

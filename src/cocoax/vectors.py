@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import as_numbers
-from cocoax.storage import as_path, each_readable, readable
+from cocoax.storage import about, as_path, each_readable, readable
 
 AT_ONCE = 1_000_000  # numbers in a batch; some copies of it are in memory at a time
 ROWS = 8192  # of a batch, where a store does not say how long its vectors are before they are read
@@ -60,7 +60,7 @@ class Batch:
 def read_vectors(source: Any, selection: Selection) -> Iterator[tuple[np.ndarray, Tensor, Tensor | None]]:
     """Go through the selected vectors: row numbers, vectors ``[n, d]`` as float64, and their weights.
 
-    Raises for vectors that are not finite or zero, of different lengths, and for weights that cannot be.
+    Raise for vectors that are not finite or zero, of different lengths, and for weights that cannot be; a file is named.
     """
     by_store = _is_own(selection.where)
     if by_store and selection.weights is not None and not isinstance(selection.weights, str):
@@ -69,27 +69,28 @@ def read_vectors(source: Any, selection: Selection) -> Iterator[tuple[np.ndarray
         )
     where, weights = _chosen(selection.where), _weights(selection.weights)
     dimension, count = None, 0
-    for batch in _reader(source)(source, selection):
-        if not len(batch.rows):
-            continue
-        count += len(batch.rows)
-        _check_count(where, weights, count, "at least ")
-        keep = _kept(batch, where)
-        rows = batch.rows[keep]
-        if not len(rows):
-            continue
-        vectors = torch.from_numpy(np.array(batch.vectors(keep), dtype=np.float64))
-        if vectors.ndim != 2 or vectors.shape[1] == 0:
-            raise ValueError(f"Vectors must have shape [n, d] with d >= 1. Got {list(vectors.shape)} instead.")
-        if dimension is not None and vectors.shape[1] != dimension:
-            raise ValueError(
-                f"Row {rows[0]} has a vector of {vectors.shape[1]} dimensions, but those before have {dimension}; "
-                "all must come from one encoder."
-            )
-        dimension = vectors.shape[1]
-        _check_rows(rows, vectors, " of those that are selected" if by_store else "")
-        yield rows, vectors, _weights_of(batch, keep, weights)
-    _check_count(where, weights, count)
+    with about(source):
+        for batch in _reader(source)(source, selection):
+            if not len(batch.rows):
+                continue
+            count += len(batch.rows)
+            _check_count(where, weights, count, "at least ")
+            keep = _kept(batch, where)
+            rows = batch.rows[keep]
+            if not len(rows):
+                continue
+            vectors = torch.from_numpy(np.array(batch.vectors(keep), dtype=np.float64))
+            if vectors.ndim != 2 or vectors.shape[1] == 0:
+                raise ValueError(f"Vectors must have shape [n, d] with d >= 1. Got {list(vectors.shape)} instead.")
+            if dimension is not None and vectors.shape[1] != dimension:
+                raise ValueError(
+                    f"Row {rows[0]} has a vector of {vectors.shape[1]} dimensions, but those before have {dimension}; "
+                    "all must come from one encoder."
+                )
+            dimension = vectors.shape[1]
+            _check_rows(rows, vectors, " of those that are selected" if by_store else "")
+            yield rows, vectors, _weights_of(batch, keep, weights)
+        _check_count(where, weights, count)
 
 
 def _is_list(where: Any) -> bool:
@@ -113,14 +114,11 @@ def _own_filter(where: Any, recognised: Callable[[Any], bool], called: str) -> A
 
 
 def _check_rows(rows: np.ndarray, vectors: Tensor, counted: str) -> None:
-    bad = (~torch.isfinite(vectors).all(1)).nonzero()[:, 0].tolist()
-    if bad:
-        row = f"{rows[bad[0]]}{counted}"
-        raise ValueError(f"The vector of row {row} is not finite (NaN or infinite); leave that row out by where=.")
-    zero = (vectors == 0).all(1).nonzero()[:, 0].tolist()
-    if zero:
-        row = f"{rows[zero[0]]}{counted}"
-        raise ValueError(f"The vector of row {row} is zero, so it has no direction; leave that row out by where=.")
+    infinite, zero = ~torch.isfinite(vectors).all(1), (vectors == 0).all(1)
+    for bad, what in ((infinite, "not finite (NaN or infinite)"), (zero, "zero, so it has no direction")):
+        if bool(bad.any()):
+            row = f"{rows[int(bad.nonzero()[0])]}{counted}"
+            raise ValueError(f"The vector of row {row} is {what}; leave that row out by where=.")
 
 
 def _chosen(where: Any) -> Any:
@@ -276,7 +274,8 @@ def read_arrow(source: Any, selection: Selection) -> Iterator[Batch]:
     """Read a Parquet or Arrow file, a folder of them, or a pyarrow table or data set."""
     with readable(source):
         dataset = arrow_dataset(source)
-    column = _vector_column(dataset.schema.names, selection)
+        names = dataset.schema.names  # which a damaged file may have as bytes that are no text
+    column = _vector_column(names, selection)
     own = _own_filter(selection.where, _from("pyarrow"), "an expression of pyarrow")
     scanner = dataset.scanner(columns=[column, *selection.columns], batch_size=ROWS, filter=own, use_threads=False)
     yield from _arrow_batches(each_readable(scanner.to_batches(), source), column, selection)

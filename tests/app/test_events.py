@@ -100,6 +100,19 @@ def test_sample__unknown(page: Page) -> None:
     assert "No sample photo is called" in updates[page.layout.notice]
 
 
+@pytest.mark.parametrize("said", [None, [], "x", {"x": "here", "y": []}, {"x": float("nan"), "y": 0.5}])
+def test_events__that_no_browser_sends_are_no_tracebacks(page: Page, said: Any) -> None:
+    with_photo(page)
+    nonsense = gr.EventData(None, said)
+    assert "was not uploaded" in str(list(page.on_photo(nonsense, request()))[-1])
+    assert "No sample photo is called" in str(list(page.on_sample(nonsense, request()))[-1])
+    page.on_point(nonsense, request())
+    assert page.studio.visitor("a").point is None
+    assert "could not be uploaded" in page.on_refused(nonsense)
+    assert notice(page, page.on_dropped(0, "like", "", "", nonsense, request()))
+    page.on_removed(0, "like", "red", "", nonsense, request())
+
+
 def test_stop__keeps_what_there_is(page: Page) -> None:
     run = page.on_photo(event(path=upload(page, flag())), request())
     next(run), next(run), next(run)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from cocoax.app.guard import LARGEST, SMALLEST, Guard, Uploads, is_own
 
@@ -86,7 +87,15 @@ def test_host__of_the_page_itself(host: str) -> None:
 
 @pytest.mark.parametrize(
     "origin",
-    ["http://evil.example", "http://127.0.0.1:8000", "http://localhost:7860", "null", "http://127.0.0.1:7860.evil.example"],
+    [
+        "http://evil.example",
+        "http://[",
+        "ftp://127.0.0.1:7860",
+        "http://127.0.0.1:8000",
+        "http://localhost:7860",
+        "null",
+        "http://127.0.0.1:7860.evil.example",
+    ],
 )
 @pytest.mark.parametrize(("path", "method"), [("/config", "GET"), ("/gradio_api/upload", "POST")])
 def test_origin__other_than_the_page_is_refused(origin: str, path: str, method: str) -> None:
@@ -137,6 +146,9 @@ def test_websocket__is_closed() -> None:
         "/gradio_api/proxy=https://example.org/x",
         "/gradio_api/vibe-edit/",
         "/gradio_api/component_server",
+        "/gradio_api/call/v2/on_photo",
+        "/gradio_api/run/on_leave",
+        "/gradio_api/custom_component/a/client/b/c",
     ],
 )
 def test_closed__fetching_from_elsewhere(path: str) -> None:
@@ -170,6 +182,12 @@ def test_message__with_a_file_in_it_is_refused(data: Any) -> None:
     assert (status, told) == (403, "This page takes files through its upload only.")
 
 
+def test_message__with_a_file_beside_its_data_is_refused() -> None:
+    file = {"path": "http://example.org/x.png", "meta": {"_type": "gradio.FileData"}}
+    for said in ({"photo": file}, [file], {"event_data": {"files": [file]}}):
+        assert answer("/gradio_api/queue/join", said)[0] == 403
+
+
 def test_message__disguised() -> None:
     body = rb'{"data": [{"path": "http://example.org", "\u006deta": {"_type": "gradio\u002eFileData"}}]}'
     assert answer("/gradio_api/queue/join", body)[0] == 403
@@ -180,7 +198,7 @@ def test_message__too_large() -> None:
 
 
 def test_message__not_json() -> None:
-    assert answer("/gradio_api/run/predict", b"\xff\x00")[0] == 400
+    assert answer("/gradio_api/queue/join", b"\xff\x00")[0] == 400
 
 
 @pytest.mark.parametrize("depth", [21, 950, 12_000])
@@ -202,6 +220,31 @@ def test_upload__too_large_or_of_unknown_length() -> None:
     assert answer("/gradio_api/upload", b"", headers={"content-length": str(2**20 + 1)})[0] == 413
     for length in ("", "-1", "many"):
         assert answer("/gradio_api/upload", b"", headers={"content-length": length})[0] == 411
+
+
+@pytest.mark.parametrize("how", ["silent", "gone"])
+def test_upload__that_stops_half_way_leaves_its_room(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cocoax.app.guard.STALLED", 0.05)
+    uploads, sent = Uploads(tmp_path, 2**20, SMALLEST), []
+    messages = [{"type": "http.request", "body": b"begin", "more_body": True}]
+
+    async def receive() -> Any:
+        if not messages and how == "silent":
+            await asyncio.sleep(60)
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def read(scope: Any, receive: Any, _send: Any) -> None:
+        assert not uploads.make_room(1)
+        await Request(scope, receive).body()
+
+    headers = [(b"host", b"localhost"), (b"content-length", b"100")]
+    scope = {"type": "http", "path": "/gradio_api/upload", "method": "POST", "headers": headers}
+    asyncio.run(Guard(read, "127.0.0.1", uploads)(scope, receive, send))
+    assert sent[0]["status"] == 408
+    assert uploads.make_room(1)
 
 
 def put(folder: Path, name: str, size: int, age: float = 0) -> Path:

@@ -198,6 +198,31 @@ def test_lookers_on__are_bounded_and_take_no_place() -> None:
     assert not first.inside
 
 
+def test_lookers_on__who_is_forgotten_between_choice_and_run_takes_no_place() -> None:
+    studio = studio_for(1)
+    first = studio.visitor("first")
+    studio.choose(first, flag("red", "green"))
+    run = studio.sample(first)
+    for number in range(LINE):
+        studio.visitor(str(number))
+    with pytest.raises(ValueError, match="There is no photo yet"):
+        next(run)
+    assert first.run is None
+
+
+def test_leave__who_comes_back_is_told_that_the_photo_is_gone() -> None:
+    """Such as a browser whose connection broke for a moment, which looks like a page that was closed."""
+    studio = studio_for(1)
+    studio.visitor("looker-on")
+    studio.choose(studio.visitor("a"), flag("red", "green"))
+    for key in ("a", "looker-on"):
+        studio.leave(key)
+    assert studio.visitor("a").away_too_long
+    assert not studio.visitor("looker-on").away_too_long
+    studio.choose(studio.visitor("a"), flag("red", "green"))
+    assert not studio.visitor("a").away_too_long
+
+
 def test_twenty_visitors__lose_no_question() -> None:
     """Each chooses a photo and asks twelve questions, more visitors than places; each must be answered on its own photo."""
     studio = studio_for(4)

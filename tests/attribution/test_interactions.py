@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 import cocoax
 from cocoax import TextEncoder
+from cocoax.attribution.linking import NOTHING
 from cocoax.encoders.load.sentence import load_hf_text
 from cocoax.features import GridMasks
+from cocoax.features.controls import Controls, KernelControls
 from tests.conftest import SmallNet, images
 from tests.sounds import hum, listener
 from tests.tiny import save_bert
@@ -232,6 +235,17 @@ def test_interactions__regions_and_words(text: TextEncoder) -> None:
     assert turned.b.names[5] == "row 2, column 2"
 
 
+def test_interactions__values_and_errors_of_one_fit(text: TextEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    towers = regions_and_words(text)
+    photo = cocoax.Rise(samples=40, grid=3).run(towers, picture())
+    words = cocoax.Rise(samples=40).run(towers.text, B)
+    fitted: list[type] = []
+    for kind in (Controls, KernelControls):
+        monkeypatch.setattr(kind, "fit", lambda self, y, fit=kind.fit: fitted.append(type(self)) or fit(self, y))
+    assert cocoax.interactions(photo, words).standard_error is not None
+    assert fitted == [Controls, KernelControls]
+
+
 def test_interactions__segments_and_words() -> None:
     """All subsets of six segments of a sound and of three words: the mixed difference, by the definition."""
     sound, words = listener(), TextEncoder(Words().eval(), Spaces(), limit=12, name="words")
@@ -435,6 +449,43 @@ def test_given__errors_of_sums_and_contrasts_cover(
         assert map_.standard_error is not None
         inside.append(float(((map_.values - truth).abs() <= 1.96 * map_.standard_error).double().mean()))
     assert 0.9 <= float(np.mean(inside)) <= 0.99
+
+
+def test_given__below_rounding_is_nothing(text: TextEncoder) -> None:
+    """A plain white picture has no part that counts: what is left is rounding, drawn as nothing and said to be nothing."""
+    towers, method = regions_and_words(text), cocoax.Rise(samples=60, grid=3)
+    white, photo = (Image.new("RGB", (24, 24), "white"), picture())
+    with pytest.warns(UserWarning, match="Nothing is removed"):
+        blank = method.run(towers, white)
+    words = cocoax.Rise(samples=60).run(towers.text, "the cat behind a dog")
+    # Rounding that is there, as other machines and batches have it.
+    noise = torch.randn(blank.representations.shape, generator=torch.Generator().manual_seed(0))
+    blank.representations = blank.representations * (1 + 1e-7 * noise)
+    answer = cocoax.interactions(blank, words)
+    assert answer.values.any()
+    assert answer.is_nothing
+    assert answer.top(5) == []
+    assert repr(answer).endswith("nothing but rounding)")
+    for given in (answer.given("cat"), answer.given((1, 1), "a"), answer.given("cat", rather_than=["dog"])):
+        assert given.floor > 0
+        assert given.is_nothing
+        assert given.remarks[0] == "No part of the input makes a difference: all there is to see is rounding."
+        assert given.standard_error is not None
+        assert float(2 * given.standard_error.min()) == pytest.approx(given.floor)
+    beside = answer - cocoax.interactions(blank, cocoax.Rise(samples=60).run(towers.text, "a dog"))
+    assert beside.is_nothing
+    assert beside.given(list(range(5))).is_nothing
+    other = cocoax.interactions(method.run(towers, photo), blank)  # by cosine the noise of two regions may be very alike
+    assert other.top(5) == []
+    for one in (answer, beside, other):
+        assert NOTHING in one.html()
+        for kind in (None, "matrix"):
+            figure = one.plot(kind)
+            title = figure.get_suptitle() or figure.axes[0].get_title()
+            assert title.endswith(NOTHING)
+    seen = cocoax.interactions(method.run(towers, photo), words)
+    assert not seen.is_nothing
+    torch.testing.assert_close(seen.shown, seen.matrix)
 
 
 def test_given__mistakes(runs: tuple[cocoax.Run, cocoax.Run], text: TextEncoder) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import cocoax
+from cocoax.commands.counterfactual import cut_alike
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.load.sentence import load_hf_text
 from tests.commands.support import invoke, picture
@@ -46,3 +47,21 @@ def test_counterfactual__mistakes(complaint: Callable[..., str], towers: cocoax.
     assert sentence == "Which pictures give parts? Pass --donor with a file or a folder, or --unlike with one."
     sentence = complaint("counterfactual", "a dog", "--like", "the big red car", "--unlike", "a dog")
     assert "so there is nothing to flip: it is not above 0." in sentence
+
+
+def test_counterfactual__donors_of_other_proportions(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    (tmp_path / "donors").mkdir()
+    picture(3).resize((60, 20)).save(tmp_path / "wide.png")
+    for seed, size in ((1, (20, 60)), (2, (30, 30))):
+        picture(seed).resize(size).save(tmp_path / "donors" / f"{seed}.png")
+    wide, donors = str(tmp_path / "wide.png"), str(tmp_path / "donors")
+    arguments = ("counterfactual", wide, "--like", wide, "--unlike", donors)
+    result = invoke(*arguments, catch_exceptions=False)
+    assert "Of donors with other proportions than the photo's, the centre gives parts." in result.stderr
+    assert "of 48 cells makes it -" in result.stdout  # 4 x 12
+    cropped = invoke(*arguments, "--crop", catch_exceptions=False)
+    assert cropped.stderr == ""
+    assert "of 49 cells makes it -" in cropped.stdout
+    whole = towers.whole()
+    first, second = cut_alike(whole, list((tmp_path / "donors").iterdir()), Path(wide), whole.explicand(wide))
+    assert first.tensor.shape == second.tensor.shape == whole.explicand(wide).tensor.shape

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from PIL import Image
 import cocoax
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.load.sentence import load_hf_text
+from cocoax.features import resolve
+from cocoax.features.offered import ASKED, OFFERED
 from tests.commands.support import invoke, picture
 from tests.tiny import save_bert
 
@@ -80,3 +83,26 @@ def test_discover__mistakes(towers: cocoax.Encoder, complaint: Callable[..., str
     assert "100 corpora cannot be found among 20 images" in complaint("discover", photos, "--corpora", "100")
     assert "must be one of kmeans" in complaint("discover", photos, "--method", "magic")
     assert "has no head" in complaint("discover", photos, "--corpora", "2", "--class", "cat", "--out", str(tmp_path / "out"))
+
+
+def test_discover__says_that_photos_are_cut_and_takes_a_baseline(
+    towers: cocoax.Encoder, photos: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baselines = []
+    find = cocoax.discover
+
+    def found(encoder: cocoax.Encoder, *arguments: Any, **options: Any) -> Any:
+        baselines.append(resolve(None, encoder.inputs))
+        return find(encoder, *arguments, **options)
+
+    monkeypatch.setattr(cocoax, "discover", found)
+    arguments = (photos, "--corpora", "2", "--out", str(tmp_path / "out"))
+    assert "square" not in discover(*arguments)
+    picture(5).resize((60, 20)).save(Path(photos) / "red" / "0.png")
+    assert "Of each photo, the square in the centre is looked at" in discover(*arguments, "--baseline", "mean-colour")
+    assert baselines == [OFFERED[ASKED], cocoax.Mean()]
+    folder = save_bert(tmp_path / "tiny")
+    monkeypatch.setitem(ENCODERS, "minilm", lambda: load_hf_text(str(folder)))  # type: ignore[arg-type]
+    (tmp_path / "texts.txt").write_text("a cat\na car\nthe dog")
+    result = invoke("discover", str(tmp_path / "texts.txt"), "--baseline", "blur")
+    assert "--baseline is about pictures" in str(result.exception)

@@ -45,3 +45,25 @@ def test_examples__mistakes(complaint: Callable[..., str]) -> None:
     pair = ("--member", "a dog", "--member", "a cat")
     assert "TracIn needs checkpoints" in complaint("examples", "a car", *pair, "--method", "tracin")
     assert "must be one of contribution" in complaint("examples", "a car", *pair, "--method", "best")
+
+
+def test_examples__all_of_a_photo_or_what_was_seen_in_training(
+    towers: cocoax.Encoder, tmp_path: Path, complaint: Callable[..., str]
+) -> None:
+    (tmp_path / "corpus").mkdir()
+    for seed in range(3):
+        picture(seed).resize((60, 20)).save(tmp_path / "corpus" / f"photo{seed}.png")
+    arguments = ("examples", str(tmp_path / "corpus" / "photo0.png"), "--member", str(tmp_path / "corpus"))
+    values, parts = {}, {}
+    for options in ((), ("--crop",), ("--baseline", "mean-colour")):
+        numbers = json.loads(invoke(*arguments, *options, "--json", catch_exceptions=False).stdout)
+        values[options], parts[options] = [member["value"] for member in numbers["members"]], numbers["parts"]
+    assert 3 * values["--crop",][0] == pytest.approx(1)  # members are prepared as in training
+    assert values[()] != pytest.approx(values["--crop",])
+    assert values["--baseline", "mean-colour"] == values[()]
+    assert parts["--baseline", "mean-colour"] != parts[()]
+    assert "square" not in invoke(*arguments, catch_exceptions=False).output
+    traced = invoke(*arguments, "--method", "influence", "--layer", "conv", catch_exceptions=False)
+    assert "Of each photo, the square in the centre is looked at" in traced.stderr
+    said = complaint(*arguments, "--method", "simplex", "--baseline", "blur")
+    assert said == "--baseline is about the parts that 'contribution' removes, and 'simplex' has none; leave it out."

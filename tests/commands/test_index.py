@@ -96,3 +96,11 @@ def test_index__stopped_before_its_first_shard(towers: None, folder: Path, tmp_p
 def test_is_index__pictures_with_a_manifest_of_something_else(folder: Path) -> None:
     (folder / "manifest.json").write_text('{"kind": "album"}')
     assert not is_index([folder])
+
+
+def test_index__says_that_photos_are_cut(towers: None, folder: Path, tmp_path: Path) -> None:
+    options = ["--out", str(tmp_path / "index"), "--samples", "20"]
+    assert "square" not in runner.invoke(app, ["index", str(folder), *options], catch_exceptions=False).output
+    picture(5).resize((60, 20)).save(folder / "more" / "wide.png")
+    done = runner.invoke(app, ["index", str(folder), *options], catch_exceptions=False)
+    assert "Of each photo, the square in the centre is looked at" in done.stderr

@@ -83,3 +83,9 @@ def test_knows__captions_alone(
         said = complaint("knows", *sides)
         assert f"{next(side for side in sides if side not in folders)!r} is no file or folder, so it is a caption" in said
         assert "by --shown, and those that do not by --others" in said
+
+
+def test_knows__says_that_photos_are_cut(towers: cocoax.Encoder, folders: tuple[str, str]) -> None:
+    assert "square" not in knows(*folders)
+    picture(5).resize((60, 20)).save(Path(folders[1]) / "0.png")
+    assert "Of each photo, the square in the centre is looked at" in knows(*folders)

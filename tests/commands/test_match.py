@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+from PIL import Image
 from scipy.io import wavfile
 
 import cocoax
+from cocoax.attribution.linking import NOTHING
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.load.sentence import TextModel, load_hf_text
 from tests.commands.support import interrupt_after, invoke, picture
@@ -43,6 +46,21 @@ def test_match__json_and_files(tmp_path: Path) -> None:
     assert [part["text"] for part in numbers["query"]["parts"]] == ["a", "red", "car"]
     assert json.loads((out / "match.json").read_text()) == numbers
     assert sorted(file.name for file in out.iterdir()) == ["match.html", "match.json", "match.png"]
+
+
+def test_match__one_file(tmp_path: Path) -> None:
+    for ending in ("html", "json", "png"):
+        match("a red car", "the big car", "--out", str(tmp_path / "new" / f"x.{ending}"))
+    assert all(file.is_file() for file in (tmp_path / "new").iterdir())
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["x.html", "x.json", "x.png"]
+    assert "cocoax-links" in (tmp_path / "new" / "x.html").read_text()
+    assert json.loads((tmp_path / "new" / "x.json").read_text())["query"]["text"] == "a red car"
+
+
+def test_match__of_one_colour_there_is_nothing(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    Image.new("RGB", (24, 24), "white").save(tmp_path / "white.png")
+    assert f"\n{NOTHING}\n" in match(image, str(tmp_path / "white.png")).replace(" \n", "\n")
+    assert json.loads(match(image, str(tmp_path / "white.png"), "--json"))["pairs"] == []
 
 
 def test_match__two_pictures(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
@@ -97,3 +115,21 @@ def test_match__interrupted(monkeypatch: pytest.MonkeyPatch, interruption: Calla
     assert (
         interruption("match", "a red car", "the big car") == "interrupted: nothing was kept; fewer --samples take less time"
     )
+
+
+def test_match__all_of_a_photo_on_both_sides(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    sides = [str(tmp_path / "wide.png"), str(tmp_path / "high.png")]
+    for seed, (side, size) in enumerate(zip(sides, [(60, 20), (20, 60)], strict=True)):
+        picture(seed).resize(size).save(side)
+    similarities = {}
+    for options, seeing in (((), towers.whole()), (("--crop",), towers)):
+        numbers = json.loads(match(*sides, *options, "--json"))
+        own = torch.cat([towers.represent([seeing.explicand(side)]) for side in sides])
+        similarities[options] = numbers["similarity"]
+        assert numbers["similarity"] == pytest.approx(float(torch.cosine_similarity(own[0], own[1], 0)), abs=1e-5)
+        scores = [numbers[side]["score"] for side in ("query", "document")]
+        assert scores == pytest.approx([numbers["similarity"]] * 2, abs=1e-5)
+    assert similarities[()] != pytest.approx(similarities["--crop",], abs=1e-4)
+    plain, other = (json.loads(match(*sides, *options, "--json")) for options in ((), ("--baseline", "mean-colour")))
+    assert plain["similarity"] == other["similarity"]
+    assert plain["query"]["parts"] != other["query"]["parts"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.io import wavfile
+from torch.nn.functional import cosine_similarity
 
 import cocoax
 from cocoax.encoders import ENCODERS
@@ -60,6 +61,14 @@ def test_why__prints_hits_best_first_and_writes_them(lines: Path, tiny: cocoax.E
     assert (tmp_path / "out" / "hits.html").is_file()
 
 
+def test_why__one_file(tmp_path: Path, lines: Path) -> None:
+    for ending in ("html", "json"):
+        why("a red car", "--index", str(lines), "--top", "2", "--out", str(tmp_path / "new" / f"x.{ending}"))
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["x.html", "x.json"]
+    assert "cocoax-text" in (tmp_path / "new" / "x.html").read_text()
+    assert len(json.loads((tmp_path / "new" / "x.json").read_text())["hits"]) == 2
+
+
 def test_why__every_kind_of_index_finds_the_same(lines: Path, tiny: cocoax.Encoder, tmp_path: Path) -> None:
     expected = best(tiny, "a red car")[:2]
     folder = tmp_path / "folder"
@@ -81,7 +90,10 @@ def test_why__pictures_for_a_caption(towers: cocoax.Encoder, tmp_path: Path) -> 
     towers.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
     for seed in range(3):
         picture(seed).save(tmp_path / f"{seed}.png")
-    own, *others = towers.text.represent(["a red car"]), *towers.represent([picture(seed) for seed in range(3)])
+    own, *others = (
+        towers.text.represent(["a red car"]),
+        *towers.represent([towers.whole().explicand(picture(seed)) for seed in range(3)]),
+    )
     cosines = [float(torch.nn.functional.cosine_similarity(own[0], other, dim=0)) for other in others]
     numbers = json.loads(why("a red car", "--index", str(tmp_path), "--json", "--top", "2"))
     order = np.argsort(cosines)[::-1]
@@ -145,7 +157,8 @@ def test_why__a_table_without_the_column(tmp_path: Path, complaint: Callable[...
     pq = pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"title": TEXTS}), tmp_path / "vectors.parquet")
     told = complaint("why", "a car", "--index", str(tmp_path / "vectors.parquet"))
-    assert told == "There is no column 'text'; the columns are title. Say which holds texts by --text-column."
+    expected = f"{tmp_path / 'vectors.parquet'} has no column 'text'; the columns are title. "
+    assert told == expected + "Say which holds texts by --text-column."
 
 
 def test_why__interrupted(lines: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
@@ -175,3 +188,25 @@ def test_why__long_texts_are_searched_window_by_window(tmp_path: Path, tiny: coc
     assert [hit["content"] for hit in numbers["hits"]] == ([long, "a big dog"] if first == 0 else ["a big dog", long])
     assert numbers["hits"][first]["similarity"] == pytest.approx(max(pieces), abs=1e-5)
     assert numbers["hits"][first]["window"]["number"] == 1 + pieces.index(max(pieces))
+
+
+def test_why__all_of_photos_of_any_shape(towers: cocoax.Encoder, tmp_path: Path, complaint: Callable[..., str]) -> None:
+    towers.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
+    for seed, size in enumerate([(60, 20), (20, 60), (30, 30)]):
+        picture(seed).resize(size).save(tmp_path / f"{seed}.png")
+    own = towers.text.represent(["a red car"])[0]
+    shown: dict[bool, dict[str, float]] = {}
+    for crop in (False, True):
+        seeing = towers if crop else towers.whole()
+        cosines = {
+            f"{seed}.png": float(cosine_similarity(own, towers.represent([seeing.explicand(tmp_path / f"{seed}.png")])[0], 0))
+            for seed in range(3)
+        }
+        numbers = json.loads(why("a red car", "--index", str(tmp_path), "--json", *(["--crop"] if crop else [])))
+        shown[crop] = {hit["content"]: hit["similarity"] for hit in numbers["hits"]}
+        assert list(shown[crop]) == sorted(cosines, key=lambda name: -cosines[name])  # what is shown is what was searched by
+        assert shown[crop] == pytest.approx(cosines, abs=1e-4)
+    assert shown[False] != pytest.approx(shown[True], abs=1e-3)
+    (tmp_path / "texts.txt").write_text("a dog\nthe cat")
+    said = complaint("why", "a car", "--index", str(tmp_path / "texts.txt"), "--baseline", "blur")
+    assert said == "--baseline is about pictures, and none is explained here; leave it out."

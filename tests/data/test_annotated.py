@@ -117,6 +117,7 @@ def test_coco_examples__one_per_picture_and_objects_of_a_class_together(tmp_path
         ({"images": []}, "annotates the image 1, which is not among its images"),
         ({"annotations": []}, "has no annotations"),
         ({"images": [{**IMAGE, "file_name": "../x.png"}, {**IMAGE, "id": 2}]}, "lies outside of"),
+        ({"images": [{**IMAGE, "width": float("inf")}]}, "is not a COCO json: OverflowError"),
         ({"images": [{**IMAGE, "width": "wide"}]}, "is not a COCO json: ValueError .*wide"),
         *(
             ({"images": [{key: value for key, value in IMAGE.items() if key != missing}]}, f"KeyError '{missing}'; expected")
@@ -140,11 +141,20 @@ def test_coco_examples__bad_files(tmp_path: Path) -> None:
         coco_examples(path, tmp_path / "none")
     first, second = coco_examples(path, tmp_path)
     (tmp_path / "one.png").unlink()
-    with pytest.raises(FileNotFoundError, match=r"one.png; check the folder of pictures"):
+    with pytest.raises(FileNotFoundError, match=r"one.png, which .*\.json names; check the folder of pictures"):
         first.load()
     picture(10, 10).save(tmp_path / "two.png")
-    with pytest.raises(ValueError, match="has 10 x 10 pixels, but its annotations say 31 x 23"):
+    with pytest.raises(ValueError, match=r"has 10 x 10 pixels, but .*\.json says 31 x 23"):
         second.load()
+
+
+@pytest.mark.parametrize("box", [{}, {"bbox": 3}, {"bbox": [1, 2]}, {"segmentation": {"counts": "a"}}])
+def test_coco_examples__bad_outlines_name_the_file_and_the_picture(box: dict[str, Any], tmp_path: Path) -> None:
+    annotations = [{"id": 1, "image_id": 1, "category_id": 10, **box}]
+    path = write_coco(tmp_path, annotations=annotations)
+    (example,) = coco_examples(path, tmp_path)
+    with pytest.raises(ValueError, match=rf"{path.name} cannot be read as annotations of {example.name} \("):
+        example.load()
 
 
 def oriented(path: Path, pixels: np.ndarray, orientation: int) -> None:

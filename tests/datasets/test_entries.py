@@ -96,6 +96,15 @@ def test_read__pictures_in_tables_are_read_as_files_are() -> None:
     assert content_digest(own.encoder, Item("a", huge)) == entry.digest
 
 
+def test_read__an_input_that_is_too_large_is_refused_by_its_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its bytes being read, which takes twenty seconds for these."""
+    own = maker()
+    monkeypatch.setattr(type(own.encoder.inputs), "digest", lambda *_: pytest.fail("its bytes were read"))
+    item = Item("a", torch.zeros(1).expand(3, 20_000, 20_000))
+    assert "The input has 1200000000 elements" in str(own.read(item).prepared)
+    assert content_digest(own.encoder, item) == ""
+
+
 class Normed(nn.Module):
     """A convolution with batch normalisation, which can be folded into it; of bright inputs the folded copy is wrong."""
 

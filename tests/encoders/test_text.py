@@ -98,7 +98,9 @@ def test_represent__not_a_string(text: TextEncoder, wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [3, None])
 def test_represent__not_even_a_list(text: TextEncoder, wrong: Any) -> None:
-    with pytest.raises(TypeError, match=rf"Inputs must be one text or an iterable of them\. Got {type(wrong).__name__} instead"):
+    with pytest.raises(
+        TypeError, match=rf"Inputs must be one text or an iterable of them\. Got {type(wrong).__name__} instead"
+    ):
         text.represent(wrong)
 
 

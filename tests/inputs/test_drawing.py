@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -122,6 +124,20 @@ def test_draw_over__hatches_what_is_not_known() -> None:
     assert [[path.contains_point((column, row)) for column in range(3)] for row in range(2)] == UNKNOWN
     assert "hatched: not known" in ax.figure.axes[-1].get_ylabel()
     ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize("layout", [None, "constrained"])
+@pytest.mark.parametrize("size", [(100, 800), (300, 400), (400, 300), (800, 200)], ids=str)
+def test_draw_over__the_colour_bar_is_as_tall_as_the_picture(size: tuple[int, int], layout: Any) -> None:
+    picture = torch.zeros(*size, 3, dtype=torch.uint8)
+    beside, ax = plt.figure(figsize=(9, 4), layout=layout).subplots(1, 2)
+    for axes in (beside, ax, None):
+        drawn = draw_over(shown(VALUES), (picture, WHOLE), axes)
+        drawn.figure.canvas.draw()  # type: ignore[union-attr]
+        own, bar = drawn.get_window_extent(), drawn.figure.axes[-1].get_window_extent()  # type: ignore[union-attr]
+        assert (bar.y0, bar.y1) == pytest.approx((own.y0, own.y1), abs=1)
+        assert bar.width == pytest.approx(max(own.width, own.height) / 25, abs=1)
+        assert bar.x0 > own.x1
 
 
 def test_draw_over__hatches_nothing_where_all_is_known() -> None:

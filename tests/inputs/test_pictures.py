@@ -309,3 +309,10 @@ def test_single__the_only_input(encoder: Encoder) -> None:
     assert len(encoder.as_list(images(3))) == 3
     with pytest.raises(ValueError, match=r"Expected one input, got 3"):
         encoder.single(images(3))
+
+
+def test_removing__another_default_removal() -> None:
+    encoder = Encoder(SmallNet().eval(), ImagePreprocess(resize=18, crop=16))
+    other = encoder.inputs.removing(cocoax.Mean())
+    assert (encoder.inputs.default_removal, other.default_removal) == ("Blur", cocoax.Mean())
+    assert other.whole(lambda _shapes: True, 1).default_removal == cocoax.Mean()

@@ -214,7 +214,7 @@ def test_knowledge__files_and_notebooks(known: Knowledge, tmp_path: Path) -> Non
     assert known.save(tmp_path / "page.html") == [tmp_path / "page.html"]
     assert known.save(tmp_path / "page.HTML") == [tmp_path / "page.HTML"]
     assert len(known.save(tmp_path / "run-0.5")) == 3  # a folder with a dot
-    with pytest.raises(ValueError, match=r"files ending in \.html, \.json or \.png, or folders .* Got knows\.pdf"):
+    with pytest.raises(ValueError, match=r"Files end in \.html, \.json, \.png; .* Got knows\.pdf"):
         known.save(tmp_path / "knows.pdf")
     page = Page(tmp_path / "page.html")
     assert page.count("img") == 1

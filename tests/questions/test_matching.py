@@ -173,3 +173,14 @@ def test_explain_match__a_picture_and_a_caption(tmp_path: Path) -> None:
     assert "cocoax-links" in page
     assert "http" not in page
     assert json.loads(files[1].read_text())["query"]["parts"][0]["place"]
+
+
+def test_explain_match__all_of_both_photos() -> None:
+    encoder = two_towers()
+    wide, high = picture(1).resize((60, 20)), picture(2).resize((20, 60))
+    for seeing in (encoder, encoder.whole()):
+        own, other, third = (seeing.encode([seeing.explicand(each).tensor])[0] for each in (wide, high, picture(3)))
+        match = cocoax.explain_match(seeing, wide, high, picture(3), method=cocoax.Rise(samples=20))
+        similarities = [float(torch.cosine_similarity(own, each, 0)) for each in (other, third)]
+        assert [match.similarity, *match.others] == pytest.approx(similarities, abs=1e-5)
+        assert match.query.score == pytest.approx(similarities[0] - similarities[1], abs=1e-5)

@@ -14,9 +14,10 @@ from torch import Tensor
 import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders.load.sentence import load_hf_text
-from cocoax.questions.windows import tower_of, windows_of
+from cocoax.questions.windows import pieces_of, represent, tower_of, windows_of
 from tests.kinds import Recordings, recording_encoder, recordings
 from tests.tiny import save_bert
+from tests.towers import picture, two_towers
 
 LONG = " ".join(["the violinist parked her car."] * 12)
 METHOD = cocoax.Rise(samples=40)
@@ -101,3 +102,13 @@ def test_tower_of__strings_that_are_inputs_themselves(tmp_path: Path) -> None:
         assert tower_of(encoder, item) is encoder
     with pytest.raises(ValueError, match="has no text tower"):
         tower_of(encoder, "a cat")
+
+
+def test_represent__what_is_explained_of_pictures_of_any_shape() -> None:
+    encoder = two_towers().whole()
+    photos = [picture(seed).resize(size) for seed, size in enumerate([(60, 20), (20, 60), (30, 30)])]
+    found = represent([piece for photo in photos for piece in pieces_of(encoder, photo)])
+    alone = torch.cat([encoder.encode([encoder.explicand(photo).tensor]) for photo in photos])
+    torch.testing.assert_close(found, alone, rtol=0, atol=1e-5)
+    (piece,) = pieces_of(encoder, "a cat")
+    assert piece.seen == "a cat"

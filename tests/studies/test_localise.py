@@ -17,7 +17,7 @@ import cocoax
 from cocoax.data.annotated import Example, collage_examples
 from cocoax.evaluation.localisation import MaskScores, mask_scores
 from cocoax.evaluation.statistics import wilson
-from cocoax.studies.localise import Asking, describe, localise, summarise
+from cocoax.studies.localise import Asking, _append, describe, localise, summarise
 from tests.conftest import SmallNet
 from tests.towers import picture, two_towers
 
@@ -105,6 +105,13 @@ def test_localise__damaged_line_is_told_and_computed_again(place: int, tmp_path:
     results.write_bytes(lines[0] + damaged)
     with pytest.warns(UserWarning, match=r"Line 2 of .*results\.jsonl is damaged; its picture is asked about again"):
         assert localise(encoder, examples, RISE, folder=tmp_path) == first
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_localise__full_disk_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"No space left on device: '.*results\.jsonl'"):
+        _append(tmp_path / "results.jsonl", "key", [])
 
 
 def test_localise__lines_from_before_there_were_digests(tmp_path: Path) -> None:

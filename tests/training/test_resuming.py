@@ -216,9 +216,59 @@ def test_training__refuses_a_damaged_checkpoint_and_leaves_it(tmp_path: Path, da
         whole = path.read_bytes()
         path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "text": b"not a checkpoint"}[damage])
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"checkpoint\.pt cannot be read .*move it away to start anew"):
+    with pytest.raises(ValueError, match=r"checkpoint\.pt cannot be read .*Move it away to start anew"):
         Training(RECIPE, noise(), tmp_path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("until", [4, 6, 9], ids=["in an epoch", "after an epoch", "at the end"])
+def test_training__damaged_checkpoint_is_put_aside_and_the_one_before_gives_the_same(tmp_path: Path, until: int) -> None:
+    data = noise()
+    whole = Training(RECIPE, data, tmp_path / "whole")
+    finished = whole.run(say=quiet)
+    stopped = Training(RECIPE, data, tmp_path / "parts")
+    stopped.run(until=until, say=quiet)
+    path = stopped.checkpoint
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2 : len(damaged) // 2 + 200] = b"\7" * 200  # more than there is between two tensors
+    path.write_bytes(damaged)
+    with pytest.warns(UserWarning, match=r"checkpoint\.pt cannot be read .* put aside as checkpoint\.pt\.damaged"):
+        parts = Training(RECIPE, data, tmp_path / "parts")
+    assert (tmp_path / "parts/checkpoint.pt.damaged").read_bytes() == damaged
+    assert 0 < parts.step <= until
+    again = parts.run(say=quiet)
+    assert_same(whole, parts)
+    assert finished is not None
+    assert again is not None
+    assert finished.read_bytes() == again.read_bytes()
+    for name in ("log.jsonl", "checkpoint.pt", "checkpoint-previous.pt"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+
+
+def test_training__killed_between_two_checkpoints_goes_on_from_the_one_before(tmp_path: Path) -> None:
+    data = noise()
+    whole = Training(RECIPE, data, tmp_path / "whole")
+    whole.run(say=quiet)
+    stopped = Training(RECIPE, data, tmp_path / "parts")
+    stopped.run(until=4, say=quiet)
+    stopped.checkpoint.replace(stopped.previous)  # as it is before the new one takes its place
+    parts = Training(RECIPE, data, tmp_path / "parts")
+    assert parts.step == 4
+    parts.run(say=quiet)
+    assert_same(whole, parts)
+
+
+def test_training__both_checkpoints_damaged(tmp_path: Path) -> None:
+    training = Training(RECIPE, noise(), tmp_path)
+    training.run(until=4, say=quiet)
+    for path in (training.checkpoint, training.previous):
+        path.write_bytes(path.read_bytes()[:1000])
+    with (
+        pytest.warns(UserWarning, match=r"checkpoint\.pt\.damaged"),
+        pytest.raises(ValueError, match=r"checkpoint-previous\.pt cannot be read .* Move it away to start anew"),
+    ):
+        Training(RECIPE, noise(), tmp_path)
+    assert training.previous.exists()
 
 
 def test_training__refuses_pickled_code(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cocoax import Answer, Attribution, Curve
-from cocoax.inputs.drawing import WHOLE, not_known
+from cocoax.inputs.drawing import WHOLE, not_known, scale_beside
 from cocoax.plots import COLOURS, colour_scale, question
 from cocoax.report import data_uri, png
 
@@ -205,7 +205,7 @@ def card(answer: Answer, view: View, limit: float, cut: bool) -> bytes:
     ax.set_title(question(answer.attribution), fontsize=11, parse_math=False)
     palette = PALETTES[view.palette]
     colour = ScalarMappable(Normalize(-limit, limit), palette.colours)
-    bar = figure.colorbar(colour, ax=ax, fraction=0.046, pad=0.02, extend="both" if cut else "neither")
+    bar = scale_beside(ax, colour, picture.height / picture.width, "both" if cut else "neither")
     bar.set_label("change in score if kept", fontsize=9)
     samples = answer.attribution.metadata.get("samples")
     figure.supxlabel(

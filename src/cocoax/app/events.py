@@ -104,7 +104,7 @@ class Page:
         """Look at an uploaded photo."""
         visitor = self.visitor(request)
         try:
-            taken = self.studio.choose(visitor, self.uploaded(event._data.get("path")), choice=_choice(event))
+            taken = self.studio.choose(visitor, self.uploaded(_said(event).get("path")), choice=_choice(event))
         except TOLD as error:
             yield {self.layout.notice: parts.notice(self.sentence(error))}
         else:
@@ -113,7 +113,7 @@ class Page:
     def on_sample(self, event: gr.EventData, request: gr.Request) -> Iterator[Updates]:
         """Look at a sample photo, and ask the question that comes with it; the browser has written its words already."""
         visitor = self.visitor(request)
-        name = str(event._data.get("name"))
+        name = str(_said(event).get("name"))
         try:
             if name not in self.samples:
                 raise ValueError(f"No sample photo is called {name!r}; there are {', '.join(self.samples)}.")
@@ -211,7 +211,7 @@ class Page:
         visitor = self.visitor(request)
         there = visitor.pictures[index][side]
         try:
-            new = [self.uploaded(file["path"]) for file in event._data["files"]]
+            new = [self.uploaded(file["path"]) for file in _said(event)["files"]]
             if len(there) + len(new) > PICTURES:
                 raise ValueError(f"At most {PICTURES} pictures fit on one side; these would be {len(there) + len(new)}.")
             pictures = [reference_picture(path) for path in new]
@@ -223,7 +223,7 @@ class Page:
     def on_removed(self, index: int, side: str, like: str, unlike: str, event: gr.EventData, request: gr.Request) -> Updates:
         """Take a picture away from one side of a question, and answer it again."""
         pictures = self.visitor(request).pictures[index]
-        number = event._data.get("index")
+        number = _said(event).get("index")
         pictures[side] = [image for place, image in enumerate(pictures[side]) if place != number]
         return self._with_pictures(index, side, like, unlike, request)
 
@@ -255,8 +255,9 @@ class Page:
     def on_point(self, event: gr.EventData, request: gr.Request) -> Updates:
         """Show what all maps say at the place that was clicked."""
         visitor = self.visitor(request)
-        x, y = (float(event._data.get(axis, -1)) for axis in "xy")
-        visitor.point = (x, y) if 0 <= x <= 1 and 0 <= y <= 1 else None
+        x, y = (_said(event).get(axis) for axis in "xy")
+        on_map = all(isinstance(place, int | float) and 0 <= place <= 1 for place in (x, y))
+        visitor.point = (float(x), float(y)) if on_map else None  # type: ignore[arg-type]
         return self.figures(visitor)
 
     def on_curves(self, request: gr.Request) -> str:
@@ -318,15 +319,20 @@ class Page:
         return re.sub(re.escape(str(self.folder)) + r"/(?:[^/\s]+/)*", "", text)
 
 
+def _said(event: gr.EventData) -> dict[str, Any]:
+    """Return what the browser says about an event; nothing if that is not what the page's own script would say."""
+    return event._data if isinstance(event._data, dict) else {}
+
+
 def _choice(event: gr.EventData) -> int:
     """Return the number that the browser gave to a choice of photo."""
-    choice = event._data.get("choice")
+    choice = _said(event).get("choice")
     return choice if isinstance(choice, int) else 0
 
 
 def _refusal(event: gr.EventData) -> str:
     """Return a sentence about a file that the browser could not upload."""
-    name, reason = (str(event._data.get(key, "")) for key in ("name", "reason"))
+    name, reason = (str(_said(event).get(key, "")) for key in ("name", "reason"))
     if "size" in reason:
         return f"{name} is too large: at most {MEGABYTES} MB can be uploaded. Make it smaller first."
     return f"{name} could not be uploaded; try again."

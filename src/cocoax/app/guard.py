@@ -14,6 +14,8 @@ from threading import Lock
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from starlette.requests import ClientDisconnect
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -23,10 +25,12 @@ LARGEST = 100_000  # bytes of a message other than an upload
 DEEPEST = 20  # lists and dictionaries inside each other; the page's own messages have four
 UPLOADS = 2**30  # bytes of all uploads together
 SMALLEST = 2**18  # bytes that an upload counts for at least, so that there are not too many either
+STALLED = 30  # seconds without a byte after which an upload is given up, and its room free again
 FRESH = 60  # seconds for which an upload is certainly kept; the page reads it within a few
 HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 _CLOSED = re.compile(
-    r"/gradio_api/(file[=/]\s*\w+:|proxy=|vibe|undo-vibe|component_server|process_recording|deep_link|stream)"
+    r"/gradio_api/(file[=/]\s*\w+:|proxy=|vibe|undo-vibe|component_server|process_recording|deep_link|stream"
+    r"|call/|run/|api/|custom_component)"
 )
 
 
@@ -126,7 +130,7 @@ class Guard:
         if not is_own(_name(host), self.host):
             return f"This page does not go by the name {host!r}; open it at the address that it said when it was started."
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
             return f"This page does not answer to other sites, such as {origin!r}."
         return ""
 
@@ -143,7 +147,9 @@ class Guard:
             await _skip(receive, size)
             return await _refuse(send, 507, "There is no room for further uploads at the moment; try again in a minute.")
         try:
-            return await self.app(scope, receive, send)
+            return await self.app(scope, _in_time(receive), send)
+        except ClientDisconnect:  # or nothing came for long
+            return await _refuse(send, 408, "The upload stopped half way; try again.")
         finally:
             self.uploads.arrived(size)
 
@@ -165,7 +171,7 @@ class Guard:
             return await _refuse(send, 400, "The message is not JSON.")
         if _depth(said) > DEEPEST:
             return await _refuse(send, 400, TOO_DEEP)
-        if isinstance(said, dict) and _names_a_file(said.get("data")):
+        if _names_a_file(said):
             return await _refuse(send, 403, "This page takes files through its upload only.")
         unread = [body]
 
@@ -216,6 +222,22 @@ def _names_a_file(value: Any) -> bool:
     if isinstance(value, dict):
         return "meta" in value or any(map(_names_a_file, value.values()))
     return isinstance(value, list) and any(map(_names_a_file, value))
+
+
+def _in_time(receive: Receive) -> Receive:
+    """Return what receives the same, and says that the sender is gone when nothing of a body came for long."""
+    more = True
+
+    async def wait() -> Message:
+        nonlocal more
+        try:
+            message = await asyncio.wait_for(receive(), STALLED if more else None)
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        more = more and bool(message.get("more_body"))
+        return message
+
+    return wait
 
 
 async def _skip(receive: Receive, most: int) -> None:

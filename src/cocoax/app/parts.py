@@ -138,8 +138,8 @@ def remarks(answer: Answer) -> str:
 def _hint(visitor: Visitor, panel: int) -> str:
     """Return what to do, or what to wait for, to get an answer."""
     if visitor.away_too_long:
-        away = f"You were away for more than {SILENCE // 60} minutes while others waited, so your place went to one of them. "
-        return away + "Choose the photo again."
+        away = f"You were away for more than {SILENCE // 60} minutes while others waited, or the connection broke: "
+        return away + "your place and your photo are gone. Choose the photo again."
     if panel == 0 and visitor.explicand is None:
         return "Choose a photo to begin. It is looked at once; then ask anything."
     if visitor.run is None and visitor.running:

@@ -17,6 +17,7 @@ from cocoax.features import Removal
 
 PANELS = 2  # questions side by side
 SILENCE = 30 * 60  # seconds without a word after which a visitor's place goes to who waits for one
+REMEMBERED = 1000  # keys of visitors who had a photo and left
 LINE = 64  # visitors who may wait; also those without a photo who are remembered
 
 
@@ -67,7 +68,7 @@ class Visitor:
     pictures: list[dict[str, list[Image.Image]]] = field(default_factory=lambda: [no_pictures() for _ in range(PANELS)])
     seen: float = 0.0  # when the visitor, or the visitor's run, last did something
     inside: bool = False  # whether one of the places is theirs
-    away_too_long: bool = False
+    away_too_long: bool = False  # whether photo and run are gone, and who had them is to be told
     gone: bool = False
 
     @property
@@ -115,6 +116,7 @@ class Visitors:
         self.door = Condition()  # held by whoever changes a visitor; notified when the line moves
         self._known: OrderedDict[str, Visitor] = OrderedDict()
         self._line: list[Visitor] = []
+        self._lost: OrderedDict[str, None] = OrderedDict()  # keys of visitors whose photo was forgotten; the last few
 
     def visitor(self, key: str) -> Visitor:
         """Return the visitor of this key, new or not.
@@ -122,22 +124,33 @@ class Visitors:
         Visitors who have no photo yet are remembered too, but only the last few of them: they have little to lose.
         """
         with self.door:
-            visitor = self._known.setdefault(key, Visitor())
+            visitor = self._known.setdefault(key, Visitor(away_too_long=key in self._lost))
             visitor.seen = self.clock()
             self._known.move_to_end(key)
             lookers_on = [key for key, one in self._known.items() if not one.inside and one not in self._line]
             if len(lookers_on) > LINE:
-                self._known.pop(lookers_on[0]).gone = True
+                self._forget(lookers_on[0])
             return visitor
 
     def leave(self, key: str) -> None:
         """Drop all that belongs to a visitor who closed the page; their place goes to the next in the line."""
         with self.door:
-            visitor = self._known.pop(key, None)
-            if visitor is not None:
-                visitor.gone, visitor.inside = True, False
-                visitor.forget()
-                self.step_out(visitor)
+            if key in self._known:
+                self.step_out(self._forget(key))
+
+    def _forget(self, key: str) -> Visitor:
+        """Drop all that belongs to a visitor, and end their run; who comes back under this key is told that it is gone.
+
+        A browser does so whose connection broke, since that looks like a page that was closed.
+        """
+        visitor = self._known.pop(key)
+        if visitor.explicand is not None:
+            self._lost[key] = None
+            if len(self._lost) > REMEMBERED:
+                self._lost.popitem(last=False)
+        visitor.gone, visitor.inside = True, False
+        visitor.forget()
+        return visitor
 
     def step_out(self, visitor: Visitor) -> None:
         """Take a visitor out of the line; who has a place keeps it."""

@@ -22,7 +22,7 @@ from cocoax.attribution import linked_page, linking
 from cocoax.attribution.field import default_grid, feature_vectors, in_steps, pooled
 from cocoax.attribution.matched import Matched, Part, called, numbers_of
 from cocoax.attribution.plain import to_plain
-from cocoax.attribution.result import Attribution
+from cocoax.attribution.result import Attribution, at_least_rounding
 from cocoax.attribution.run import Run
 from cocoax.checks import check_count, check_kind
 from cocoax.features.segments import check_grid
@@ -69,6 +69,7 @@ class Interactions:
         score: the similarity of the two.
         sampled: what the samples of the runs do to values, from which standard errors come; None where that is not known.
         lengths: of the vectors of a's features and of b's, whose dot products are the values.
+        rounding: how far rounding alone may move the vectors of a's features and of b's.
 
     """
 
@@ -78,16 +79,38 @@ class Interactions:
     score: float
     sampled: tuple[Sampled, ...] | None = None
     lengths: tuple[Tensor, Tensor] | None = None
+    rounding: tuple[float, float] = (0.0, 0.0)
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))
-        best = self.top(1)[0]
-        return f"Interactions({shape}, score {self.score:+.3f}, most: {best[0]} with {best[1]} {best[2]:+.3f})"
+        best = [f"most: {one} with {other} {value:+.3f}" for one, other, value, _ in self.top(1)]
+        return f"Interactions({shape}, score {self.score:+.3f}, {(best or ['nothing but rounding'])[0]})"
 
     @property
     def matrix(self) -> Tensor:
         """The values with one row per feature of a and one column per feature of b."""
         return self.values.reshape(prod(self.a.shape), -1)
+
+    @cached_property
+    def shown(self) -> Tensor:
+        """The matrix as it is shown: what may be rounding alone is 0."""
+        floors = self._floors(torch.eye(self.matrix.shape[1]), "b")
+        return torch.where(self.matrix.abs() > floors, self.matrix, 0.0)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no pair makes a difference that is more than rounding."""
+        return not bool(self.shown.any())
+
+    def _floors(self, weights: Tensor, side: str) -> Tensor:
+        """Return how far rounding alone may move what :meth:`errors_of_sums` tells the errors of."""
+        if self.lengths is None:
+            return torch.zeros(1, 1)
+        (other, its), (other_rounding, its_rounding) = self.lengths, self.rounding
+        if side == "a":
+            other, its, other_rounding, its_rounding = its, other, its_rounding, other_rounding
+        sizes = weights.abs().to(its)
+        return other_rounding * (its @ sizes) + its_rounding * torch.outer(other, sizes.sum(0))
 
     @cached_property
     def standard_error(self) -> Tensor | None:
@@ -108,7 +131,7 @@ class Interactions:
         return variance.clamp(min=0).sqrt().float()
 
     def top(self, count: int = 5) -> list[tuple[str, str, float, float | None]]:
-        """Return the strongest pairs: both names, the value and its standard error.
+        """Return the strongest pairs: both names, the value and its standard error; none that may be rounding alone.
 
         They are those of the largest values. Of two pictures they are the regions that are most alike, by the cosine of their
         vectors: by value, the region that an encoder cares for most would be linked to whatever resembles it a little.
@@ -131,11 +154,12 @@ class Interactions:
 
     def strongest(self, count: int) -> list[tuple[int, int]]:
         """Return the strongest pairs as numbers of features, strongest first; see :meth:`top`."""
-        strength = self.matrix
+        strength = self.shown
         if self._by_cosine and self.lengths is not None:
             strength = strength / torch.outer(*self.lengths).clamp(min=torch.finfo(strength.dtype).tiny)
-        order = torch.argsort(strength.flatten(), descending=True, stable=True)[:count].tolist()
-        return [divmod(index, self.matrix.shape[1]) for index in order]
+        order = torch.argsort(strength.flatten(), descending=True, stable=True)
+        order = order[strength.flatten()[order] != 0][:count]
+        return [divmod(index, self.matrix.shape[1]) for index in order.tolist()]
 
     def given(self, feature: Part, side: str = "b", *, rather_than: Sequence[Part] = ()) -> Attribution:
         """Return the map on the other side for one feature, or for some: where does this noun lie?
@@ -158,15 +182,17 @@ class Interactions:
             weights[part] -= 1 / len(others)
         chosen = (self.matrix if side == "b" else self.matrix.T) @ weights
         error = self.errors_of_sums(weights[:, None].double(), side)
+        floor = float(self._floors(weights[:, None], side).max())
         contrast = f" rather than {' / '.join(called(part, its) for part in others)}" if others else ""
         return Attribution(
             values=other.shown(chosen),
             score=float(chosen.sum()),
             baseline_score=0.0,
-            standard_error=None if error is None else other.shown(error[:, 0]),
+            standard_error=None if error is None else other.shown(at_least_rounding(error[:, 0], floor)),
             features=None if other.members is None else chosen,
             metadata={"target": called(own, its) + contrast, "method": "interactions"},
             display=other.display,
+            floor=floor,
         )
 
     def plot(self, kind: str | None = None, *, most: int | None = None) -> Figure:
@@ -214,12 +240,17 @@ class Interactions:
                 *(replace(part, right=_beside(part.right, there)) for part in self.sampled),
                 *(replace(part, right=sign * _beside(here, part.right)) for part in other.sampled),
             )
+        lengths = None
+        if self.lengths is not None and other.lengths is not None:
+            lengths = torch.maximum(self.lengths[0], other.lengths[0]), torch.cat([self.lengths[1], other.lengths[1]])
         return Interactions(
             torch.cat([self.matrix, sign * other.matrix], dim=1).view(*self.a.shape, len(names)),
             self.a,
             Matched(Names(names), (len(names),)),
             self.score + sign * other.score,
             sampled,
+            lengths,
+            tuple(map(max, self.rounding, other.rounding)),  # type: ignore[arg-type]  # of two, since both are
         )
 
 
@@ -251,9 +282,8 @@ def interactions(
             f"{run_b.encoder!r}; use one encoder, or two towers that share a space."
         )
     a, b = (_Effects.of(run, linear, grid) for run in (run_a, run_b))
-    vectors_a, vectors_b = a.vectors(), b.vectors()  # [d, features]
+    (vectors_a, scatter_a), (vectors_b, scatter_b) = a.vectors_and_scatter(), b.vectors_and_scatter()
     values = vectors_a.T @ vectors_b
-    scatter_a, scatter_b = a.scatter(), b.scatter()
     sampled = None
     if scatter_a is not None and scatter_b is not None:
         (x_a, r_a), (x_b, r_b) = scatter_a, scatter_b
@@ -269,7 +299,8 @@ def interactions(
     score = float(linear.pairwise(run_a.ends[:1].double(), run_b.ends[:1].double()))
     shape = (*a.shape, *b.shape)
     lengths = vectors_a.norm(dim=0).float(), vectors_b.norm(dim=0).float()
-    return Interactions(values.float().view(shape), a.matched(linear), b.matched(linear), score, sampled, lengths)
+    sides, rounding = (a.matched(linear), b.matched(linear)), (a.rounding, b.rounding)
+    return Interactions(values.float().view(shape), *sides, score, sampled, lengths, rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,6 +334,11 @@ class _Effects:
         return Matched(explicand.display, self.shape, identity, members)
 
     @property
+    def rounding(self) -> float:
+        """How far rounding alone may move a vector."""
+        return self.run.rounding * float(self.ends.norm(dim=1).max())
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of its features."""
         explicand = self.run.explicand
@@ -314,15 +350,19 @@ class _Effects:
         """Return maps ``[k, ...]`` with one value per feature, ``[k, features]``."""
         return pooled(maps, self.run.explicand.shape, self.grid).flatten(1)
 
-    def vectors(self) -> Tensor:
-        """Return one vector for each feature, ``[d, features]``: what keeping it does to the representation."""
-        parts = in_steps(self.run, self.masks, self.features, self.ends)
-        return torch.cat([self._laid_out(self.run.method.effects(self.masks, *part)) for part in parts])
+    def vectors_and_scatter(self) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Return one vector for each feature, ``[d, features]``, what keeping it does to the representation; and its error.
 
-    def scatter(self) -> tuple[Tensor, Tensor] | None:
-        """Return factors of the sampling error, ``[n, features]`` and ``[n, d]``; None where it is not known."""
-        factors = self.run.method.scatter(self.masks, self.features, self.ends)
-        return None if factors is None else (self._laid_out(factors[0]), factors[1])
+        That is by factors, ``[n, features]`` and ``[n, d]``; None where it is not known.
+        """
+        method, parts = self.run.method, list(in_steps(self.run, self.masks, self.features, self.ends))
+        if len(parts) == 1:
+            effects, factors = method.effects_and_scatter(self.masks, *parts[0])
+            vectors = self._laid_out(effects)
+        else:
+            vectors = torch.cat([self._laid_out(method.effects(self.masks, *part)) for part in parts])
+            factors = method.scatter(self.masks, self.features, self.ends)
+        return vectors, None if factors is None else (self._laid_out(factors[0]), factors[1])
 
 
 def _layout(cells: Tensor) -> tuple[int, ...]:

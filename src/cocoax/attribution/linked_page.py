@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from PIL import Image
 
-from cocoax.attribution.linking import UNIT, cell_box
+from cocoax.attribution.linking import NOTHING, UNIT, cell_box
 from cocoax.storage import digest
 from cocoax.version import __version__
 
@@ -128,12 +128,13 @@ def fragment(interactions: Interactions) -> str:
     data = {
         "names": [side.names for side in sides],
         "wide": [side.shape[1] if len(side.shape) == 2 else 0 for side in sides],
-        "values": _rounded(interactions.matrix.tolist()),
+        "values": _rounded(interactions.shown.tolist()),
         # Of a part with each of the other side, and of the part rather than the others beside it.
         "errors": None
         if interactions.sampled is None
         else [[_errors(interactions, side, rather) for side in "ab"] for rather in (False, True)],
     }
+    nothing = f"{NOTHING} " if interactions.is_nothing else ""
     # Nothing in the data can end the script element or begin another.
     plain = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     drawn = "".join(
@@ -144,9 +145,9 @@ def fragment(interactions: Interactions) -> str:
         f'<div class="cocoax-links" id="{identifier}"><style>{_STYLE}</style><div class="sides">{drawn}</div>'
         '<label class="rather"><input type="checkbox"> Show a part rather than the other parts beside it</label>'
         f'<div class="says" role="status" aria-live="polite"></div><ol>{_pairs(interactions)}</ol>'
-        f'<div class="note">Similarity {interactions.score:+.3f}. Red raises it, blue lowers it; the numbers are the '
-        f"{UNIT}; regions share with their neighbours where masks are smooth. The part that is pointed at has a scale of its "
-        "own, on which its largest value has the full colour; what lies within two standard errors has none.</div>"
+        f'<div class="note">{nothing}Similarity {interactions.score:+.3f}. Red raises it, blue lowers it; the numbers are '
+        f"the {UNIT}; regions share with their neighbours where masks are smooth. The part that is pointed at has a scale of "
+        "its own, on which its largest value has the full colour; what lies within two standard errors has none.</div>"
         f'<script type="application/json">{plain}</script><script>{_SCRIPT.replace("ID", identifier)}</script></div>'
     )
 

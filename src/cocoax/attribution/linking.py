@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cocoax.attribution.matched import Matched
 
 UNIT = "change in score when both are kept, beyond what each does alone"
+NOTHING = "No two parts make a difference together: all there is to see is rounding."
 INCHES = 0.095  # of a character
 WIDEST = 130  # characters; of longer texts only the words of the pairs are drawn
 DISTINCT = ("#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#666666")
@@ -38,6 +39,12 @@ def draw(interactions: Interactions, kind: str | None, most: int | None) -> Figu
     return function(interactions, default if most is None else most)
 
 
+def _title(interactions: Interactions, told: str) -> str:
+    """Return what stands above a drawing: the similarity and what is drawn, or that there is nothing."""
+    similarity = f"similarity {interactions.score:+.3f}"
+    return f"{similarity}\n{NOTHING}" if interactions.is_nothing else "; ".join(filter(None, (similarity, told)))
+
+
 def draw_arcs(interactions: Interactions, most: int) -> Figure:
     """Draw two lines of text; the pairs of the largest sizes are joined, red where they raise the score."""
     from matplotlib.patches import PathPatch
@@ -45,9 +52,9 @@ def draw_arcs(interactions: Interactions, most: int) -> Figure:
 
     from cocoax.inputs.figures import new_figure
 
-    matrix = interactions.matrix.double().numpy()
+    matrix = interactions.shown.double().numpy()
     order = np.argsort(-np.abs(matrix).flatten(), kind="stable")[:most]
-    pairs = [divmod(int(index), matrix.shape[1]) for index in order]
+    pairs = [divmod(int(index), matrix.shape[1]) for index in order if matrix.flat[index]]
     lines = [
         _line(side.names, {pair[which] for pair in pairs}) for which, side in enumerate((interactions.a, interactions.b))
     ]
@@ -79,7 +86,7 @@ def draw_arcs(interactions: Interactions, most: int) -> Figure:
     ax.set_ylim(-0.35, 1.35)
     ax.set_axis_off()
     drawn = f"{len(pairs)} largest of {matrix.size} pairs" if len(pairs) < matrix.size else "all pairs"
-    ax.set_title(f"similarity {interactions.score:+.3f}; {drawn}, the thickest {size:.3g}:\n{UNIT}", fontsize=9)
+    ax.set_title(_title(interactions, f"{drawn}, the thickest {size:.3g}:\n{UNIT}"), fontsize=9)
     return figure
 
 
@@ -94,7 +101,7 @@ def _line(names: tuple[str, ...], wanted: set[int]) -> list[tuple[int, str]]:
     if _length(words) <= WIDEST:
         return words
     kept = sorted(wanted)
-    line = [(-1, "…")] if kept[0] > 0 else []
+    line = [] if 0 in wanted else [(-1, "…")]
     for number, following in pairwise([*kept, len(names)]):
         line.append(words[number])
         if following > number + 1:
@@ -106,7 +113,7 @@ def draw_matrix(interactions: Interactions, most: int) -> Figure:
     """Draw a matrix in colour: one row per feature of a, one column per feature of b, at most ``most`` of each."""
     from cocoax.inputs.figures import new_figure
 
-    matrix = interactions.matrix.double().numpy()
+    matrix = interactions.shown.double().numpy()
     down, across = (np.sort(np.argsort(-np.abs(matrix).max(axis), kind="stable")[:most]) for axis in (1, 0))
     rows, family = lettered([interactions.a.names[at] for at in down])
     headings, other_family = lettered([interactions.b.names[at] for at in across])
@@ -121,8 +128,8 @@ def draw_matrix(interactions: Interactions, most: int) -> Figure:
     bar.ax.tick_params(labelsize=8)
     bar.set_label("\nbeyond ".join(UNIT.split(" beyond ")), fontsize=8)
     left_out = matrix.size - len(rows) * len(headings)
-    also = f"; {left_out} pairs of weaker ones are not shown" if left_out else ""
-    ax.set_title(f"similarity {interactions.score:+.3f}{also}", fontsize=9)
+    also = f"{left_out} pairs of weaker ones are not shown" if left_out else ""
+    ax.set_title(_title(interactions, also), fontsize=9)
     return figure
 
 
@@ -132,15 +139,15 @@ def draw_maps(interactions: Interactions, most: int) -> Figure:
 
     side = "b" if interactions.a.is_picture else "a"
     listed = interactions.b if side == "b" else interactions.a
-    peaks = interactions.matrix.double().numpy().max(0 if side == "b" else 1)
+    peaks = interactions.shown.double().numpy().max(0 if side == "b" else 1)
     words = np.sort(np.argsort(-peaks, kind="stable")[:most]).tolist()
     maps = [interactions.given(word, side) for word in words]
-    limit = max(float(each.values.abs().max()) for each in maps) or 1.0
+    limit = max(float(each.relative.abs().max()) for each in maps) or 1.0
     figure = new_figure(3.1 * len(maps) + 0.6, 3.4)
     axes = figure.subplots(1, len(maps), squeeze=False)
     for ax, word, each in zip(axes[0], words, maps, strict=True):
         each.plot(ax, title=listed.names[word], limit=limit, colour_bar=word == words[-1])
-    figure.suptitle(f"similarity {interactions.score:+.3f}; {UNIT}", fontsize=9)
+    figure.suptitle(_title(interactions, UNIT), fontsize=9)
     return figure
 
 
@@ -155,7 +162,8 @@ def draw_links(interactions: Interactions, most: int) -> Figure:
     sides = (interactions.a, interactions.b)
     sizes = [_picture(ax, side) for ax, side in zip(axes, sides, strict=True)]
     taken: dict[tuple[int, int], int] = {}  # numbers that stand in one cell already
-    for number, (i, j) in enumerate(interactions.strongest(most)):
+    pairs = interactions.strongest(most)
+    for number, (i, j) in enumerate(pairs):
         colour = DISTINCT[number % len(DISTINCT)]
         ends = []
         for which, (ax, side, size, cell) in enumerate(zip(axes, sides, sizes, (i, j), strict=True)):
@@ -171,7 +179,7 @@ def draw_links(interactions: Interactions, most: int) -> Figure:
             ends[0], ends[1], "data", "data", axesA=axes[0], axesB=axes[1], color=colour, lw=1.2, alpha=0.8
         )
         figure.add_artist(line)
-    figure.suptitle(f"similarity {interactions.score:+.3f}; the {most} pairs of regions that are most alike", fontsize=9)
+    figure.suptitle(_title(interactions, f"the {len(pairs)} pairs of regions that are most alike"), fontsize=9)
     return figure
 
 

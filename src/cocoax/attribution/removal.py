@@ -91,6 +91,10 @@ class RemovalMethod(Method):
         """
         return None
 
+    def effects_and_scatter(self, masks: Any, scores: Tensor, ends: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Return :meth:`effects` and :meth:`scatter`; for methods that fit models to scores, of one fit."""
+        return self.effects(masks, scores, ends), self.scatter(masks, scores, ends)
+
     def widening(self, x: Tensor, r: Tensor) -> float:
         """Return how much wider than the squares of such factors say errors are, since so few samples tell them roughly."""
         return 1.0

@@ -317,7 +317,7 @@ def attributions(
                 values=values[index].float(),
                 score=float(ends[0, index]),
                 baseline_score=float(ends[1, index]),
-                standard_error=None if error is None else _at_least_rounding(error.reshape(values.shape)[index], floor),
+                standard_error=None if error is None else at_least_rounding(error.reshape(values.shape)[index], floor),
                 raw=None if raw is None else raw[index].float(),
                 features=None if features is None else features[index].float(),
                 neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),
@@ -329,6 +329,6 @@ def attributions(
     return answers
 
 
-def _at_least_rounding(error: Tensor, floor: float) -> Tensor:
+def at_least_rounding(error: Tensor, floor: float) -> Tensor:
     """Return standard errors, two of which are at least the floor; those that are 0 are of values that nothing is left to."""
     return torch.where(error > 0, error.clamp(min=floor / 2), error).float()

@@ -14,12 +14,11 @@ from cocoax.attribution.removal import RemovalMethod
 from cocoax.attribution.result import Attribution, Estimate
 from cocoax.attribution.rise_estimates import (
     AnyMasks,
+    effects_and_scatter,
     efficient_deviations,
     efficient_estimate,
-    mask_effects,
     paper_deviations,
     paper_estimate,
-    scatter_of,
     widening,
 )
 from cocoax.attribution.run import Run
@@ -190,13 +189,18 @@ class Rise(RemovalMethod):
 
     def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor) -> Tensor:
         """Return Cov(y, m) / p(1-p) for each feature, which for words and columns is E[y | kept] - E[y | removed]."""
-        self._check_length(masks, 2 * FOLDS)  # whatever the estimator, these are by the efficient one
-        return mask_effects(masks, scores.double())
+        return self.effects_and_scatter(masks, scores, ends)[0]
 
     def scatter(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return m - p, scaled, and what the linear models leave over."""
+        return self.effects_and_scatter(masks, scores, ends)[1]
+
+    def effects_and_scatter(
+        self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Return both, whatever the estimator by the efficient one."""
         self._check_length(masks, 2 * FOLDS)
-        return scatter_of(masks, scores.double())
+        return effects_and_scatter(masks, scores.double())
 
     def widening(self, x: Tensor, r: Tensor) -> float:
         """Return how much wider errors are by the kurtosis of what samples contribute."""

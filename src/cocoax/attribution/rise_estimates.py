@@ -63,29 +63,23 @@ def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
     return Estimate(relative + neutral[:, None, None], error, neutral)
 
 
-def mask_effects(masks: BitMasks | PooledMasks, y: Tensor) -> Tensor:
-    """Return Cov(y, m) / p(1-p) for scores ``y [n, k]``, ``[k, *cells]``.
+def effects_and_scatter(masks: BitMasks | PooledMasks, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Return Cov(y, m) / p(1-p) for scores ``y [n, k]``, ``[k, *cells]``, and factors of its error, of one fit.
 
     As the efficient estimate: what a linear model of the masks explains is known exactly, and each sample corrects a model
-    that has not seen it. Where the masks are all subsets nothing is left to chance, and the plain mean is exact.
+    that has not seen it. The factors are m - p, scaled, and what the models leave over, of independent samples. Where the
+    masks are all subsets nothing is left to chance, and the plain mean is exact: there are no factors.
     """
     shape = (y.shape[1], *masks.cells.shape[1:])
     if isinstance(masks, BitMasks) and masks.complete:
-        return (y.T @ _centred(masks) / len(y)).view(shape)
+        centred = _centred(masks)
+        return (y.T @ centred / len(y)).view(shape), (centred[:0], y[:0])
     fit, p = masks.controls.fit(y), masks.keep
-    x, differences = _less_own(_centred(masks.firsts), fit), masks.units.differences(fit.residuals)
+    x, differences = _less_own(_centred(masks.firsts), fit) / len(y), masks.units.differences(fit.residuals)
     # The mean of all models is that of their mean coefficients.
-    coefficients = torch.einsum("f,f...->...", torch.bincount(fit.fold).double(), fit.coefficients)
+    coefficients = torch.einsum("f,f...->...", torch.bincount(fit.fold).double() / len(y), fit.coefficients)
     model = masks.coarse_covariance(coefficients).flatten(1) / (p * (1 - p))
-    return ((model + differences.T @ x) / len(y)).view(shape)
-
-
-def scatter_of(masks: BitMasks | PooledMasks, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return m - p, scaled, and what the linear models leave over, of independent samples; none where there is no chance."""
-    if isinstance(masks, BitMasks) and masks.complete:
-        return _centred(masks)[:0], y[:0]
-    fit = masks.controls.fit(y)
-    return _less_own(_centred(masks.firsts), fit) / len(masks), masks.units.differences(fit.residuals)
+    return (model + differences.T @ x).view(shape), (x, differences)
 
 
 def paper_deviations(masks: AnyMasks, y: Tensor, signs: Callable[[int], Tensor]) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,8 @@ import typer
 import cocoax
 from cocoax.commands.arguments import names_file
 from cocoax.commands.methods import METHODS, method_with
-from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Crop, Device, EncoderName, draw_into_files
+from cocoax.commands.terminal import ASKED, HOW, OUTPUT, AsJson, Baseline, Crop, Device, EncoderName, draw_into_files
+from cocoax.commands.view import seen
 
 EXAMPLES = (
     'cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"',
@@ -39,7 +39,7 @@ def ask_picture(
     samples: SamplesOption = None,
     grid: GridOption = None,
     tolerance: ToleranceOption = None,
-    baseline: BaselineOption = None,
+    baseline: Baseline = None,
     seed: SeedOption = None,
     similarity: SimilarityOption = "cosine",
     where: WhereOption = None,
@@ -78,25 +78,23 @@ def ask_picture(
         open_image(pictures[0].file)
     out.mkdir(parents=True, exist_ok=True)
     loaded = cocoax.load(encoder, device=device).freeze()
-    seeing = loaded if crop else loaded.whole()
-    asking = Asking(seeing, questions, method_of(method, options, seeing), at_least=samples is None, fitted=grid is None)
+    seeing = seen(loaded, crop, baseline, seed or 0)
+    asking = Asking(seeing, questions, method_of(method, options), at_least=samples is None, fitted=grid is None)
     print_answered(ask_about(pictures, asking), as_json)
 
 
-def method_of(name: str, options: Mapping[str, Any], encoder: cocoax.Encoder) -> cocoax.Method:
-    """Return the method that options ask for; where they do not say how many samples, it stops when the answer is known."""
-    from cocoax.features.offered import ASKED, OFFERED, offered
+def method_of(name: str, options: Mapping[str, Any]) -> cocoax.Method:
+    """Return the method that options ask for; where they do not say how many samples, it stops when the answer is known.
+
+    What removed parts become is left to the encoder, see :func:`cocoax.commands.view.seen`.
+    """
     from cocoax.questions.asking import asking_method
 
-    chosen = {option: value for option, value in options.items() if value is not None}
-    if "baseline" in chosen:
-        chosen["baseline"] = offered(chosen["baseline"], encoder.inputs, chosen.get("seed", 0))
+    chosen = {option: value for option, value in options.items() if value is not None and option != "baseline"}
     if name != "rise" or "samples" in chosen:
-        asked: Any = method_with(name, chosen)
-        method: cocoax.Method = replace(asked, baseline=OFFERED[ASKED]) if getattr(asked, "baseline", "") is None else asked
-        return method
+        return method_with(name, chosen)
     most = {"most": cocoax.Rise.max_samples} if "tolerance" in chosen else {}
-    return asking_method(**most, **chosen)
+    return asking_method(**most, **chosen, baseline=None)
 
 
 def captions_of(source: str, template: str, without: Sequence[str]) -> list[str]:
@@ -194,14 +192,6 @@ ToleranceOption = Annotated[
     typer.Option(
         help="Stop when the maps' relative error is below this; 0.1 if not given.",
         callback=check_tolerance,
-        rich_help_panel=HOW,
-    ),
-]
-BaselineOption = Annotated[
-    str | None,
-    typer.Option(
-        help="What removed parts become: strong-blur (if not given), blur, mean-colour, strong-blur-and-mean-colour; a "
-        "picture, or a folder of some to draw from; drop-tokens leaves patches out of a vision transformer.",
         rich_help_panel=HOW,
     ),
 ]

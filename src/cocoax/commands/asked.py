@@ -28,8 +28,18 @@ EncoderOption = Annotated[
     str | None,
     typer.Option(help="What 'cocoax encoders' lists; minilm for texts, starter for pictures.", rich_help_panel=HOW),
 ]
-GridOption = Annotated[int, typer.Option(help="Cells of a picture in each direction.", min=2, rich_help_panel=HOW)]
-OutOption = Annotated[Path | None, typer.Option(help="Folder for a page, a picture and JSON.", rich_help_panel=OUTPUT)]
+GridOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Cells of a picture in each direction; if not given, about 49 in its proportions.", min=2, rich_help_panel=HOW
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for a page, a picture and JSON; or one file that ends in .html, .json or .png.", rich_help_panel=OUTPUT
+    ),
+]
 
 
 def several(typed: Sequence[str] | None) -> list[str | Path]:

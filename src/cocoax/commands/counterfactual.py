@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import cocoax
-from cocoax.commands.arguments import load_for, read_input
+from cocoax.commands.arguments import read_input
 from cocoax.commands.asked import (
     EncoderOption,
     GridOption,
@@ -20,7 +22,8 @@ from cocoax.commands.asked import (
     show,
     target_of,
 )
-from cocoax.commands.terminal import ASKED, HOW, AsJson, Device, Seed, draw_into_files
+from cocoax.commands.terminal import ASKED, HOW, AsJson, Baseline, Crop, Device, Seed, draw_into_files, note
+from cocoax.commands.view import load_seeing
 
 EXAMPLES = (
     'cocoax counterfactual cat.jpg --like "a cat" --unlike dogs/ --out flipped',
@@ -47,26 +50,49 @@ def find_counterfactual(
     smoothness: Annotated[float, typer.Option(help="Of --gradient, in pixels.", min=0, rich_help_panel=HOW)] = 4.0,
     encoder: EncoderOption = None,
     device: Device = None,
-    grid: GridOption = 7,
+    crop: Crop = False,
+    grid: GridOption = None,
+    baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     out: OutOption = None,
 ) -> None:
     """What is the smallest change of an input that makes it more like the other side?"""
+    from cocoax.features.segments import in_proportion
     from cocoax.knowledge import gradient_counterfactual
 
     draw_into_files()
     item, likes, unlikes = read_input(given), several(like), several(unlike)
     offered = several(donor) or [each for each in unlikes if isinstance(each, str) == isinstance(item, str)]
-    loaded = load_for([item], encoder, device)
+    loaded = load_seeing([item], encoder, device, crop, baseline, seed)
     target = target_of(loaded, likes, unlikes)
     if gradient:
         show(gradient_counterfactual(loaded, item, target, smoothness=smoothness), out, as_json)
         return
     if not offered and not isinstance(item, str):
         raise ValueError("Which pictures give parts? Pass --donor with a file or a folder, or --unlike with one.")
-    donors = listed(loaded, offered)
-    takes = loaded.inputs.exchange_options
-    options: dict[str, Any] = {"grid": grid} if "grid" in takes else {}
-    options |= {"fixed": fixed} if fixed else {}
-    show(cocoax.counterfactual(loaded, item, target, donors, count=count, seed=seed, **options), out, as_json)
+    explicand = loaded.explicand(item)
+    donors: list[Any] = listed(loaded, offered)
+    options: dict[str, Any] = {"fixed": fixed} if fixed else {}
+    if "grid" in loaded.inputs.exchange_options:
+        options["grid"] = in_proportion(7, *explicand.shape) if grid is None else grid
+        donors = cut_alike(loaded, donors, Path(item), explicand)
+    show(cocoax.counterfactual(loaded, explicand, target, donors, count=count, seed=seed, **options), out, as_json)
+
+
+def cut_alike(
+    encoder: cocoax.Encoder, donors: Sequence[str | Path], photo: Path, explicand: cocoax.Explicand
+) -> list[cocoax.Explicand]:
+    """Return donors whose cells have the size of the photo's: of those with other proportions, as much of the centre."""
+    from PIL import ImageOps
+
+    from cocoax.inputs.images import open_image
+
+    size = open_image(photo).size
+    made = [encoder.explicand(donor) for donor in donors]
+    others = [number for number, donor in enumerate(made) if donor.tensor.shape != explicand.tensor.shape]
+    for number in others:
+        made[number] = encoder.explicand(ImageOps.fit(open_image(donors[number]), size))
+    if others:
+        note("Of donors with other proportions than the photo's, the centre gives parts.")
+    return made

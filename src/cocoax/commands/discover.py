@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import cocoax
-from cocoax.commands.indexes import is_index
+from cocoax.commands.indexes import check_unused, is_index
 from cocoax.commands.terminal import (
     ASKED,
     HOW,
     OUTPUT,
     AsJson,
+    Baseline,
     Device,
     Seed,
     draw_into_files,
@@ -23,6 +24,7 @@ from cocoax.commands.terminal import (
     print_table,
     print_written,
 )
+from cocoax.commands.view import LOOKED_AT, check_pictured, note_crop, seen
 
 if TYPE_CHECKING:
     from cocoax.knowledge import Discovery
@@ -58,6 +60,7 @@ def discover_corpora(
     encoder: Annotated[
         str | None, typer.Option(help="By default minilm for texts, else the starter.", rich_help_panel=HOW)
     ] = None,
+    baseline: Baseline = None,
     seed: Seed = 0,
     device: Device = None,
     out: Annotated[
@@ -68,6 +71,11 @@ def discover_corpora(
     """Find corpora in a data set: what the encoder itself puts together, with names, typical members and their maps."""
     draw_into_files()
     loaded, inputs, labels = open_inputs(data, encoder, device, limit, seed)
+    if loaded is None:
+        check_unused({} if baseline is None else {"baseline": baseline})
+    else:
+        check_pictured(inputs[:1], False, baseline)
+        loaded = seen(loaded, crop=True, baseline=baseline, seed=seed)
     vocabulary = None
     if words is not None:
         vocabulary = [line.strip() for line in words.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -81,6 +89,8 @@ def discover_corpora(
     if as_json:
         print_json({**discovery.describe(), "files": [str(file) for file in files]})
         return
+    if loaded is not None:
+        note_crop(loaded.explicand(item).display for item in inputs[:LOOKED_AT])
     _print(discovery, labels)
     print_written(files)
 

@@ -10,13 +10,15 @@ import typer
 import cocoax
 from cocoax.commands.arguments import load_for, read_input
 from cocoax.commands.asked import EncoderOption, InputArgument, OutOption, listed, several, show
-from cocoax.commands.terminal import ASKED, HOW, AsJson, Device, draw_into_files
+from cocoax.commands.terminal import ASKED, HOW, AsJson, Baseline, Crop, Device, draw_into_files
+from cocoax.commands.view import load_seeing, note_crop
 
 EXAMPLES = (
     "cocoax examples photo.jpg --member cats/ --out ranked",
     'cocoax examples "a flat tyre" --member "Patch it." --member "A tap."',
     "cocoax examples photo.jpg --member cats/ --method tracin --checkpoint a.pt",
 )
+AS_TRAINED = ("tracin", "influence")  # about examples of the training, and so about what was seen in it
 
 
 def rank_examples(
@@ -38,14 +40,22 @@ def rank_examples(
     ] = None,
     encoder: EncoderOption = None,
     device: Device = None,
+    crop: Crop = False,
+    baseline: Baseline = None,
     as_json: AsJson = False,
     out: OutOption = None,
 ) -> None:
     """Which members of a corpus matter to an input, and to each part of its map?"""
     draw_into_files()
     item, given_members = read_input(given), several(member)
-    loaded = load_for([item], encoder, device)
+    if baseline is not None and method != "contribution":
+        raise ValueError(f"--baseline is about the parts that 'contribution' removes, and {method!r} has none; leave it out.")
+    as_trained = method in AS_TRAINED
+    loaded = load_for([item], encoder, device) if as_trained else load_seeing([item], encoder, device, crop, baseline)
     members = listed(loaded, given_members)
     options: dict[str, Any] = {"checkpoints": checkpoint or []} if method == "tracin" else {}
     options |= {"layers": layer} if layer else {}
-    show(cocoax.examples(loaded, item, members, method, **options), out, as_json)
+    explicand = loaded.explicand(item)
+    show(cocoax.examples(loaded, explicand, members, method, **options), out, as_json)
+    if as_trained and not crop:
+        note_crop([explicand.display])

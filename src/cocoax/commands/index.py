@@ -22,6 +22,7 @@ from cocoax.commands.terminal import (
     print_json,
     print_plain,
 )
+from cocoax.commands.view import LOOKED_AT, note_crop
 
 if TYPE_CHECKING:
     from cocoax.data.labelled import Split
@@ -85,6 +86,7 @@ def build_index(
     if as_json:
         print_json({"index": out, "inputs": len(index), "failed": index.failed, "columns": list(index.columns)})
         return
+    note_crop(index.displays(range(min(LOOKED_AT, len(index)))))
     print_plain(f"{counted(len(index), index.manifest.noun)} in {out}; {counted(len(index.failed), 'input')} failed")
     for name, why in list(index.failed.items())[:5]:
         print_plain(f"   {name}: {why}")

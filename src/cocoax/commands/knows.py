@@ -22,6 +22,7 @@ from cocoax.commands.terminal import (
     print_table,
     print_written,
 )
+from cocoax.commands.view import LOOKED_AT, note_crop
 
 EXAMPLES = (
     "cocoax knows cats/ dogs/",
@@ -79,6 +80,9 @@ def ask_knowledge(
     if as_json:
         print_json({**knowledge.describe(), "files": [str(file) for file in files]})
         return
+    if loaded is not None:
+        folders = [loaded.as_list(Path(side)) for side in given if Path(side).is_dir()]
+        note_crop(loaded.explicand(item).display for items in folders for item in items[:LOOKED_AT])
     print_plain(f"{knowledge.sentence} p = {knowledge.p_value:.2g}")
     if knowledge.size_sentence:
         print_plain(knowledge.size_sentence)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,12 +9,14 @@ from rich.markup import escape
 from rich.padding import Padding
 
 import cocoax
-from cocoax.commands.arguments import load_for, read_input
+from cocoax.commands.arguments import read_input
+from cocoax.commands.asked import OutOption
 from cocoax.commands.terminal import (
     ASKED,
     HOW,
-    OUTPUT,
     AsJson,
+    Baseline,
+    Crop,
     Device,
     Kept,
     Seed,
@@ -26,10 +27,11 @@ from cocoax.commands.terminal import (
     print_shown,
     print_written,
 )
+from cocoax.commands.view import load_seeing
 
 EXAMPLES = (
     'cocoax match "repair a flat tyre" "Patch the tube of your bike."',
-    'cocoax match photo.jpg "a cat on a motorbike" --out match',
+    'cocoax match photo.jpg "a cat on a motorbike" --out match.html',
     "cocoax match query.txt answer.txt --rather-than other.txt --json",
 )
 
@@ -49,17 +51,20 @@ def explain_pair(
         ),
     ] = None,
     device: Device = None,
+    crop: Crop = False,
     samples: Annotated[int, typer.Option(help="Masked copies of either input to encode.", min=10, rich_help_panel=HOW)] = 500,
+    baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for a page, a picture and JSON.", rich_help_panel=OUTPUT)] = None,
+    out: OutOption = None,
 ) -> None:
     """Why do two inputs match, rather than others? Any two of text, picture and sound that an encoder takes."""
+    from cocoax.attribution.linking import NOTHING
     from cocoax.questions.showing import rich_of
 
     draw_into_files()
     inputs = [read_input(typed) for typed in (first, second, *(rather_than or []))]
-    loaded = load_for(inputs, encoder, device)
+    loaded = load_seeing(inputs, encoder, device, crop, baseline, seed)
     method = cocoax.Rise(samples=samples, seed=seed)
     try:
         match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=method)
@@ -72,7 +77,7 @@ def explain_pair(
         for heading, side in (("The first", match.query_side), ("The second", match.document_side)):
             print_line(f"\n[bold]{heading}[/]: {escape(str(side))}")
             print_shown(Padding(rich_of(side.attribution), (0, 3)))
-        print_plain(f"\n{match.interactions.ranked_by}:")
+        print_plain(f"\n{NOTHING if match.interactions.is_nothing else f'{match.interactions.ranked_by}:'}")
         for one, other, value, error in match.interactions.top(5):
             noise = error is not None and abs(value) < 2 * error
             unsure = "" if error is None else f" ± {error:.2g}" + (" (may be nothing)" if noise else "")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import cocoax
-from cocoax.commands.arguments import load_for, read_input
+from cocoax.commands.arguments import read_input
 from cocoax.commands.asked import (
     EncoderOption,
     GridOption,
@@ -19,7 +19,8 @@ from cocoax.commands.asked import (
     show,
     target_of,
 )
-from cocoax.commands.terminal import ASKED, HOW, AsJson, Device, Seed, draw_into_files
+from cocoax.commands.terminal import ASKED, HOW, AsJson, Baseline, Crop, Device, Seed, draw_into_files
+from cocoax.commands.view import load_seeing
 
 EXAMPLES = (
     'cocoax minimal photo.jpg --like "a cat" --unlike "a dog" --out least',
@@ -39,15 +40,21 @@ def find_minimal(
     ] = None,
     encoder: EncoderOption = None,
     device: Device = None,
+    crop: Crop = False,
     samples: Annotated[int, typer.Option(help="Masked copies to encode.", min=10, rich_help_panel=HOW)] = 400,
-    grid: GridOption = 7,
+    grid: GridOption = None,
+    baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     out: OutOption = None,
 ) -> None:
     """What is the least of an input that keeps its score? And the least without which it falls?"""
+    from cocoax.questions.asking import fitted
+
     draw_into_files()
     item, likes, unlikes = read_input(given), several(like), several(unlike)
-    loaded = load_for([item], encoder, device)
-    run = cocoax.KernelShap(samples=samples, grid=grid, seed=seed).run(loaded, item)
+    loaded = load_seeing([item], encoder, device, crop, baseline, seed)
+    explicand = loaded.explicand(item)
+    method = cocoax.KernelShap(samples=samples, grid=7 if grid is None else grid, seed=seed)
+    run = (fitted(method, explicand) if grid is None else method).run(loaded, explicand)
     show(cocoax.minimal(run, target_of(loaded, likes, unlikes), keep, level=level, encoder=loaded), out, as_json)

@@ -41,6 +41,14 @@ Crop = Annotated[
         rich_help_panel=HOW,
     ),
 ]
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        help="What removed parts become: strong-blur (if not given), blur, mean-colour, strong-blur-and-mean-colour; a "
+        "picture, or a folder of some to draw from; drop-tokens leaves patches out of a vision transformer.",
+        rich_help_panel=HOW,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.", rich_help_panel=OUTPUT)]
 
 console = Console(emoji=False)  # or else a file's name:cat:.png would become a picture of a cat

@@ -10,12 +10,14 @@ from typing import Annotated, Any
 import typer
 
 import cocoax
-from cocoax.commands.arguments import TEXT_FILES, load_for, read_input
+from cocoax.commands.arguments import TEXT_FILES, read_input
 from cocoax.commands.terminal import (
     ASKED,
     HOW,
     OUTPUT,
     AsJson,
+    Baseline,
+    Crop,
     Device,
     Kept,
     Seed,
@@ -24,6 +26,7 @@ from cocoax.commands.terminal import (
     print_shown,
     print_written,
 )
+from cocoax.commands.view import load_seeing
 
 EXAMPLES = (
     'cocoax why "find groups without labels" --index notes/ --top 5',
@@ -57,6 +60,7 @@ def explain_search(
         ),
     ] = None,
     device: Device = None,
+    crop: Crop = False,
     texts: Annotated[
         Path | None, typer.Option(help="The texts of a .npy file's vectors, one per line.", rich_help_panel=ASKED)
     ] = None,
@@ -65,16 +69,17 @@ def explain_search(
         str | None, typer.Option(help="Of a Parquet or Arrow file; without it the texts are encoded.", rich_help_panel=ASKED)
     ] = None,
     samples: Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)] = 500,
+    baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for a page and JSON.", rich_help_panel=OUTPUT)] = None,
+    out: Annotated[Path | None, typer.Option(help="A folder, or a .html or .json file.", rich_help_panel=OUTPUT)] = None,
 ) -> None:
     """Why did these come up? Searches by cosine, and explains each hit rather than the next ones."""
     draw_into_files()
     asked = read_input(query)
     others = None if not rather_than else [read_input(typed) for typed in rather_than]
     documents = read_index(index, texts, text_column, vector_column)
-    loaded = load_for([asked, *documents.contents[:1]], encoder, device)
+    loaded = load_seeing([asked, *documents.contents[:1]], encoder, device, crop, baseline, seed)
     found = documents.search(loaded, asked, top)
     method = cocoax.Rise(samples=samples, seed=seed)
     try:
@@ -103,7 +108,7 @@ class Documents:
         """Return the ``count`` documents whose cosine to the query is largest, best first."""
         import torch
 
-        from cocoax.questions.windows import pieces_of, represent, tower_of
+        from cocoax.questions.windows import pieces_of, represent
         from cocoax.vectors import Selection, read_vectors
 
         own = represent(pieces_of(encoder, query)).double()
@@ -111,8 +116,7 @@ class Documents:
         if self.store is None:  # of a text that is longer than the encoder takes, the window that fits best counts
             pieces = [pieces_of(encoder, content) for content in self.contents]
             owners = torch.repeat_interleave(owners, torch.tensor([len(windows) for windows in pieces]))
-            tower = tower_of(encoder, self.contents[0])
-            parts = [tower.represent([piece.content for windows in pieces for piece in windows]).double()]
+            parts = [represent([piece for windows in pieces for piece in windows], progress=None).double()]
         else:
             parts = [vectors for _, vectors, _ in read_vectors(self.store, Selection(self.column))]
         scores = []
@@ -173,7 +177,7 @@ def _column(file: Path, name: str) -> list[str]:
     dataset = arrow_dataset(file)
     if name not in dataset.schema.names:
         names = ", ".join(dataset.schema.names)
-        raise ValueError(f"There is no column {name!r}; the columns are {names}. Say which holds texts by --text-column.")
+        raise ValueError(f"{file} has no column {name!r}; the columns are {names}. Say which holds texts by --text-column.")
     texts = dataset.to_table(columns=[name]).column(0).to_pylist()
     if not texts:
         raise ValueError(f"{file} has no rows; there is nothing to search.")

@@ -16,7 +16,7 @@ from PIL import ExifTags, Image, ImageDraw, ImageOps
 from cocoax.data.samples import square
 from cocoax.inputs.images import image_files, open_image, read_file
 from cocoax.seeding import stream
-from cocoax.storage import digest, file_digest
+from cocoax.storage import digest, file_digest, readable
 
 Masks = dict[str, np.ndarray]
 _ORIENTATION = ExifTags.Base.Orientation
@@ -123,7 +123,7 @@ def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool 
         for annotation in content["annotations"]:
             name = names[annotation["category_id"]]
             by_image.setdefault(annotation["image_id"], []).append({**annotation, "name": name})
-    except (KeyError, TypeError, ValueError) as error:  # those of the decoder are a ValueError
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:  # the decoder has ValueErrors
         raise ValueError(
             f"{annotations} is not a COCO json: {type(error).__name__} {error}; expected images (with id, file_name, width "
             "and height), annotations (with image_id and category_id) and categories (with id and name)."
@@ -138,7 +138,7 @@ def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool 
         path = (pictures / name).resolve()
         if not path.is_relative_to(pictures.resolve()):
             raise ValueError(f"The image {name!r} of {annotations} lies outside of {pictures}.")
-        load = partial(_load_coco, path, size, objects, boxes)
+        load = partial(_load_coco, annotations, path, size, objects, boxes)
         classes = tuple(dict.fromkeys(annotation["name"] for annotation in objects))
         examples.append(Example(name, classes, load, digest(version, boxes)))
     if not examples:
@@ -146,17 +146,20 @@ def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool 
     return examples
 
 
-def _load_coco(path: Path, size: tuple[int, int], objects: Sequence[Mapping[str, Any]], boxes: bool) -> tuple[Path, Masks]:
+def _load_coco(
+    annotations: Path, path: Path, size: tuple[int, int], objects: Sequence[Mapping[str, Any]], boxes: bool
+) -> tuple[Path, Masks]:
     if not path.is_file():
-        raise FileNotFoundError(f"No file at {path}; check the folder of pictures.")
+        raise FileNotFoundError(f"No file at {path}, which {annotations} names; check the folder of pictures.")
     width, height = size
     stored, orientation = read_file(path, lambda image: (image.size, image.getexif().get(_ORIENTATION, 1)))
     upright = stored[::-1] if orientation in (5, 6, 7, 8) else stored
     if size not in (stored, upright):
-        raise ValueError(f"{path} has {upright[0]} x {upright[1]} pixels, but its annotations say {width} x {height}.")
+        raise ValueError(f"{path} has {upright[0]} x {upright[1]} pixels, but {annotations} says {width} x {height}.")
     masks: Masks = {}
     for annotation in objects:
-        name, mask = annotation["name"], coco_mask(annotation, height, width, boxes=boxes)
+        with readable(annotations, f"annotations of {path.name}"):
+            name, mask = annotation["name"], coco_mask(annotation, height, width, boxes=boxes)
         masks[name] = masks[name] | mask if name in masks else mask
     if size == stored:
         masks = {name: _turned(mask, orientation) for name, mask in masks.items()}

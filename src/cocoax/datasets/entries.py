@@ -23,6 +23,7 @@ from cocoax.encoders.forward import by_shape
 from cocoax.features import Game
 from cocoax.features.registry import resolve
 from cocoax.inputs import Display, Explicand
+from cocoax.inputs.kind import check_elements
 from cocoax.similarity import LinearSimilarity, get_similarity
 from cocoax.storage import digest
 
@@ -256,6 +257,7 @@ def _explicand(encoder: Encoder, value: Any) -> Explicand:
 
 
 def _digest(encoder: Encoder, value: Any) -> str:
+    check_elements(value)
     return digest(value) if isinstance(value, bytes) else encoder.inputs.digest(value)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cocoax.datasets.survey import Survey
 
 NEIGHBOURS = 10
-AT_ONCE = 2**24  # cosines that are worked out at a time, 64 MB
+AT_ONCE = 2**21  # numbers that are worked on at a time, 8 MB of cosines
 FILE = "positions.safetensors"
 KIND = Layout("positions", {"projection": "n 2", "neighbours": "int n k", "distances": "n k"}, {"of": str})
 
@@ -62,25 +62,29 @@ def positions(index: Index) -> Positions:
 
 
 def _positions(representations: Tensor) -> Positions:
-    features = torch.nn.functional.normalize(representations.double(), dim=1)
-    centred = features - features.mean(0)
-    _, axes = torch.linalg.eigh(centred.T @ centred)
-    axes = axes[:, -2:].flip(1)
+    """Work out where rows lie, some of them at a time, so that nothing grows with them but one copy of the vectors."""
+    total, rows = len(representations), max(1, AT_ONCE // max(representations.shape))
+    parts = [slice(start, start + rows) for start in range(0, total, rows)]
+    features = torch.empty(representations.shape)
+    for part in parts:
+        features[part] = torch.nn.functional.normalize(representations[part].double(), dim=1).float()
+    mean = torch.stack([features[part].double().sum(0) for part in parts]).sum(0) / total
+    scatter = torch.zeros(len(mean), len(mean), dtype=torch.float64)
+    for part in parts:
+        scatter += (features[part] - mean).T @ (features[part] - mean)
+    axes = torch.linalg.eigh(scatter)[1][:, -2:].flip(1)
     axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # a direction and its opposite are as good
-    projection = torch.zeros(len(features), 2)
-    projection[:, : axes.shape[1]] = (centred @ axes).float()
-    features = features.float()
-    count = min(NEIGHBOURS, len(features) - 1)
-    nearest, distances = [], []
-    step = max(1, AT_ONCE // len(features))
-    for start in range(0, len(features), step):
-        cosines = features[start : start + step] @ features.T
-        own = torch.arange(len(cosines))
-        cosines[own, start + own] = -torch.inf
+    projection = torch.zeros(total, 2)
+    count = min(NEIGHBOURS, total - 1)
+    nearest, distances = torch.empty(total, count, dtype=torch.int64), torch.empty(total, count)
+    room = torch.empty(min(rows, total), total)  # one for all parts: new ones would lie scattered, with gaps between them
+    for part in parts:
+        projection[part, : axes.shape[1]] = ((features[part] - mean) @ axes).float()
+        cosines = torch.matmul(features[part], features.T, out=room[: len(features[part])])
+        cosines.diagonal(part.start).fill_(-torch.inf)  # no row is its own neighbour
         best = cosines.topk(count, dim=1)
-        nearest.append(best.indices)
-        distances.append((1 - best.values).clamp(min=0))
-    return Positions(projection, torch.cat(nearest), torch.cat(distances))
+        nearest[part], distances[part] = best.indices, (1 - best.values).clamp(min=0)
+    return Positions(projection, nearest, distances)
 
 
 def export_atlas(index: Index, path: str | Path, survey: Survey | None = None) -> Path:

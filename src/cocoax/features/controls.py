@@ -52,8 +52,9 @@ class Units:
 
     def differences(self, scores: Tensor) -> Tensor:
         """Return those of the first masks, less those of their complements, ``[units, k]``."""
-        paired = (self.others >= 0)[:, None]
-        return scores[self.rows] - torch.where(paired, scores[self.others], 0.0)
+        differences, paired = scores[self.rows], self.others >= 0
+        differences[paired] -= scores[self.others[paired]]
+        return differences
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,21 +128,20 @@ class KernelControls:
         ones = inverse.sum(1)
         # From scores to the mean, which is left free, and to what kernels weigh.
         self._mean = ones / ones.sum()
-        self._matrix = inverse - torch.outer(ones, self._mean)
+        self._matrix = inverse.addr_(ones, self._mean, alpha=-1)
+        self._linear = ORDERS[1] / u.shape[1] * self._scale * seen
+        self._own = torch.zeros(len(u), 1 + u.shape[1], dtype=u.dtype)
+        self._own[: len(seen)] = torch.cat([self._mean[:, None], self._matrix @ self._linear], dim=1)
 
     def fit(self, y: Tensor) -> Fit:
         """Return the models of scores ``y [n, k]``."""
-        seen, later, features = self._z[:_SEEN], self._z[_SEEN:], self._z.shape[1]
-        linear = ORDERS[1] / features * self._scale * seen
         weights, intercept = self._matrix @ y[:_SEEN], self._mean @ y[:_SEEN]
-        own = torch.cat([self._mean[:, None], self._matrix @ linear], dim=1)
-        own = torch.cat([own, own.new_zeros(len(later), 1 + features)])
         residuals = torch.cat([weights / self._matrix.diagonal()[:, None], y[_SEEN:] - intercept])
         for start in range(_SEEN, len(y), _SEEN):
             rows = slice(start, start + _SEEN)
-            residuals[rows] -= product_kernel(self._z[rows], seen) @ weights
+            residuals[rows] -= product_kernel(self._z[rows], self._z[:_SEEN]) @ weights
         fold = torch.zeros(len(y), dtype=torch.int64)
-        return Fit(fold, intercept[None], (linear.T @ weights)[None], residuals, own)
+        return Fit(fold, intercept[None], (self._linear.T @ weights)[None], residuals, self._own)
 
 
 def product_kernel(z: Tensor, others: Tensor) -> Tensor:
@@ -149,10 +149,11 @@ def product_kernel(z: Tensor, others: Tensor) -> Tensor:
 
     It is that of a sum of products of one, two and three different features, each order with the variance of ``ORDERS``.
     """
+    features = z.shape[1]
+    single, double, triple = (share / comb(features, order) if order <= features else 0.0 for order, share in ORDERS.items())
     one, two, three = (z.pow(power) @ others.pow(power).T for power in (1, 2, 3))
-    # The elementary symmetric polynomials of z z', by Newton's identities.
-    products = {1: one, 2: (one.square() - two) / 2, 3: (one * (one.square() - 3 * two) + 2 * three) / 6}
-    return sum(
-        (share / comb(z.shape[1], order) * products[order] for order, share in ORDERS.items() if order <= z.shape[1]),
-        torch.zeros_like(one),
-    )
+    # The elementary symmetric polynomials of z z' are, by Newton's identities, one, (one² - two) / 2 and
+    # (one³ - 3 one two + 2 three) / 6. Their sum is made in place: a matrix of its own for each step takes most of the time.
+    rest = three.mul_(triple / 3).sub_(two, alpha=double / 2)
+    factor = two.mul_(-triple / 2).add_(one, alpha=double / 2).add_(single)
+    return factor.addcmul_(one, one, value=triple / 6).mul_(one).add_(rest)

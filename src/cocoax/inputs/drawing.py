@@ -19,8 +19,12 @@ from cocoax.inputs.lettering import lettered, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axes._base import _AxesBase
+    from matplotlib.backend_bases import RendererBase
     from matplotlib.cm import ScalarMappable
+    from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
 COLOURS = "RdBu_r"
 RED, BLUE = (178, 24, 43), (33, 102, 172)
@@ -178,8 +182,8 @@ def draw_over(
     check_limit(limit)
     values = shown.relative.numpy()
     height, width = values.shape if picture is None else picture.shape[:2]
-    if ax is None:  # a tall picture gets a narrow figure
-        ax = new_axes(1.4 + 3.6 * min(max(width / height, 0.5), 2.0), 4.4)
+    if ax is None:  # a tall picture gets a narrow figure, and a very wide one a low figure
+        ax = new_axes(1.4 + 3.6 * min(max(width / height, 0.5), 2.0), 0.8 + 3.6 * min(max(2 * height / width, 0.35), 1.0))
     cut = False
     if limit is None:
         limit, cut = colour_scale(values)
@@ -202,7 +206,7 @@ def draw_over(
     draw_title(ax, shown, title)
     if colour_bar:
         beyond = f"\n1 % lie beyond ±{limit:.2g}" if cut else ""
-        draw_scale(ax, drawn, meaning(shown, unknown) + beyond, "both" if cut else "neither")
+        draw_scale(ax, drawn, meaning(shown, unknown) + beyond, "both" if cut else "neither", height / width)
     return ax
 
 
@@ -230,11 +234,31 @@ def hatch_cells(ax: Axes, unknown: np.ndarray, across: np.ndarray, up: np.ndarra
         ax.add_patch(Rectangle(corner, width, height, fill=False, lw=0, hatch=HATCH, edgecolor=HATCH_COLOUR, zorder=1.5))
 
 
-def draw_scale(ax: Axes, drawn: ScalarMappable, label: str, extend: Literal["both", "neither"] = "neither") -> None:
+def scale_beside(ax: Axes, drawn: ScalarMappable, ratio: float, extend: Literal["both", "neither"]) -> Colorbar:
+    """Return a colour bar beside a map, as tall as the map; ``ratio`` is the map's height, relative to its width."""
+    # As thick as a 25th of the longer side, for which there is always room.
+    room, long = 0.046 * max(ratio, 1.0), 25 * min(ratio, 1.0)
+    bar = figure_of(ax).colorbar(drawn, ax=ax, fraction=room, pad=0.03, aspect=long, extend=extend)
+    place = bar.ax.get_axes_locator()
+    assert place is not None
+
+    def as_tall(own: _AxesBase, renderer: RendererBase) -> Bbox:
+        # A picture that is wider than its place is lower than that, which is known when it is drawn.
+        inside, room, map_ = place(own, renderer), own.get_position(original=True), ax.get_position()
+        times = map_.height / room.height
+        return inside.from_bounds(inside.x0, map_.y0 + times * (inside.y0 - room.y0), inside.width, times * inside.height)
+
+    bar.ax.set_axes_locator(as_tall)
+    return bar
+
+
+def draw_scale(
+    ax: Axes, drawn: ScalarMappable, label: str, extend: Literal["both", "neither"] = "neither", ratio: float = 1.0
+) -> None:
     """Draw the colour bar of a map beside it, in full colours; it extends where values lie beyond its ends."""
     if ax.figure is None:
         return
-    bar = ax.figure.colorbar(drawn, ax=ax, fraction=0.046, pad=0.03, extend=extend)
+    bar = scale_beside(ax, drawn, ratio, extend)
     bar.ax.tick_params(labelsize=8)
     bar.set_label(
         "\n".join(wrapped(line, 26) for line in label.split("\n")), fontsize=8

@@ -97,6 +97,12 @@ class CellExchange(Exchange):
             )
         return changes
 
+    @property
+    def height(self) -> float:
+        """How many inches a row of drawings should have: as much as the picture's proportions take, and a title."""
+        high, wide = self.explicand.tensor.shape[1:]
+        return min(0.35 + 3.3 * high / wide, 6.0)
+
     def draw(self, axes: Sequence[Axes], choice: np.ndarray, titles: Sequence[str]) -> None:
         """Draw picture, donor and result, with lines around what was exchanged."""
         size = tuple(self.explicand.tensor.shape[1:])

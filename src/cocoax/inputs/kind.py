@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
@@ -9,17 +10,20 @@ from inspect import isgeneratorfunction
 from textwrap import shorten
 from typing import Any, ClassVar, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cocoax.checks import check_kind, check_plain
 from cocoax.inputs.exchange import Exchange, FeatureExchange, Importance, check_shape
 from cocoax.inputs.explicand import Explicand
+from cocoax.inputs.images import MAX_PIXELS
 from cocoax.storage import digest
 
 # Elements of a batch on a CPU: measured, larger ones leave the caches and take up to twice as long per image.
 CPU_BATCH = 640_000
 _MOST_ELEMENTS = 1_000_000_000  # of any batch
+_LARGEST = 4 * MAX_PIXELS  # elements of one input
 
 Fitted = TypeVar("Fitted", covariant=True)
 
@@ -29,6 +33,12 @@ def check_batch(batch: Tensor) -> None:
     check_plain(batch)
     if batch.numel() > _MOST_ELEMENTS:
         raise ValueError(f"A batch {list(batch.shape)} has too many elements; the most is {_MOST_ELEMENTS}.")
+
+
+def check_elements(item: Any) -> None:
+    """Raise if an array or a tensor is larger than any input, which its shape tells before anything is read of it."""
+    if isinstance(item, Tensor | np.ndarray) and math.prod(item.shape) > _LARGEST:
+        raise ValueError(f"The input has {math.prod(item.shape)} elements, more than the {_LARGEST} of the largest picture.")
 
 
 def plural(noun: str) -> str:
@@ -188,6 +198,10 @@ class Inputs(ABC):
     def default_removal(self) -> str | Fitting[Any]:
         """The removal that is used unless another is asked for, or its class name if it is one of ours."""
         return self.removals[0]
+
+    def removing(self, removal: Fitting[Any]) -> Inputs:
+        """Return the same kind with this as its default removal; pictures alone offer a choice, others stay as they are."""
+        return self
 
     @property
     def removes_by_default(self) -> bool:

@@ -23,7 +23,6 @@ from cocoax.inputs.exchange import Importance
 from cocoax.inputs.exchange_pictures import CellExchange
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.images import (
-    MAX_PIXELS,
     ImagePreprocess,
     image_files,
     open_image,
@@ -31,7 +30,7 @@ from cocoax.inputs.images import (
     picture_of_tensor,
     to_tensor,
 )
-from cocoax.inputs.kind import Inputs
+from cocoax.inputs.kind import Fitting, Inputs, check_elements
 from cocoax.storage import digest, file_digest
 
 Preprocess = Callable[[Image.Image], Tensor]
@@ -88,6 +87,7 @@ class Pictures(Inputs):
         self.preprocess = preprocess
         self.any_shape = any_shape
         self._seen: _Whole | None = None  # how all of a picture is taken in where it is explained
+        self._removal: Fitting[Any] | None = None  # in place of the paper's blur
 
     @property
     def settings(self) -> tuple[object, ...]:
@@ -98,6 +98,17 @@ class Pictures(Inputs):
     def view_settings(self) -> tuple[object, ...]:
         """The preprocessing of what is explained, where it is another one."""
         return () if self._seen is None else ("whole",)
+
+    @property
+    def default_removal(self) -> str | Fitting[Any]:
+        """The paper's blur, or what :meth:`removing` was told."""
+        return self.removals[0] if self._removal is None else self._removal
+
+    def removing(self, removal: Fitting[Any]) -> Pictures:
+        """Return the same kind with this as its default removal."""
+        other = copy.copy(self)
+        other._removal = removal
+        return other
 
     def is_one(self, inputs: object) -> bool:
         """Whether this is one picture rather than many."""
@@ -178,6 +189,7 @@ class Pictures(Inputs):
             return self
         other = copy.copy(self)
         other._seen = _Whole(self.preprocess.squeezed(), self.preprocess.whole(patch), takes)
+        other.any_shape = True  # explicands have the proportions of their photos
         return other
 
     def _check_range(self, tensor: Tensor) -> None:
@@ -275,11 +287,10 @@ class Pictures(Inputs):
 
 
 def _check_tensor(item: Tensor | np.ndarray) -> Tensor:
+    check_elements(item)
     # Arrays are copied: torch cannot take those that run backwards or cannot be written.
     tensor = as_numbers("A picture", np.array(item)) if isinstance(item, np.ndarray) else item
     check_plain(tensor)
-    if tensor.numel() > 4 * MAX_PIXELS:
-        raise ValueError(f"The input has {tensor.numel()} elements, more than the {4 * MAX_PIXELS} of the largest picture.")
     if not tensor.is_floating_point():
         raise TypeError(
             f"A tensor must be a preprocessed float input [C, H, W]. Got {tensor.dtype} instead; "

@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cocoax.report import Section, data_uri, png, write_report
-from cocoax.storage import to_json, write_figure, write_text
+from cocoax.storage import to_json, write_as_named, write_figure, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-OTHERS = (".pdf", ".svg", ".jpg", ".jpeg", ".htm", ".txt", ".csv", ".md")  # endings of files that nobody gives to a folder
 
 
 class Result(ABC):
@@ -90,14 +87,9 @@ class Result(ABC):
 
         Return the files.
         """
-        path = Path(path)
-        ending = path.suffix.lower()
-        if ending == ".html":
-            return [write_report(path, self.title, self.sections)]
-        if ending == ".json":
-            return [write_text(path, to_json(self.describe(), indent=1))]
-        if ending == ".png":
-            return [write_figure(path, self.drawn())]
-        if ending in OTHERS and not path.is_dir():
-            raise ValueError(f"Results are files ending in .html, .json or .png, or folders of all three. Got {path.name}.")
-        return [file for ending in ("html", "json", "png") for file in self.save(path / f"{self.file}.{ending}")]
+        kinds = {
+            ".html": lambda file: write_report(file, self.title, self.sections),
+            ".json": lambda file: write_text(file, to_json(self.describe(), indent=1)),
+            ".png": lambda file: write_figure(file, self.drawn()),
+        }
+        return write_as_named(path, self.file, kinds)

@@ -16,6 +16,7 @@ from rich.text import Text
 from torch import Tensor
 
 from cocoax.attribution import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
+from cocoax.attribution.linking import NOTHING
 from cocoax.attribution.method import Input
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
@@ -26,7 +27,7 @@ from cocoax.questions.windows import Piece, Window, closest, pieces_of, represen
 from cocoax.references import Reference
 from cocoax.report import Section, write_report
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.storage import write_text
+from cocoax.storage import write_as_named, write_text
 from cocoax.targets import Target, similarity_to
 
 HOW_TO_READ = (
@@ -178,12 +179,16 @@ class Hits(Sequence[Hit]):
         heading = f"<b>{escape(label_of(self.query, 200))}</b><br><small>{HOW_TO_READ}</small>"
         return f"<div><p>{heading}</p>{self.html()}</div>"
 
-    def save(self, folder: str | Path) -> list[Path]:
-        """Write ``hits.html``, a page that loads nothing, and ``hits.json`` into a folder; return the files."""
+    def save(self, path: str | Path) -> list[Path]:
+        """Write a page that loads nothing (.html) or JSON (.json), or both into a folder; return the files."""
+        return write_as_named(
+            path, "hits", {".html": self._write_page, ".json": lambda file: write_text(file, self.to_json())}
+        )
+
+    def _write_page(self, file: Path) -> Path:
         sections = [self._section(hit) for hit in self.hits]
         sections[0] = Section(sections[0].heading, f"{HOW_TO_READ} {sections[0].text}", html=sections[0].html)
-        page = write_report(Path(folder) / "hits.html", f"Why did these come up? {label_of(self.query)}", sections)
-        return [page, write_text(Path(folder) / "hits.json", self.to_json())]
+        return write_report(file, f"Why did these come up? {label_of(self.query)}", sections)
 
     def _section(self, hit: Hit) -> Section:
         parts = f"<p>The query</p>{fragment_of(hit.query)}<p>The hit</p>{fragment_of(hit.document)}"
@@ -204,7 +209,7 @@ def _pairs_in_words(hit: Hit, most: int = 3) -> str:
     if not isinstance(hit.measure, LinearSimilarity):
         return ""
     pairs = [f"{first} – {second} {value:+.3f}" for first, second, value, _ in hit.interactions.top(most)]
-    return f" Strongest pairs: {', '.join(pairs)}."
+    return f" Strongest pairs: {', '.join(pairs)}." if pairs else f" {NOTHING}"
 
 
 @looking_once()

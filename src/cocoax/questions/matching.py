@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +18,7 @@ from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_
 from cocoax.references import Reference
 from cocoax.report import Section, write_report
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.storage import write_figure, write_text
+from cocoax.storage import to_json, write_as_named, write_figure, write_text
 from cocoax.targets import similarity_to
 
 if TYPE_CHECKING:
@@ -144,23 +143,34 @@ class Match:
         runs = self.query_side.run is not None and self.document_side.run is not None
         return runs and isinstance(self.measure, LinearSimilarity)
 
-    def save(self, folder: str | Path) -> list[Path]:
-        """Write a page that loads nothing, its numbers as JSON and a drawing into a folder; return the files."""
-        import matplotlib.pyplot as plt
+    def save(self, path: str | Path) -> list[Path]:
+        """Write a page that loads nothing (.html), its numbers (.json) or a drawing (.png), or all of them into a folder.
 
-        folder = Path(folder)
+        Return the files.
+        """
+        kinds = {
+            ".html": self._write_page,
+            ".json": lambda file: write_text(file, to_json(self.describe(), indent=1)),
+            ".png": self._write_drawing,
+        }
+        return write_as_named(path, "match", kinds)
+
+    def _write_page(self, file: Path) -> Path:
         sections = [
             Section(heading, f"What makes it like {side.attribution.name}: {side}.", html=fragment_of(side.attribution))
             for heading, side in (("The query", self.query_side), ("The document", self.document_side))
         ]
         if self._has_interactions:
             sections.append(Section("How their parts meet", html=self.interactions.html()))
-        page = write_report(folder / "match.html", f"Why they match: similarity {self.similarity:+.3f}", sections)
-        numbers = write_text(folder / "match.json", json.dumps(self.describe(), indent=1, ensure_ascii=False))
+        return write_report(file, f"Why they match: similarity {self.similarity:+.3f}", sections)
+
+    def _write_drawing(self, file: Path) -> Path:
+        import matplotlib.pyplot as plt
+
         figure = self.plot()
-        drawing = write_figure(folder / "match.png", figure)
+        drawing = write_figure(file, figure)
         plt.close(figure)
-        return [page, numbers, drawing]
+        return drawing
 
 
 def _shortly(attribution: Attribution) -> str:
@@ -232,7 +242,7 @@ def explain_match(
     searched_piece, matched_piece = closest(pieces_of(encoder, query), pieces_of(documents, document), measure)
 
     def reference(piece: Piece, name: str) -> Reference:
-        return piece.tower.reference([piece.content], name=name, keep_samples=measure.needs_samples, progress=False)
+        return piece.tower.reference([piece.seen], name=name, keep_samples=measure.needs_samples, progress=False)
 
     matched, searched = reference(matched_piece, "the document"), reference(searched_piece, "the query")
     own = searched.mean.float()[None]  # of one input, so its representation

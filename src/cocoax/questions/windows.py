@@ -57,6 +57,11 @@ class Piece:
         offsets = tuple((begin + self.window.begin, end + self.window.begin) for begin, end in shown.offsets)
         return replace(explicand, display=replace(shown, text=self.whole, offsets=offsets))
 
+    @property
+    def seen(self) -> Any:
+        """What is encoded where it is compared: the text; of a picture what is explained of it, which may be all of it."""
+        return self.content if isinstance(self.content, str) else self.explicand()
+
     def key(self, explicand: Explicand | None = None) -> object:
         """Return what equal inputs of one encoder share; two texts of the same tokens may be written in two ways."""
         explicand = self.explicand() if explicand is None else explicand
@@ -158,6 +163,6 @@ def closest_to(pieces: Sequence[Piece], own: Tensor, similarity: Similarity) -> 
     return pieces[int(similarity.pairwise(own[None].double(), represent(pieces).double()).argmax())]
 
 
-def represent(pieces: Sequence[Piece]) -> Tensor:
-    """Return the representations of pieces of one input, ``[n, d]``."""
-    return torch.as_tensor(pieces[0].tower.represent([piece.content for piece in pieces], progress=False))
+def represent(pieces: Sequence[Piece], progress: bool | None = False) -> Tensor:
+    """Return the representations of pieces of one encoder's inputs, ``[n, d]``."""
+    return torch.as_tensor(pieces[0].tower.represent((piece.seen for piece in pieces), progress=progress))

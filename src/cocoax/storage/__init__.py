@@ -11,13 +11,16 @@ from cocoax.storage.cache import (
 )
 from cocoax.storage.digests import digest, file_digest, sealed, unsealed
 from cocoax.storage.files import (
+    about,
     alone_in,
     as_path,
     each_readable,
     files_below,
+    naming,
     readable,
     to_json,
     whole_file,
+    write_as_named,
     write_figure,
     write_text,
 )
@@ -36,6 +39,7 @@ __all__ = [
     "CacheInfo",
     "CachedFile",
     "Layout",
+    "about",
     "alone_in",
     "as_path",
     "each_readable",
@@ -49,6 +53,7 @@ __all__ = [
     "files_below",
     "header_of",
     "load_tensors",
+    "naming",
     "read_safetensors",
     "sealed",
     "sound_or_aside",
@@ -56,6 +61,7 @@ __all__ = [
     "understood",
     "unsealed",
     "whole_file",
+    "write_as_named",
     "write_figure",
     "write_safetensors",
     "write_text",

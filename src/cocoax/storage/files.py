@@ -7,7 +7,7 @@ import math
 import os
 import secrets
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,16 +49,26 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # two processes may write the same file
     try:
-        yield part
-        _to_disk(part)
-        os.replace(part, path)
+        with naming(path, part):
+            yield part
+            _to_disk(part)
+            os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path, part: Path | None = None) -> Iterator[None]:
+    """Let errors of the system name the file that is written, such as of a full disk, of which Python does not say it.
+
+    ``part`` is what the file is called while it is written.
+    """
+    try:
+        yield
     except OSError as error:
         if error.errno is None or error.filename not in (None, str(part)):
             raise
-        # Such as a disk that is full, of which Python does not say what was written to it.
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _to_disk(path: Path) -> None:
@@ -96,8 +106,8 @@ def alone_in(folder: Path, wait: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def readable(source: Any) -> Iterator[None]:
-    """Turn whatever a damaged file makes a library raise into an error that names it."""
+def readable(source: Any, holding: str = "vectors") -> Iterator[None]:
+    """Turn whatever a damaged file makes a library raise into an error that names it and what it should be holding."""
     try:
         yield
     except (FileNotFoundError, PermissionError, ImportError, MemoryError):
@@ -106,7 +116,18 @@ def readable(source: Any) -> Iterator[None]:
         if not isinstance(source, str | Path):
             raise
         reason = " ".join(str(error)[:200].split()).removesuffix(".")
-        raise ValueError(f"{source} cannot be read as vectors ({reason}); it may be damaged or cut off.") from error
+        raise ValueError(f"{source} cannot be read as {holding} ({reason}); it may be damaged or cut off.") from error
+
+
+@contextmanager
+def about(source: Any) -> Iterator[None]:
+    """Let what is said about the content of a file begin with the file's name; a source that is no file has none."""
+    try:
+        yield
+    except ValueError as error:
+        if not isinstance(source, str | Path) or str(source) in str(error):
+            raise
+        raise ValueError(f"{source}: {error}") from error
 
 
 def each_readable(parts: Iterable[Any], source: Any) -> Iterator[Any]:
@@ -137,6 +158,25 @@ def write_figure(path: str | Path, figure: Figure, dpi: int = 150) -> Path:
     with whole_file(path) as part:
         figure.savefig(part, format=path.suffix[1:], dpi=dpi, **undated)
     return path
+
+
+OTHERS = {".html", ".htm", ".json", ".png", ".jpg", ".jpeg", ".svg", ".pdf", ".md", ".txt", ".csv"}  # that no folder has
+
+
+def write_as_named(path: str | Path, name: str, kinds: Mapping[str, Callable[[Path], Path]]) -> list[Path]:
+    """Write the one kind of file that a path's ending names; for another path all kinds, into a folder. Return the files.
+
+    Args:
+        path: of a file, or of a folder.
+        name: of the files in a folder, without their endings.
+        kinds: what writes a file, by its ending: ``{".html": ..., ".json": ...}``.
+
+    """
+    path = as_path(path)
+    write = kinds.get(path.suffix.lower())
+    if write is None and path.suffix.lower() in OTHERS and not path.is_dir():
+        raise ValueError(f"Files end in {', '.join(kinds)}; a path of another ending is a folder for all. Got {path.name}.")
+    return [write(path)] if write else [write(path / f"{name}{ending}") for ending, write in kinds.items()]
 
 
 def to_json(value: object, indent: int | None = None) -> str:

@@ -28,7 +28,7 @@ from cocoax.evaluation.localisation import MaskScores, mask_scores
 from cocoax.evaluation.statistics import bootstrap, wilson
 from cocoax.progress import bar
 from cocoax.questions import Question
-from cocoax.storage import alone_in, digest, sealed, unsealed
+from cocoax.storage import alone_in, digest, naming, sealed, unsealed
 
 WAYS_TO_ASK = ("contrastive", "corpus", "label-free")
 
@@ -148,7 +148,7 @@ def _append(path: Path, key: str, records: Sequence[MaskScores]) -> None:
     What an interruption left of a line is taken away first, or else it would spoil the next one as well.
     """
     line = sealed(json.dumps({"key": key, "records": [asdict(record) for record in records]})).encode() + b"\n"
-    with alone_in(path.parent), path.open("ab+") as file:
+    with alone_in(path.parent), naming(path), path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
             if file.read() != b"\n":

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,7 @@ from cocoax.evaluation.representations import effective_rank, knn_accuracy
 from cocoax.inputs.images import ImagePreprocess, open_image, resize_of
 from cocoax.progress import bar
 from cocoax.seeding import stream
-from cocoax.storage import check_torch_file, sealed, unsealed, whole_file, write_safetensors, write_text
+from cocoax.storage import check_torch_file, sealed, sound_or_aside, unsealed, whole_file, write_safetensors, write_text
 from cocoax.training.lars import Lars
 from cocoax.training.objectives import Classifier, Objective, SimClr, SimSiam
 from cocoax.training.recipes import Recipe, learning_rate, plain_view
@@ -37,8 +38,9 @@ LEAST_RANK, LEAST_SPREAD = 4.0, 0.1
 class Training:
     """A training in a folder: what it has learned so far, and how to go on.
 
-    The folder holds ``checkpoint.pt`` (to go on from), ``log.jsonl`` (one line per epoch) and, at the end,
-    ``encoder.safetensors`` (to load). An existing folder is continued if its recipe is the same, on any device.
+    The folder holds ``checkpoint.pt`` (to go on from), ``checkpoint-previous.pt`` (the one before, used if the newest is
+    damaged), ``log.jsonl`` (one line per epoch) and, at the end, ``encoder.safetensors`` (to load). An existing folder is
+    continued if its recipe is the same, on any device.
 
     Args:
         recipe: what is trained, and how.
@@ -74,7 +76,7 @@ class Training:
         self.steps = recipe.epochs * self.steps_per_epoch
         self.step = 0
         self._losses: list[float] = []
-        if self.checkpoint.exists():
+        if self.checkpoint.exists() or self.previous.exists():
             self._restore()
         else:
             self._check_new()
@@ -83,6 +85,11 @@ class Training:
     def checkpoint(self) -> Path:
         """The file from which the training goes on."""
         return self.folder / "checkpoint.pt"
+
+    @property
+    def previous(self) -> Path:
+        """The checkpoint before that one, from which it goes on if that one is damaged."""
+        return self.folder / "checkpoint-previous.pt"
 
     @property
     def log(self) -> Path:
@@ -268,30 +275,44 @@ class Training:
             )
 
     def _save(self) -> None:
-        # Into an open file, since torch would put the name of a path, here a random one, into what it writes.
-        with whole_file(self.checkpoint) as part, part.open("wb") as file:
-            torch.save(self._made_from() | on_cpu(self._state()), file)
+        """Write the checkpoint; the one that is there becomes the previous one."""
+        with whole_file(self.checkpoint) as part:
+            # Into an open file, since torch would put the name of a path, here a random one, into what it writes.
+            with part.open("wb") as file:
+                torch.save(self._made_from() | on_cpu(self._state()), file)
+            if self.checkpoint.exists():
+                os.replace(self.checkpoint, self.previous)
 
     def _restore(self) -> None:
-        ours = self._made_from()
-        try:
-            check_torch_file(self.checkpoint)
-            state = torch.load(self.checkpoint, weights_only=True)
-            recipe = {name: (state["recipe"].get(name), value) for name, value in ours["recipe"].items()}
-            different = [f"{name} {old!r}, not {new!r}" for name, (old, new) in recipe.items() if old != new]
-            different += ["other images, labels or classes"] if state["data"] != ours["data"] else []
-            if not different:
-                self._set(state)
-        except Exception as error:  # whatever a damaged file makes torch raise, with advice not meant for such a file
-            raise ValueError(
-                f"{self.checkpoint} cannot be read ({type(error).__name__}): it is damaged or was not written by this "
-                "training; move it away to start anew."
-            ) from error
+        """Go on from the newest checkpoint; if that is damaged and there is one before it, it is put aside with a warning."""
+        different = sound_or_aside(self.checkpoint, self._read) if self.previous.exists() else None
+        if different is None:
+            try:
+                different = self._read(self.previous if self.previous.exists() else self.checkpoint)
+            except ValueError as error:
+                raise ValueError(f"{error} Move it away to start anew.") from error
         if different:
             raise ValueError(
                 f"{self.folder} holds a training with another recipe or other data ({different[0]}); pass another folder to "
                 "start anew."
             )
+
+    def _read(self, path: Path) -> list[str]:
+        """Take over the state in a checkpoint; return how its training differs from this one, in which case it is left."""
+        ours = self._made_from()
+        try:
+            check_torch_file(path)
+            state = torch.load(path, weights_only=True)
+            recipe = {name: (state["recipe"].get(name), value) for name, value in ours["recipe"].items()}
+            different = [f"{name} {old!r}, not {new!r}" for name, (old, new) in recipe.items() if old != new]
+            different += ["other images, labels or classes"] if state["data"] != ours["data"] else []
+            if not different:
+                self._set(state)
+            return different
+        except Exception as error:  # whatever a damaged file makes torch raise, with advice not meant for such a file
+            raise ValueError(
+                f"{path} cannot be read ({type(error).__name__}): it is damaged or was not written by this training."
+            ) from error
 
 
 class Pixels:
