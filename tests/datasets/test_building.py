@@ -15,7 +15,7 @@ from PIL import Image
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
-from cocoax.datasets import build
+from cocoax.datasets import Index, build, resuming
 from cocoax.datasets.manifest import Manifest, shard_files
 from cocoax.datasets.plans import seeded
 from cocoax.datasets.shards import write_shard
@@ -177,7 +177,7 @@ def test_build__another_content_of_the_baseline_is_refused(folder: Path, tmp_pat
 def test_build__a_folder_of_something_else_is_not_written_to(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("…")
-    with pytest.raises(FileNotFoundError, match=r"is no index: it has no manifest\.json"):
+    with pytest.raises(ValueError, match="is not empty and no index; choose an empty folder"):
         build(photos.encoder(), folder, tmp_path / "mine", METHOD)
 
 
@@ -215,6 +215,30 @@ def test_build__full_disk_says_how_much_is_needed_and_goes_on(
     first = written[0].read_bytes()
     assert len(build(photos.encoder(), folder, tmp_path / "index", METHOD, shard=3)) == 10
     assert written[0].read_bytes() == first
+
+
+@pytest.mark.parametrize("label", ["b", "a"])
+def test_build__killed_before_the_manifest_knows_new_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, label: str
+) -> None:
+    images = [photos.pixels("dawn", seed) for seed in range(4)]
+    build(photos.encoder(), images, tmp_path / "index", METHOD, shard=2, labels={"a": [1, 2, 3, 4]})
+    own, written = resuming.store, []
+
+    def store_once(*given: Any) -> Path:
+        if written:
+            raise KeyboardInterrupt
+        written.append(own(*given))
+        return written[0]
+
+    monkeypatch.setattr(resuming, "store", store_once)
+    with pytest.raises(KeyboardInterrupt):  # between two files that get new columns
+        build(photos.encoder(), images, tmp_path / "index", METHOD, shard=2, labels={label: list("abcd")})
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"was interrupted \(.*run the same call again, which goes on with it"):
+        Index.open(tmp_path / "index").ids  # noqa: B018
+    index = build(photos.encoder(), images, tmp_path / "index", METHOD, shard=2, labels={label: list("abcd")})
+    assert index.column(label).tolist() == list("abcd")
 
 
 def test_build__killed_before_there_was_a_manifest(folder: Path, tmp_path: Path) -> None:

@@ -96,6 +96,17 @@ def test_compare__a_question_that_both_encode(tmp_path: Path) -> None:
     assert {item.id: item.scores[0] for item in asked.inputs} == pytest.approx(dict(zip(own.ids, expected, strict=True)))
     assert {name: of["inputs"] for name, of in asked.by_label().items()} == {"a": 3, "b": 3}
     assert {item.label for item in compare(own, own, None, cocoax.Question("a cat")).inputs} == {""}
+    some = build(encoder, images, tmp_path / "some", photos.METHOD, labels=["a", "a", None, "b", "b", float("nan")])
+    some.encoder = encoder
+    for question in ("a cat rather than a dog", None):  # inputs without a label are in no class
+        assert {name: of["inputs"] for name, of in compare(some, own, "label", question).by_label().items()} == {
+            "a": 2,
+            "b": 2,
+        }
+    none = build(encoder, images, tmp_path / "none", photos.METHOD, labels=[None] * 6)
+    none.encoder = encoder
+    with pytest.raises(ValueError, match="The column 'label' says nothing about the inputs that both have"):
+        compare(none, own, "label", "a cat")
 
 
 def test_compare__what_cannot_be_compared(index: Index, tmp_path: Path) -> None:
@@ -106,6 +117,16 @@ def test_compare__what_cannot_be_compared(index: Index, tmp_path: Path) -> None:
     finer = build(photos.encoder(), source, tmp_path / "finer", photos.METHOD, grid=2)
     with pytest.raises(ValueError, match=r"have \[4, 4\] and \[2, 2\] cells; build both with one grid"):
         compare(index, finer)
+
+
+def test_compare__views_of_inputs_are_not_mixed(index: Index, tmp_path: Path) -> None:
+    whole = build(photos.encoder().whole(), Path(index.manifest.source), tmp_path / "whole", photos.METHOD, grid=4)
+    assert whole.cells == index.cells
+    with pytest.raises(
+        ValueError, match=r"different views of their inputs \(what the encoder itself sees; .*build both with one"
+    ):
+        compare(index, whole)
+    assert compare(whole, whole).agreement == pytest.approx(1)
 
 
 def test_save__as_json(index: Index, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_ask__maps_are_those_of_the_fields(index: Index) -> None:
 
 def test_ask__some_rows_in_any_order(index: Index) -> None:
     whole = index.ask(dawn_rather_than_dusk(index))
-    for where in ({"label": "dusk"}, [20, 3, 8, 9], index.column("label") == "dawn"):
+    for where in ({"label": "dusk"}, [20, 3, 8, 9], index.column("label") == "dawn", [-1, *range(len(index) - 1)]):
         part = index.ask(dawn_rather_than_dusk(index), where)
         assert all(torch.equal(part.maps[n], whole.maps[row]) for n, row in enumerate(part.rows))
         assert np.array_equal(part.scores, whole.scores[part.rows])
@@ -83,8 +83,10 @@ def test_select__bad_selections(index: Index) -> None:
     for wrong in ("dawn", ["dawn/3.png"]):
         with pytest.raises(TypeError, match="Rows are chosen by the values of a column"):
             index.select(wrong)
-    with pytest.raises(IndexError, match=r"There are 24 rows, counted from 0\. Got 99 instead"):
-        index.select([99])
+    for row in (99, -25):
+        with pytest.raises(IndexError, match=rf"There are 24 rows, counted from 0\. Got {row} instead"):
+            index.select([row, 3])
+    assert index.select([-1, 0]).tolist() == [23, 0]
     with pytest.raises(ValueError, match="There are 24 rows; a selection of 3 does not fit"):
         index.select([True, False, True])
 

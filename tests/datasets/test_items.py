@@ -119,6 +119,35 @@ def test_tables__what_is_wrong_with_one_row_is_told_when_its_turn_comes(
             item.load()
 
 
+@pytest.mark.parametrize("kind", ["pandas", "csv", "parquet"])
+def test_tables__a_missing_value_is_none(tmp_path: Path, pictures: Inputs, kind: str) -> None:
+    paths, labels = [None, "a.png", "b.png", "c.png"], ["x", np.nan, None, "NA"]
+    frame = pd.DataFrame({"path": paths, "label": pd.Series(labels, dtype=object), "size": [1.5, np.nan, 2.0, 3.0]})
+    frame["day"] = pd.to_datetime(["2020-01-01", None, "2020-01-03", "2020-01-04"])
+    frame["count"] = pd.array([1, None, 2, 3], dtype="Int64")
+    data: Any = frame
+    if kind != "pandas":
+        data = tmp_path / f"a.{kind}"
+        getattr(frame, f"to_{kind}")(data, index=False)
+    items = open_items(data, pictures, Reading())
+    assert [item.columns["label"] for item in items] == ["x", None, None, "NA"]  # a word that is written is a value
+    assert [item.columns[name] for item in items[1:2] for name in ("size", "day", "count")] == [None] * 3
+    assert column_types(items) == {"count": "int64", "day": "string", "label": "string", "size": "double"}
+    assert [item.source for item in items] == ["0", "a.png", "b.png", "c.png"]
+    with pytest.raises(ValueError, match=r"The column 'path' holds (None|nan) here, which is no image"):
+        items[0].load()
+
+
+def test_tables__an_empty_text_and_an_empty_id_are_told(tmp_path: Path, texts: Inputs) -> None:
+    (tmp_path / "a.csv").write_text('text,code\n"",1\na cat,\nnull,2\n')
+    empty, nameless, good = open_items(tmp_path / "a.csv", texts, Reading(id_column="code"))
+    with pytest.raises(ValueError, match="The column 'text' holds None here, which is no text"):
+        empty.load()
+    with pytest.raises(ValueError, match="It has no 'code', which tells rows apart"):
+        nameless.load()
+    assert good.load() == "null"
+
+
 def test_tables__where_an_input_lies_is_kept(tmp_path: Path, texts: Inputs, pictures: Inputs) -> None:
     photos.write(tmp_path, 2)
     (tmp_path / "list.csv").write_text("file,code\ndawn/0.png,a\ndusk/1.png,b\n")
@@ -166,6 +195,16 @@ def test_images__with_labels(pictures: Inputs) -> None:
     images = np.stack([photos.pixels("dawn", 0), photos.pixels("dusk", 1)])
     items = open_items(LabelledImages(images, np.array([1, 0]), ["dusk", "dawn"]), pictures, Reading())
     assert [(item.id, item.columns["label"]) for item in items] == [("0", "dawn"), ("1", "dusk")]
+
+
+def test_labels__belong_to_inputs_by_their_place(pictures: Inputs) -> None:
+    images = [photos.pixels("dawn", seed) for seed in range(5)]
+    shuffled = pd.Series(list("abcde"), index=[4, 2, 3, 0, 1])
+    for labels in (shuffled, {"label": shuffled}, pd.DataFrame({"label": shuffled}), iter("abcde"), np.array(list("abcde"))):
+        assert [item.columns["label"] for item in open_items(images, pictures, Reading(), labels)] == list("abcde")
+    for wrong in ("label", {"label": "label"}, {"label": set("abcde")}, {"label": dict.fromkeys("abcde")}, 5):
+        with pytest.raises(TypeError, match="Values of 'label' must be a list"):
+            open_items(images, pictures, Reading(), wrong)
 
 
 def test_column_types__widest() -> None:

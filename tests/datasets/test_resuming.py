@@ -105,7 +105,8 @@ def test_build__pictures_in_memory_are_known_by_their_pixels(tmp_path: Path) -> 
     build(encoder, [image.copy() for image in images], tmp_path / "index", METHOD)
     assert contents(tmp_path / "index") == before
     images[2].paste((255, 0, 0), (0, 0, 8, 8))
-    build(encoder, images, tmp_path / "index", METHOD)
+    with pytest.warns(Caution, match="1 of 4 entries are replaced: at their places there are other inputs"):
+        build(encoder, images, tmp_path / "index", METHOD)
     assert contents(tmp_path / "index") != before
 
 
@@ -121,6 +122,27 @@ def test_build__other_data_never_take_the_place_of_an_index(folder: Path, tmp_pa
         with pytest.raises(ValueError, match="it is of other data"):
             build(encoder, data, tmp_path / name, METHOD, retry=retry, drop=True)
         assert contents(tmp_path / name) == before
+
+
+def test_build__other_data_with_some_in_common_take_the_place_only_if_asked(tmp_path: Path) -> None:
+    encoder = photos.encoder()
+    first, second = ([photos.pixels(kind, seed) for seed in range(5)] for kind in ("dawn", "dusk"))
+    build(encoder, first, tmp_path / "index", METHOD)
+    before = contents(tmp_path / "index")
+    with pytest.raises(ValueError, match=r"4 of the 5 inputs at the places of the index .* say drop=True \(--drop\)"):
+        build(encoder, [first[0], *second[1:]], tmp_path / "index", METHOD)
+    assert contents(tmp_path / "index") == before
+    with pytest.warns(Caution, match="4 of 5 entries are replaced"):
+        build(encoder, [first[0], *second[1:]], tmp_path / "index", METHOD, drop=True)
+
+
+def test_build__other_data_are_told_though_a_row_is_broken(folder: Path, tmp_path: Path) -> None:
+    for kind, last in (("dawn", "{broken"), ("dusk", '{"file": "photos/dusk/4.png"}')):
+        lines = [f'{{"file": "photos/{kind}/{number}.png"}}' for number in range(4)]
+        (tmp_path / f"{kind}.jsonl").write_text("\n".join([*lines, last]))
+    build(photos.encoder(), tmp_path / "dawn.jsonl", tmp_path / "index", METHOD)
+    with pytest.raises(ValueError, match="it is of other data"):
+        build(photos.encoder(), tmp_path / "dusk.jsonl", tmp_path / "index", METHOD)
 
 
 def test_build__all_files_have_changed(folder: Path, tmp_path: Path) -> None:
@@ -158,6 +180,16 @@ def test_build__an_entry_stays_while_its_input_cannot_be_read(tmp_path: Path, fo
         index = build(encoder, tmp_path / "list.csv", tmp_path / "index", METHOD)
     assert torch.equal(index.representations, before)
     assert not index.failed
+
+
+def test_build__a_column_with_gaps_is_no_news(tmp_path: Path) -> None:
+    images = [photos.pixels("dawn", seed) for seed in range(4)]
+    for _ in range(2):
+        index = build(photos.encoder(), images, tmp_path / "index", METHOD, labels={"size": [1.0, np.nan, 2.0, None]})
+    times = {path: path.stat().st_mtime_ns for path in shard_files(tmp_path / "index")}
+    build(photos.encoder(), images, tmp_path / "index", METHOD, labels={"size": np.array([1.0, np.nan, 2.0, np.nan])})
+    assert {path: path.stat().st_mtime_ns for path in shard_files(tmp_path / "index")} == times
+    assert index.column("size").tolist() == [1.0, None, 2.0, None]
 
 
 def test_build__going_on_reads_no_fields(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

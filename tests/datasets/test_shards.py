@@ -126,11 +126,19 @@ def test_read_shard__a_damaged_one_is_named(index: Index, tmp_path: Path, flip: 
         read_shard(path)
 
 
-def test_read_shard__one_without_a_column_is_named(index: Index, tmp_path: Path) -> None:
-    shutil.copytree(index.folder, tmp_path / "index")
-    path, *_ = shard_files(tmp_path / "index")
-    with pytest.raises(ValueError, match=r"is damaged, or none of this index \(it has no column 'other'\)"):
+def test_read_shard__one_without_a_column_is_of_an_interrupted_build(index: Index) -> None:
+    path, *_ = shard_files(index.folder)
+    with pytest.raises(ValueError, match=r"was interrupted \(.* has no column 'other'\); run the same call again"):
         read_shard(path, ["id", "other"])
+
+
+def test_read_shard__one_that_is_gone(index: Index, tmp_path: Path) -> None:
+    shutil.copytree(index.folder, tmp_path / "index")
+    own = Index.open(tmp_path / "index")
+    assert own.ids
+    shard_files(own.folder)[0].unlink()  # as a build does that drops an entry of it
+    with pytest.raises(ValueError, match=r"is gone: a build has changed the index since it was opened\. Open it again"):
+        own.displays([0])
 
 
 def test_read_shard__truncated(index: Index, tmp_path: Path) -> None:

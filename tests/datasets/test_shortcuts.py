@@ -9,6 +9,7 @@ import torch
 from scipy.stats import false_discovery_control
 
 from cocoax.datasets import Index, build
+from cocoax.datasets.shortcuts import Classes, Shortcuts, compared_at, expected_false, shares, within
 from tests.datasets import photos
 
 
@@ -45,6 +46,44 @@ def test_shortcuts__figures_are_those_of_a_slow_count(tmp_path: Path) -> None:
     p = [suspect.p for suspect in found.suspects]
     assert np.allclose([suspect.q for suspect in found.suspects], false_discovery_control(p), atol=1e-12)
     assert found.to_dataframe()["z"].is_monotonic_decreasing
+
+
+@pytest.mark.parametrize("sizes", [(20, 1000), (50, 1000), (100, 1000), (200, 1000), (20, 30, 200)])
+def test_shortcuts__classes_of_any_size_seem_equally_unusual_if_nothing_is(sizes: tuple[int, ...]) -> None:
+    """Maps of noise: a twentieth of a class has p < .05, whatever its size and that of the others."""
+    random, names = np.random.default_rng(0), np.repeat([str(size) for size in sizes], sizes)
+    below: dict[str, list[float]] = {str(size): [] for size in sizes}
+    for _ in range(12):
+        noise = [random.standard_t(5, size=(size, 16)) for size in sizes]
+        p = shares(np.concatenate([within(drawn, compared_at(np.array(sizes))) for drawn in noise], 1), names)
+        for name, found in below.items():
+            found.append(float((p[names == name] < 0.05).mean()))
+    assert all(0.02 <= np.mean(found) <= 0.08 for found in below.values())
+
+
+def test_shortcuts__how_many_must_stand_out_is_said(tmp_path: Path) -> None:
+    z, names = np.random.default_rng(0).random(1000), np.repeat(["a", "b"], 500)
+    for count, found in ((39, 0), (40, 40)):
+        z[:count] = 50
+        assert (expected_false(shares(z[None], names)) < 0.05).sum() == found
+    images = [photos.pixels("dawn", seed) for seed in range(40)]
+    own = build(photos.encoder(), images, tmp_path / "index", photos.METHOD, labels=["a", "b"] * 20)
+    assert repr(own.shortcuts()) == "Shortcuts('label', 0 of 40 inputs with q < .05, which takes 39 that stand out)"
+    classes = Classes(own, "label", np.arange(1000), names)
+    assert Shortcuts(own, classes, [], {}).needed == 40
+
+
+def test_within__members_are_compared_with_as_many_others() -> None:
+    drawn = np.random.default_rng(0).normal(size=(50, 3))
+    apart = np.abs(drawn - np.median(drawn, 0))
+    spread = 1.4826 * np.median(apart, 0)
+    whole = ((drawn - np.median(drawn, 0)) / np.maximum(spread, np.median(spread) / 2)).max(1)
+    found = within(drawn, [20, 50, 80])
+    assert np.allclose(found[1], whole)
+    assert np.isnan(found[2]).all()
+    assert np.isfinite(found[0]).all()
+    assert 0.5 < np.corrcoef(found[0], whole)[0, 1] < 1
+    assert compared_at(np.array([1000, 24, 20, 25, 700, 60])) == [20, 25, 60, 700, 1000]
 
 
 def test_shortcuts__of_texts_there_are_none(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:

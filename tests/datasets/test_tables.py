@@ -41,6 +41,21 @@ def test_read_table__what_is_in_it_is_not_decoded(tmp_path: Path) -> None:
         assert read_table(tmp_path / f"a.{suffix}", None).values("image")[0].as_py() == content
 
 
+def test_read_table__numbers_with_leading_zeros_are_names(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label,size,share\na,001,1,0.50\nb,002,0,-0.1\nc,,,\n")
+    rows = list(read_table(tmp_path / "a.csv", None).rows("text"))
+    assert [tuple(row.values()) for row in rows] == [("001", 1, 0.5), ("002", 0, -0.1), (None, None, None)]  # type: ignore[union-attr]
+    assert [row["label"] for row in read_table(tmp_path / "a.csv", None, ["label"]).rows("text")] == [1, 2, None]  # type: ignore[index]
+
+
+def test_table__columns_of_one_name(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label,label\na,1,2\n")
+    with pytest.raises(ValueError, match="There are several columns called 'label'; give each a name of its own"):
+        read_table(tmp_path / "a.csv", None)
+    with pytest.raises(ValueError, match="several columns called 'label'"):
+        Table.of(pd.DataFrame([["a", 1, 2]], columns=["text", "label", "label"]))
+
+
 def test_read_table__bytes_that_are_no_letters(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "a \xff"}\n')
     assert list(read_table(tmp_path / "a.jsonl", None).rows(None)) == [{"text": "a \ufffd"}]

@@ -83,6 +83,10 @@ def test_wilson__as_scipy_has_it(successes: int, count: int) -> None:
     assert all(np.isnan(wilson(0, 0)))
 
 
+def test_wilson__holds_the_share_whatever_rounding_does() -> None:
+    assert all(wilson(count, count)[1] == 1 and wilson(0, count)[0] == 0 for count in range(1, 1000))
+
+
 def test_bootstrap__covers_as_it_should() -> None:
     """Means of groups of correlated values: the interval covers the truth in about 95 % of repetitions."""
     covered = 0

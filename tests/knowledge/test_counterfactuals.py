@@ -231,6 +231,9 @@ def test_constraints__that_cannot_be_met() -> None:
         cocoax.counterfactual(encoder, row, target, donors=others, fixed=COLUMNS)
     with pytest.raises(ValueError, match=r"No exchange flips the score .* the lowest is \+"):
         cocoax.counterfactual(encoder, row, target, donors=[row, row + 0.01])
+    assert float(target.score(encoder.represent(others)).min()) < 0
+    with pytest.raises(ValueError, match=r"No exchange flips the score .* the lowest is \+"):  # not what donors score
+        cocoax.counterfactual(encoder, row, target, donors=others, fixed=COLUMNS[:7])
     with pytest.raises(ValueError, match="There is no column 'age'; there are c0, c1"):
         cocoax.counterfactual(encoder, row, target, donors=others, integer=["age"])
     with pytest.raises(TypeError, match=r"take fixed, integer, categorical. Got 'grid' instead"):

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 import cocoax
 from cocoax.encoders.load.sentence import load_hf_text
-from cocoax.knowledge.important_examples import METHODS, mixture
+from cocoax.knowledge.important_examples import METHODS, Neighbours, mixture
 from tests.conftest import SmallNet, images
 from tests.knowledge.games import table
 from tests.tiny import TEXTS, save_bert
@@ -176,6 +176,8 @@ def test_examples__mistakes(encoder: cocoax.Encoder) -> None:
     other = cocoax.Encoder(SmallNet(seed=1).eval(), name="other")
     with pytest.raises(ValueError, match="is of another encoder"):
         cocoax.examples(encoder, picture, other.reference(members))
+    with pytest.raises(TypeError, match="Give similarity, seed to the method itself"):
+        cocoax.examples(encoder, picture, members, Neighbours(), similarity="dot", seed=1)
     assert set(METHODS) == {"contribution", "simplex", "neighbours", "tracin", "influence"}
 
 

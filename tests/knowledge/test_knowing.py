@@ -102,6 +102,18 @@ def test_knows__captions_with_pictures_of_both_kinds() -> None:
     assert "noise" not in swapped.sentence
 
 
+def test_knows__is_not_tested_on_its_own_members() -> None:
+    a, b, c = (reference(30, seed, name=name) for seed, name in enumerate("abc"))
+    for sides in ((a, b), (c, b), (a, c), (b, c)):
+        with pytest.raises(ValueError, match=r"30 of the 30 samples of '[ab]' are in '[ab]' too, and each is like itself"):
+            cocoax.knows(a, b, shown=sides[0], others=sides[1])
+    with pytest.raises(ValueError, match=r"2 of the 32 samples of .* are in 'b' too"):
+        cocoax.knows(a, b, shown=c, others=reference(30, 4).merge(b[:2]))
+    with pytest.raises(ValueError, match="30 of the 30 samples of 'a' are in 'a' too"):
+        cocoax.knows(a, b, shown=a, captions=reference(50, 5))
+    assert not cocoax.knows(a, b, shown=c, others=reference(30, 3))
+
+
 def beside(corpus: list[str], count: int, permutations: int = 99) -> Knowledge:
     """Return how captions stand among so many random ones."""
     encoder = two_towers()
@@ -140,6 +152,19 @@ def test_knows__captions_beside_random_ones_are_named_honestly(tmp_path: Path) -
     (ax,) = knowledge.plot().axes
     said = [ax.get_ylabel(), ax.get_title(), *(text.get_text() for text in ax.texts)]
     assert said == ["random captions beaten", f"a cat among random captions: {knowledge.verdict}", "a random caption"]
+
+
+def test_knows__a_corpus_that_beats_all_captions_is_drawn() -> None:
+    rows = np.random.default_rng(0).normal(size=(150, 64))
+    rows[:40, 0] *= 30
+    rows[40:, 0] = 0
+    corpus = np.eye(64)[[0, 0]]
+    shown, foil, captions = (cocoax.Reference.from_representations(part) for part in np.split(rows, [40, 50]))
+    named = cocoax.Reference.from_representations(corpus)
+    knowledge = cocoax.knows(named, foil, shown=shown, captions=captions, permutations=99)
+    assert isinstance(knowledge, BesideCaptions)
+    assert knowledge.beaten == knowledge.interval[1] == 1
+    assert knowledge.drawn()
 
 
 def test_knows__several_captions_beside_as_many_random_ones() -> None:
@@ -187,6 +212,10 @@ def test_knowledge__files_and_notebooks(known: Knowledge, tmp_path: Path) -> Non
     assert plain["verdict"] == "tells"
     assert plain["auc"] == known.auc
     assert known.save(tmp_path / "page.html") == [tmp_path / "page.html"]
+    assert known.save(tmp_path / "page.HTML") == [tmp_path / "page.HTML"]
+    assert len(known.save(tmp_path / "run-0.5")) == 3  # a folder with a dot
+    with pytest.raises(ValueError, match=r"Files end in \.html, \.json, \.png; .* Got knows\.pdf"):
+        known.save(tmp_path / "knows.pdf")
     page = Page(tmp_path / "page.html")
     assert page.count("img") == 1
     assert known.sentence in " ".join(page.texts["p"])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
 from cocoax.encoders.load.sentence import load_hf_text
@@ -88,6 +89,24 @@ def test_minimal__rows_and_several_baselines() -> None:
     assert found.total == 8
     assert set(found.kept.names) <= set(encoder.inputs.columns)  # type: ignore[attr-defined]
     assert found.kept.score >= found.level > found.removed.score
+
+
+def test_minimal__passes_are_counted_under_every_baseline() -> None:
+    encoder, picture, _, target = pictures()
+    baseline = cocoax.Several((cocoax.Blur(), cocoax.Constant(0.0)))
+    run = cocoax.KernelShap(samples=60, grid=(3, 3), baseline=baseline).run(encoder, picture, progress=False)
+    counted = []
+    handle = register_module_forward_pre_hook(
+        lambda module, given: counted.append(len(given[0])) if module is encoder.module else None
+    )
+    found = cocoax.minimal(run, target)
+    assert sum(counted) == found.calls <= 0.3 * 2 * 60
+    assert f"{found.calls} forward passes, beside the 120 of the run." in str(found)
+    counted.clear()
+    assert cocoax.minimal(run, target, calls=9).calls == sum(counted) <= 9
+    handle.remove()
+    with pytest.raises(ValueError, match=r"'calls' .* at least 4"):
+        cocoax.minimal(run, target, calls=3)
 
 
 def test_minimal__texts(tmp_path: Path) -> None:

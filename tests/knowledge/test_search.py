@@ -39,6 +39,26 @@ def test_search__finds_the_smallest(seed: int) -> None:
     assert search.calls <= 60
 
 
+def test_search__goes_through_no_more_sets_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.gaussian_process import GaussianProcessRegressor as Process
+
+    parts, rules, seen = 12, game(12, 0), []
+    for name in ("fit", "predict"):
+        own = getattr(Process, name)
+        monkeypatch.setattr(
+            Process, name, lambda self, sets, *rest, own=own, **more: seen.append(len(sets)) or own(self, sets, *rest, **more)
+        )
+    monkeypatch.setattr("cocoax.knowledge.search._MOST", 320)
+    monkeypatch.setattr("cocoax.knowledge.search._AT_ONCE", 400)
+    level = 0.6 * float(worth(np.ones((1, parts)), rules, 0.0)[0])
+    known = np.r_[np.ones((1, parts)), np.random.default_rng(0).integers(0, 2, (1500, parts))]
+    search = Search(lambda sets: worth(sets, rules, level), known, worth(known, rules, level), budget=60)
+    found = search.smallest()
+    assert found is not None
+    assert int(found.sum()) == least(parts, rules, level)
+    assert max(seen) <= 400
+
+
 def test_search__never_encodes_a_set_twice_or_one_that_is_known() -> None:
     parts, rules, asked = 6, game(6, 1), []
 

@@ -34,8 +34,15 @@ def test_discover__sounds(encoder: cocoax.Encoder, method: str) -> None:
     found = cocoax.discover(encoder, sounds, 2, method, explainer=cocoax.Rise(samples=40))  # type: ignore[arg-type]
     assert len(found) == 2
     assert found.maps(found[0], 1)[0].values.shape == (SEGMENTS,)
+    labels = ["low"] * 6 + ["high"] * 6
     if method == "kmeans":
-        assert found.purity(["low"] * 6 + ["high"] * 6) >= 0.9
+        assert found.purity(labels) >= 0.9
+        return
+    with pytest.raises(ValueError, match=f"Corpora by '{method}' share inputs, so they have no purity"):
+        found.purity(labels)
+    for corpus in found:  # of all its members, those in other corpora too
+        own = [labels[place] for place in corpus.members]
+        assert found.beside(labels)[corpus.number][1] == max(map(own.count, own))
 
 
 def test_minimal__pieces_of_a_sound(encoder: cocoax.Encoder) -> None:

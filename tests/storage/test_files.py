@@ -143,6 +143,9 @@ def test_write_as_named__a_file_by_its_ending_or_all_into_a_folder(tmp_path: Pat
     assert (tmp_path / "x.JSON").read_text() == "1"
     files = write_as_named(str(tmp_path / "v1.2"), "answer", kinds)
     assert files == [tmp_path / "v1.2" / "answer.md", tmp_path / "v1.2" / "answer.json"]
+    with pytest.raises(ValueError, match=r"Files end in \.md, \.json; .* Got x\.PDF"):
+        write_as_named(tmp_path / "x.PDF", "answer", kinds)
+    assert not (tmp_path / "x.PDF").exists()
     (tmp_path / "y.md").mkdir()
     with pytest.raises(IsADirectoryError, match=r"y\.md is a folder; name a file in it"):
         write_as_named(tmp_path / "y.md", "answer", kinds)

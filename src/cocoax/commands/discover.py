@@ -128,6 +128,7 @@ def open_inputs(
 
 
 def _print(discovery: Discovery, labels: list[str]) -> None:
+    from cocoax.knowledge.discovery import PARTS
     from cocoax.knowledge.gallery import tables
 
     print_plain(str(discovery))
@@ -139,7 +140,7 @@ def _print(discovery: Discovery, labels: list[str]) -> None:
         row = [f"{found.number}. {found.name}", str(len(found.members)), found.how_stable, typical]
         rows.append([*row, *([f"{known[found.number][0]} ({known[found.number][1]})"] if found.number in known else [])])
     print_table(header, [row + [""] * (len(header) - len(row)) for row in rows])
-    if known:
+    if known and discovery.method not in PARTS:
         print_plain(f"purity beside the labels: {discovery.purity(labels):.2f}")
     for header, lines in tables(discovery):
         print_table(header, lines)

@@ -19,7 +19,7 @@ from cocoax.data.labelled import Split
 from cocoax.datasets.entries import Entry, Maker, Making, Ready, linear_similarity
 from cocoax.datasets.index import Index
 from cocoax.datasets.items import Item, Reading, column_types, open_items
-from cocoax.datasets.manifest import Manifest, makers, plain_making
+from cocoax.datasets.manifest import MANIFEST, Manifest, makers, plain_making
 from cocoax.datasets.resuming import missing_items
 from cocoax.datasets.shards import shard_name, store, table_of
 from cocoax.encoders import Encoder, load
@@ -46,7 +46,7 @@ class Options(TypedDict, total=False):
         ray: the address of a running Ray, or "auto"; ``workers`` of it are used, by default all.
         device: where an encoder that is given by name runs, here or in each worker.
         retry: try inputs again that failed.
-        drop: let go of entries whose inputs are gone, even if those are most of them.
+        drop: let go of entries whose inputs are gone, or others where inputs are numbered, even if those are most of them.
         progress: show how far it is (None: when it takes long).
 
     """
@@ -153,7 +153,10 @@ def _check_folder(folder: Path, manifest: Manifest) -> Manifest | None:
 
     What a killed build left behind goes.
     """
-    earlier = Manifest.load(folder) if any(path.suffix != ".part" for path in folder.iterdir()) else None
+    there = any(path.suffix != ".part" for path in folder.iterdir())
+    if there and not (folder / MANIFEST).exists():
+        raise ValueError(f"{folder} is not empty and no index; choose an empty folder, or a new one.")
+    earlier = Manifest.load(folder) if there else None
     if earlier is not None:
         earlier.check(manifest)
     for part in folder.rglob("*.part"):

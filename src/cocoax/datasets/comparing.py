@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from cocoax.datasets.index import Index
+from cocoax.datasets.manifest import WORDS
 from cocoax.datasets.shortcuts import Classes
 from cocoax.datasets.survey import asked
 from cocoax.questions import Question
@@ -143,6 +144,12 @@ def compare(first: Index, second: Index, label: str | None = None, question: str
     rather than the others, by a ``label`` of the first index, or without a label what makes it like itself (label-free).
     Inputs are the same where ids and contents are.
     """
+    views = [str(index.manifest.making.get("view", WORDS["view"][1])) for index in (first, second)]
+    if views[0] != views[1]:
+        raise ValueError(
+            f"The two indexes show different views of their inputs ({views[0]}; {views[1]}), so a cell of one is another "
+            "place in the other; build both with one view."
+        )
     rows, others = _shared(first, second)
     changed: list[Changed] = []
     for name, own, targets in _questions(first, second, rows, label, question):
@@ -188,8 +195,11 @@ def _questions(
         targets = (asked(first, question)[1], asked(second, question)[1])
         groups = {"": rows}
         if label is not None:
-            values = first.column(label)[rows[:, 0]].astype(str)
-            groups = {str(name): rows[values == name] for name in np.unique(values)}
+            known, values = first.known(label, rows[:, 0])
+            if not len(known):
+                raise ValueError(f"The column {label!r} says nothing about the inputs that both have; name another, or none.")
+            own = rows[np.isin(rows[:, 0], known)]
+            groups = {str(name): own[values == name] for name in np.unique(values)}
         for name, own in groups.items():
             yield name, own, targets
         return

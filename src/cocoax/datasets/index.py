@@ -154,12 +154,12 @@ class Index:
                     "Rows are chosen by the values of a column, as in {'id': [...]} or {'label': 'cat'}, by numbers, or "
                     f"by one truth value for each. Got {where!r} instead."
                 )
-            if rows.dtype != bool and len(rows) and not -len(self) <= rows.min() <= rows.max() < len(self):
-                raise IndexError(f"There are {len(self)} rows, counted from 0. Got {rows.max()} instead.")
-            if rows.dtype == bool:
-                if len(rows) != len(self):
-                    raise ValueError(f"There are {len(self)} rows; a selection of {len(rows)} does not fit.")
-                rows = np.flatnonzero(rows)
+            if rows.dtype == bool and len(rows) != len(self):
+                raise ValueError(f"There are {len(self)} rows; a selection of {len(rows)} does not fit.")
+            rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(int)
+            if len(outside := rows[(rows < -len(self)) | (rows >= len(self))]):
+                raise IndexError(f"There are {len(self)} rows, counted from 0. Got {outside[0]} instead.")
+            rows = rows % len(self)  # -1 is the last
         if not len(rows):
             what = where if isinstance(where, Mapping) else "been selected"
             raise ValueError(f"No row has {what}; nothing is left to ask.")
@@ -311,7 +311,7 @@ class Index:
     def scores(self, target: Target, rows: np.ndarray) -> np.ndarray:
         """Return the score of each of some rows."""
         directions = self.directions(target, rows)
-        features = self._features if len(rows) == len(self) and (np.diff(rows) == 1).all() else self._features[rows]
+        features = self._features if np.array_equal(rows, np.arange(len(self))) else self._features[rows]
         if len(directions) == 1:
             scores = Dot().project(features, directions.T)[:, 0].double()
         else:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from torch import Tensor
 
+from cocoax.checks import as_items
 from cocoax.data import open_data
 from cocoax.data.labelled import LabelledImages, Split
 from cocoax.data.open import has_layout
@@ -198,20 +199,30 @@ def _numbered(values: Iterable[Any]) -> list[Item]:
 
 
 def _labelled(items: Sequence[Item], labels: Any) -> list[Item]:
-    """Return items with more columns."""
-    columns = labels if isinstance(labels, Mapping) else {"label": labels}
-    for name, values in columns.items():
-        if len(values) != len(items):
-            raise ValueError(f"There are {len(items)} inputs but {len(values)} values of {name!r}; give one for each.")
+    """Return items with more columns: a list of values in the order of the items for each, whatever its own index says."""
+    several = isinstance(labels, Mapping) or (hasattr(labels, "iloc") and hasattr(labels, "columns"))  # a data frame
+    columns: dict[str, list[Scalar]] = {}
+    for name, values in (labels if several else {"label": labels}).items():
+        if isinstance(values, Mapping | Set):
+            raise TypeError(f"Values of {name!r} must be a list in the order of the inputs. Got a {type(values).__name__}.")
+        columns[str(name)] = [plain(value) for value in as_items(f"Values of {name!r}", values)]
+        if len(columns[str(name)]) != len(items):
+            many = len(columns[str(name)])
+            raise ValueError(f"There are {len(items)} inputs but {many} values of {name!r}; give one for each.")
     return [
-        replace(item, columns={**item.columns, **{name: plain(values[n]) for name, values in columns.items()}})
+        replace(item, columns={**item.columns, **{name: values[n] for name, values in columns.items()}})
         for n, item in enumerate(items)
     ]
 
 
 def plain(value: Any) -> Scalar:
-    """Return a value of a column as Python has it; what is no number, text or truth value is told in words."""
+    """Return a value of a column as Python has it; what is no number, text or truth value is told in words.
+
+    What stands for a missing value (NaN, and the NA and NaT of pandas) is None.
+    """
     value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+    if (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType"):
+        return None
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
@@ -246,7 +257,7 @@ def _of_path(path: Path, kind: Inputs, reading: Reading) -> list[Item]:
     if path.is_file():
         if path.suffix.lower() not in TABLES:
             raise ValueError(f"{path} is no table; a data set is a folder, or a file ending in {', '.join(sorted(TABLES))}.")
-        return _of_table(read_table(path, reading.id_column), kind, reading, path.parent)
+        return _of_table(read_table(path, reading.id_column, getattr(kind, "columns", ())), kind, reading, path.parent)
     if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
         return _of_table(read_hugging_face(path, reading.split), kind, reading, path)
     if kind.noun == "image" and has_layout(path):
@@ -288,7 +299,7 @@ def _of_table(table: Table, kind: Inputs, reading: Reading, folder: Path) -> lis
     column = _column(table.names, kind, reading.column)
     values, rows = table.values(column), list(table.rows(column))
     cells = [Cell(values, number, column, kind.noun, folder) for number in range(len(rows))]
-    first = next((cell.raw() for cell, row in zip(cells, rows, strict=True) if isinstance(row, Mapping)), None)
+    first = next((value for value in (cell.raw() for cell in cells) if plain(value) is not None), None)
     if isinstance(first, int | float | bool):
         raise ValueError(
             f"The column {column!r} holds numbers such as {first!r}, which are no {plural(kind.noun)}; name another by "
@@ -321,7 +332,7 @@ def _of_row(number: int, row: Mapping[str, Any] | ValueError, value: Any, column
     rest = {name: plain(own) for name, own in row.items() if name not in (*columns, reading.id_column) and _carried(own)}
     if reading.id_column is None:
         return Item(str(number), value, rest)
-    name = row.get(reading.id_column)
+    name = plain(row.get(reading.id_column))
     if name is None:
         return Item(f"row {number}", Broken(f"It has no {reading.id_column!r}, which tells rows apart."), rest, str(number))
     return Item(str(name), value, rest, str(number))

@@ -28,7 +28,7 @@ class Standing:
         done: ids that need no entry any more.
         same, changed, unreadable: how many inputs have the content that they had, another one, or cannot be read now.
         gone: how many entries are of inputs that are not there any more.
-        numbered: whether all ids are numbers, which inputs of other data have as well.
+        numbered: whether all ids are places (``4``, or ``row 4``), which inputs of other data have as well.
 
     """
 
@@ -80,7 +80,7 @@ def _standing(
         for path in paths:
             table, kept = read_shard(path, ["id", "digest", "error"], None, manifest), []
             for row, (name, content, error) in enumerate(zip(*(column.to_pylist() for column in table), strict=True)):
-                standing.numbered &= name.isdecimal()
+                standing.numbered &= name.removeprefix("row ").isdecimal()
                 if name not in by_id:
                     standing.gone += 1
                 elif name not in standing.done:
@@ -98,12 +98,18 @@ def _standing(
 
 def _check(standing: Standing, folder: Path, drop: bool) -> None:
     """Raise if these are other data, or if most entries would be dropped unasked; say what is dropped, or cannot be read."""
-    others = standing.numbered and not standing.same and not standing.unreadable
-    if not standing.known or others:
+    if not standing.known or (standing.numbered and not standing.same and not standing.unreadable):
         raise ValueError(
             f"None of the inputs of the index in {folder} is among these: it is of other data. Write to another folder."
         )
     total = standing.known + standing.gone
+    others = standing.changed if standing.numbered else 0
+    if others > MOST * standing.known and not drop:
+        raise ValueError(
+            f"{others} of the {standing.known} inputs at the places of the index in {folder} are others than before, and "
+            "their entries would be replaced. If these are the same data with changes, say drop=True (--drop); else write to "
+            "another folder. Ids (id_column=, --id-column) tell inputs apart wherever they stand."
+        )
     if standing.gone > MOST * total and not drop:
         raise ValueError(
             f"{standing.gone} of the {total} inputs of the index in {folder} are not among these, and their entries would be "
@@ -111,6 +117,8 @@ def _check(standing: Standing, folder: Path, drop: bool) -> None:
         )
     if standing.gone:
         caution("dropped", str(folder), f"{standing.gone} of {total} entries are dropped: their inputs are gone.")
+    if others:
+        caution("replaced", str(folder), f"{others} of {total} entries are replaced: at their places there are other inputs.")
     if standing.unreadable:
         caution(
             "unreadable",

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cocoax.datasets.items import natural
 from cocoax.datasets.manifest import Manifest
-from cocoax.datasets.shards import read_shard, stored_name
+from cocoax.datasets.shards import UnfinishedError, read_shard, stored_name
 
 SMALL = ("id", "digest", "error", "representation", "shape", "scale")
 
@@ -44,6 +44,9 @@ class Rows:
         if not tables:
             return cls([], [], {}, {}, torch.empty(0, 0), [], np.empty(0), np.empty((0, 2), int))
         places = [np.stack([np.full(len(table), shard), np.arange(len(table))], 1) for shard, table in enumerate(tables)]
+        for path, other in zip(files, tables, strict=True):
+            if not other.schema.equals(tables[0].schema):
+                raise UnfinishedError(path.parent.parent, f"{path.name} has columns of other types than {files[0].name}")
         table = pa.concat_tables(tables)
         everything, digests, errors = (table[name].to_pylist() for name in ("id", "digest", "error"))
         done = [row for row, error in enumerate(errors) if error is None]

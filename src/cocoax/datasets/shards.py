@@ -28,6 +28,15 @@ HEAD = b"cocoax_head"  # a digest of those two and of the columns: pages have ch
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+class UnfinishedError(ValueError):
+    """Raised where files of an index do not fit its manifest, since a build was interrupted between the two."""
+
+    def __init__(self, folder: Path, why: str) -> None:
+        super().__init__(
+            f"The last build of the index {folder} was interrupted ({why}); run the same call again, which goes on with it."
+        )
+
+
 def shard_name(number: int, ids: Sequence[str]) -> str:
     """Return the name of a shard: the place of its first input among all, and a digest of which they are."""
     return f"{number:08d}-{digest(list(ids))[:8]}.parquet"
@@ -192,7 +201,7 @@ def mean_field(paths: Sequence[Path], cells: tuple[int, ...]) -> tuple[int, Tens
 
 @contextmanager
 def _opened(path: Path, manifest: Manifest | None = None) -> Iterator[Any]:
-    """Open a shard; raise if it is damaged, or made in another way than the ``manifest`` of its index says."""
+    """Open a shard; raise if it is gone or damaged, or made in another way than the ``manifest`` of its index says."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -204,6 +213,12 @@ def _opened(path: Path, manifest: Manifest | None = None) -> Iterator[Any]:
             if head.get(HEAD) != _head_digest(file.schema_arrow, head):
                 raise ValueError("its head is damaged")
             yield file
+    except UnfinishedError:
+        raise
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"The shard {path} is gone: a build has changed the index since it was opened. Open it again."
+        ) from error
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise ValueError(
             f"The shard {path} is damaged, or none of this index ({str(error).splitlines()[0]}); delete it and build the "
@@ -221,7 +236,7 @@ def read_shard(
     with _opened(path, manifest) as file:
         missing = sorted({*(columns or ())} - {*file.schema_arrow.names})
         if missing:
-            raise ValueError(f"it has no column {missing[0]!r}")
+            raise UnfinishedError(path.parent.parent, f"{path.name} has no column {missing[0]!r}")
         if rows is None:
             return file.read(columns=columns)
         groups = np.unique(rows // ROWS)

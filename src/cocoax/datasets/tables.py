@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +29,11 @@ class Table:
 
     @classmethod
     def of(cls, frame: Any) -> Table:
-        """Return a data frame, an Arrow table or a data set of Hugging Face as a table."""
+        """Return a data frame, an Arrow table or a data set of Hugging Face as a table; raise if two columns share a name."""
+        names = [str(name) for name in (frame.columns if hasattr(frame, "iloc") else frame.column_names)]
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise ValueError(f"There are several columns called {twice[0]!r}; give each a name of its own.")
         if hasattr(frame, "to_pylist"):
             return cls._of_arrow(frame)
         if hasattr(frame, "iloc"):
@@ -78,8 +83,8 @@ class _OfHuggingFace:
         return self.data[number][self.name]
 
 
-def read_table(path: Path, id_column: str | None) -> Table:
-    """Return a table in a file; ids are taken as they are written."""
+def read_table(path: Path, id_column: str | None, numbers: Sequence[str] = ()) -> Table:
+    """Return a table in a file; ids are taken as they are written, and in CSV columns with leading zeros but ``numbers``."""
     suffix = path.suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
         lines = enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1)
@@ -90,13 +95,45 @@ def read_table(path: Path, id_column: str | None) -> Table:
     try:
         if suffix in (".csv", ".tsv"):
             options = pyarrow.csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",", newlines_in_values=True)
-            types = {} if id_column is None else {id_column: pyarrow.string()}
-            kept = pyarrow.csv.ConvertOptions(column_types=types)
-            return Table.of(pyarrow.csv.read_csv(path, parse_options=options, convert_options=kept))
+            return Table.of(_read_csv(path, options, [] if id_column is None else [id_column], numbers))
         kind = {".parquet": "parquet"}.get(suffix, "ipc")
         return Table.of(pyarrow.dataset.dataset(str(path), format=kind).to_table())
     except pyarrow.ArrowInvalid as error:
         raise ValueError(f"{path} cannot be read as a table: {error}.") from error
+
+
+def _read_csv(path: Path, options: Any, texts: Sequence[str], numbers: Sequence[str]) -> Any:
+    """Return a table of CSV as Arrow has it; some columns as texts, and those too in which a number has a leading zero."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow.csv import ConvertOptions, read_csv
+
+    kept = ConvertOptions(column_types={name: pa.string() for name in texts})
+    table = read_csv(path, parse_options=options, convert_options=kept)
+    names = [
+        field.name
+        for field in table.schema
+        if (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)) and field.name not in numbers
+    ]
+    if names and len({*table.column_names}) == len(table.column_names):
+        kept = ConvertOptions(column_types={name: pa.string() for name in names}, include_columns=names)
+        written = read_csv(path, parse_options=options, convert_options=kept)
+        for name in names:
+            if pc.any(pc.match_substring_regex(written[name], r"^\s*[+-]?0[0-9]")).as_py():  # 001 is a name, and not 1
+                table = table.set_column(table.column_names.index(name), name, written[name])
+    return _without_empty(table)
+
+
+def _without_empty(table: Any) -> Any:
+    """Return a table that was read from text, in which empty cells are missing, of texts as of numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            column = table.column(place)
+            table = table.set_column(place, field, pc.if_else(pc.equal(column, ""), None, column))
+    return table
 
 
 def _json_row(line: str, called: str) -> dict[str, Any] | ValueError:

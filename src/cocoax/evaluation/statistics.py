@@ -63,13 +63,13 @@ def paired_difference(first: Sequence[float] | np.ndarray, second: Sequence[floa
 
 
 def wilson(successes: float, count: int, z: float = 1.959964) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a proportion."""
+    """Return Wilson's 95 % interval of a proportion, which lies in it whatever rounding does."""
     if count == 0:
         return math.nan, math.nan
     share = successes / count
     middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z / (1 + z**2 / count) * math.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half))
 
 
 def bootstrap(values: Sequence[float], groups: Sequence[str], draws: int = 2000, seed: int = 0) -> tuple[float, float]:

@@ -240,7 +240,6 @@ class _Table:
         size = self.encoder.batch_size(self.explicand.tensor)
         parts = [self.encoder.encode(prepared[start : start + size]) for start in range(0, len(prepared), size)]
         scores = self.target.score(torch.cat(parts), self.own)
-        self.lowest = min(self.lowest, float(scores.min()))
         values: np.ndarray = scores.detach().double().numpy()
         return values
 
@@ -296,6 +295,7 @@ class _Table:
         scores = np.full(len(choices), self.score)
         if possible.any():
             scores[possible] = self.scores(exchange.made(choices[possible]))
+            self.lowest = min(self.lowest, float(scores.min()))  # of exchanges: what donors themselves score flips nothing
         return scores
 
     def smallest(self, exchange: Exchange, offers: np.ndarray, allowed: np.ndarray, calls: int | None) -> Flip | None:

@@ -176,16 +176,19 @@ class Discovery(Result):
         return tcav(encoder, inputs, [found.reference for found in self.corpora], label, foil=self.everything)
 
     def purity(self, labels: Sequence[Any] | np.ndarray) -> float:
-        """Return the share of inputs whose label is the most frequent one of their corpus; those of none count as wrong."""
+        """Return the share of inputs whose label is the most frequent one of their corpus; those of none count as wrong.
+
+        Raise for corpora of parts, of several of which an input may be a member.
+        """
+        if self.method in PARTS:
+            raise ValueError(f"Corpora by {self.method!r} share inputs, so they have no purity; see beside(labels) for each.")
         known = self._checked(labels)
         return sum(count for _, count in self.beside(known).values()) / len(known)
 
     def beside(self, labels: Sequence[Any] | np.ndarray) -> dict[int, tuple[Any, int]]:
         """Return the most frequent label of the inputs of each corpus and how often it occurs, by the corpus' number."""
-        known, own = self._checked(labels), self.labels
-        counts = {
-            found.number: Counter(known[place] for place in np.flatnonzero(own == found.number - 1)) for found in self.corpora
-        }
+        known = self._checked(labels)
+        counts = {found.number: Counter(known[place] for place in found.members.tolist()) for found in self.corpora}
         return {number: count.most_common(1)[0] for number, count in counts.items() if count}
 
     def _checked(self, labels: Sequence[Any] | np.ndarray) -> list[Any]:

@@ -290,5 +290,7 @@ def examples(
         chosen = METHODS[method](**options)
     else:
         check_kind("The 'method' parameter", method, ExampleMethod, f"must be one of {', '.join(METHODS)}")
+        if options:
+            raise TypeError(f"Options go with the name of a method. Give {', '.join(options)} to the method itself.")
         chosen = method
     return chosen.rank(encoder, encoder.explicand(explicand), Members(encoder, members))

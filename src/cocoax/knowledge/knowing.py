@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -259,7 +260,7 @@ def knows(
     Args:
         corpus, foil: what is compared with; both must have kept their samples (``keep_samples=True``), of which up to 500
             each are used, however they are weighted.
-        shown: inputs to test on, in place of members that are left out.
+        shown: inputs to test on, in place of members that are left out; none of them in the corpus or the foil.
         others: inputs that do not show the corpus.
         captions: random captions, as ``encoder.text.reference(...)`` gives.
         similarity: cosine by default.
@@ -281,14 +282,29 @@ def knows(
         )
     target = contrastive_corpus_similarity(corpus, foil, similarity)
     if captions is not None:
+        _check_new([shown], [corpus])
         telling = _against_captions(target, corpus, foil, shown, captions, permutations, seed)
         return BesideCaptions(corpus.name, foil.name, telling, "random captions")
     assert others is not None
     for side in (shown, others):
         if side.count < 2:
             raise ValueError(f"{side.name!r} has 1 sample; give at least two, or chance cannot be told from knowledge.")
+    _check_new([shown, others], [corpus, foil])
     scores = np.concatenate([_scores(target, side) for side in (shown, others)])
     return Knowledge(corpus.name, foil.name, mann_whitney(scores, shown.count), "given inputs")
+
+
+def _check_new(tested: Sequence[Reference], sides: Sequence[Reference]) -> None:
+    """Raise if inputs to test on are among the samples of what is tested: each is like itself, whatever the encoder knows."""
+    for side in (side for side in sides if side.samples is not None):
+        own = {row.tobytes() for row in side.kept("knows()").numpy()}
+        for given in tested:
+            again = sum(row.tobytes() in own for row in given.kept("knows()").numpy())
+            if again:
+                raise ValueError(
+                    f"{again} of the {given.count} samples of {given.name!r} are in {side.name!r} too, and each is like "
+                    "itself, whatever the encoder knows. Test on others, or give corpus and foil alone; members are left out."
+                )
 
 
 def _scores(target: Target, inputs: Reference) -> np.ndarray:

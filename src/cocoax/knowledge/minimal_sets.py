@@ -190,7 +190,8 @@ def minimal(
         keep: the share of the way from the score of nothing to that of the whole input, between 0 and 1.
         level: the score itself, in place of ``keep``.
         encoder: the one that made the run; not needed as long as that one is in memory.
-        calls: forward passes that both searches together may take, at least 2; by default 30 % of those of the run.
+        calls: forward passes that both searches together may take, at least 2 (for each baseline); by default 30 % of those
+            of the run.
 
     """
     check_kind("The first argument", run, Run, "must be a run, as cocoax.KernelShap().run(encoder, input) makes one")
@@ -202,9 +203,10 @@ def minimal(
     ends = score_ends([asked], run.ends)[:, 0]
     whole, emptied = float(ends[0]), float(ends[1])
     wanted = _level(asked, keep, level, whole, emptied)
+    each = len(run.ends) - 1  # a set is encoded once under every baseline
     if calls is not None:
-        check_count("calls", calls, 2)
-    allowed = max(2, int(_SHARE * len(run))) if calls is None else calls
+        check_count("calls", calls, 2 * each)
+    allowed = max(2, int(_SHARE * len(run))) if calls is None else calls // each
     board = _Board(run, asked, maker)
     needed = board.search(wanted, removing=True, budget=allowed // 2)
     enough = board.search(wanted, removing=False, budget=allowed - needed[1])
@@ -216,8 +218,8 @@ def minimal(
         whole,
         emptied,
         board.parts,
-        needed[1] + enough[1],
-        len(run),
+        each * (needed[1] + enough[1]),
+        each * len(run),
         run.explicand.display,
     )
 
@@ -266,7 +268,7 @@ class _Board:
         return scores
 
     def search(self, level: float, removing: bool, budget: int) -> tuple[PartSet, int]:
-        """Return the smallest set that is enough, or needed, and how many forward passes that took."""
+        """Return the smallest set that is enough, or needed, and how many sets were encoded for that."""
 
         def changed(kept: np.ndarray) -> np.ndarray:
             return 1 - kept if removing else kept

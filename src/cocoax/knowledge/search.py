@@ -19,6 +19,8 @@ import numpy as np
 _ENUMERATED = 20_000  # sets of one size that are all looked at; of more, the most promising
 _BEAM = 32  # sets that are extended by every part, where there are too many to look at all
 _FITTED = 300  # sets that the kernel's own numbers are fitted to
+_MOST = 1000  # sets that the process goes through, since its memory and time grow with their square and cube
+_AT_ONCE = 2000  # sets whose gains are predicted at a time
 _DOUBTED = 256  # sets whose uncertainty is looked at, of those with the highest prediction
 _HOPE = 0.5  # standard deviations by which a prediction may be too low for a small size to be tried at once
 _DOUBT = 2.5  # and by which it must be too low for a set to be given up
@@ -52,8 +54,10 @@ class Search:
     failed: dict[int, int] = field(default_factory=dict)
     _seen: set[bytes] = field(default_factory=set)
     _kernel: Any = None
+    _given: int = 0
 
     def __post_init__(self) -> None:
+        self._given = len(self.sets)
         self.batch = self.batch or max(8, self.budget // 8)
         whole = ((self.sets == 0) | (self.sets == 1)).all(1)
         for row, gain in zip(self.sets[whole], self.gains[whole], strict=True):
@@ -120,7 +124,8 @@ class Search:
         beam = np.zeros((1, self.sets.shape[1]), np.uint8)
         for size in range(1, limit):
             sets = self._of_size(size, beam)
-            order = np.argsort(-model.predict(sets), kind="stable")
+            gains = [model.predict(sets[start : start + _AT_ONCE]) for start in range(0, len(sets), _AT_ONCE)]
+            order = np.argsort(-np.concatenate(gains), kind="stable")
             beam = sets[order[:_BEAM]]
             new = [index for index in order[: _DOUBTED + len(self._seen)] if _key(sets[index]) not in self._seen][:_DOUBTED]
             if not new:
@@ -144,7 +149,10 @@ class Search:
         return np.unique(extended[extended.sum(1) == size], axis=0)
 
     def _fitted(self) -> Any:
-        """Return a Gaussian process through all that is known; the kernel's own numbers are fitted once."""
+        """Return a Gaussian process through what is known; the kernel's own numbers are fitted once.
+
+        Where that is a lot, through all sets that were encoded here and as many of those that were given, evenly chosen.
+        """
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
@@ -161,7 +169,10 @@ class Search:
                 model.fit(self.sets[first], self.gains[first] / scale)
             self._kernel = model.kernel_
         fitted = GaussianProcessRegressor(self._kernel, optimizer=None, alpha=1e-8)
-        return fitted.fit(self.sets, self.gains / scale)
+        encoded = len(self.sets) - self._given
+        few = min(self._given, max(_FITTED, _MOST - encoded))
+        chosen = np.r_[np.linspace(0, self._given - 1, few).astype(int), self._given : len(self.sets)]
+        return fitted.fit(self.sets[chosen], self.gains[chosen] / scale)
 
 
 def _key(row: np.ndarray) -> bytes:

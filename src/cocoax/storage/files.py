@@ -160,6 +160,9 @@ def write_figure(path: str | Path, figure: Figure, dpi: int = 150) -> Path:
     return path
 
 
+OTHERS = {".html", ".htm", ".json", ".png", ".jpg", ".jpeg", ".svg", ".pdf", ".md", ".txt", ".csv"}  # that no folder has
+
+
 def write_as_named(path: str | Path, name: str, kinds: Mapping[str, Callable[[Path], Path]]) -> list[Path]:
     """Write the one kind of file that a path's ending names; for another path all kinds, into a folder. Return the files.
 
@@ -171,6 +174,8 @@ def write_as_named(path: str | Path, name: str, kinds: Mapping[str, Callable[[Pa
     """
     path = as_path(path)
     write = kinds.get(path.suffix.lower())
+    if write is None and path.suffix.lower() in OTHERS and not path.is_dir():
+        raise ValueError(f"Files end in {', '.join(kinds)}; a path of another ending is a folder for all. Got {path.name}.")
     return [write(path)] if write else [write(path / f"{name}{ending}") for ending, write in kinds.items()]
 
 
