@@ -265,21 +265,13 @@ def explain_hits(
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """An input that a query is compared with, in windows if it is long.
+    """An input that a query is compared with, in windows if it is long."""
 
-    Attributes:
-        pieces: its windows, or all of it.
-        representations: of these, where query or input are long.
-        query, piece: the window of the query and its own that are most similar, as they are in a search by windows.
-        key: what tells that from others.
-
-    """
-
-    pieces: Sequence[Piece]
-    representations: Tensor | None
-    query: Piece
+    pieces: Sequence[Piece]  # its windows, or all of it
+    representations: Tensor | None  # of these, where query or input are long
+    query: Piece  # the window of the query and its own that are most similar, as they are in a search by windows
     piece: Piece
-    key: object
+    key: object  # what tells that from others
 
 
 @dataclass(frozen=True, eq=False)
