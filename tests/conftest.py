@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
+from cocoax.cautions import forget_cautions
 
 torch.set_num_threads(1)  # the networks here are so small that threads only wait for each other
 
@@ -18,6 +19,12 @@ torch.set_num_threads(1)  # the networks here are so small that threads only wai
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COCOAX_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COCOAX_PROGRESS", "0")
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_new_process() -> None:
+    """Cautions are said once in a process: none was said by another test, in whatever order they run."""
+    forget_cautions()
 
 
 @pytest.fixture(autouse=True)

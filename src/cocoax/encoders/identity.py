@@ -298,6 +298,7 @@ def _object(value: Any, within: Walk) -> str:
     if telling and not bare and not isinstance(value, Inputs):  # which tell only some options
         # What they hold is in their words, but rounded and cut.
         lasts = {} if isinstance(value, type) or library in _RECORDING else lasting(value)
+        lasts = {name: item for name, item in lasts.items() if not _is_told(item, library)}
         text = f"{kind.__qualname__} {_without_addresses(shown)}{digest(describe(lasts, within)) if lasts else ''}"
         within.texts[id(value)] = value, text
         return text
@@ -310,6 +311,15 @@ def _object(value: Any, within: Walk) -> str:
     text = f"{kind.__module__}.{kind.__qualname__} {words} {digest(describe((methods, held), within.into(value, called)))}"
     within.texts[id(value)] = value, text
     return text
+
+
+def _is_told(item: object, holder: str) -> bool:
+    """Whether the words of who holds an object, of a library ``holder``, tell all that counts of it.
+
+    Tokenizers say where they were loaded from, and keep what they have seen; ours that hold one tell its vocabulary.
+    """
+    library = type(item).__module__.partition(".")[0]
+    return library in _RECORDING or (holder == "cocoax" and library not in _TELLING)
 
 
 def describe_settings(settings: object, inputs: Inputs) -> list[str]:
