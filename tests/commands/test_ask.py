@@ -346,7 +346,9 @@ def test_ask__unlike_many_that_leaves_nothing(
 
 
 def test_ask__out_that_is_a_file(image: str, towers: cocoax.Encoder, complaint: Callable[..., str]) -> None:
-    assert "File exists" in complaint("ask", image, "--out", image)
+    assert complaint("ask", image, "--out", image) == (
+        f"--out is a folder for pictures and a report, but {image} is a file; name a folder."
+    )
 
 
 # --- many pictures ------------------------------------------------------------------------------------------------------

@@ -73,6 +73,10 @@ def test_knows__mistakes(towers: cocoax.Encoder, complaint: Callable[..., str], 
     (tmp_path / "one").mkdir()
     picture(0).save(tmp_path / "one" / "0.png")
     assert "has 1 sample" in complaint("knows", str(tmp_path / "one"), str(tmp_path / "one"))
+    (tmp_path / "lines.txt").write_text("a cat\na dog\n")
+    for sides in (("one", "lines.txt"), ("lines.txt", "one")):
+        told = complaint("knows", *(str(tmp_path / side) for side in sides))
+        assert "which an encoder tells apart whatever they are about" in told
 
 
 def test_knows__captions_alone(

@@ -142,6 +142,11 @@ def test_why__mistakes(lines: Path, tmp_path: Path, complaint: Callable[..., str
     assert told == "The index has 3 vectors but 4 texts; give one for each."
     (tmp_path / "empty.txt").write_text("\n")
     assert "holds no texts" in complaint("why", "a car", "--index", str(tmp_path / "empty.txt"))
+    (tmp_path / "photo.png").write_bytes(b"\x89PNG")
+    told = complaint("why", "a car", "--index", str(tmp_path / "photo.png"))
+    assert "photo.png cannot be read as texts, one per line" in told
+    told = complaint("why", "a car", "--index", str(lines), "--out", str(tmp_path / "why.png"))
+    assert told == "Files end in .html, .json; a path of another ending is a folder for all. Got why.png."
 
 
 def test_why__a_row_without_a_text(tmp_path: Path, complaint: Callable[..., str]) -> None:

@@ -24,7 +24,9 @@ def read_input(typed: str) -> str | Path:
         typed = sys.stdin.read()
     path = Path(typed)
     ends = path.suffix.lower()
-    is_file = os.path.isfile(typed)  # a Path raises where the text is long
+    if os.path.isdir(typed):  # a Path raises where the text is long
+        raise ValueError(f"{typed} is a folder; name one file of it. If it is meant as a text, write more words.")
+    is_file = os.path.isfile(typed)
     if (ends in (*PICTURES, *TEXT_FILES) or is_sound(path)) and (is_file or " " not in typed):
         if not is_file:
             raise FileNotFoundError(f"No file at {typed}; check the path.")

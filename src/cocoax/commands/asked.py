@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,10 +12,13 @@ import typer
 import cocoax
 from cocoax.commands.arguments import read_input
 from cocoax.commands.terminal import ASKED, HOW, OUTPUT, print_json, print_plain, print_written
+from cocoax.storage import check_ending
 
 if TYPE_CHECKING:
     from cocoax.knowledge.results import Result
     from cocoax.targets import Target
+
+RESULTS = (".html", ".json", ".png")  # files that --out may name
 
 InputArgument = Annotated[str, typer.Argument(help="A text, or the file of a picture or a sound; - reads a text.")]
 LikeOption = Annotated[
@@ -40,6 +44,15 @@ OutOption = Annotated[
         help="Folder for a page, a picture and JSON; or one file that ends in .html, .json or .png.", rich_help_panel=OUTPUT
     ),
 ]
+
+
+def check_out(out: Path | None, *typed: str, endings: Sequence[str] = RESULTS) -> None:
+    """Raise, before anything is encoded, if results cannot be written as --out says, or would replace an input."""
+    if out is None:
+        return
+    check_ending(out, endings)
+    if any(os.path.isfile(each) and out.exists() and os.path.samefile(out, each) for each in typed):
+        raise ValueError(f"--out {out} is an input, which the result would replace; name another file, or a folder.")
 
 
 def several(typed: Sequence[str] | None) -> list[str | Path]:

@@ -17,6 +17,7 @@ from cocoax.commands.asked import (
     LikeOption,
     OutOption,
     UnlikeOption,
+    check_out,
     listed,
     several,
     show,
@@ -62,6 +63,7 @@ def find_counterfactual(
     from cocoax.knowledge import gradient_counterfactual
 
     draw_into_files()
+    check_out(out, given, *like, *(unlike or []))
     item, likes, unlikes = read_input(given), several(like), several(unlike)
     offered = several(donor) or [each for each in unlikes if isinstance(each, str) == isinstance(item, str)]
     loaded = load_seeing([item], encoder, device, crop, baseline, seed)

@@ -9,7 +9,7 @@ import typer
 
 import cocoax
 from cocoax.commands.arguments import load_for, read_input
-from cocoax.commands.asked import EncoderOption, InputArgument, OutOption, listed, several, show
+from cocoax.commands.asked import EncoderOption, InputArgument, OutOption, check_out, listed, several, show
 from cocoax.commands.terminal import ASKED, HOW, AsJson, Baseline, Crop, Device, draw_into_files
 from cocoax.commands.view import load_seeing, note_crop
 
@@ -47,6 +47,7 @@ def rank_examples(
 ) -> None:
     """Which members of a corpus matter to an input, and to each part of its map?"""
     draw_into_files()
+    check_out(out, given, *member)
     item, given_members = read_input(given), several(member)
     if baseline is not None and method != "contribution":
         raise ValueError(f"--baseline is about the parts that 'contribution' removes, and {method!r} has none; leave it out.")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import cocoax
 from cocoax.commands.terminal import counted, print_json, print_plain, print_table, print_written
+from cocoax.questions.report import free_ending
 
 SUFFIXES = (".html", ".json", ".parquet")
 USUAL = (".html", ".json")  # a Parquet file has the hottest cell of every input, for which all fields are read
@@ -51,6 +52,7 @@ def ask_index(
         if single and len(questions) > 1:
             raise ValueError(f"{len(questions)} questions do not fit in one file; give a folder as --out.")
         stem = "answer" if len(questions) == 1 else f"answer-{number + 1}"
+        stem += "" if single else free_ending(out, f"{stem}{{}}{USUAL[0]}")
         paths = [out] if single else [out / f"{stem}{suffix}" for suffix in USUAL]
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)

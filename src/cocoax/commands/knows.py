@@ -60,6 +60,7 @@ def ask_knowledge(
     given = [side for side in (corpus, foil, shown, others) if side is not None]
     if shown is None:
         check_no_captions(corpus, foil)
+        check_alike(corpus, foil)
     embedded = [Path(side).suffix in VECTORS and Path(side).is_file() for side in given]
     loaded = None
     if not all(embedded):
@@ -109,6 +110,16 @@ def check_no_captions(*sides: str) -> None:
             raise ValueError(
                 f"{side!r} is no file or folder, so it is a caption, and captions are tested with inputs; give those that "
                 "show the corpus by --shown, and those that do not by --others."
+            )
+
+
+def check_alike(corpus: str, foil: str) -> None:
+    """Raise if one side is of texts and the other of pictures, which an encoder tells apart whatever they show."""
+    for texts, folder in ((corpus, foil), (foil, corpus)):
+        if Path(texts).suffix == ".txt" and Path(folder).is_dir():
+            raise ValueError(
+                f"{texts} holds texts and {folder} pictures, which an encoder tells apart whatever they are about; compare "
+                "texts with texts, or test captions with pictures by --shown and --others."
             )
 
 

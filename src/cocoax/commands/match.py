@@ -10,7 +10,7 @@ from rich.padding import Padding
 
 import cocoax
 from cocoax.commands.arguments import read_input
-from cocoax.commands.asked import OutOption
+from cocoax.commands.asked import OutOption, check_out
 from cocoax.commands.terminal import (
     ASKED,
     HOW,
@@ -63,6 +63,7 @@ def explain_pair(
     from cocoax.questions.showing import rich_of
 
     draw_into_files()
+    check_out(out, first, second, *(rather_than or []))
     inputs = [read_input(typed) for typed in (first, second, *(rather_than or []))]
     loaded = load_seeing(inputs, encoder, device, crop, baseline, seed)
     method = cocoax.Rise(samples=samples, seed=seed)

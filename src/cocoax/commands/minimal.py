@@ -15,6 +15,7 @@ from cocoax.commands.asked import (
     LikeOption,
     OutOption,
     UnlikeOption,
+    check_out,
     several,
     show,
     target_of,
@@ -52,6 +53,7 @@ def find_minimal(
     from cocoax.questions.asking import fitted
 
     draw_into_files()
+    check_out(out, given, *like, *(unlike or []))
     item, likes, unlikes = read_input(given), several(like), several(unlike)
     loaded = load_seeing([item], encoder, device, crop, baseline, seed)
     explicand = loaded.explicand(item)

@@ -88,6 +88,8 @@ def pictures_of(paths: Sequence[Path], out: Path) -> list[PictureFile]:
 
     A single file has ``out`` itself; of several, each has a folder in it that is named after the file.
     """
+    if out.is_file():
+        raise ValueError(f"--out is a folder for pictures and a report, but {out} is a file; name a folder.")
     if len(paths) == 1 and not paths[0].is_dir():
         return [PictureFile(paths[0], out)]
     pictures: dict[Path, PictureFile] = {}

@@ -11,6 +11,7 @@ import typer
 
 import cocoax
 from cocoax.commands.arguments import TEXT_FILES, read_input
+from cocoax.commands.asked import check_out
 from cocoax.commands.terminal import (
     ASKED,
     HOW,
@@ -27,6 +28,7 @@ from cocoax.commands.terminal import (
     print_written,
 )
 from cocoax.commands.view import load_seeing
+from cocoax.storage import readable
 
 EXAMPLES = (
     'cocoax why "find groups without labels" --index notes/ --top 5',
@@ -76,6 +78,7 @@ def explain_search(
 ) -> None:
     """Why did these come up? Searches by cosine, and explains each hit rather than the next ones."""
     draw_into_files()
+    check_out(out, endings=(".html", ".json"))
     asked = read_input(query)
     others = None if not rather_than else [read_input(typed) for typed in rather_than]
     documents = read_index(index, texts, text_column, vector_column)
@@ -90,10 +93,9 @@ def explain_search(
         print_json(hits.describe())
     else:
         print_shown(hits)
-    if out is not None:
-        files = hits.save(out)
-        if not as_json:
-            print_written(files)
+    files = [] if out is None else hits.save(out)
+    if not as_json:
+        print_written(files)
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,8 @@ def _folder(folder: Path) -> Sequence[str | Path]:
 def _lines(file: Path) -> list[str]:
     if not file.is_file():
         raise FileNotFoundError(f"No file at {file}; check the path.")
-    lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    with readable(file, "texts, one per line"):
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not lines:
         raise ValueError(f"{file} holds no texts; write one per line.")
     return lines

@@ -173,10 +173,16 @@ def write_as_named(path: str | Path, name: str, kinds: Mapping[str, Callable[[Pa
 
     """
     path = as_path(path)
+    check_ending(path, kinds)
     write = kinds.get(path.suffix.lower())
-    if write is None and path.suffix.lower() in OTHERS and not path.is_dir():
-        raise ValueError(f"Files end in {', '.join(kinds)}; a path of another ending is a folder for all. Got {path.name}.")
     return [write(path)] if write else [write(path / f"{name}{ending}") for ending, write in kinds.items()]
+
+
+def check_ending(path: Path, endings: Iterable[str]) -> None:
+    """Raise if a path ends as files do that are not among those that can be written; without an ending it is a folder."""
+    ending, known = path.suffix.lower(), list(endings)
+    if ending in OTHERS and ending not in known and not path.is_dir():
+        raise ValueError(f"Files end in {', '.join(known)}; a path of another ending is a folder for all. Got {path.name}.")
 
 
 def to_json(value: object, indent: int | None = None) -> str:
