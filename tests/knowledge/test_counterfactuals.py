@@ -55,9 +55,15 @@ def test_pictures__cells_come_from_where_it_says() -> None:
 
 def test_pictures__titles_are_within_the_figure() -> None:
     encoder, picture, other, target = pictures()
-    figure = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=3).drawn()
-    figure.draw_without_rendering()
-    assert all(ax.title.get_window_extent().y1 <= figure.bbox.y1 for ax in figure.axes)
+    found = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=3)
+    for question in (found.question, "a house of $5 or $6 " * 40):
+        figure = replace(found, question=question).drawn()
+        figure.draw_without_rendering()
+        heading = figure._suptitle.get_window_extent()  # type: ignore[attr-defined]
+        assert figure.get_suptitle().startswith(f"What would flip it: {question[:40]}")
+        assert 0 <= heading.x0 < heading.x1 <= figure.bbox.x1
+        assert heading.y1 <= figure.bbox.y1
+        assert all(ax.title.get_window_extent().y1 <= heading.y0 for ax in figure.axes)
 
 
 def test_pictures__different_ones_and_files(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ def test_gradient__rows_have_no_blur(tmp_path: Path) -> None:
     assert found.follows is None
     assert found.flipped
     assert [file.name for file in found.save(tmp_path)][2] == "gradient-counterfactual.png"
+    assert found.drawn().get_suptitle() == found.title
 
 
 def test_gradient__mistakes() -> None:

@@ -225,6 +225,18 @@ def test_knowledge__files_and_notebooks(known: Knowledge, tmp_path: Path) -> Non
     assert not plt.get_fignums()
 
 
+def test_knowledge__the_legend_hides_nothing_and_the_title_fits(known: Knowledge) -> None:
+    unclear = cocoax.knows(reference(3, 0, 0.7, name="a house of $5 or $6 " * 9), reference(3, 1), permutations=99)
+    beside = BesideCaptions("cats", "rest", Telling(0.5, 0.1, 0.9, 0.4, (9, 9)), "random captions")
+    for knowledge in (known, unclear, beside):
+        figure = knowledge.drawn()
+        figure.draw_without_rendering()
+        (axes,), (legend,) = figure.axes, figure.legends
+        within = legend.get_window_extent(), axes.title.get_window_extent()
+        assert within[0].y1 <= axes.xaxis.label.get_window_extent().y0
+        assert all(0 <= box.x0 < box.x1 <= figure.bbox.x1 and 0 <= box.y0 < box.y1 <= figure.bbox.y1 for box in within)
+
+
 def test_knowledge__names_are_escaped(tmp_path: Path) -> None:
     knowledge = cocoax.knows(reference(6, 0, name=EVIL), reference(6, 1), permutations=39)
     assert Page(knowledge.save(tmp_path / "page.html")[0]).count("script") == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
 
@@ -173,6 +174,22 @@ def test_explain_match__a_picture_and_a_caption(tmp_path: Path) -> None:
     assert "cocoax-links" in page
     assert "http" not in page
     assert json.loads(files[1].read_text())["query"]["parts"][0]["place"]
+
+
+def test_match__titles_are_within_the_figure() -> None:
+    encoder, method = two_towers(), cocoax.Rise(samples=20, grid=4)
+    encoder.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
+    for query in (picture(1), picture(1).resize((20, 60)), "a red car"):
+        match = cocoax.explain_match(encoder, query, "a red car behind houses", ["a dog", "a house"], method=method)
+        figure = match.plot()
+        figure.draw_without_rendering()
+        titles = [ax.title.get_window_extent() for ax in figure.axes if ax.get_title()]
+        plt.close(figure)
+        assert len(titles) == 2
+        assert not titles[0].overlaps(titles[1])
+        for title in titles:
+            assert 0 <= title.x0 < title.x1 <= figure.bbox.x1
+            assert title.y1 <= figure.bbox.y1
 
 
 def test_explain_match__all_of_both_photos() -> None:

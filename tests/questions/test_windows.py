@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax import TextEncoder
+from cocoax.cautions import Caution, forget_cautions
 from cocoax.encoders.load.sentence import load_hf_text
 from cocoax.questions.windows import pieces_of, represent, tower_of, windows_of
 from tests.kinds import Recordings, recording_encoder, recordings
@@ -102,6 +105,25 @@ def test_tower_of__strings_that_are_inputs_themselves(tmp_path: Path) -> None:
         assert tower_of(encoder, item) is encoder
     with pytest.raises(ValueError, match="has no text tower"):
         tower_of(encoder, "a cat")
+
+
+def test_tower_of__a_string_that_names_a_file_is_a_text_and_that_is_said_once(
+    encoder: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    picture(1).save("cat.png")
+    towers = two_towers()
+    said = "'cat.png' is a file, but strings are texts here; pass pathlib.Path('cat.png') to explain the image."
+    with pytest.warns(Caution, match=re.escape(said)):
+        assert tower_of(towers, "cat.png") is towers.text
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tower_of(towers, "cat.png") is towers.text
+        forget_cautions()
+        for item in ("dog.png", ".", "a cat " * 10_000, "a \0"):
+            assert tower_of(towers, item) is towers.text
+        assert tower_of(towers, Path("cat.png")) is towers
+        assert tower_of(encoder, "cat.png") is encoder
 
 
 def test_represent__what_is_explained_of_pictures_of_any_shape() -> None:

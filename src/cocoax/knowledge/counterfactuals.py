@@ -128,11 +128,12 @@ class Counterfactual(Result):
 
     @property
     def size(self) -> tuple[float, float]:
-        """A row of three drawings for each."""
-        return 10.2, sum(flip.exchange.height for flip in self.flips)
+        """A row of three drawings for each, and the question above them."""
+        return 10.2, sum(flip.exchange.height for flip in self.flips) + 0.4
 
     def draw(self, figure: Figure) -> None:
-        """Draw for each the input, where the parts come from, and what comes out."""
+        """Draw for each the input, where the parts come from, and what comes out, under the question."""
+        self.write_title(figure)
         grid = figure.subplots(len(self.flips), 3, squeeze=False)
         for axes, flip in zip(grid, self.flips, strict=True):
             changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s change"

@@ -112,11 +112,12 @@ class GradientCounterfactual(Result):
 
     @property
     def size(self) -> tuple[float, float]:
-        """Three drawings beside each other."""
-        return 11.0, max(3.4, self.explicand.display.height)
+        """Three drawings beside each other, and the question above them."""
+        return 11.0, max(3.4, self.explicand.display.height) + 0.4
 
     def draw(self, figure: Figure) -> None:
-        """Draw the input, the change and what comes out."""
+        """Draw the input, the change and what comes out, under the question."""
+        self.write_title(figure)
         axes = figure.subplots(1, 3)
         difference = self.explicand.per_feature(self.result.tensor - self.explicand.tensor)
         self.explicand.display.draw_input(axes[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -23,6 +22,7 @@ from cocoax.evaluation.telling import (
     similarities_of,
     tell_apart,
 )
+from cocoax.inputs.lettering import lettered, wrapped
 from cocoax.knowledge.results import Result
 from cocoax.references import Reference, check_same_space
 from cocoax.report import Section
@@ -144,7 +144,7 @@ class Knowledge(Result):
     @property
     def size(self) -> tuple[float, float]:
         """One drawing."""
-        return 4.8, 3.2
+        return 4.8, 3.6
 
     @property
     def _caption(self) -> str:
@@ -171,9 +171,10 @@ class Knowledge(Result):
         axes.set_ylim(min(0.4, self.telling.low - 0.03), 1.02)
         axes.set_xlabel("members of the corpus" if self.test == "held-out members" else "inputs", fontsize=8)
         axes.set_ylabel(self.measured, fontsize=8)
-        axes.set_title(textwrap.shorten(self._caption, 80, placeholder="…"), fontsize=9)
+        (caption,), family = lettered([wrapped(self._caption, 56, 2)])
+        axes.set_title(caption, fontsize=9, fontfamily=family, parse_math=False)
         axes.tick_params(labelsize=8)
-        axes.legend(fontsize=8, loc="lower right")
+        figure.legend(fontsize=8, loc="outside lower center", ncols=2)  # within the axes it would hide an interval
 
     def describe(self) -> dict[str, Any]:
         """Return all of it as plain values."""

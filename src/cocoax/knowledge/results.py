@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from cocoax.inputs.lettering import lettered, wrapped
 from cocoax.report import Section, data_uri, png, write_report
 from cocoax.storage import to_json, write_as_named, write_figure, write_text
 
@@ -65,6 +66,11 @@ class Result(ABC):
             if ax.images:
                 ax.set_anchor("N")
         return figure
+
+    def write_title(self, figure: Figure) -> None:
+        """Write the heading above all drawings, in two lines that fit the width at most."""
+        (words,), family = lettered([wrapped(self.title, int(10 * self.size[0]), 2)])
+        figure.suptitle(words, fontsize=10, fontfamily=family, parse_math=False)
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

@@ -121,11 +121,13 @@ class Match:
     def plot(self) -> Figure:
         """Draw both sides beside each other: maps over pictures, bars for words."""
         from cocoax.inputs.figures import new_figure
+        from cocoax.inputs.lettering import wrapped
 
         height = max(4.4, *(side.display.height for side in (self.query, self.document)))
         figure = new_figure(11, height)
         for heading, ax, side in zip(("query", "document"), figure.subplots(1, 2), (self.query, self.document), strict=True):
-            side.plot(ax, title=f"{heading}: what makes it like {side.name}\nscore {side.score:+.3f}")
+            title = wrapped(f"{heading}: what makes it like {side.name}", 44, 3)
+            side.plot(ax, title=f"{title}\nscore {side.score:+.3f}")
         return figure
 
     def describe(self) -> dict[str, Any]:

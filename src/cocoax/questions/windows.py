@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cocoax.attribution.method import check_encoder
+from cocoax.cautions import caution
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.words import words
@@ -69,16 +71,23 @@ class Piece:
 
 
 def tower_of(encoder: Encoder, item: object) -> Encoder:
-    """Return the tower that takes an input: the text tower for strings, the encoder itself for everything else."""
+    """Return the tower that takes an input: the text tower for strings, the encoder itself for everything else.
+
+    A string that names a file may have been meant as what is in the file: that is said once for each encoder.
+    """
     check_encoder(encoder)
     if not (isinstance(item, str) or (isinstance(item, Explicand) and item.text is not None)):
         return encoder
     try:
-        return encoder.text
+        tower = encoder.text
     except AttributeError as error:
         if isinstance(item, str) and _is_input(encoder, item):
             return encoder
         raise ValueError(f"{error} Texts are explained by encoders that take them.") from error
+    if tower is not encoder and isinstance(item, str) and os.path.isfile(item):  # a Path raises where the text is long
+        instead = f"pass pathlib.Path({item!r}) to explain the {encoder.inputs.noun}"
+        caution("a file as a text", encoder.name, f"{item!r} is a file, but strings are texts here; {instead}.")
+    return tower
 
 
 def _is_input(encoder: Encoder, item: str) -> bool:
