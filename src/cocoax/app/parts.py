@@ -86,7 +86,7 @@ def progress_bar(progress: Progress, error: float | None, nothing: bool = False)
         f'<div class="cx-progress {state}" role="progressbar" aria-label="masked copies seen" aria-valuemin="0" '
         f'aria-valuemax="{progress.goal}" aria-valuenow="{progress.samples}">'
         f'<span style="width:{100 * share:.1f}%"></span></div>'
-        f'<p class="cx-status">{seen}<br><span class="cx-error">{size}</span><span class="cx-left">{left}</span></p>'
+        f'<p class="cx-status">{seen}<br><span class="cx-error">{size}</span> <span class="cx-left">{left}</span></p>'
     )
 
 
