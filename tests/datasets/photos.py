@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
 from cocoax.datasets import Index
+from cocoax.datasets.manifest import shard_files
 
 SIDE = 16
 METHOD = cocoax.Rise(samples=60, grid=4, baseline=cocoax.Constant(0.0))
@@ -55,3 +60,16 @@ def write(folder: Path, count: int = 5) -> Path:
 
 def dawn_rather_than_dusk(index: Index) -> cocoax.Target:
     return cocoax.contrastive_corpus_similarity(index.reference({"label": "dawn"}), index.reference({"label": "dusk"}))
+
+
+@contextmanager
+def watching(hook: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Call a hook before every module runs, without touching any: a module with a hook is another encoder."""
+    handle = register_module_forward_pre_hook(hook)
+    yield
+    handle.remove()
+
+
+def contents(index: Path) -> dict[str, bytes]:
+    """Return the shards of an index, by name."""
+    return {path.name: path.read_bytes() for path in shard_files(index)}

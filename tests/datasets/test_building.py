@@ -3,8 +3,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
 from cocoax.datasets import Index, build, resuming
-from cocoax.datasets.manifest import Manifest, shard_files
+from cocoax.datasets.manifest import Manifest
 from cocoax.datasets.plans import seeded
 from cocoax.datasets.shards import write_shard
 from cocoax.features.offered import OtherPictures
 from tests.datasets import photos
+from tests.datasets.photos import contents, watching
 
 METHOD = cocoax.Rise(samples=40, grid=4)
 
@@ -28,18 +26,6 @@ METHOD = cocoax.Rise(samples=40, grid=4)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return photos.write(tmp_path / "photos")
-
-
-@contextmanager
-def watching(hook: Callable[[Any, Any], None]) -> Iterator[None]:
-    """Call a hook before every module runs, without touching any: a module with a hook is another encoder."""
-    handle = register_module_forward_pre_hook(hook)
-    yield
-    handle.remove()
-
-
-def contents(index: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in shard_files(index)}
 
 
 def test_build__fields_are_the_effects_of_a_run_of_each_input(folder: Path, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,33 +8,20 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
-from cocoax.cautions import Caution, forget_cautions
+from cocoax.cautions import Caution
 from cocoax.datasets import build, resuming
 from cocoax.datasets.manifest import shard_files
 from tests.datasets import photos
+from tests.datasets.photos import contents, watching
 
 METHOD = cocoax.Rise(samples=40, grid=4)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    forget_cautions()
     return photos.write(tmp_path / "photos")
-
-
-@contextmanager
-def watching(hook: Callable[[Any, Any], None]) -> Iterator[None]:
-    """Call a hook before every module runs, without touching any: a module with a hook is another encoder."""
-    handle = register_module_forward_pre_hook(hook)
-    yield
-    handle.remove()
-
-
-def contents(index: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in shard_files(index)}
 
 
 def test_build__changed_added_and_deleted_files(folder: Path, tmp_path: Path) -> None:
