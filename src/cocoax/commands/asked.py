@@ -12,7 +12,6 @@ import typer
 import cocoax
 from cocoax.commands.arguments import read_input
 from cocoax.commands.terminal import ASKED, HOW, OUTPUT, print_json, print_plain, print_written
-from cocoax.storage import check_ending
 
 if TYPE_CHECKING:
     from cocoax.knowledge.results import Result
@@ -48,6 +47,8 @@ OutOption = Annotated[
 
 def check_out(out: Path | None, *typed: str, endings: Sequence[str] = RESULTS) -> None:
     """Raise, before anything is encoded, if results cannot be written as --out says, or would replace an input."""
+    from cocoax.storage import check_ending
+
     if out is None:
         return
     check_ending(out, endings)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import cocoax
 from cocoax.commands.terminal import counted, print_json, print_plain, print_table, print_written
-from cocoax.questions.report import free_ending
 
 SUFFIXES = (".html", ".json", ".parquet")
 USUAL = (".html", ".json")  # a Parquet file has the hottest cell of every input, for which all fields are read
@@ -42,6 +41,7 @@ def ask_index(
 ) -> None:
     """Ask an index, print the answer, and write it: a file for --out ending in .html, .json or .parquet, else a folder."""
     from cocoax.datasets import Index
+    from cocoax.questions.report import free_ending
 
     index = Index.open(folder)
     rows = chosen_rows(where)

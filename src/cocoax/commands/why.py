@@ -28,7 +28,6 @@ from cocoax.commands.terminal import (
     print_written,
 )
 from cocoax.commands.view import load_seeing
-from cocoax.storage import readable
 
 EXAMPLES = (
     'cocoax why "find groups without labels" --index notes/ --top 5',
@@ -164,6 +163,8 @@ def _folder(folder: Path) -> Sequence[str | Path]:
 
 
 def _lines(file: Path) -> list[str]:
+    from cocoax.storage import readable
+
     if not file.is_file():
         raise FileNotFoundError(f"No file at {file}; check the path.")
     with readable(file, "texts, one per line"):
