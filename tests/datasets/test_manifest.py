@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import cocoax
-from cocoax.cautions import Caution, forget_cautions
+from cocoax.cautions import Caution
 from cocoax.datasets import Index
 from cocoax.datasets.manifest import Manifest, makers
 
@@ -36,7 +36,6 @@ def test_made_by__versions_and_threads(index: Index) -> None:
 
 
 def test_after__what_made_earlier_entries_is_kept() -> None:
-    forget_cautions()
     first = Manifest("e", "space", {}, "image", "", {}, 0.0, makers(2))
     assert first.after(None, True) == first
     later = replace(first, made_by={**makers(1), "torch": ["9.9"]})
