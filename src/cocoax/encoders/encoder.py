@@ -102,8 +102,9 @@ class Encoder(Hinting):
         self._autocast: torch.dtype | None = None
         self._most_at_once: int | None = None  # learned when memory ran out
         self._checked = 0  # 1 after one input alone was encoded twice, 2 after one of a batch was
-        self._folded: tuple[object, Encoder | None] | None = None
-        self.agreed: set[str] | None = None  # of a folded copy: explicands on which it was seen to give the same
+        self._folded: tuple[object, Encoder | None, torch.Size] | None = None
+        self.agreed: set[str] | None = None  # of a faster copy: explicands on which it was seen to give the same
+        self._exported: Encoder | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}{f', layer={self.layer!r}' if self.layer else ''})"
@@ -202,8 +203,7 @@ class Encoder(Hinting):
                     module.to(place, precision)
             if precision is not None:
                 tower._weights = Identity(tower.module, tower.name)
-            tower._most_at_once = tower._folded = None
-            tower._checked = 0
+            tower._most_at_once, tower._folded, tower._checked = None, None, 0
         return self
 
     def autocast(self, dtype: str | torch.dtype | None) -> Self:
@@ -233,7 +233,7 @@ class Encoder(Hinting):
         other._weights = Identity(other.module, name)
         other._submodule = other.layer_named(self.layer) if self.layer is not None else None
         other._checked = 0
-        other._folded = other.agreed = None
+        other._folded = other.agreed = other._exported = None
         return other
 
     def copied(self) -> Self:
@@ -248,13 +248,16 @@ class Encoder(Hinting):
         """
         return folded(self, space, examples, expected)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_folded": None, "_exported": None}  # a copy makes faster ones of its own
+
     def whole(self) -> Self:
         """Return the same encoder that explains all of a photo, not only what its preprocessing cuts out of the centre."""
         return whole(self)
 
     def unfold(self) -> None:
         """Give up the folded copy, which was seen to give something else."""
-        self._folded = None if self._folded is None else (self._folded[0], None)
+        self._folded = None if self._folded is None else (self._folded[0], None, self._folded[2])
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 

@@ -32,17 +32,20 @@ def folded(encoder: Encoder, space: str, examples: Sequence[Tensor], expected: T
     alike = all(example.shape == shape and example.is_floating_point() for example in examples)
     if owner is None or not alike or not can_be_folded(owner):
         return encoder
-    key = space, shape, encoder.device
+    key = space, encoder.device
     # Parameters must not be inference tensors, which later gradients could not use.
     with locked(owner), torch.inference_mode(False), torch.no_grad():
         batch = encoder.collate(torch.stack(list(examples)))
-        if encoder._folded is None or encoder._folded[0] != key:
-            module = fold(owner, lambda draft: encoder.with_module(draft, encoder.name)(batch))
-            other = None if module is None else around(encoder, module)
-            if other is not None:
-                other.agreed = set()
-            encoder._folded = key, other
-        other = encoder._folded[1]
+        kept = encoder._folded if encoder._folded is not None and encoder._folded[0] == key else None
+        if kept is not None and (kept[1] is None or _gives(kept[1], batch, expected)):
+            return kept[1] or encoder
+        if kept is not None and kept[2] == shape:
+            return encoder
+        module = fold(owner, lambda draft: encoder.with_module(draft, encoder.name)(batch))
+        other = None if module is None else around(encoder, module)
+        if other is not None:
+            other.agreed = set()
+        encoder._folded = key, other, shape
         return other if other is not None and _gives(other, batch, expected) else encoder
 
 

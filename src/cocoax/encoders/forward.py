@@ -109,15 +109,20 @@ def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tens
             f"The encoder {name!r} returned shape {list(output.shape)} for a batch of {size}; expected [{size}, d]. "
             "It must return one row per input: take a layer= that does, or wrap the model."
         )
-    if output.ndim > 2:
-        if pooling == "flatten":
-            output = output.flatten(1)
-        elif output.ndim == 3:  # [n, tokens, d]
-            output = output[:, 0] if pooling == "first" else output.mean(1)
-        else:  # [n, channels, positions...]
-            output = output.flatten(2)[..., 0] if pooling == "first" else output.flatten(2).mean(2)
+    output = pooled(output, pooling)
     representations: Tensor = output if output.dtype == torch.float64 else output.float()
     return representations
+
+
+def pooled(output: Tensor, pooling: Pooling) -> Tensor:
+    """Return one vector for each input, ``[n, d]``, of what a module or a layer gave."""
+    if output.ndim <= 2:
+        return output
+    if pooling == "flatten":
+        return output.flatten(1)
+    if output.ndim == 3:  # [n, tokens, d]
+        return output[:, 0] if pooling == "first" else output.mean(1)
+    return output.flatten(2)[..., 0] if pooling == "first" else output.flatten(2).mean(2)  # [n, channels, positions...]
 
 
 def size_of(batch: Tensor | Mapping[str, Tensor]) -> int:

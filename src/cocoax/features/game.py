@@ -15,6 +15,7 @@ from torch import Tensor
 
 from cocoax.cautions import caution
 from cocoax.encoders import Encoder
+from cocoax.encoders.exported import WORTHWHILE, for_many
 from cocoax.encoders.folding import agree
 from cocoax.features.registry import resolve
 from cocoax.features.removals import Removal
@@ -122,6 +123,8 @@ class Game:
 
         They are ``[n, d]``, or ``[n, K, d]`` where there are K emptied versions.
         """
+        if len(masks) >= WORTHWHILE:
+            self.encoder = for_many(self.encoder, self._ends_of)
         # Numbers are blended where the encoder is.
         device = self.encoder.device if self.explicand.tensor.is_floating_point() else torch.device("cpu")
         explicand, emptied = self.explicand.to(device), self.emptied.to(device)
