@@ -1,7 +1,11 @@
-"""Rise on photos: the variance of what a map shows, with complementary masks and without, and what its intervals cover.
+"""Rise on photos: the variance of what a map shows, now and as it was before, and what its intervals cover.
 
     python benchmarks/rise_photos.py FOLDER encode [--samples 6000]     # goes on where it stopped
     python benchmarks/rise_photos.py FOLDER measure
+    python benchmarks/rise_photos.py FOLDER time                        # alone on the machine
+
+Before, masks were all drawn anew, the linear models saw one cell more than a mask has (now twice as many), and torch ran the
+encoder, as it does without ONNX Runtime.
 
 EfficientNet-Lite0 at 224 x 224, five photos, three targets (label-free, corpus, COCOA). A long run of each photo is cut into
 parts of 100, 300 and 1000 masks, each of which is compared with the estimate from all other masks of the run. Values are
@@ -12,6 +16,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,13 +31,26 @@ from cocoax.attribution.rise_estimates import efficient_estimate
 from cocoax.attribution.saved import saved_run
 from cocoax.commands.measurements.subjects import PHOTOS, subjects
 from cocoax.data import photo
+from cocoax.encoders.exported import VARIABLE
 from cocoax.features import GridMasks
+from cocoax.features import masks as masks_module
 from cocoax.targets import score_all
 
 TARGETS = {"label-free": 0, "corpus": 2, "COCOA": 3}
 SIZES = (100, 300, 1000)
 BLOCK = 256  # masks after which complements are complete
 DESIGNS = {"independent": False, "complements": True}
+REPEATS = 7
+TIMED = """
+import time
+import cocoax
+from cocoax.commands.measurements.subjects import subjects
+encoder, picture = subjects(quick=True)[1].encoder, cocoax.data.photo("cat")
+cocoax.Rise(samples=64).run(encoder, picture, progress=False)
+began = time.perf_counter()
+cocoax.Rise(samples=300, seed=1).run(encoder, picture, progress=False)
+print(time.perf_counter() - began)
+"""
 
 
 def encode(folder: Path, samples: int) -> None:
@@ -73,6 +93,7 @@ def measure(folder: Path) -> dict[str, Any]:
     subject = subjects(quick=True)[1]
     ratios: dict[str, list[float]] = {f"{size}": [] for size in SIZES}
     coverage: dict[str, list[list[float]]] = {f"{size}": [] for size in SIZES}
+    now = masks_module.coarse_cells
     for name in PHOTOS:
         targets = [subject.targets(name)[index] for index in TARGETS.values()]
         squared: dict[str, dict[int, Tensor]] = {}
@@ -80,6 +101,9 @@ def measure(folder: Path) -> dict[str, Any]:
             path = folder / f"{name}-{design}.safetensors"
             if not path.exists():
                 break
+            # A run has the geometry, and with it the models, of when it is loaded.
+            masks_module.mask_geometry.cache_clear()
+            masks_module.coarse_cells = now if design == "complements" else lambda cells: cells + 1
             run = cocoax.Run.load(path)
             assert isinstance(run.masks, GridMasks)
             y = score_all(targets, run.representations, run.ends[0]).double()
@@ -101,18 +125,34 @@ def measure(folder: Path) -> dict[str, Any]:
     }
 
 
+def timed() -> dict[str, Any]:
+    """Return seconds for 300 masked copies with torch and with ONNX Runtime, in turns, and how many times faster that is."""
+    seconds: dict[str, list[float]] = {"0": [], "1": []}
+    for _ in range(REPEATS):
+        for flag, each in seconds.items():  # in processes of their own, since threads of one keep the other waiting
+            done = subprocess.run(
+                [sys.executable, "-c", TIMED], env=os.environ | {VARIABLE: flag}, capture_output=True, text=True, check=True
+            )
+            each.append(float(done.stdout))
+    ratios = [before / now for before, now in zip(seconds["0"], seconds["1"], strict=True)]
+    return {
+        "seconds, torch and ONNX Runtime": [median(each) for each in seconds.values()],
+        "times faster: median, least, most": (median(ratios), min(ratios), max(ratios)),
+    }
+
+
 def main() -> None:
-    """Encode or measure."""
+    """Encode, measure or time."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("what", choices=("encode", "measure"))
+    parser.add_argument("what", choices=("encode", "measure", "time"))
     parser.add_argument("--samples", type=int, default=6000)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if arguments.what == "encode":
         encode(arguments.folder, arguments.samples)
     else:
-        print(json.dumps(measure(arguments.folder), indent=1))
+        print(json.dumps(measure(arguments.folder) if arguments.what == "measure" else timed(), indent=1))
 
 
 if __name__ == "__main__":

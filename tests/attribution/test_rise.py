@@ -145,7 +145,7 @@ def test_efficient__slow_version(keep: float, samples: int) -> None:
     fit = run.masks.controls.fit(torch.from_numpy(y)[:, None])
 
     def pooled(mask: np.ndarray) -> np.ndarray:
-        parts = [slice(0, 2), slice(2, 3), slice(3, 4)]  # 4 pixels in 3 stretches
+        parts = [slice(i, i + 1) for i in range(4)]  # 4 pixels in 4 stretches
         return np.array([mask[a, b].mean() for a in parts for b in parts]) - keep
 
     contributions, means = [], []
@@ -183,7 +183,7 @@ def test_complements__slow_version(samples: int) -> None:
     fit = run.masks.controls.fit(torch.from_numpy(y)[:, None])
 
     def pooled(mask: np.ndarray) -> np.ndarray:
-        parts = [slice(0, 2), slice(2, 3), slice(3, 4)]  # 4 pixels in 3 stretches
+        parts = [slice(i, i + 1) for i in range(4)]  # 4 pixels in 4 stretches
         return np.array([mask[a, b].mean() for a in parts for b in parts]) - 0.5
 
     sums, means = [], []

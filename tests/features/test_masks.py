@@ -74,8 +74,9 @@ def slow_pool(mask: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def coarse_shape(height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
-    """One cell more than the mask's grid, but no more than there are pixels."""
-    return min(rows + 1, height), min(columns + 1, width)
+    """Twice the cells of the grid (of grids of 8 and more 16, or one more), but no more than there are pixels."""
+    rows, columns = (2 * cells if cells <= 8 else max(16, cells + 1) for cells in (rows, columns))
+    return min(rows, height), min(columns, width)
 
 
 # --- masks at full size -----------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def test_sums__same_as_of_masks_pooled_afterwards() -> None:
     fold = torch.arange(60) % 5
     torch.testing.assert_close(cells.weighted_sum(Y), pooled(MASKS.weighted_sum(Y), 6, 8), rtol=0, atol=1e-5)
     torch.testing.assert_close(cells.weighted_sum(Y, fold), pooled(MASKS.weighted_sum(Y, fold), 6, 8), rtol=0, atol=1e-5)
-    b = torch.randn(20, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    b = torch.randn(MASKS.coarse.shape[1], 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     torch.testing.assert_close(cells.coarse_covariance(b), pooled(MASKS.coarse_covariance(b), 6, 8))
     slow = torch.stack([sum(Y[i, k] * cells.cells[i].square() for i in range(60)) for k in range(2)])  # type: ignore[misc]
     torch.testing.assert_close(cells.weighted_sum_of_squares(Y), slow)

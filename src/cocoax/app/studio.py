@@ -27,7 +27,8 @@ from cocoax.questions.asking import fitted
 from cocoax.questions.sides import SEPARATOR
 
 MEGABYTES = 20  # the largest upload
-CHUNK = 24  # masked copies encoded before anybody else gets their turn; half a second on two cores
+CHUNK = 24  # masked copies of a first map: half a second on two cores
+TURN = 72  # of later ones, before anybody else gets their turn; as long, once ONNX Runtime has the encoder
 MORE = 500  # samples that "more" adds
 MOST = 5000  # samples of a run in all
 PICTURES = 12  # reference pictures on one side of a question
@@ -196,7 +197,7 @@ class Studio:
     def _sampled(self, visitor: Visitor, run: Run | None) -> Run:
         """Return the run with a few masked copies more, or the beginning of one."""
         if run is not None:
-            return run.extend(self.encoder, min(CHUNK, visitor.goal - len(run)), progress=False)
+            return run.extend(self.encoder, min(TURN, visitor.goal - len(run)), progress=False)
         assert visitor.explicand is not None
         baseline = self.method.baseline if visitor.baseline is None else visitor.baseline
         first = replace(self.method, samples=min(CHUNK, visitor.goal), tolerance=None, baseline=baseline)

@@ -128,4 +128,6 @@ def _session(module: nn.Module, batch: Tensor) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 4
+    # Between batches torch works with as many threads.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(written.getvalue(), options, providers=["CPUExecutionProvider"])

@@ -69,8 +69,8 @@ class MaskGeometry:
 
     @cached_property
     def pool(self) -> tuple[Tensor, Tensor]:
-        """Averages over the cells of a coarse grid, ``[coarse, H]`` and ``[coarse, W]``, one cell more than the mask's."""
-        return averaging(self.height, self.rows + 1), averaging(self.width, self.columns + 1)
+        """Averages over the cells of a coarse grid, ``[coarse, H]`` and ``[coarse, W]``."""
+        return averaging(self.height, coarse_cells(self.rows)), averaging(self.width, coarse_cells(self.columns))
 
     @cached_property
     def coarse_variance(self) -> float:
@@ -84,6 +84,14 @@ class MaskGeometry:
     def pooled_up(self) -> tuple[Tensor, Tensor]:
         """Pooling after upsampling, for every shift: ``[cell, coarse, rows]`` and ``[cell, coarse, columns]``."""
         return self.pool[0] @ self.up[0], self.pool[1] @ self.up[1]
+
+
+def coarse_cells(cells: int) -> int:
+    """Return how many cells of a coarse grid see what so many of a mask do: twice as many, but of fine masks one more.
+
+    With their shifts, masks tell things apart that are smaller than a cell. The models' cost grows with the sixth power.
+    """
+    return max(cells + 1, min(2 * cells, 16))
 
 
 @lru_cache(maxsize=8)
