@@ -14,7 +14,7 @@ from PIL import Image
 import cocoax
 from cocoax.app import parts
 from cocoax.app import studio as module
-from cocoax.app.studio import CHUNK, MOST, Studio, captions, reference_picture
+from cocoax.app.studio import CHUNK, MOST, MOST_AT_ONCE, Studio, captions, reference_picture
 from cocoax.app.visitors import Progress, Visitor
 from cocoax.attribution.rise import relative_error
 from tests.app.colours import Colours, Names, encoder, flag
@@ -48,6 +48,19 @@ def halves(visitor: Visitor, panel: int = 0) -> tuple[float, float]:
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns as short as they get, however fast the machine is."""
+    monkeypatch.setattr("cocoax.app.studio.TURN", 0)
+
+
+def test_sample__takes_longer_turns_where_they_are_quick(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cocoax.app.studio.TURN", 1e9)
+    visitor = studio.visitor("a")
+    studio.choose(visitor, flag())
+    assert [one.samples for one in studio.sample(visitor)] == [0, CHUNK, CHUNK + MOST_AT_ONCE, SAMPLES]
 
 
 def test_sample__tells_how_far_it_is(studio: Studio) -> None:

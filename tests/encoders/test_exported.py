@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import warnings
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import cocoax
 from cocoax.encoders import exported
-from cocoax.encoders.exported import WORTHWHILE, for_many
+from cocoax.encoders.exported import for_many
 from tests.encoders.test_folding import merging, plain
 
-METHOD = cocoax.Rise(samples=WORTHWHILE, grid=4)
+METHOD = cocoax.Rise(samples=60, grid=4)
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
@@ -39,7 +45,37 @@ def made(make: Any = plain) -> Any:
 def handed_over(encoder: cocoax.Encoder) -> bool:
     """Whether a session of ONNX Runtime has taken the place of the module."""
     folded = encoder._folded
-    return folded is not None and folded[1] is not None and folded[1]._exported not in (None, folded[1])
+    return folded is not None and folded[1] is not None and isinstance(folded[1]._exported, cocoax.Encoder)
+
+
+class Watched:
+    """A session that notes how many inputs it has taken, and may misbehave."""
+
+    def __init__(self, session: Any, does: Callable[[Any], Any]) -> None:
+        self.session, self.does, self.taken = session, does, 0
+
+    def run(self, names: None, feed: dict[str, Any]) -> list[Any]:
+        (found,) = self.session.run(names, feed)
+        self.taken += len(found)
+        return [self.does(found)]
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Watched]]:
+    """Let all sessions be watched ones; returns them as they are made."""
+
+    def watch(does: Callable[[Any], Any] = lambda found: found) -> list[Watched]:
+        sessions: list[Watched] = []
+        right = exported._session
+
+        def session(module: nn.Module, batch: Tensor) -> Watched:
+            sessions.append(Watched(right(module, batch), does))
+            return sessions[-1]
+
+        monkeypatch.setattr(exported, "_session", session)
+        return sessions
+
+    return watch
 
 
 def representations(encoder: cocoax.Encoder, picture: Tensor) -> Tensor:
@@ -77,64 +113,118 @@ def test_a_method_of_a_module(picture: Tensor) -> None:
     torch.testing.assert_close(found, by_torch(encoder, picture), **CLOSE)
 
 
-def test_pictures_of_other_sizes_share_a_session(picture: Tensor) -> None:
+def test_pictures_of_other_sizes_share_a_session(picture: Tensor, watched: Callable[..., list[Watched]]) -> None:
+    sessions = watched()
     encoder = cocoax.Encoder(made())
     representations(encoder, picture)
-    assert encoder._folded is not None
-    first = encoder._folded[1]
+    (session,) = sessions
+    before = session.taken
+    assert before >= len(METHOD.draw((16, 16)))
     wide = torch.cat([picture, picture], 2)
     torch.testing.assert_close(representations(encoder, wide), by_torch(encoder, wide), **CLOSE)
-    assert encoder._folded[1] is first
-    assert handed_over(encoder)
+    assert sessions == [session]
+    assert session.taken >= 2 * before  # not torch
 
 
-class Fixed(nn.Module):
-    """A network that looks at the size of its input, which a session would not."""
+class Deciding(nn.Module):
+    """A network that decides by what it is given, in Python."""
+
+    def __init__(self, decide: Callable[[Tensor], bool]) -> None:
+        super().__init__()
+        self.layers, self.decide = plain(), decide
+
+    def forward(self, images: Tensor) -> Tensor:
+        found: Tensor = self.layers(images)
+        return found.mean((2, 3)) * (2.0 if self.decide(images) else 1.0)
+
+
+def silently(images: Tensor) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(images.mean()) > 0.5
+
+
+def carefully(images: Tensor) -> bool:
+    try:
+        return float(images.mean()) > 0.5
+    except Exception:
+        return False
+
+
+@pytest.mark.parametrize(
+    "decide",
+    [
+        lambda images: float(images.mean()) > 0.5,
+        lambda images: bool((images > 2).any()),
+        lambda images: torch.is_nonzero(images.mean() > 0.5),
+        lambda images: torch.equal(images, images.round()),
+        lambda images: images.mean((1, 2, 3)).tolist()[0] > 0.5,
+        lambda images: bool(images.numpy().mean() > 0.5),
+        lambda images: bool(np.asarray(images).mean() > 0.5),
+        lambda images: bool(np.from_dlpack(images).mean() > 0.5),
+        lambda images: torch.allclose(images, images.round()),
+        lambda images: len(images.nonzero()) > 100,
+        lambda images: images.masked_select(images > 0.5).nbytes > 100,
+        silently,
+        carefully,
+    ],
+)
+def test_what_a_session_would_decide_for_good_stays_with_torch(
+    decide: Callable[[Tensor], bool], picture: Tensor, recwarn: pytest.WarningsRecorder
+) -> None:
+    encoder = cocoax.Encoder(made(lambda: Deciding(decide)), name="deciding")
+    folded = encoder.folded(encoder.space, [picture, picture], encoder.encode([picture, picture]))
+    assert folded is not encoder
+    assert for_many(folded, [picture, picture]) is folded
+    assert not [each for each in recwarn if issubclass(each.category, torch.jit.TracerWarning)]  # type: ignore[attr-defined]
+
+
+class Sized(nn.Module):
+    """A network that looks at the size of its input in Python."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layers = plain()
 
     def forward(self, images: Tensor) -> Tensor:
+        if images.shape[1] != 3:
+            raise ValueError("three channels")
         found: Tensor = self.layers(images)
-        return found.mean((2, 3)) * len(images.flatten(1)[0])
+        return found.mean((2, 3)) * (2.0 if int(images.shape[3]) > 20 else 1.0)
 
 
-class Deciding(Fixed):
-    """A network that decides by what it sees."""
+def test_what_depends_on_sizes_is_tried_on_each(picture: Tensor) -> None:
+    encoder = cocoax.Encoder(made(Sized))
+    torch.testing.assert_close(representations(encoder, picture), by_torch(encoder, picture), **CLOSE)
+    assert handed_over(encoder)
+    wide = torch.cat([picture, picture], 2)
+    torch.testing.assert_close(representations(encoder, wide), by_torch(encoder, wide), **CLOSE)
+    assert not handed_over(encoder)
 
-    def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.layers(images)
-        return found.mean((2, 3)) * (2.0 if float(images.mean()) > 0.5 else 1.0)
 
-
-@pytest.mark.parametrize("make", [Fixed, Deciding])
-def test_what_a_session_would_decide_for_good_stays_with_torch(make: type[nn.Module], picture: Tensor) -> None:
-    encoder = cocoax.Encoder(made(make))
+def test_what_cannot_be_exported_is_not_talked_about(picture: Tensor, capfd: pytest.CaptureFixture[str]) -> None:
+    encoder = cocoax.Encoder(made(lambda: nn.Sequential(plain(), nn.AdaptiveAvgPool2d(5))), pooling="flatten")
     found = representations(encoder, picture)
     assert not handed_over(encoder)
+    torch.testing.assert_close(found, by_torch(encoder, picture), **CLOSE)
+    assert capfd.readouterr() == ("", "")
+
+
+def refusing(found: Any) -> Any:
+    raise RuntimeError("of another shape")
+
+
+@pytest.mark.parametrize("does", [refusing, lambda found: found[:-1], lambda found: 2 * found])
+def test_a_session_that_is_wrong_leaves_it_to_torch(
+    does: Callable[[Any], Any], picture: Tensor, watched: Callable[..., list[Watched]]
+) -> None:
+    sessions = watched(does)
+    encoder = cocoax.Encoder(made())
+    found = representations(encoder, picture)
+    assert sessions[0].taken
+    torch.testing.assert_close(found, by_torch(encoder, picture), **CLOSE)
     assert encoder._folded is not None
-    assert encoder._folded[1] is not None  # folded it is
-    assert len(found) == WORTHWHILE
-
-
-def test_a_session_that_refuses_leaves_it_to_torch(picture: Tensor) -> None:
-    class Square(nn.Module):
-        """As many features as there are pixels: the session cannot take other sizes, nor can the module."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers, self.last = plain(), nn.Linear(5 * 12 * 12, 4)
-
-        def forward(self, images: Tensor) -> Tensor:
-            found: Tensor = self.last(self.layers(images).flatten(1))
-            return found
-
-    encoder = cocoax.Encoder(made(Square))
-    representations(encoder, picture)
-    assert handed_over(encoder)
-    with pytest.raises(RuntimeError, match="failed on a batch"):
-        representations(encoder, torch.cat([picture, picture], 2))
+    assert encoder._folded[1] is not None  # folded it stays
 
 
 def test_gradients_go_through_torch(picture: Tensor) -> None:
@@ -149,7 +239,7 @@ def test_gradients_go_through_torch(picture: Tensor) -> None:
     torch.testing.assert_close(found, expected, **CLOSE)
 
 
-@pytest.mark.parametrize("why", ["few", "small", "missing", "told", "half", "double"])
+@pytest.mark.parametrize("why", ["small", "missing", "told", "half", "double", "autocast"])
 def test_where_it_is_not_worth_it_or_not_possible(why: str, picture: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     if why == "small":
         monkeypatch.setattr(exported, "LARGE", 10**9)
@@ -159,9 +249,57 @@ def test_where_it_is_not_worth_it_or_not_possible(why: str, picture: Tensor, mon
         monkeypatch.setenv("COCOAX_ONNX", "0")
     module = made()
     encoder = cocoax.Encoder(module.double() if why == "double" else module.half() if why == "half" else module)
-    samples = WORTHWHILE - 1 if why == "few" else WORTHWHILE
-    cocoax.Rise(samples=samples, grid=4).run(encoder, picture)
+    if why == "autocast":
+        encoder._autocast = torch.float16
+        encoder.agreed = set()
+        assert for_many(encoder, [picture, picture]) is encoder
+    else:
+        METHOD.run(encoder, picture)
     assert not handed_over(encoder)
+
+
+def test_the_variable_counts_whenever_it_is_set(
+    picture: Tensor, watched: Callable[..., list[Watched]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sessions, encoder) = watched(), cocoax.Encoder(made())
+    representations(encoder, picture)
+    before = sessions[0].taken
+    monkeypatch.setenv("COCOAX_ONNX", "0")
+    representations(encoder, picture.flip(1))
+    assert sessions[0].taken == before
+
+
+def test_several_encoders_at_once(picture: Tensor) -> None:
+    encoders = [cocoax.Encoder(made(), name=f"number {number}") for number in range(4)]
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda encoder: representations(encoder, picture), encoders))
+    assert all(handed_over(encoder) for encoder in encoders)
+    assert all(torch.equal(each, found[0]) for each in found)
+    assert list(warnings.filters) == before
+
+
+def test_a_longer_run_is_what_it_would_have_been(picture: Tensor) -> None:
+    encoder = cocoax.Encoder(made())
+    longer = cocoax.Rise(samples=72, grid=4, batch_size=8).run(encoder, picture).representations
+    run = cocoax.Rise(samples=24, grid=4, batch_size=8).run(cocoax.Encoder(made()), picture)
+    assert torch.equal(run.extend(encoder, 48).representations, longer)
+
+
+def test_old_sessions_go_when_weights_change(picture: Tensor, watched: Callable[..., list[Watched]]) -> None:
+    sessions = watched()
+    module = made()
+    encoder = cocoax.Encoder(module)
+    representations(encoder, picture)
+    gone = weakref.ref(sessions.pop())
+    gc.disable()
+    try:
+        with torch.no_grad():
+            module[3].weight *= 2
+        representations(encoder, picture)
+        assert gone() is None  # at once, not when the garbage is collected
+    finally:
+        gc.enable()
 
 
 def test_the_module_stays_as_it_is(picture: Tensor) -> None:
@@ -184,27 +322,6 @@ def test_new_weights_are_handed_over_anew(picture: Tensor) -> None:
     assert handed_over(encoder)
     assert not torch.allclose(before, after, **CLOSE)
     torch.testing.assert_close(after, by_torch(encoder, picture), **CLOSE)
-
-
-def test_a_session_that_gives_something_else_is_given_up(picture: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = exported._session
-
-    class Wrong:
-        """Twice what it should be."""
-
-        def __init__(self, module: nn.Module, batch: Tensor) -> None:
-            self.session = right(module, batch)
-
-        def run(self, names: None, feed: dict[str, Any]) -> list[Any]:
-            (found,) = self.session.run(names, feed)
-            return [2 * found]
-
-    monkeypatch.setattr(exported, "_session", Wrong)
-    encoder = cocoax.Encoder(made())
-    found = representations(encoder, picture)
-    assert encoder._folded is not None
-    assert encoder._folded[1] is None
-    torch.testing.assert_close(found, by_torch(encoder, picture), **CLOSE)
 
 
 def test_an_encoder_can_be_sent_elsewhere_afterwards(picture: Tensor) -> None:

@@ -27,8 +27,8 @@ from cocoax.questions.asking import fitted
 from cocoax.questions.sides import SEPARATOR
 
 MEGABYTES = 20  # the largest upload
-CHUNK = 24  # masked copies of a first map: half a second on two cores
-TURN = 72  # of later ones, before anybody else gets their turn; as long, once ONNX Runtime has the encoder
+CHUNK, MOST_AT_ONCE = 24, 72  # masked copies encoded before anybody else gets their turn: the first, and at most later ones,
+TURN = 0.5  # which take about so many seconds
 MORE = 500  # samples that "more" adds
 MOST = 5000  # samples of a run in all
 PICTURES = 12  # reference pictures on one side of a question
@@ -166,13 +166,13 @@ class Studio:
             yield Progress(had, visitor.goal, place=place)
             self.visitors.wait(visitor, job, place)
         began = time.monotonic()
-        answered, goal = had, visitor.goal
+        answered, goal, pace = had, visitor.goal, TURN / CHUNK
         yield Progress(had, goal)
         while visitor.wants(job) and (run is None or len(run) < visitor.goal):
             with self._pictures:
                 if visitor.job != job or visitor.explicand is None:
                     return
-                run = self._sampled(visitor, run)
+                run = self._sampled(visitor, run, pace)
             with self.visitors.door:
                 if visitor.job != job:
                     return
@@ -194,10 +194,11 @@ class Studio:
             self.answer(visitor)
         yield Progress(samples, samples if until_known and self._known(visitor) else visitor.goal, running=False)
 
-    def _sampled(self, visitor: Visitor, run: Run | None) -> Run:
-        """Return the run with a few masked copies more, or the beginning of one."""
+    def _sampled(self, visitor: Visitor, run: Run | None, pace: float) -> Run:
+        """Return the run with a few masked copies more, by the seconds that one has taken, or the beginning of one."""
         if run is not None:
-            return run.extend(self.encoder, min(TURN, visitor.goal - len(run)), progress=False)
+            copies = max(CHUNK, min(int(TURN / max(pace, 1e-6)), MOST_AT_ONCE))
+            return run.extend(self.encoder, min(copies, visitor.goal - len(run)), progress=False)
         assert visitor.explicand is not None
         baseline = self.method.baseline if visitor.baseline is None else visitor.baseline
         first = replace(self.method, samples=min(CHUNK, visitor.goal), tolerance=None, baseline=baseline)

@@ -104,7 +104,7 @@ class Encoder(Hinting):
         self._checked = 0  # 1 after one input alone was encoded twice, 2 after one of a batch was
         self._folded: tuple[object, Encoder | None, torch.Size] | None = None
         self.agreed: set[str] | None = None  # of a faster copy: explicands on which it was seen to give the same
-        self._exported: Encoder | None = None
+        self._exported: Encoder | Literal[False] | None = None  # as ONNX Runtime runs a folded copy; False if it cannot
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}{f', layer={self.layer!r}' if self.layer else ''})"
@@ -254,10 +254,6 @@ class Encoder(Hinting):
     def whole(self) -> Self:
         """Return the same encoder that explains all of a photo, not only what its preprocessing cuts out of the centre."""
         return whole(self)
-
-    def unfold(self) -> None:
-        """Give up the folded copy, which was seen to give something else."""
-        self._folded = None if self._folded is None else (self._folded[0], None, self._folded[2])
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """A network run by ONNX Runtime: the same function, on a CPU in half the time or less where convolutions are depthwise.
 
-Used where the packages ``onnx`` and ``onnxruntime`` are installed (the extra ``fast``) and a network is worth the second that
-it takes to hand it over. What it gives is held against torch before it counts, like a folded copy.
+Used where the packages ``onnx`` and ``onnxruntime`` are installed (the extra ``fast``) and a network is large enough for the
+second that it takes to hand it over. What it gives is held against torch before it counts, like a folded copy.
 """
 
 from __future__ import annotations
@@ -9,14 +9,19 @@ from __future__ import annotations
 import copy
 import io
 import os
+import re
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.jit._trace import TracerWarning
+from torch.jit import TracerWarning  # type: ignore[attr-defined]
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from cocoax.encoders.forward import locked, pooled, run_module
 
@@ -24,19 +29,28 @@ if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder
 
 VARIABLE = "COCOAX_ONNX"  # 0 leaves everything to torch
-WORTHWHILE = 50  # inputs, and
-LARGE = 1_000_000  # weights: with fewer of either, torch is done before the network is handed over
+LARGE = 1_000_000  # weights: with fewer, torch is done before the network is handed over
+_ONE_AT_A_TIME = threading.Lock()  # torch's exporter has one state for the whole process
+_LEAVING = {"tolist", "numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage"}
+_BY_VALUE = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+# What the exporter warns of is no matter of whoever explains a picture.
+_UNHEARD: list[Any] = [
+    ("ignore", None, TracerWarning, None, 0),
+    ("ignore", None, DeprecationWarning, None, 0),
+    ("ignore", None, UserWarning, re.compile(r"torch\."), 0),
+]
 
 
 def for_many(encoder: Encoder, examples: Sequence[Tensor]) -> Encoder:
     """Return a folded encoder as ONNX Runtime runs it on many inputs like these, or itself."""
-    if encoder.agreed is None:  # no copy that games try before they trust it
+    # Only copies that games try before they trust them.
+    if encoder.agreed is None or isinstance(encoder.module, _Exported) or os.environ.get(VARIABLE) == "0":
         return encoder
     with locked(encoder.owner):
         if encoder._exported is None:
             batch = encoder.inputs.to_module(encoder.collate(torch.stack(list(examples))))
-            encoder._exported = _exported(encoder, batch) or encoder
-        return encoder._exported
+            encoder._exported = _exported(encoder, batch) or False
+        return encoder._exported or encoder
 
 
 def _exported(encoder: Encoder, batch: Any) -> Encoder | None:
@@ -44,16 +58,19 @@ def _exported(encoder: Encoder, batch: Any) -> Encoder | None:
     owner = encoder.owner
     if owner is None or not _fits(owner, batch) or encoder._autocast is not None:
         return None
-    if not all(find_spec(package) for package in ("onnx", "onnxruntime")) or os.environ.get(VARIABLE) == "0":
+    if not all(find_spec(package) for package in ("onnx", "onnxruntime")):
         return None
+    network = _Representing(encoder)
     try:
-        with torch.inference_mode(False), torch.no_grad():
-            session = _session(_Representing(encoder), batch)
+        with _ONE_AT_A_TIME, torch.inference_mode(False), torch.no_grad():
+            session = None if _decides(network, batch) else _session(network, batch)
     except Exception:  # whatever cannot be handed over stays with torch
+        return None
+    if session is None:
         return None
     other = copy.copy(encoder)
     # Layer and pooling are inside of the network that was handed over.
-    other.module, other._submodule, other.agreed, other._exported = _Exported(encoder, session), None, set(), other
+    other.module, other._submodule, other.agreed = _Exported(network, session), None, set()
     return other
 
 
@@ -66,12 +83,44 @@ def _fits(owner: nn.Module, batch: Any) -> bool:
     return precise and sum(part.numel() for part in weights) >= LARGE
 
 
+def _decides(network: nn.Module, batch: Tensor) -> bool:
+    """Whether a network looks at the numbers of a tensor in Python, or at how many there are of a kind, to decide by them.
+
+    A network that was handed over would decide as for these inputs for good. It may look at the sizes of its inputs: what
+    follows from them is tried on every explicand.
+    """
+    with _Calls() as calls, _Operations() as operations:  # type: ignore[no-untyped-call]
+        network(batch)
+    return bool(calls.seen or operations.seen)
+
+
+class _Calls(TorchFunctionMode):
+    """Notes whether numbers leave torch."""
+
+    seen = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen = self.seen or getattr(func, "__name__", "") in _LEAVING
+        return func(*args, **(kwargs or {}))
+
+
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes whether there is a number, or a size, that depends on the numbers of a tensor."""
+
+    seen = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen = self.seen or not _BY_VALUE.isdisjoint(func.tags)
+        return func(*args, **(kwargs or {}))
+
+
 class _Representing(nn.Module):
     """From what a module takes to representations ``[n, d]``."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
-        self.network, self._encoder = encoder.owner, encoder
+        self.network, self._submodule, self._pooling = encoder.owner, encoder._submodule, encoder.pooling
+        self._called = encoder.module
         self.training = False
 
     def train(self, mode: bool = True) -> _Representing:
@@ -80,15 +129,17 @@ class _Representing(nn.Module):
 
     def forward(self, batch: Tensor) -> Tensor:
         """Run the module, or its layer, and pool what it gives."""
-        return pooled(run_module(self._encoder.module, batch, self._encoder._submodule), self._encoder.pooling)
+        if torch.onnx.is_in_onnx_export():
+            torch._C._jit_set_onnx_log_enabled(False)  # it prints the network where something cannot be exported
+        return pooled(run_module(self._called, batch, self._submodule), self._pooling)
 
 
 class _Exported(nn.Module):
     """A session of ONNX Runtime in place of a module; the module stays at hand for what the session cannot do."""
 
-    def __init__(self, encoder: Encoder, session: Any) -> None:
+    def __init__(self, network: _Representing, session: Any) -> None:
         super().__init__()
-        self.network = _Representing(encoder)
+        self.network = network
         self._session = session
         self.training = False
 
@@ -112,10 +163,7 @@ def _session(module: nn.Module, batch: Tensor) -> Any:
     # The sizes of a picture, or the length of a sound, may change.
     axes = {"batch": {axis: f"size{axis}" for axis in range(batch.ndim) if axis != 1}, "representations": {0: "size0"}}
     written = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        # What a forward pass decides by its input would be decided once and for all.
-        warnings.simplefilter("error", TracerWarning)
+    with _unheard():
         torch.onnx.export(
             module,
             (batch.contiguous(),),
@@ -125,9 +173,23 @@ def _session(module: nn.Module, batch: Tensor) -> Any:
             dynamic_axes=axes,
             dynamo=False,
         )
+    onnxruntime.disable_telemetry_events()  # on Windows it has some
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 4
     # Between batches torch works with as many threads.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(written.getvalue(), options, providers=["CPUExecutionProvider"])
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Ignore some warnings. Unlike ``warnings.catch_warnings`` this leaves nothing behind if other threads use that too."""
+    module: Any = warnings
+    changed = module.filters
+    changed[:0] = _UNHEARD
+    try:
+        yield
+    finally:
+        for filters in (changed, module.filters):
+            filters[:] = [entry for entry in filters if not any(entry is unheard for unheard in _UNHEARD)]

@@ -49,6 +49,18 @@ def folded(encoder: Encoder, space: str, examples: Sequence[Tensor], expected: T
         return other if other is not None and _gives(other, batch, expected) else encoder
 
 
+def given_up(encoder: Encoder, faster: Encoder) -> Encoder:
+    """Give up a faster copy of an encoder, which was seen to give something else; return the next best."""
+    if encoder._folded is None:
+        return encoder
+    key, copied, shape = encoder._folded
+    if copied is not None and copied is not faster:  # it was the copy of the copy
+        copied._exported = False
+        return copied
+    encoder._folded = key, None, shape
+    return encoder
+
+
 def around(encoder: EncoderT, module: nn.Module) -> EncoderT:
     """Return the encoder around a module that gives the same representations."""
     other = encoder.with_module(module, encoder.name)

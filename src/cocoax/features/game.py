@@ -15,8 +15,8 @@ from torch import Tensor
 
 from cocoax.cautions import caution
 from cocoax.encoders import Encoder
-from cocoax.encoders.exported import WORTHWHILE, for_many
-from cocoax.encoders.folding import agree
+from cocoax.encoders.exported import for_many
+from cocoax.encoders.folding import agree, given_up
 from cocoax.features.registry import resolve
 from cocoax.features.removals import Removal
 from cocoax.inputs import Explicand
@@ -123,8 +123,7 @@ class Game:
 
         They are ``[n, d]``, or ``[n, K, d]`` where there are K emptied versions.
         """
-        if len(masks) >= WORTHWHILE:
-            self.encoder = for_many(self.encoder, self._ends_of)
+        self.encoder = for_many(self.encoder, self._ends_of)
         # Numbers are blended where the encoder is.
         device = self.encoder.device if self.explicand.tensor.is_floating_point() else torch.device("cpu")
         explicand, emptied = self.explicand.to(device), self.emptied.to(device)
@@ -184,7 +183,7 @@ class Game:
     def encode_batch(self, inputs: Sequence[Tensor] | Tensor) -> Tensor:
         """Return representations of a batch of inputs between the ends.
 
-        The first of them are encoded by the module as it is, too: where a folded copy gives something else, it is given up.
+        The first of them are encoded by the module as it is, too: where a faster copy gives something else, it is given up.
         """
         if self.trusts_fold:
             return self.encoder.encode(inputs)
@@ -193,9 +192,8 @@ class Game:
             assert self.encoder.agreed is not None
             self.encoder.agreed.add(self._digest)
             return folded
-        self._unfolded.unfold()
-        self.encoder = self._unfolded
-        return plain
+        self.encoder = given_up(self._unfolded, self.encoder)
+        return self.encode_batch(inputs)
 
     @property
     def trusts_fold(self) -> bool:
