@@ -68,6 +68,7 @@ def main() -> None:
 
         method = asking_method()
     studio = Studio(encoder if options.crop else encoder.whole(), method)
+    studio.warm_up()
     for name in SAMPLES:
         seen = watched(studio, name)
         when = ", ".join(

@@ -56,6 +56,13 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cocoax.app.studio.TURN", 0)
 
 
+def test_warm_up__what_is_made_once_is_there_before_the_first_visitor(studio: Studio) -> None:
+    studio.warm_up()
+    assert seen(studio) > 0
+    studio.encoder.module = None  # type: ignore[assignment]
+    studio.warm_up()  # is no reason not to open
+
+
 def test_sample__takes_longer_turns_where_they_are_quick(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cocoax.app.studio.TURN", 1e9)
     visitor = studio.visitor("a")

@@ -56,7 +56,9 @@ def launch(
         folder = held.enter_context(tempfile.TemporaryDirectory(prefix="cocoax-app-"))
         # Uploads, and what becomes of them, go when the page goes.
         held.enter_context(_environment(GRADIO_TEMP_DIR=folder, COCOAX_CACHE=folder))
-        page = Page(Studio(loaded, asking_method(samples, tolerance), kept), Path(folder))
+        studio = Studio(loaded, asking_method(samples, tolerance), kept)
+        studio.warm_up()
+        page = Page(studio, Path(folder))
         held.callback(page.blocks.close, verbose=False)
         address = _serve(page, host, port, browser)
         if wait:

@@ -21,6 +21,7 @@ from PIL import Image
 from cocoax import Attribution, Curve, Encoder, Question, Rise, Run, Side, ask, curves
 from cocoax.app.visitors import PANELS, Progress, Visitor, Visitors, no_pictures
 from cocoax.attribution.method import Input
+from cocoax.encoders.load.processors import noise
 from cocoax.features import Removal
 from cocoax.inputs.images import open_image
 from cocoax.questions.asking import fitted
@@ -56,6 +57,11 @@ class Studio:
         self.visitors = Visitors(kept)
         self._pictures = Lock()  # to the image tower
         self._words = Lock()  # to the text tower, and to what is remembered of it
+
+    def warm_up(self) -> None:
+        """Encode a few copies of a picture, so that the first visitor does not wait for what is made once."""
+        with suppress(Exception), self._pictures:  # visitors are told what does not work
+            Rise(samples=10, baseline=self.method.baseline).run(self.encoder, noise(224, 224), progress=False)
 
     @property
     def most(self) -> int:
