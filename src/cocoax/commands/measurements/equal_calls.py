@@ -157,9 +157,12 @@ def plot_curves(measurements: Sequence[Measurement], path: Path) -> Path:
 
     every = curves_of(measurements)
     names = list(dict.fromkeys(found.game for found in every))
-    figure, axes = plt.subplots(1, len(names), figsize=(4 * len(names), 4.4), layout="constrained", squeeze=False)
+    columns, rows = min(len(names), 3), -(-len(names) // 3)
+    figure, axes = plt.subplots(rows, columns, figsize=(4 * columns, 1.4 + 3 * rows), layout="constrained", squeeze=False)
+    for ax in axes.flat[len(names) :]:
+        ax.remove()
     colours: dict[str, Any] = {}
-    for ax, name in zip(axes[0], names, strict=True):
+    for ax, name in zip(axes.flat, names, strict=False):
         for found in every:
             if found.game != name or found.values != SHAPLEY or found.targets != 1:
                 continue
@@ -171,7 +174,7 @@ def plot_curves(measurements: Sequence[Measurement], path: Path) -> Path:
         ax.set_xticks(CALLS, [str(calls) for calls in CALLS], minor=False)
         ax.minorticks_off()
         ax.grid(alpha=0.3)
-    axes[0][0].set_ylabel("squared error of Shapley values, relative")
+    figure.supylabel("squared error of Shapley values, relative", fontsize="medium")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
     write_figure(path, figure, dpi=110)
