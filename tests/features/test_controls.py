@@ -51,6 +51,20 @@ def test_fit__does_not_see_the_sample_it_corrects(data: tuple[torch.Tensor, torc
     torch.testing.assert_close(after.residuals[7] - before.residuals[7], torch.full((2,), 100.0, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("features", [65, 197, 300])
+def test_fit__of_many_features_with_several_threads(features: int) -> None:
+    u = torch.randn(63, features, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y = u[:, :2] + 3
+    one = Controls(u, 1.0, FOLD).fit(y)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        two = Controls(u, 1.0, FOLD).fit(y)
+    finally:
+        torch.set_num_threads(threads)
+    torch.testing.assert_close(two.residuals, one.residuals)
+
+
 def products(bits: np.ndarray, keep: float) -> np.ndarray:
     """All products of up to three different features of variance one, scaled so that a penalty stands for their variance."""
     z = (bits - keep) / (keep * (1 - keep)) ** 0.5

@@ -93,7 +93,8 @@ class Controls:
         grams = torch.stack([part.T @ part for part in self._apart(self._design)])
         penalty = torch.full((self._design.shape[1],), RIDGE * variance * u.shape[1], dtype=u.dtype)
         penalty[0] = 0  # the intercept is free
-        self._inverses = torch.linalg.inv(grams.sum(0) - grams + penalty.diag())
+        # Not by torch.linalg.inv, which fails on several matrices of this size with two threads (torch 2.13, MKL).
+        self._inverses = torch.cholesky_inverse(torch.linalg.cholesky(grams.sum(0) - grams + penalty.diag()))
 
     def _apart(self, rows: Tensor) -> list[Tensor]:
         """Return the rows of each fold."""
