@@ -63,10 +63,10 @@ def _exported(encoder: Encoder, batch: Any) -> Encoder | None:
     network = _Representing(encoder)
     try:
         with _ONE_AT_A_TIME, torch.inference_mode(False), torch.no_grad():
-            session = None if _decides(network, batch) else _session(network, batch)
+            if _decides(network, batch):
+                return None
+            session = _session(network, batch)
     except Exception:  # whatever cannot be handed over stays with torch
-        return None
-    if session is None:
         return None
     other = copy.copy(encoder)
     # Layer and pooling are inside of the network that was handed over.
