@@ -30,7 +30,7 @@ def filled(tmp_path: Path) -> Path:
     second.reference(images(3))
     saved_run(first, images(1)[0], cocoax.Rise(samples=20))
     folder = tmp_path / "cache"
-    (folder / "runs" / "abc.safetensors.0123.part").write_bytes(b"half")
+    (folder / "runs" / f"{'a' * 32}.safetensors.01234567.part").write_bytes(b"half")
     return folder
 
 
@@ -175,7 +175,7 @@ def test_cache_info__unknown_kind() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 8, b"\x02\0\0\0\0\0\0\0{}", b"\x04\0\0\0\0\0\0\0null"])
 def test_cache_info__damaged_files_have_no_encoder(content: bytes, filled: Path) -> None:
-    (filled / "runs" / "damaged.safetensors").write_bytes(content)
+    (filled / "runs" / f"{'b' * 32}.safetensors").write_bytes(content)
     assert cocoax.cache_info(encoder="first").runs == 1
     assert cocoax.cache_info().runs == 2
 

@@ -66,7 +66,7 @@ def test_build__goes_on_after_any_shard_and_ends_byte_for_byte_the_same(folder: 
     for lost in whole:
         shutil.copytree(tmp_path / "whole", tmp_path / "part")
         (tmp_path / "part" / "shards" / lost).unlink()
-        (tmp_path / "part" / "shards" / "left.parquet.abcd.part").write_bytes(b"half")
+        (tmp_path / "part" / "shards" / f"{lost}.0123abcd.part").write_bytes(b"half")
         build(encoder, folder, tmp_path / "part", METHOD, shard=3)
         assert contents(tmp_path / "part") == whole
         assert not list((tmp_path / "part" / "shards").glob("*.part"))
@@ -229,7 +229,7 @@ def test_build__killed_before_the_manifest_knows_new_columns(
 
 def test_build__killed_before_there_was_a_manifest(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
-    (tmp_path / "index" / "manifest.json.abcd.part").write_text("{")
+    (tmp_path / "index" / "manifest.json.0123abcd.part").write_text("{")
     assert len(build(photos.encoder(), folder, tmp_path / "index", METHOD)) == 10
     assert not list((tmp_path / "index").rglob("*.part"))
 
@@ -247,3 +247,39 @@ def test_build__tells_pace_and_errors(
     lines = capsys.readouterr().err.splitlines()
     assert any("20 a minute, " in line and line.endswith("s left, 1 failed") for line in lines)
     assert lines[-1].startswith("indexing with halves: 100 % (10 of 10)")
+
+
+FOREIGN = (
+    "film.mkv.part",
+    "manifest.json.part",
+    "manifest.json.0123abcd.part.bak",
+    "a.damaged",
+    ".tmp1",
+    "notes.txt",
+    "x.parquet",
+)
+
+
+@pytest.mark.parametrize("name", [*FOREIGN, "downloads/film.mkv.part"])
+def test_build__a_folder_with_a_foreign_file_is_refused_and_left_alone(folder: Path, tmp_path: Path, name: str) -> None:
+    foreign = tmp_path / "index" / name
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("the user's own")
+    with pytest.raises(ValueError, match="is not empty and no index"):
+        build(photos.encoder(), folder, tmp_path / "index", METHOD)
+    assert [path for path in (tmp_path / "index").rglob("*") if path.is_file()] == [foreign]
+    assert foreign.read_text() == "the user's own"
+
+
+def test_build__unfinished_files_of_a_killed_build_go_and_foreign_files_stay(folder: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    build(photos.encoder(), folder, index, METHOD)
+    foreign = [index / place / name for place in ("", "shards", "downloads") for name in FOREIGN if name != "x.parquet"]
+    shard = next((index / "shards").glob("*.parquet")).name
+    unfinished = [index / "manifest.json.0123abcd.part", index / "shards" / f"{shard}.0123abcd.part"]
+    for path in [*foreign, *unfinished]:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("the user's own")
+    build(photos.encoder(), folder, index, METHOD)
+    assert all(path.read_text() == "the user's own" for path in foreign)
+    assert not any(path.exists() for path in unfinished)

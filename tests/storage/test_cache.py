@@ -66,10 +66,10 @@ def test_cache_folder__without_a_home(encoder: cocoax.Encoder, monkeypatch: pyte
 def test_cache_info__all_kinds_of_leftovers(tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "references"
     folder.mkdir(parents=True)
-    for name in ("a.safetensors.0123.part", "a.safetensors.damaged", ".tmpAbCdEf"):
+    for name in (f"{'a' * 32}.safetensors.01234567.part", f"{'a' * 32}.safetensors.damaged"):
         (folder / name).write_bytes(b"half")
-    assert (cache_info().leftovers, cache_info().bytes) == (3, 12)
-    assert clear_cache(kind="leftovers").leftovers == 3
+    assert (cache_info().leftovers, cache_info().bytes) == (2, 8)
+    assert clear_cache(kind="leftovers").leftovers == 2
     assert list(folder.iterdir()) == []
 
 
@@ -77,7 +77,7 @@ def test_cache_info__all_kinds_of_leftovers(tmp_path: Path) -> None:
 def test_cache_info__rubbish_is_counted(header: bytes, tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "runs"
     folder.mkdir(parents=True)
-    (folder / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    (folder / f"{'a' * 32}.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     assert (cache_info().runs, cache_info().contents[0].encoder) == (1, None)
 
 
@@ -111,3 +111,14 @@ def test_sound_or_aside__what_may_not_be_read_is_not_damaged(tmp_path: Path) -> 
     with pytest.warns(UserWarning, match=r"a cannot be read .*Permission denied.*going on without"):
         assert sound_or_aside(path, forbidden) is None
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_clear_cache__files_that_cocoax_did_not_write_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COCOAX_CACHE", str(tmp_path))
+    names = ("model.safetensors", "film.mkv.part", "disk.damaged", ".tmp1", "notes.txt", f"{'a' * 32}.pt")
+    foreign = [tmp_path / folder / name for folder in ("runs", "references", "own") for name in names]
+    for path in foreign:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("the user's own")
+    assert clear_cache().bytes == 0
+    assert all(path.read_text() == "the user's own" for path in foreign)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,13 +20,14 @@ from cocoax.data.labelled import Split
 from cocoax.datasets.entries import Entry, Maker, Making, Ready, linear_similarity
 from cocoax.datasets.index import Index
 from cocoax.datasets.items import Item, Reading, column_types, open_items
+from cocoax.datasets.layout import FILE as POSITIONS
 from cocoax.datasets.manifest import MANIFEST, Manifest, makers, plain_making
 from cocoax.datasets.resuming import missing_items
-from cocoax.datasets.shards import shard_name, store, table_of
+from cocoax.datasets.shards import SHARD_NAME, shard_name, store, table_of
 from cocoax.encoders import Encoder, load
 from cocoax.encoders.forward import rounding_of
 from cocoax.progress import Bar, bar
-from cocoax.storage import alone_in, as_path
+from cocoax.storage import alone_in, as_path, unfinished_files
 
 GROUP = 32  # inputs that are read while the encoder is at work, and whose ends are encoded together
 SHARD = 256
@@ -151,16 +153,18 @@ def _make(
 def _check_folder(folder: Path, manifest: Manifest) -> Manifest | None:
     """Return the manifest that is there; raise if the folder holds something else than an index that was made in this way.
 
-    What a killed build left behind goes.
+    The unfinished files of a killed build are deleted.
     """
-    there = any(path.suffix != ".part" for path in folder.iterdir())
+    unfinished = unfinished_files(folder, f"{re.escape(MANIFEST)}|{re.escape(POSITIONS)}")
+    unfinished += unfinished_files(folder / "shards", SHARD_NAME)
+    there = any(path not in unfinished for path in folder.iterdir())
     if there and not (folder / MANIFEST).exists():
         raise ValueError(f"{folder} is not empty and no index; choose an empty folder, or a new one.")
     earlier = Manifest.load(folder) if there else None
     if earlier is not None:
         earlier.check(manifest)
-    for part in folder.rglob("*.part"):
-        part.unlink(missing_ok=True)
+    for path in unfinished:
+        path.unlink(missing_ok=True)
     return earlier
 
 

@@ -37,6 +37,9 @@ class UnfinishedError(ValueError):
         )
 
 
+SHARD_NAME = r"\d{8,}-[0-9a-f]{8}\.parquet"  # a pattern of what shard_name returns
+
+
 def shard_name(number: int, ids: Sequence[str]) -> str:
     """Return the name of a shard: the place of its first input among all, and a digest of which they are."""
     return f"{number:08d}-{digest(list(ids))[:8]}.parquet"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import time
 import warnings
 from collections import Counter
@@ -21,6 +22,8 @@ Content = TypeVar("Content")
 
 # The last are what killed writers left behind, and damaged files that were put aside.
 CACHE_KINDS = ("references", "runs", "leftovers")
+# A key, which is a digest; the rest is what whole_file and sound_or_aside add.
+_CACHED_NAME = re.compile(r"[0-9a-f]{32}(\.unfinished)?\.safetensors(?P<leftover>\.[0-9a-f]{8}\.part|\.damaged)?")
 _LONGEST_HEADER = 100_000_000  # of a safetensors file, as the format has it
 
 
@@ -111,15 +114,16 @@ def clear_cache(*, kind: str | None = None, encoder: str | None = None, older_th
 
 
 def _cached_files() -> Iterator[CachedFile]:
-    """Yield every file in the cache, those that were cut off included."""
+    """Yield the files that Cocoax wrote into the cache, those that were cut off included."""
     for folder in ("references", "runs"):
-        patterns = {"*.safetensors": folder, "*.part": "leftovers", "*.damaged": "leftovers", ".tmp*": "leftovers"}
-        for pattern, kind in patterns.items():  # .tmp… are of earlier versions
-            for path in sorted((cache_folder() / folder).glob(pattern)):
-                with suppress(FileNotFoundError):  # another process may have finished or deleted it just now
-                    status = path.stat()
-                    encoder = _encoder_of(path) if kind == folder else None
-                    yield CachedFile(path, kind, status.st_size, status.st_mtime, encoder)
+        for path in sorted((cache_folder() / folder).glob("*")):
+            if (name := _CACHED_NAME.fullmatch(path.name)) is None:
+                continue  # the user's own
+            with suppress(FileNotFoundError):  # another process may have finished or deleted it just now
+                status = path.stat()
+                kind = "leftovers" if name["leftover"] else folder
+                encoder = _encoder_of(path) if kind == folder else None
+                yield CachedFile(path, kind, status.st_size, status.st_mtime, encoder)
 
 
 def _encoder_of(path: Path) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -14,6 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+PART = ".part"  # how a file ends while it is written
+
+
+def unfinished_files(folder: Path, names: str) -> list[Path]:
+    """Return the files that killed writers left in a folder, of those that :func:`whole_file` writes there.
+
+    Args:
+        folder: looked at itself, not the folders in it.
+        names: a pattern of the names of the finished files. A file of any other name is the user's own.
+
+    """
+    pattern = re.compile(rf"(?:{names})\.[0-9a-f]{{8}}{re.escape(PART)}")
+    return sorted(path for path in folder.glob(f"*{PART}") if pattern.fullmatch(path.name) and path.is_file())
 
 
 def as_path(path: str | Path) -> Path:
@@ -47,7 +62,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file in it.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # two processes may write the same file
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PART}")  # two processes may write the same file
     try:
         with naming(path, part):
             yield part
