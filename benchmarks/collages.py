@@ -26,8 +26,8 @@ from PIL import Image
 from torch import Tensor
 
 import cocoax
-from cocoax.data.annotated import Example, collage_examples
-from cocoax.inputs.images import image_files
+from cocoax.inputs.image_files import image_files
+from cocoax.paper.annotated import Example, collage_examples
 
 SIDE = 256
 REPORTED = 50

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 import cocoax
-from cocoax.encoders.load.starter import EFFICIENTNET_PREPROCESS
+from cocoax.encoders.families.starter import EFFICIENTNET_PREPROCESS
 
 GRID = (4, 4)
 TOPICS = {

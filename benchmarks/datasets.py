@@ -30,10 +30,10 @@ import torch
 import cocoax
 from cocoax.data import open_data
 from cocoax.data.labelled import LabelledImages
-from cocoax.datasets import Index, build
-from cocoax.datasets.entries import Entry, Making
-from cocoax.datasets.manifest import Manifest, plain_making, shard_files
-from cocoax.datasets.shards import shard_name, table_of, write_shard
+from cocoax.survey import Index, build
+from cocoax.survey.entries import Entry, Making
+from cocoax.survey.manifest import Manifest, plain_making, shard_files
+from cocoax.survey.shards import shard_name, table_of, write_shard
 
 ENCODER = "simclr-cifar10-small"
 METHOD = cocoax.Rise(samples=64, grid=4)

@@ -22,11 +22,11 @@ from torch import Tensor
 import cocoax
 from cocoax.data.cifar10 import cifar10
 from cocoax.evaluation.consistency import consistency
-from cocoax.knowledge.important_examples import ExampleMethod, Neighbours, Simplex
-from cocoax.knowledge.influence import Influence, TracIn
-from cocoax.knowledge.members import Members
-from cocoax.training.objectives import nt_xent
-from cocoax.training.recipes import RECIPES
+from cocoax.insight.important_examples import ExampleMethod, Neighbours, Simplex
+from cocoax.insight.influence import Influence, TracIn
+from cocoax.insight.members import Members
+from cocoax.paper.training.objectives import nt_xent
+from cocoax.paper.training.recipes import RECIPES
 
 ROUNDS, STEPS, BATCH, RATE = 3, 20, 64, 0.02
 LAST = ["stages.3.0.conv2", "stages.3.0.bn2"]  # TracIn's gradients; all of them would not fit into memory

@@ -344,7 +344,7 @@ def _plain_calls() -> Iterator[Call]:
         samples=20,
     )
     yield call("datasets.build", _build, encoder="encoder", data="pictures", method=cocoax.Rise(samples=20, grid=3), shard=2)
-    yield call("datasets.open", lambda path: cocoax.datasets.Index.open(path), path="x")
+    yield call("datasets.open", lambda path: cocoax.survey.Index.open(path), path="x")
     yield call("clear_cache", cocoax.clear_cache, kind="runs", encoder=None, older_than=None)
     yield call("cache_info", cocoax.cache_info, kind="runs", encoder=None, older_than=None)
     yield call("Explicand", cocoax.Explicand, tensor="picture", members=None)
@@ -355,7 +355,7 @@ def _difference() -> cocoax.Target:
 
 
 def _build(encoder: Any, data: Any, method: Any, shard: Any) -> Any:
-    return cocoax.datasets.build(encoder, data, tempfile.mkdtemp(), method, shard=shard, progress=False)
+    return cocoax.survey.build(encoder, data, tempfile.mkdtemp(), method, shard=shard, progress=False)
 
 
 def _use_encoder(**options: Any) -> Any:

@@ -29,7 +29,7 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.fuzz import MEMORY, TooLong, judged, ring
-from cocoax.commands import main as command_line
+from cocoax.cli import main as command_line
 
 SECONDS = 60  # that a line may take
 

@@ -33,9 +33,9 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.features.game import Game
 from cocoax.inputs import Explicand
-from cocoax.inputs.images import image_files
+from cocoax.inputs.image_files import image_files
+from cocoax.masking.masked_encoder import Game
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from search_debugging import Index, build_index

@@ -23,10 +23,10 @@ from torch import Tensor
 import cocoax
 from cocoax.data import photo
 from cocoax.data.cifar10 import cifar10
-from cocoax.encoders.load.starter import EFFICIENTNET_PREPROCESS
-from cocoax.features import Game
-from cocoax.features.segments import grid_segments
-from cocoax.knowledge.subsets import Subsets
+from cocoax.encoders.families.starter import EFFICIENTNET_PREPROCESS
+from cocoax.insight.subsets import Subsets
+from cocoax.masking import Game
+from cocoax.masking.segments import grid_segments
 from cocoax.progress import bar
 
 CELLS = 16

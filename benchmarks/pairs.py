@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.features import BitMasks
+from cocoax.masking import BitMasks
 
 # Constants of the error bars were chosen on other texts and tables than these.
 TEXTS = (
@@ -316,7 +316,7 @@ def seconds(folder: Path) -> dict[str, Any]:
 def words(folder: Path) -> dict[str, Any]:
     """Known aligned words among the strongest three pairs of two sentences; all subsets are encoded."""
     encoder = cocoax.load("minilm")
-    lines = files("cocoax.data").joinpath("aligned_words.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    lines = files("cocoax.paper").joinpath("aligned_words.tsv").read_text(encoding="utf-8").splitlines()[1:]
     each, both, missed = [], [], []
     for line in lines:
         one, other, *known = line.split("\t")

@@ -33,13 +33,13 @@ from PIL import Image, ImageOps
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.attribution.result import HARDLY, removed_of
 from cocoax.data import caption, open_data
 from cocoax.data.samples import square
 from cocoax.evaluation.localisation import energy_inside, heat, pointing_game
 from cocoax.evaluation.statistics import Interval, t_interval
-from cocoax.features import Game
-from cocoax.inputs.images import image_files, open_image
+from cocoax.inputs.image_files import image_files, open_image
+from cocoax.masking import Game
+from cocoax.methods.attribution import HARDLY, removed_of
 from cocoax.seeding import stream
 from cocoax.targets import Target
 

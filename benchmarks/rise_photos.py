@@ -27,13 +27,13 @@ import torch
 from torch import Tensor
 
 import cocoax
-from cocoax.attribution.rise_estimates import efficient_estimate
-from cocoax.attribution.saved import saved_run
-from cocoax.commands.measurements.subjects import PHOTOS, subjects
+from cocoax.cli.measurements.subjects import PHOTOS, subjects
 from cocoax.data import photo
-from cocoax.encoders.exported import VARIABLE
-from cocoax.features import GridMasks
-from cocoax.features import masks as masks_module
+from cocoax.encoders.onnx_backend import VARIABLE
+from cocoax.masking import GridMasks
+from cocoax.masking import masks as masks_module
+from cocoax.methods.rise_estimates import efficient_estimate
+from cocoax.methods.run_cache import saved_run
 from cocoax.targets import score_all
 
 TARGETS = {"label-free": 0, "corpus": 2, "COCOA": 3}
@@ -44,7 +44,7 @@ REPEATS = 7
 TIMED = """
 import time
 import cocoax
-from cocoax.commands.measurements.subjects import subjects
+from cocoax.cli.measurements.subjects import subjects
 encoder, picture = subjects(quick=True)[1].encoder, cocoax.data.photo("cat")
 cocoax.Rise(samples=64).run(encoder, picture, progress=False)
 began = time.perf_counter()

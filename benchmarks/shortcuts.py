@@ -21,8 +21,8 @@ from torch import nn
 
 import cocoax
 from cocoax.data import open_data
-from cocoax.datasets import build
-from cocoax.datasets.shortcuts import Classes
+from cocoax.survey import build
+from cocoax.survey.shortcuts import Classes
 
 CLASS, SIDE, COLOUR = 3, 6, (255, 0, 200)  # cats, which are hard to tell otherwise; pixels of the square
 

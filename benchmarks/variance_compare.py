@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cocoax.features.controls import RIDGE
-from cocoax.features.masks import GridMasks, MaskGeometry
+from cocoax.masking.control_variates import RIDGE
+from cocoax.masking.masks import GridMasks, MaskGeometry
 
 ENCODERS = {"cifar-resnet": (4, 32), "efficientnet-224": (7, 224), "efficientnet-96": (5, 96)}  # grid, side
 UNITS = {"complements": 2, "stratified": 16, "hadamard": 0, "lattice": 1, "complements + lattice": 2}  # 0: a whole block

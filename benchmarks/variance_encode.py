@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from cocoax import Blur, Encoder, load
 from cocoax.data import photo
-from cocoax.features import Game
-from cocoax.features.masks import GridMasks, MaskGeometry
-from cocoax.inputs.images import ImagePreprocess
+from cocoax.inputs.image_files import ImagePreprocess
+from cocoax.masking import Game
+from cocoax.masking.masks import GridMasks, MaskGeometry
 from cocoax.progress import bar
 
 PHOTOS = ("coffee", "cat", "rocket", "astronaut")

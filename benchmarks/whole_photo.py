@@ -27,11 +27,11 @@ import torch
 from PIL import Image
 
 import cocoax
-from cocoax.data.annotated import strip_examples
 from cocoax.evaluation.localisation import seen_mask
 from cocoax.evaluation.statistics import wilson
 from cocoax.inputs import Explicand, Picture
-from cocoax.inputs.images import picture_of
+from cocoax.inputs.image_files import picture_of
+from cocoax.paper.annotated import strip_examples
 from cocoax.targets import Target
 
 Region = tuple[int, int, int, int]

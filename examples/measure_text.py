@@ -16,7 +16,7 @@ import captum.attr
 import torch
 
 import cocoax
-from cocoax.data import DecisiveWord, decisive_words
+from cocoax.paper.decisive_words import DecisiveWord, decisive_words
 
 SAMPLES = 300
 FRACTION = 0.2

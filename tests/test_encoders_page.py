@@ -15,8 +15,8 @@ from torch import nn
 
 import cocoax
 from cocoax.data import photo
-from cocoax.encoders.load.torchvision import import_library
-from tests.encoders.load import tiny
+from cocoax.encoders.families.torchvision import import_library
+from tests.encoders.families import tiny
 
 PAGE = (Path(__file__).parent.parent / "docs" / "encoders.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^## ([^\n]+)\n+```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 import cocoax
-from cocoax.data import decisive_words
+from cocoax.paper.decisive_words import decisive_words
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

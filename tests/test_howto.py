@@ -19,12 +19,12 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from cocoax.attribution.run import IN_FILES
 from cocoax.encoders import ENCODERS
-from cocoax.features import REMOVALS, Removal
 from cocoax.inputs.display import DISPLAYS
+from cocoax.masking import REMOVALS, Removal
+from cocoax.methods.run import IN_FILES
+from cocoax.paper.studies import NAMES, STUDIES
 from cocoax.similarity import SIMILARITIES
-from cocoax.studies import NAMES, STUDIES
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(DOCS.glob("adding-*.md"))
@@ -103,30 +103,3 @@ def test_pages__links_lead_somewhere(page: Path) -> None:
 def test_pages__each_can_be_found_from_another() -> None:
     linked = {(page.parent / link).resolve() for page in WRITTEN for link in links_of(page) if "://" not in link}
     assert not [page.name for page in DOCS.glob("*.md") if page.resolve() not in linked]
-
-
-def _importable(name: str) -> bool:
-    """Whether a dotted name can be imported: a module, or something in one."""
-    parts = name.split(".")
-    for number in range(len(parts), 0, -1):
-        try:
-            value: Any = importlib.import_module(".".join(parts[:number]))
-        except ModuleNotFoundError:
-            continue
-        for part in parts[number:]:
-            if not hasattr(value, part):
-                return False
-            value = getattr(value, part)
-        return True
-    return False
-
-
-def test_moved__everything_is_where_the_page_says() -> None:
-    rows = re.findall(r"^\| (.+) \|$", (DOCS / "moved.md").read_text(encoding="utf-8"), re.MULTILINE)
-    new = [name for row in rows for name in re.findall(r"`(cocoax\.[\w.]+)", row.split(" | ")[-1])]
-    for row in rows:
-        if row.count(" | ") == 2 and "everything" not in row:
-            _, which, module = row.split(" | ")
-            new += [f"{module.strip('`')}.{name}" for name in re.findall(r"`(\w+)`", which)]
-    assert len(new) > 200
-    assert not [name for name in new if not _importable(name)]

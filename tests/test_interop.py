@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.encoders.load.torchvision import import_library
+from cocoax.encoders.families.torchvision import import_library
 from tests.conftest import images
 from tests.tiny import TEXTS, bert_tokenizer, save_bert
 

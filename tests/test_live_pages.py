@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import cocoax
-from cocoax.encoders.load.torchvision import import_library
-from tests.encoders.load import tiny
+from cocoax.encoders.families.torchvision import import_library
+from tests.encoders.families import tiny
 from tests.tiny import save_bert
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -16,7 +16,7 @@ from torch import Tensor
 import cocoax
 from cocoax.references import Reference, check_same_space, foil_size
 from cocoax.similarity import Cosine, Dot, LinearSimilarity
-from cocoax.storage import write_safetensors
+from cocoax.store import write_safetensors
 from tests.conftest import images
 from tests.encoders.streams import assert_same, draw, flat_encoder
 

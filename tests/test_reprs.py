@@ -15,7 +15,7 @@ from torch import nn
 import cocoax
 from cocoax.inputs import Names, Picture, Sound, Text
 from tests.conftest import SmallNet, images
-from tests.knowledge.games import Letters, Words
+from tests.insight.games import Letters, Words
 from tests.sounds import tone
 
 RESULTS = {"Answer", "Attribution", "Curve", "Hit", "Hits", "Interactions", "Match"}

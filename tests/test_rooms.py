@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import cocoax
-from benchmarks.house import FLOORS, ROOMS, draw, imports, room_of, statements
+from benchmarks.rooms import FLOORS, ROOMS, draw, imports, room_of, statements
 
 ROOT = Path(cocoax.__file__).parent
 
@@ -31,13 +31,13 @@ def test_imports__one_that_points_back_is_seen(tmp_path: Path) -> None:
 
 
 def test_statements__counts_each_import_statement_between_rooms(tmp_path: Path) -> None:
-    (tmp_path / "attribution").mkdir()
-    (tmp_path / "__init__.py").write_text("from cocoax.attribution import Rise\n")
-    (tmp_path / "attribution" / "rise.py").write_text(
-        "from cocoax.attribution.run import Run\nfrom cocoax.features import Game, Masks\nimport torch\n"
-        "def late():\n    from cocoax.features.game import score_ends\n"
+    (tmp_path / "methods").mkdir()
+    (tmp_path / "__init__.py").write_text("from cocoax.methods import Rise\n")
+    (tmp_path / "methods" / "rise.py").write_text(
+        "from cocoax.methods.run import Run\nfrom cocoax.masking import Game, Masks\nimport torch\n"
+        "def late():\n    from cocoax.masking.masked_encoder import score_ends\n"
     )
-    assert statements(tmp_path) == {("attribution", "features"): 2, ("cocoax", "attribution"): 1}
+    assert statements(tmp_path) == {("methods", "masking"): 2, ("cocoax", "methods"): 1}
 
 
 def test_figure__has_every_room_in_order(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.attribution import RemovalMethod
+from cocoax.methods import RemovalMethod
 from cocoax.evaluation import Curve, curves
 
 

@@ -36,24 +36,24 @@ from PIL import Image
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.attribution.saved import Unfinished, saved_run
-from cocoax.data.annotated import coco_examples
 from cocoax.data.cifar10 import cifar10
 from cocoax.data.labelled import LabelledImages
-from cocoax.datasets import Index, build
-from cocoax.datasets.layout import positions
-from cocoax.encoders.load.checkpoint import read_checkpoint
-from cocoax.encoders.load.resnet import ARCHITECTURES, CifarResNet
-from cocoax.encoders.load.tensor_bundle import TensorBundle
 from cocoax.evaluation.localisation import MaskScores
 from cocoax.inputs.audio import read_file
-from cocoax.inputs.images import open_image
-from cocoax.storage import digest, write_safetensors
-from cocoax.studies.curves import UNIT
-from cocoax.studies.folder import Library, Results
-from cocoax.studies.localise import _append, _read
-from cocoax.training.recipes import RECIPES
-from cocoax.training.trainer import Training
+from cocoax.inputs.image_files import open_image
+from cocoax.methods.run_cache import Unfinished, saved_run
+from cocoax.paper.annotated import coco_examples
+from cocoax.paper.networks.checkpoint import read_checkpoint
+from cocoax.paper.networks.resnet import ARCHITECTURES, CifarResNet
+from cocoax.paper.networks.tensor_bundle import TensorBundle
+from cocoax.paper.studies.curves import UNIT
+from cocoax.paper.studies.folder import Library, Results
+from cocoax.paper.studies.localise import _append, _read
+from cocoax.paper.training.recipes import RECIPES
+from cocoax.paper.training.trainer import Training
+from cocoax.store import digest, write_safetensors
+from cocoax.survey import Index, build
+from cocoax.survey.layout import positions
 
 BUNDLE = Path(__file__).parents[2] / "tests" / "encoders" / "load" / "data" / "bundles"
 WATCHED = {"os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect", "pickle.find_class"}

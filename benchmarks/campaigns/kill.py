@@ -26,9 +26,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-import cocoax.studies.reproduce
-import cocoax.training.trainer  # noqa: F401
-from cocoax.commands.main import main as run_command
+import cocoax.paper.studies.reproduce
+import cocoax.paper.training.trainer  # noqa: F401
+from cocoax.cli.main import main as run_command
 
 SEVERAL = "ask, three processes with one cache"
 IN_A_ROW = 5  # kills of one piece of work, before it may finish

@@ -222,7 +222,7 @@ def cache_of_another_user(place: Place) -> str:
 def no_home(place: Place) -> str:
     """Neither a variable nor a home says where the cache may be: the answer is there, with a note."""
     place.environment = {"COCOAX_CACHE": "unset", "HOME": "unset"}
-    place.launcher = ("-c", "import pwd; pwd.getpwuid = {}.__getitem__; from cocoax.commands.main import main; main()")
+    place.launcher = ("-c", "import pwd; pwd.getpwuid = {}.__getitem__; from cocoax.cli.main import main; main()")
     return answered(place.ask(), "set COCOAX_CACHE to a folder")
 
 

@@ -19,7 +19,24 @@ from cocoax.version import __version__
 
 if TYPE_CHECKING:  # at run time a name is imported when it is first used, see below
     from cocoax import plots
-    from cocoax.attribution import (
+    from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load, wrap
+    from cocoax.evaluation import Curve, curves, deletion, insertion
+    from cocoax.insight import counterfactual, discover, examples, knows, minimal
+    from cocoax.masking import (
+        AttentionMask,
+        Background,
+        Baseline,
+        Blur,
+        Constant,
+        Deletion,
+        DropTokens,
+        Fixed,
+        MaskToken,
+        Mean,
+        Noise,
+        Several,
+    )
+    from cocoax.methods import (
         Attribution,
         Captum,
         ExpectedGradients,
@@ -38,29 +55,12 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         VanillaGradients,
         interactions,
     )
-    from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load, wrap
-    from cocoax.evaluation import Curve, curves, deletion, insertion
-    from cocoax.features import (
-        AttentionMask,
-        Background,
-        Baseline,
-        Blur,
-        Constant,
-        Deletion,
-        DropTokens,
-        Fixed,
-        MaskToken,
-        Mean,
-        Noise,
-        Several,
-    )
-    from cocoax.knowledge import counterfactual, discover, examples, knows, minimal
     from cocoax.questions.asking import Answer, Question, Side, ask
     from cocoax.questions.hits import Hit, Hits, explain_hits
-    from cocoax.questions.matching import Match, explain_match
+    from cocoax.questions.matches import Match, explain_match
     from cocoax.references import Reference, foil_size
     from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
-    from cocoax.storage import cache_info, clear_cache
+    from cocoax.store import cache_info, clear_cache
     from cocoax.targets import (
         FunctionTarget,
         Target,
@@ -163,8 +163,7 @@ __all__ = [
 # Where public names are looked for when they are first used, in the order data flows through the rooms: whatever needs no
 # encoder, such as `cocoax --help`, need not wait for torch.
 _ROOMS = (
-    *("storage", "similarity", "references", "targets", "encoders", "features", "attribution", "evaluation", "questions"),
-    "knowledge",
+    *("store", "similarity", "references", "targets", "encoders", "masking", "methods", "evaluation", "questions", "insight"),
 )
 
 if not TYPE_CHECKING:  # or else a type checker would believe that there is a name for everything

@@ -30,9 +30,9 @@ HABITS: dict[str, dict[str, str]] = {
         "FeatureAblation": "cocoax.Occlusion()",
         **{name: f"cocoax.Captum({name!r})" for name in ("DeepLift", "InputXGradient", "Lime", "LayerGradCam")},
         **dict.fromkeys(("AutoModel", "AutoEncoder", "SentenceTransformer", "from_pretrained"), _LOAD),
-        **{name: f"cocoax.attribution.{name}" for name in ("Estimate", "GradientMethod", "Points", "RemovalMethod")},
+        **{name: f"cocoax.methods.{name}" for name in ("Estimate", "GradientMethod", "Points", "RemovalMethod")},
         **{name: f"cocoax.inputs.{name}" for name in ("Display", "Inputs", "Names", "Picture")},
-        "Removal": "cocoax.features.Removal",
+        "Removal": "cocoax.masking.Removal",
     },
     "method": {
         **dict.fromkeys(("attribute", "shap_values", "explain_instance", "explain_row", "fit"), _EXPLAIN),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from rich.style import Style
 from rich.text import Text
 
-from cocoax.attribution.result import Attribution
 from cocoax.inputs.drawing import BLUE, RED, VISIBLE
+from cocoax.methods.attribution import Attribution
 
 __all__ = ["BLUE", "RED", "to_html", "to_rich"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cocoax.attribution.result import Attribution
 from cocoax.inputs.drawing import COLOURS, Order, colour_scale, draw_bars, draw_over, question
+from cocoax.methods.attribution import Attribution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

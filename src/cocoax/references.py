@@ -23,7 +23,7 @@ from torch import Tensor
 from cocoax.cautions import caution
 from cocoax.checks import as_numbers, check_kind, check_number, check_plain, check_positive, shown
 from cocoax.similarity import Cosine, LinearSimilarity
-from cocoax.storage import Layout, about, cache_folder, read_safetensors, sound_or_aside, understood, write_safetensors
+from cocoax.store import Layout, about, cache_folder, read_safetensors, sound_or_aside, understood, write_safetensors
 from cocoax.vectors import Selection, read_vectors
 
 KEPT = 10_000  # samples that a reference keeps unless told otherwise

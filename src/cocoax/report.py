@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cocoax.storage import write_text
+from cocoax.store import write_text
 from cocoax.version import __version__
 
 if TYPE_CHECKING:

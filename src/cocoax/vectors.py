@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import as_numbers
-from cocoax.storage import about, as_path, each_readable, readable
+from cocoax.store import about, as_path, each_readable, readable
 
 AT_ONCE = 1_000_000  # numbers in a batch; some copies of it are in memory at a time
 ROWS = 8192  # of a batch, where a store does not say how long its vectors are before they are read

@@ -16,7 +16,7 @@ from cocoax.app import parts
 from cocoax.app import studio as module
 from cocoax.app.studio import CHUNK, MOST, MOST_AT_ONCE, Studio, captions, reference_picture
 from cocoax.app.visitors import Progress, Visitor
-from cocoax.attribution.rise import relative_error
+from cocoax.methods.rise import relative_error
 from tests.app.colours import Colours, Names, encoder, flag
 
 SAMPLES = 4 * CHUNK

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import cocoax
-from cocoax.datasets import build
-from tests.datasets import photos
+from cocoax.survey import build
 from tests.encoders.words import Pieces
+from tests.survey import photos
 from tests.tiny import bert_tokenizer
 
 pytestmark = pytest.mark.browser

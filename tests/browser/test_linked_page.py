@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from cocoax.attribution.interactions import Interactions
-from cocoax.attribution.matched import Matched
 from cocoax.inputs import Names
-from tests.attribution.runs import independent
+from cocoax.methods.interaction_side import Matched
+from cocoax.methods.interactions import Interactions
+from tests.methods.runs import independent
 
 pytestmark = pytest.mark.browser
 

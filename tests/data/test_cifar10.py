@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from cocoax.data.cifar10 import cifar10
-from cocoax.encoders.load.paper import CIFAR10_CLASSES
+from cocoax.data.cifar10 import CIFAR10_CLASSES, cifar10
 from tests.data.tiny import CIFAR10_FILES, cifar10_batch
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cocoax.data.folders import class_name, image_folder
-from cocoax.encoders.load.starter import imagenet_classes
+from cocoax.encoders.families.starter import imagenet_classes
 from tests.data.tiny import write_picture
 
 

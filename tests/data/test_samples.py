@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cocoax.data import COLLAGE, collage, decisive_words, photo, samples
+from cocoax.data import COLLAGE, collage, photo, samples
+from cocoax.paper.decisive_words import decisive_words
 
 NAMES = ("astronaut", "cat", "coffee", "rocket", "motorbike")
 

@@ -17,7 +17,7 @@ import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.forward import locked
-from cocoax.features import resolve
+from cocoax.masking import resolve
 from tests.encoders.words import Pieces, Words, tokenize
 from tests.tiny import bert_tokenizer
 

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.encoders import exported
-from cocoax.encoders.exported import for_many
+from cocoax.encoders import onnx_backend as exported
+from cocoax.encoders.onnx_backend import for_many
 from tests.encoders.test_folding import merging, plain
 
 METHOD = cocoax.Rise(samples=60, grid=4)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.encoders.folding import agree
-from cocoax.encoders.load.resnet import cifar_resnet18
+from cocoax.paper.networks.resnet import cifar_resnet18
 
 
 def norm(channels: int) -> nn.BatchNorm2d:

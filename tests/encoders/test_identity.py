@@ -27,8 +27,8 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import Encoder, ImagePreprocess, TextEncoder
 from cocoax.encoders.identity import Identity, look, looking_once
-from cocoax.inputs.images import to_tensor
-from cocoax.storage import digest
+from cocoax.inputs.image_files import to_tensor
+from cocoax.store import digest
 from tests.conftest import SmallNet, images
 
 ROOT = Path(__file__).parents[2]

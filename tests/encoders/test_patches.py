@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import cocoax
-from cocoax.encoders.load.torchvision import import_library
+from cocoax.encoders.families.torchvision import import_library
 from cocoax.encoders.patches import patches_of, without_patches
-from tests.encoders.load import tiny
+from tests.encoders.families import tiny
 
 Shorten = Callable[[Any, Tensor, Tensor], Tensor]
 KEPT = torch.tensor([1, 0, 0, 1, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0]).bool()  # of 4 x 4 patches

@@ -17,7 +17,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax.references import Reference
-from cocoax.storage import cache_folder, cache_info, load_tensors, write_safetensors
+from cocoax.store import cache_folder, cache_info, load_tensors, write_safetensors
 from tests.conftest import SmallNet, images
 from tests.encoders.streams import assert_same, checked, encoded_by, write_pictures
 

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax import Encoder, ImagePreprocess
-from cocoax.attribution.saved import saved_run
 from cocoax.cautions import Caution
 from cocoax.inputs.drawing import WHOLE
-from tests.encoders.load import tiny
+from cocoax.methods.run_cache import saved_run
+from tests.encoders.families import tiny
 
 CROPPED = ImagePreprocess(resize=64, crop=56)
 

@@ -27,10 +27,10 @@ import cocoax
 from cocoax import Encoder
 from cocoax.data import photo
 from cocoax.encoders import devices
-from cocoax.encoders.load import hub
-from cocoax.encoders.load.torchvision import import_library
+from cocoax.encoders.families import hub
+from cocoax.encoders.families.torchvision import import_library
 from tests.conftest import SmallNet, images
-from tests.encoders.load import tiny
+from tests.encoders.families import tiny
 from tests.tiny import TEXTS, save_bert, save_gpt2, save_t5
 
 needs_timm = pytest.mark.skipif(find_spec("timm") is None, reason="timm is not installed")

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import cocoax
-from cocoax.attribution.gradient import normal
 from cocoax.evaluation import chance_map
+from cocoax.methods.gradient import normal
 from tests.conftest import images
 
 X = images(1, height=12, width=10)[0]

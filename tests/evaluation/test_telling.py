@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 import cocoax
 from cocoax.cautions import Caution
-from cocoax.evaluation.telling import FOLDS, Telling, auc_and_error, held_out, interval, mann_whitney, tell_apart
+from cocoax.evaluation.separability import FOLDS, Telling, auc_and_error, held_out, interval, mann_whitney, tell_apart
 
 
 def reference(rows: np.ndarray, name: str = "set") -> cocoax.Reference:

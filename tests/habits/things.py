@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import cocoax
-from cocoax.encoders.load.torchvision import import_library
+from cocoax.encoders.families.torchvision import import_library
 from tests.tiny import TEXTS, bert_tokenizer, save_bert, seeded
 
 COUNT, SIDE, DIMENSION = 6, 32, 8

@@ -14,7 +14,7 @@ from cocoax.inputs.exchange import Change, FeatureExchange, check_shape, without
 from cocoax.inputs.exchange_pictures import CellExchange, best_shifts
 from cocoax.inputs.exchange_rows import ColumnExchange
 from cocoax.inputs.exchange_texts import WordExchange
-from cocoax.inputs.texts import Text
+from cocoax.inputs.text import Text
 
 
 def test_features__take_the_donors_elements() -> None:

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import cocoax
 from cocoax.inputs import Pictures
-from cocoax.inputs.holding import each_input
+from cocoax.inputs.unpack import each_input
 
 IMAGES = torch.arange(5 * 3 * 2 * 2, dtype=torch.float32).view(5, 3, 2, 2)
 ROWS = [{"image": image, "label": number} for number, image in enumerate(IMAGES)]

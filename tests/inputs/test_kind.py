@@ -12,8 +12,8 @@ import torch
 import cocoax
 from cocoax.encoders.identity import describe
 from cocoax.inputs import Inputs, Rows
-from cocoax.inputs.kind import CPU_BATCH, plural
-from cocoax.storage import file_digest
+from cocoax.inputs.base import CPU_BATCH, plural
+from cocoax.store import file_digest
 from tests.kinds import CHANNELS, STEPS, Recordings, recording_encoder, recordings
 
 

@@ -15,8 +15,9 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib.font_manager import fontManager
 
 import cocoax
-from cocoax.inputs import Names, lettering
-from cocoax.inputs.lettering import MISSING, columns, lettered, wrapped
+from cocoax.inputs import Names
+from cocoax.inputs import fonts as lettering
+from cocoax.inputs.fonts import MISSING, columns, lettered, wrapped
 
 CAT, THAI = "猫", "ก"
 

@@ -12,9 +12,9 @@ import torch
 from PIL import Image
 
 import cocoax
-from cocoax.features.spectra import Silence
 from cocoax.inputs import Sound, Sounds
 from cocoax.inputs.audio import FREQUENCIES
+from cocoax.masking.spectra import Silence
 from tests.sounds import RATE, Ear, hum, listener, pitch, tone
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import cocoax
 from cocoax.cautions import Caution, forget_cautions
-from cocoax.evaluation.telling import Telling
-from cocoax.questions import doubts
+from cocoax.evaluation.separability import Telling
+from cocoax.questions import remarks as doubts
 from tests.conftest import images
 
 

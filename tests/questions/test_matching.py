@@ -11,8 +11,8 @@ import torch
 
 import cocoax
 from cocoax import TextEncoder
-from cocoax.encoders.load.sentence import load_hf_text
-from cocoax.questions.matching import explain_text
+from cocoax.encoders.families.sentence import load_hf_text
+from cocoax.questions.matches import explain_text
 from cocoax.similarity import Similarity, get_similarity
 from tests.similarities import Overlap, Signs
 from tests.tiny import save_bert

@@ -16,7 +16,7 @@ from torch import Tensor
 import cocoax
 from cocoax import TextEncoder
 from cocoax.cautions import Caution, forget_cautions
-from cocoax.encoders.load.sentence import load_hf_text
+from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.questions.windows import pieces_of, represent, tower_of, windows_of
 from tests.kinds import Recordings, recording_encoder, recordings
 from tests.tiny import save_bert

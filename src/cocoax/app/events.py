@@ -17,7 +17,7 @@ from cocoax.app.drawing import View, card
 from cocoax.app.layout import SIDES, Layout
 from cocoax.app.studio import MEGABYTES, MORE, PICTURES, Studio, reference_picture
 from cocoax.app.visitors import Visitor
-from cocoax.features.offered import offered_by
+from cocoax.masking.baseline_presets import offered_by
 from cocoax.report import data_uri
 
 TOLD = (ValueError, TypeError, OSError, RuntimeError, MemoryError)  # what the page says in a sentence; the rest is a bug

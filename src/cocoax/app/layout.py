@@ -12,7 +12,7 @@ from cocoax.app import parts
 from cocoax.app.drawing import GRIDS, PALETTES, View
 from cocoax.app.studio import MORE
 from cocoax.app.visitors import PANELS, Visitor
-from cocoax.features.offered import ASKED
+from cocoax.masking.baseline_presets import ASKED
 
 SIDES = {"like": ("Looks like", "a cat"), "unlike": ("rather than", "a dog / a fox")}  # labels and examples
 PROOF = (

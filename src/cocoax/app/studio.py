@@ -20,10 +20,10 @@ from PIL import Image
 
 from cocoax import Attribution, Curve, Encoder, Question, Rise, Run, Side, ask, curves
 from cocoax.app.visitors import PANELS, Progress, Visitor, Visitors, no_pictures
-from cocoax.attribution.method import Input
-from cocoax.encoders.load.processors import noise
-from cocoax.features import Removal
-from cocoax.inputs.images import open_image
+from cocoax.encoders.families.processors import noise
+from cocoax.inputs.image_files import open_image
+from cocoax.masking import Removal
+from cocoax.methods.method import Input
 from cocoax.questions.asking import fitted
 from cocoax.questions.sides import SEPARATOR
 

@@ -12,8 +12,8 @@ from PIL import Image
 
 from cocoax import Answer, Explicand, Question, Run
 from cocoax.app.drawing import View
-from cocoax.attribution.rise import relative_error
-from cocoax.features import Removal
+from cocoax.masking import Removal
+from cocoax.methods.rise import relative_error
 
 PANELS = 2  # questions side by side
 SILENCE = 30 * 60  # seconds without a word after which a visitor's place goes to who waits for one

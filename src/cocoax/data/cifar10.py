@@ -8,8 +8,8 @@ import numpy as np
 
 from cocoax.data.labelled import LabelledImages, Split, check_split
 from cocoax.data.plain_pickle import read_plain_pickle
-from cocoax.encoders.load.paper import CIFAR10_CLASSES
 
+CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR10_FOLDER = "cifar-10-batches-py"
 _FILES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
 

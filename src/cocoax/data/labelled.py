@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cocoax.storage import digest, file_digest
+from cocoax.store import digest, file_digest
 
 Split = Literal["train", "test"]  # "test" is what is held out
 LOOKED_INTO = 100  # files whose content a fingerprint takes in; to read all of ImageNet would take an hour

@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cocoax.encoders.load import ENCODERS, Known, load
+from cocoax.encoders.families import ENCODERS, Known, load
 
 if TYPE_CHECKING:  # torch is imported when one of these is first used: the list of encoders does without
-    from cocoax.encoders.columns import TabularEncoder
     from cocoax.encoders.encoder import Encoder
+    from cocoax.encoders.tabular import TabularEncoder
     from cocoax.encoders.text import TextEncoder
     from cocoax.encoders.wrap import wrap
     from cocoax.inputs import Explicand, ImagePreprocess
@@ -30,7 +30,7 @@ _HOMES = {
     "Encoder": "cocoax.encoders.encoder",
     "Explicand": "cocoax.inputs",
     "ImagePreprocess": "cocoax.inputs",
-    "TabularEncoder": "cocoax.encoders.columns",
+    "TabularEncoder": "cocoax.encoders.tabular",
     "TextEncoder": "cocoax.encoders.text",
     "wrap": "cocoax.encoders.wrap",
 }

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.forward import ForwardError, locked
 from cocoax.inputs import Explicand, Inputs, Texts
-from cocoax.inputs.kind import Fitted, Fitting
+from cocoax.inputs.base import Fitted, Fitting
 
 
 def differentiable(encoder: Encoder, explicand: Explicand) -> tuple[Encoder, Explicand]:

@@ -34,10 +34,10 @@ from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
 from cocoax.encoders.whole import whole
 from cocoax.habits import Elsewhere, Hinting
 from cocoax.inputs import Explicand, Inputs
-from cocoax.inputs.holding import each_input
+from cocoax.inputs.unpack import each_input
 from cocoax.progress import bar
 from cocoax.references import Reference
-from cocoax.storage import digest
+from cocoax.store import digest
 
 
 class Encoder(Hinting):

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from cocoax.inputs.kind import check_batch
+from cocoax.inputs.base import check_batch
 
 if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from cocoax.encoders.code import is_installed, lasting, methods_of, names_in, own_attributes, state_of, written_by
 from cocoax.inputs import Inputs
-from cocoax.storage import digest
+from cocoax.store import digest
 
 # What has been looked at inside of `looking_once`, by what computes the digest.
 _LOOKED_AT: ContextVar[dict[Callable[[], str], str] | None] = ContextVar("looked_at", default=None)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from cocoax.inputs.holding import each_input
-from cocoax.inputs.kind import naming_input
+from cocoax.inputs.base import naming_input
+from cocoax.inputs.unpack import each_input
 from cocoax.progress import bar
 from cocoax.references import KEPT, Reference, cached, store
-from cocoax.storage import digest
+from cocoax.store import digest
 
 if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.arguments import is_sentence_transformer
-from cocoax.encoders.columns import TabularEncoder
 from cocoax.encoders.devices import HALF, precision_named
 from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.families import clip, huggingface, open_clip, sentence, timm
+from cocoax.encoders.families.processors import Preprocess, noise, preprocess_of, same_pixels
 from cocoax.encoders.forward import first_parameter
-from cocoax.encoders.load import clip, huggingface, open_clip, sentence, timm
-from cocoax.encoders.load.processors import Preprocess, noise, preprocess_of, same_pixels
+from cocoax.encoders.tabular import TabularEncoder
 from cocoax.encoders.text import TextEncoder
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from cocoax.attribution.method import Method
 from cocoax.inputs import Explicand
+from cocoax.methods.method import Method
 
 
 def chance_map(method: Method, explicand: Tensor | Explicand, baseline: Tensor, seed: int = 0) -> Tensor:

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import Input, check_encoder
-from cocoax.attribution.result import Attribution
 from cocoax.checks import as_items, as_numbers, check_count
 from cocoax.encoders import Encoder
-from cocoax.features import Game, resolve
 from cocoax.inputs import Explicand
 from cocoax.inputs.drawing import figure_of, image_element, new_axes
+from cocoax.masking import Game, resolve
+from cocoax.methods.attribution import Attribution
+from cocoax.methods.method import Input, check_encoder
 from cocoax.progress import bar
 from cocoax.targets import Target
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import ndimage
 
-from cocoax.attribution import Attribution
-from cocoax.inputs.images import Box
+from cocoax.inputs.image_files import Box
+from cocoax.methods import Attribution
 
 
 @dataclass(frozen=True)

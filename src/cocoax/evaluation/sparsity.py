@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cocoax.attribution.result import Attribution
+from cocoax.methods.attribution import Attribution
 
 
 def gini(attribution: Attribution | Tensor) -> float:

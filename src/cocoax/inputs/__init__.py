@@ -1,13 +1,13 @@
 """Kinds of input: what users hold, as an encoder takes it, what its features are, and how it is shown."""
 
+from cocoax.inputs.base import Inputs
 from cocoax.inputs.display import Display, Names, Picture
 from cocoax.inputs.explicand import Explicand
-from cocoax.inputs.images import ImagePreprocess
-from cocoax.inputs.kind import Inputs
-from cocoax.inputs.pictures import Pictures
-from cocoax.inputs.rows import Rows
-from cocoax.inputs.sounds import Sound, Sounds
-from cocoax.inputs.texts import Text, Texts
+from cocoax.inputs.image import Pictures
+from cocoax.inputs.image_files import ImagePreprocess
+from cocoax.inputs.sound import Sound, Sounds
+from cocoax.inputs.table import Rows
+from cocoax.inputs.text import Text, Texts
 
 __all__ = [
     "Display",

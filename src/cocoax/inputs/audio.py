@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.storage import files_below
+from cocoax.store import files_below
 
 SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au"})
 CHANNELS = 2  # what more channels mean (surround, instruments) is not for us to guess

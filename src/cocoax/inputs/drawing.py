@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from torch import Tensor
 
-from cocoax.inputs.lettering import lettered, wrapped
+from cocoax.inputs.fonts import lettered, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

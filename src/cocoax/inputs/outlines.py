@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from cocoax.inputs.drawing import Box
-from cocoax.inputs.lettering import lettered, wrapped
+from cocoax.inputs.fonts import lettered, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ import unicodedata
 from typing import Any
 
 from cocoax.inputs.words import Span
-from cocoax.storage import digest
+from cocoax.store import digest
 
 
 class Tokenizer:

@@ -3,7 +3,7 @@
 from cocoax.questions.answers import Answer, Rival
 from cocoax.questions.asking import ask
 from cocoax.questions.hits import Hit, Hits, explain_hits
-from cocoax.questions.matching import ExplainedText, Match, explain_match, explain_text
+from cocoax.questions.matches import ExplainedText, Match, explain_match, explain_text
 from cocoax.questions.question import Question
 from cocoax.questions.regions import Region, top_regions
 from cocoax.questions.report import write_answers

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from cocoax.attribution import Attribution
-from cocoax.attribution.result import HARDLY
+from cocoax.methods import Attribution
+from cocoax.methods.attribution import HARDLY
 from cocoax.questions.question import Question
 from cocoax.questions.regions import Region
 

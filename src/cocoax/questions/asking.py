@@ -16,21 +16,21 @@ from typing import Any, Literal, TypeVar
 
 from torch import Tensor
 
-from cocoax.attribution import Attribution, Method, Rise, Run
-from cocoax.attribution.method import Input, check_encoder
-from cocoax.attribution.removal import RemovalMethod
-from cocoax.attribution.saved import saved_run
 from cocoax.cautions import caution, was_said
 from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
-from cocoax.features.offered import ASKED, OFFERED
-from cocoax.features.segments import in_proportion
 from cocoax.inputs import Explicand
+from cocoax.masking.baseline_presets import ASKED, OFFERED
+from cocoax.masking.segments import in_proportion
+from cocoax.methods import Attribution, Method, Rise, Run
+from cocoax.methods.method import Input, check_encoder
+from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run_cache import saved_run
 from cocoax.questions.answers import Answer, Rival
-from cocoax.questions.doubts import doubt, unknown_words
 from cocoax.questions.question import Question
 from cocoax.questions.regions import top_regions
+from cocoax.questions.remarks import doubt, unknown_words
 from cocoax.questions.sides import Encoded, Side, as_target
 from cocoax.references import Reference
 from cocoax.targets import Target, score_all, similarity_to
@@ -80,7 +80,7 @@ def ask(
     A question may also be a target, a reference to be like, or a text that :meth:`Question.parse` reads.
 
     ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` (Rise by
-    default) explains; runs of removal-based methods are kept and found again (``cocoax.attribution.saved``), those with more
+    default) explains; runs of removal-based methods are kept and found again (``cocoax.methods.run_cache``), those with more
     samples than asked for as a whole if ``at_least``. Where the encoder cannot tell the pictures of the two sides apart, or
     does not know a word of a caption, a caution says so.
     """

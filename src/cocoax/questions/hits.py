@@ -15,19 +15,19 @@ from rich.padding import Padding
 from rich.text import Text
 from torch import Tensor
 
-from cocoax.attribution import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
-from cocoax.attribution.linking import NOTHING
-from cocoax.attribution.method import Input
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
-from cocoax.questions.matching import SAMPLES, as_list
-from cocoax.questions.showing import ScoredSpan, fragment_of, label_of, pairs_of, parts_of, rich_of, spans_of
+from cocoax.methods import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
+from cocoax.methods.interaction_figure import NOTHING
+from cocoax.methods.method import Input
+from cocoax.questions.matches import SAMPLES, as_list
+from cocoax.questions.summaries import ScoredSpan, fragment_of, label_of, pairs_of, parts_of, rich_of, spans_of
 from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_of, represent
 from cocoax.references import Reference
 from cocoax.report import Section, write_report
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.storage import write_as_named, write_text
+from cocoax.store import write_as_named, write_text
 from cocoax.targets import Target, similarity_to
 
 HOW_TO_READ = (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import ndimage
 
-from cocoax.attribution.result import Attribution
-from cocoax.inputs.images import Box
+from cocoax.inputs.image_files import Box
+from cocoax.methods.attribution import Attribution
 
 _LEAST = 0.005  # of the map: smaller spots are not worth a sentence
 _MOST = 0.5  # of the picture: what covers less is not most of it, however far it reaches

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cocoax.questions.answers import Answer
 from cocoax.report import Section, data_uri, write_report
-from cocoax.storage import alone_in, to_json, write_figure, write_text
+from cocoax.store import alone_in, to_json, write_figure, write_text
 
 
 def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> list[Path]:

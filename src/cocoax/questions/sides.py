@@ -14,10 +14,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from cocoax.attribution.method import INPUT_TYPES, Input
 from cocoax.checks import as_items
 from cocoax.encoders import Encoder
-from cocoax.inputs.images import image_files
+from cocoax.inputs.image_files import image_files
+from cocoax.methods.method import INPUT_TYPES, Input
 from cocoax.references import Reference
 from cocoax.similarity import Similarity, get_similarity
 from cocoax.targets import Target, similarity_to

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cocoax.attribution.method import check_encoder
 from cocoax.cautions import caution
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.words import words
+from cocoax.methods.method import check_encoder
 from cocoax.similarity import Similarity
-from cocoax.storage import digest
+from cocoax.store import digest
 
 
 @dataclass(frozen=True)

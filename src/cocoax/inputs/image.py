@@ -1,0 +1,303 @@
+"""Pictures as inputs: the features are pixels."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.nn import functional
+
+from cocoax.cautions import caution
+from cocoax.checks import as_numbers, check_plain
+from cocoax.inputs.base import Fitting, Inputs, check_elements
+from cocoax.inputs.display import Picture
+from cocoax.inputs.drawing import WHOLE, Box
+from cocoax.inputs.exchange import Importance
+from cocoax.inputs.exchange_pictures import CellExchange
+from cocoax.inputs.explicand import Explicand
+from cocoax.inputs.image_files import (
+    ImagePreprocess,
+    image_files,
+    open_image,
+    picture_of,
+    picture_of_tensor,
+    to_tensor,
+)
+from cocoax.store import digest, file_digest
+
+Preprocess = Callable[[Image.Image], Tensor]
+Takes = Callable[[Sequence[tuple[int, ...]]], bool]
+_ENLARGED = 8  # times, from which on a picture has next to no detail
+_SQUEEZED = 2.5  # times as much across as down, or the other way round
+_LARGE = 20  # no network's preprocessing gives only numbers from 0 up to more than this
+
+
+class _Whole:
+    """How all of a picture is taken in: at its own proportions if the module ``takes`` those, and else squeezed."""
+
+    def __init__(self, squeezed: ImagePreprocess, own: ImagePreprocess, takes: Takes) -> None:
+        self.squeezed = squeezed
+        self.own = own
+        self.takes = takes
+
+    def preprocess(self, size: tuple[int, int]) -> ImagePreprocess:
+        """Return the preprocessing of a picture of ``size``; nothing is tried out where both are the same."""
+        return self.own if self.own.size(size) != self.squeezed.size(size) and self._takes_any else self.squeezed
+
+    @cached_property
+    def _takes_any(self) -> bool:
+        channels = len(self.own.mean)
+        return self.takes([(channels, *reversed(way.size((4, 3)))) for way in (self.squeezed, self.own)])
+
+
+class Pictures(Inputs):
+    """Pictures: paths, folders, PIL images, uint8 arrays ``[H, W, C]``, or preprocessed float tensors ``[C, H, W]``.
+
+    Args:
+        preprocess: from an upright RGB or grey PIL image to a tensor ``[C, H, W]``; without it pixels become floats in
+            [0, 1].
+        any_shape: the module takes pictures of any shape, and the preprocessing gives them.
+
+    """
+
+    noun = "image"
+    hint = "Check the number of channels and the size that it expects."
+    removals: ClassVar[tuple[str, ...]] = (
+        "Blur",
+        "Constant",
+        "Mean",
+        "Noise",
+        "Fixed",
+        "Background",
+        "Several",
+        "DropTokens",
+    )
+    exchange_options: ClassVar[tuple[str, ...]] = ("grid",)
+    advice = "Pictures take cocoax.Blur(), Mean(), Constant(0.0), Noise(), or a picture."
+
+    def __init__(self, preprocess: Preprocess | None = None, any_shape: bool = False) -> None:
+        self.preprocess = preprocess
+        self.any_shape = any_shape
+        self._seen: _Whole | None = None  # how all of a picture is taken in where it is explained
+        self._removal: Fitting[Any] | None = None  # in place of the paper's blur
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """The preprocessing."""
+        return (self.preprocess,)
+
+    @property
+    def view_settings(self) -> tuple[object, ...]:
+        """The preprocessing of what is explained, where it is another one."""
+        return () if self._seen is None else ("whole",)
+
+    @property
+    def default_removal(self) -> str | Fitting[Any]:
+        """The paper's blur, or what :meth:`removing` was told."""
+        return self.removals[0] if self._removal is None else self._removal
+
+    def removing(self, removal: Fitting[Any]) -> Pictures:
+        """Return the same kind with this as its default removal."""
+        other = copy.copy(self)
+        other._removal = removal
+        return other
+
+    def is_one(self, inputs: object) -> bool:
+        """Whether this is one picture rather than many."""
+        if isinstance(inputs, np.ndarray) and inputs.dtype == np.uint8:
+            return inputs.ndim <= 3
+        if isinstance(inputs, Tensor | np.ndarray):
+            return inputs.ndim in (1, 3)
+        return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not os.path.isdir(inputs))
+
+    def many(self, inputs: Any) -> Iterable[Any]:
+        """Return the pictures of a folder, or what an iterable gives."""
+        if isinstance(inputs, str | Path):
+            return image_files(Path(inputs))
+        if not isinstance(inputs, Iterable) or getattr(inputs, "ndim", None) == 0:
+            raise TypeError(f"Inputs must be pictures, tensors or an iterable of those. Got {type(inputs).__name__}.")
+        return inputs
+
+    def prepare(self, item: Any) -> Tensor:
+        """Return one picture as the tensor ``[C, H, W]`` that the module takes; tensors and float arrays as they are."""
+        return item.tensor if isinstance(item, Explicand) else self._read(item, None)[0]
+
+    def explicand(self, item: Any) -> Explicand:
+        """Return one picture made ready to be explained."""
+        if isinstance(item, Explicand):
+            return item
+        tensor, image = self._read(item, self._seen)
+        if tensor.ndim != 3:
+            raise ValueError(f"An explicand must be one image [C, H, W]. Got shape {list(tensor.shape)} instead.")
+        if tensor.shape[1] * tensor.shape[2] < 2:
+            raise ValueError("The explicand has a single pixel; there is nothing to compare. Pass a larger image.")
+        tensor = tensor.detach().to("cpu", torch.float32)
+        whole = self.preprocess is None or self._seen is not None
+        box_of = (lambda _size: WHOLE) if whole else getattr(self.preprocess, "box", None)
+        if image is None or box_of is None:  # which part of a picture it shows is not known
+            return Explicand(tensor, Picture(picture_of_tensor(tensor)))
+        box = box_of(image.size)
+        self._check_box(box)
+        self._check_size(image.size, box, tensor)
+        return Explicand(tensor, Picture(picture_of(image), box))
+
+    def _check_box(self, box: Box) -> None:
+        """Caution if most of a picture is cut off."""
+        seen = (box[2] - box[0]) * (box[3] - box[1])
+        if seen < 0.5:
+            caution(
+                "crop",
+                self.encoder,
+                f"{self.encoder!r} sees {seen:.0%} of the picture: its preprocessing cuts off the rest. "
+                "encoder.whole() takes all of it in; or cut the picture to what matters first.",
+            )
+
+    def _check_size(self, size: tuple[int, int], box: Box, tensor: Tensor) -> None:
+        """Caution if a picture is much smaller than its tensor, or squeezed; ``box`` is the part of it in the tensor."""
+        across = tensor.shape[2] / (size[0] * (box[2] - box[0]))
+        down = tensor.shape[1] / (size[1] * (box[3] - box[1]))
+        if min(across, down) > _ENLARGED:
+            caution(
+                "size",
+                self.encoder,
+                f"The picture of {size[0]} x {size[1]} pixels is enlarged {min(across, down):.0f} times for "
+                f"{self.encoder!r}, which was made for more detail than it has. Use a larger one.",
+            )
+        if max(across / down, down / across) > _SQUEEZED:
+            caution(
+                "squeezed",
+                self.encoder,
+                f"The picture of {size[0]} x {size[1]} pixels is squeezed to {tensor.shape[2]} x {tensor.shape[1]} "
+                f"for {self.encoder!r}, which may not recognise what is in it. Cut it into less narrow pictures.",
+            )
+
+    def whole(self, takes: Takes, patch: int) -> Pictures:
+        """Return the same kind, of whose pictures all is explained: at their own proportions if the module takes those.
+
+        Otherwise they are squeezed. What is only prepared, such as the pictures of a reference, is what it was, and so is the
+        representation space. A preprocessing of one's own does what it does.
+        """
+        if not isinstance(self.preprocess, ImagePreprocess) or self.preprocess.sides is None:
+            return self
+        other = copy.copy(self)
+        other._seen = _Whole(self.preprocess.squeezed(), self.preprocess.whole(patch), takes)
+        other.any_shape = True  # explicands have the proportions of their photos
+        return other
+
+    def _check_range(self, tensor: Tensor) -> None:
+        """Caution if a tensor that should be preprocessed looks like pixels from 0 to 255."""
+        most, least = float(tensor.detach().max()), float(tensor.detach().min())
+        if most > _LARGE and least >= 0:
+            caution(
+                "range",
+                self.encoder,
+                f"A tensor for {self.encoder!r} has values up to {most:.4g}, as pixels that are not "
+                "preprocessed have, and tensors go in as they are. Pass a PIL image or a uint8 array [H, W, C] instead.",
+            )
+
+    def _read(self, item: Any, seen: _Whole | None) -> tuple[Tensor, Image.Image | None]:
+        """Return the prepared tensor, and the picture it was made of if it was not a tensor before.
+
+        With ``seen`` all of the picture is in it.
+        """
+        if isinstance(item, Tensor) or (isinstance(item, np.ndarray) and item.dtype != np.uint8):
+            tensor = _check_tensor(item)
+            self._check_range(tensor)
+            return tensor, None
+        if not isinstance(item, str | Path | Image.Image | np.ndarray):
+            raise TypeError(f"An input must be a path, a PIL image, an array or a tensor. Got {type(item).__name__} instead.")
+        image = open_image(item)
+        if self.preprocess is None:
+            caution(
+                "preprocess",
+                self.encoder,
+                f"{self.encoder!r} has no preprocess=, so that pictures go in with the size they have and pixels from 0 to "
+                "1. Most networks expect another size and normalised pixels: preprocess=cocoax.ImagePreprocess(...).",
+            )
+            return to_tensor(image), image
+        tensor = (self.preprocess if seen is None else seen.preprocess(image.size))(image)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"The encoder's preprocess must return a float tensor [C, H, W]. Got {type(tensor).__name__} instead."
+            )
+        return _check_tensor(tensor), image
+
+    def collate(self, prepared: Sequence[Tensor] | Tensor, like: Tensor) -> Tensor:
+        """Return pictures as one batch ``[n, C, H, W]``."""
+        if not isinstance(prepared, Tensor) and len(shapes := {tuple(tensor.shape) for tensor in prepared}) > 1:
+            raise ValueError(
+                f"Inputs have different shapes, {' and '.join(str(list(shape)) for shape in sorted(shapes)[:2])}, and cannot "
+                "form a batch; give the encoder a preprocess= that resizes, such as "
+                "cocoax.ImagePreprocess(resize=224, crop=224), or pass batch_size=1."
+            )
+        batch: Tensor = super().collate(prepared, like)
+        # Channels innermost, in which convolutions run up to twice as fast; the values are the same.
+        return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
+
+    def exchange(
+        self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
+    ) -> CellExchange:
+        """Return the cells of a ``grid``, which may be exchanged with those of two donors."""
+        rows, columns = options.get("grid", (7, 7))
+        return CellExchange(explicand, donors, importance, (rows, columns))
+
+    def smoothed(self, batch: Tensor, width: float) -> Tensor:
+        """Return pictures blurred by a width in pixels, a standard deviation: means over three by three, repeated."""
+        for _ in range(round(1.5 * width**2)):  # each adds 2/3 to the variance
+            batch = functional.avg_pool2d(functional.pad(batch, (1, 1, 1, 1), mode="replicate"), 3, 1)
+        return batch
+
+    def windows(self, explicand: Explicand) -> Tensor:
+        """Return windows of a quarter of the height and width, at every half of one, enlarged to the size of the whole."""
+        size = explicand.tensor.shape[-2:]
+        cut = explicand.tensor
+        for dimension, side in enumerate(size, start=1):
+            cut = cut.unfold(dimension, max(1, side // 4), max(1, side // 8))
+        rows, columns = cut.shape[1:3]
+        pieces = cut.permute(1, 2, 0, 3, 4).flatten(0, 1)
+        return functional.interpolate(pieces, size, mode="bilinear").view(rows, columns, *explicand.tensor.shape)
+
+    def digest(self, item: Any) -> str:
+        """Return a digest of one picture: the content of its file, or the prepared tensor."""
+        if isinstance(item, str | Path):
+            return file_digest(item)
+        if isinstance(item, Image.Image):
+            return digest(item.mode, np.asarray(item))
+        return digest(item)
+
+    def label(self, item: Any) -> str:
+        """Return the name of a file without its ending; Pillow remembers that of a picture it has opened."""
+        path = item if isinstance(item, str | Path) else getattr(item, "filename", None)
+        return Path(path).stem if path else self.noun
+
+    def name_together(self, labels: Sequence[str], count: int) -> str:
+        """Return the names of up to three files, or how many pictures there are."""
+        together = ", ".join(labels)
+        if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
+            return together
+        return super().name_together(labels, count)
+
+
+def _check_tensor(item: Tensor | np.ndarray) -> Tensor:
+    check_elements(item)
+    # Arrays are copied: torch cannot take those that run backwards or cannot be written.
+    tensor = as_numbers("A picture", np.array(item)) if isinstance(item, np.ndarray) else item
+    check_plain(tensor)
+    if not tensor.is_floating_point():
+        raise TypeError(
+            f"A tensor must be a preprocessed float input [C, H, W]. Got {tensor.dtype} instead; "
+            "pass pictures as PIL images, paths or uint8 arrays [H, W, C]."
+        )
+    if tensor.numel() == 0:
+        raise ValueError(
+            f"The input has no elements: its shape is {list(tensor.shape)}; pass a float tensor [C, H, W] with pixels."
+        )
+    return tensor

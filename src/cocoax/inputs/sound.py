@@ -1,0 +1,395 @@
+"""Sounds as inputs: the features are segments of time, or cells of time and frequency."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.inputs.audio import FREQUENCIES, HOP, from_spectra, one_channel, player, read_file, sound_files, to_spectra
+from cocoax.inputs.base import Inputs
+from cocoax.inputs.display import Display
+from cocoax.inputs.drawing import (
+    BLUE,
+    RED,
+    Shown,
+    as_written,
+    check_limit,
+    check_opacity,
+    draw_scale,
+    draw_title,
+    hatch_cells,
+    hidden_in_noise,
+    meaning,
+    new_axes,
+    question,
+)
+from cocoax.inputs.explicand import Explicand
+from cocoax.store import digest, file_digest
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Features = Literal["segments", "cells"]
+_DRAWN = 4000  # columns of a drawn waveform; no screen shows more, and a line through every sample takes long
+
+
+@dataclass(frozen=True, eq=False)
+class Sound(Display):
+    """A sound, with its segments or cells in colour.
+
+    Attributes:
+        waveform: the samples ``[T]`` that the encoder was given.
+        rate: samples per second.
+        segments: how many there are.
+        bands: of frequency, from low to high; 1 where features are segments of time alone.
+
+    """
+
+    kind = "sound"
+    waveform: Tensor = field(repr=False)
+    rate: int
+    segments: int
+    bands: int = 1
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Where segments begin and end, ``[segments + 1]``."""
+        return np.linspace(0, len(self.waveform) / self.rate, self.segments + 1)
+
+    @property
+    def hertz(self) -> np.ndarray:
+        """Where bands begin and end, ``[bands + 1]``."""
+        return np.linspace(0, self.rate / 2, self.bands + 1)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """When each feature is, and at which frequencies: segment by segment, from low bands to high ones."""
+        digits = max(2, 1 - math.floor(math.log10(self.seconds[1])))  # so that neighbours have different names
+        times = [f"{begin:.{digits}f}-{end:.{digits}f} s" for begin, end in zip(self.seconds, self.seconds[1:], strict=False)]
+        if self.bands == 1:
+            return tuple(times)
+        bands = [f"{low:.0f}-{high:.0f} Hz" for low, high in zip(self.hertz, self.hertz[1:], strict=False)]
+        return tuple(f"{time}, {band}" for time in times for band in bands)
+
+    def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the map behind the waveform, or for cells over the spectrogram.
+
+        The options are those of :func:`cocoax.plots.overlay`: ``opacity``, ``limit``, ``title`` and ``colour_bar``.
+        """
+        return self._draw(shown, ax, **options)
+
+    def _draw(
+        self,
+        shown: Shown,
+        ax: Axes | None,
+        *,
+        opacity: float = 0.55,
+        limit: float | None = None,
+        title: str | None = None,
+        colour_bar: bool = True,
+        **habits: Any,
+    ) -> Axes:
+        colours, opacity, limit = as_written(habits, opacity, limit)
+        check_opacity(opacity)
+        check_limit(limit)
+        if ax is None:
+            ax = new_axes(8, 2.8)
+            title = question(shown).replace("\n", " ") if title is None else title  # there is room
+        values = shown.relative.numpy().reshape(self.segments, self.bands).T
+        end = limit or float(np.abs(values).max()) or 1.0
+        unknown = hidden_in_noise(shown, end).reshape(self.segments, self.bands).T
+        if self.bands == 1:
+            heights = np.array([-1.0, 1.0]) * (float(self.waveform.abs().max()) or 1.0)
+            self._draw_waveform(ax)
+        else:
+            heights = self.hertz
+            self._draw_spectrogram(ax)
+        # Behind the waveform, over the spectrogram; no lines between neighbours, which would show twice as dark.
+        drawn = ax.pcolormesh(
+            self.seconds,
+            heights,
+            values,
+            cmap=colours,
+            vmin=-end,
+            vmax=end,
+            alpha=opacity,
+            linewidth=0,
+            rasterized=True,
+            zorder=0 if self.bands == 1 else 1,
+        )
+        hatch_cells(ax, unknown, self.seconds, heights)
+        ax.set_xlim(0, float(self.seconds[-1]))
+        draw_title(ax, shown, title)
+        if colour_bar:
+            draw_scale(ax, drawn, meaning(shown, unknown))
+        return ax
+
+    def _draw_waveform(self, ax: Axes) -> None:
+        """Draw what lies between the lowest and the highest of some neighbouring samples."""
+        step = -(-len(self.waveform) // _DRAWN)
+        starts = np.arange(0, len(self.waveform), step)
+        samples = self.waveform.numpy()
+        low, high = np.minimum.reduceat(samples, starts), np.maximum.reduceat(samples, starts)
+        if step == 1:
+            ax.plot(starts / self.rate, samples, color="black", linewidth=0.5)
+        else:
+            ax.fill_between((starts + step / 2) / self.rate, low, high, color="black", linewidth=0.3)
+        ax.set_yticks([])
+        ax.set_xlabel("seconds", fontsize=8)
+        ax.tick_params(labelsize=8)
+
+    def _draw_spectrogram(self, ax: Axes) -> None:
+        """Draw decibels in grey, down to 80 below the loudest."""
+        power = to_spectra(self.waveform).square().sum(0)
+        decibels = 10 * (power / power.max().clamp(min=1e-20)).clamp(min=1e-8).log10()
+        extent = (0.0, float(self.seconds[-1]), 0.0, self.rate / 2)
+        ax.imshow(decibels.numpy(), cmap="Greys", origin="lower", aspect="auto", extent=extent)
+        ax.set_ylabel("Hz", fontsize=8)
+        ax.set_xlabel("seconds", fontsize=8)
+        ax.tick_params(labelsize=8)
+
+    def draw_input(self, ax: Axes) -> None:
+        """Draw the waveform, or for cells the spectrogram, alone."""
+        if self.bands == 1:
+            self._draw_waveform(ax)
+        else:
+            self._draw_spectrogram(ax)
+        ax.set_title("input", fontsize=10)
+
+    def html(self, shown: Shown, limit: float | None = None) -> str:
+        """Return a player with a strip of colours under it; pointing at a part shows its time and value."""
+        check_limit(limit)
+        values = shown.relative.tolist()
+        end = limit or max(map(abs, values)) or 1.0
+        errors = None if shown.standard_error is None else shown.standard_error.tolist()
+        unknown = hidden_in_noise(shown, end)
+        parts = []
+        for index, (name, value) in enumerate(zip(self.names, values, strict=True)):
+            error = "" if errors is None else f" ± {errors[index]:.3f}"
+            colour = ", ".join(map(str, RED if value > 0 else BLUE))
+            stripes = "repeating-linear-gradient(135deg, #5558 0 1px, #0000 1px 5px), " if unknown[index] else ""
+            style = f"flex: 1; background: {stripes}rgba({colour}, {0.85 * min(1.0, abs(value) / end):.2f})"
+            parts.append(f'<span style="{style}" title="{html.escape(f"{name}: {value:+.3f}{error}")}"></span>')
+        height = max(8, 40 // self.bands)
+        rows = "".join(
+            f'<div style="display: flex; height: {height}px">{"".join(parts[band :: self.bands])}</div>'
+            for band in reversed(range(self.bands))
+        )
+        upwards = f"<small>0 to {self.hertz[-1]:.0f} Hz upwards</small>" if self.bands > 1 else ""
+        scale = f"<small>0 s</small>{upwards}<small>{self.seconds[-1]:.2f} s</small>"
+        scale = f'<div style="display: flex; justify-content: space-between">{scale}</div>'
+        return f'<div class="cocoax-sound">{player(self.waveform, self.rate)}{rows}{scale}</div>'
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return waveform and layout."""
+        return {"waveform": self.waveform}, {"rate": self.rate, "segments": self.segments, "bands": self.bands}
+
+    @classmethod
+    def restored(cls, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Self:
+        """Return the sound that was saved."""
+        return cls(tensors["waveform"], int(header["rate"]), int(header["segments"]), int(header["bands"]))
+
+
+class Sounds(Inputs):
+    """Sounds: files and folders, samples with their rate (``(samples, rate)`` in either order), or samples at the own rate.
+
+    Samples are arrays or tensors ``[T]``, or with one or two channels, which become one. A float tensor ``[1, T]`` (for cells
+    spectra ``[2, F, frames]``) is taken for one that was prepared before.
+
+    Args:
+        rate: samples per second that the module takes; everything else is resampled.
+        preprocess: from samples ``[T]`` at that rate to those that the module takes; done once, before anything is removed.
+        features: what explanations are about: ``"segments"`` of time, or ``"cells"`` of time and frequency, for which the
+            sound is taken apart into spectra, and put together again for the module.
+        segments: how many, of equal length.
+        bands: of frequency, for cells.
+        longest: seconds; what lasts longer is refused.
+
+    """
+
+    noun = "sound"
+    hint = "Check the rate and the length that it expects."
+    removals: ClassVar[tuple[str, ...]] = ("Silence", "SpectralNoise", "Mean", "Constant", "Fixed", "Background")
+    removal_names: ClassVar[tuple[str, ...]] = ("silence", "noise", "mean")
+    advice = (
+        "Sounds take baseline='silence', 'noise' (of the sound's own spectrum) or 'mean', or another sound of the same "
+        "length: Path(...), or samples."
+    )
+    any_shape = True
+
+    def __init__(
+        self,
+        rate: int,
+        preprocess: Callable[[Tensor], Tensor] | None = None,
+        *,
+        features: Features = "segments",
+        segments: int = 40,
+        bands: int = 8,
+        longest: float = 60.0,
+    ) -> None:
+        if features not in ("segments", "cells"):
+            raise ValueError(f"The 'features' parameter must be 'segments' or 'cells'. Got {features!r} instead.")
+        for name, value in (("rate", rate), ("segments", segments), ("bands", bands)):
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"The '{name}' parameter must be an integer of at least 1. Got {value!r} instead.")
+        if not isinstance(longest, int | float) or not longest > 0:
+            raise ValueError(f"The 'longest' parameter must be a number of seconds above 0. Got {longest!r} instead.")
+        self.rate = int(rate)
+        self.preprocess = preprocess
+        self.features = features
+        self.segments = int(segments)
+        self.bands = int(bands)
+        self.longest = longest
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """The rate, the preprocessing, and whether sounds pass through spectra."""
+        return self.rate, self.preprocess, self.features
+
+    @property
+    def space_settings(self) -> tuple[object, ...]:
+        """The rate and the preprocessing; segments and cells share a space."""
+        return self.rate, self.preprocess
+
+    # --- what users hold ------------------------------------------------------------------------------------------------
+
+    def is_one(self, inputs: object) -> bool:
+        """Whether this is one sound rather than many."""
+        if isinstance(inputs, Tensor | np.ndarray):
+            if inputs.ndim == 2:  # [1, T] or [T, channels]; otherwise one sound a row
+                return inputs.shape[0] == 1 or inputs.shape[0] > inputs.shape[1]
+            return inputs.ndim < 2 or self._is_prepared(inputs)
+        if isinstance(inputs, tuple):
+            return _with_rate(inputs) is not None
+        return isinstance(inputs, Explicand) or (isinstance(inputs, str | Path) and not Path(inputs).is_dir())
+
+    def many(self, inputs: Any) -> Iterable[Any]:
+        """Return the sounds of a folder, or what an iterable gives."""
+        if isinstance(inputs, str | Path):
+            return sound_files(Path(inputs))
+        if isinstance(inputs, Tensor | np.ndarray):
+            self._check_many(inputs)
+        return super().many(inputs)
+
+    def _check_many(self, inputs: Tensor | np.ndarray) -> None:
+        """Raise unless an array holds one sound a row."""
+        shape = list(inputs.shape)
+        if inputs.ndim == 2 and shape[0] == 2:
+            raise ValueError(
+                f"An array {shape} may be two sounds or two channels of one; write list(samples) for the first, and "
+                "(samples, rate) for the second."
+            )
+        if inputs.ndim > 2 and not (len(inputs) and self._is_prepared(inputs[0])):
+            raise ValueError(
+                f"Sounds must be arrays [T], or [n, T] for n of them. Got {inputs.dtype} {shape} instead, which looks like "
+                "pictures."
+            )
+
+    def _is_prepared(self, item: object) -> bool:
+        """Whether this is what :meth:`prepare` returns."""
+        if not isinstance(item, Tensor) or not item.is_floating_point():
+            return False
+        if self.features == "segments":
+            return item.ndim == 2 and item.shape[0] == 1
+        return item.ndim == 3 and tuple(item.shape[:2]) == (2, FREQUENCIES)
+
+    def prepare(self, item: Any) -> Tensor:
+        """Return one sound as samples ``[1, T]``, or as spectra ``[2, F, frames]``, real and imaginary."""
+        if isinstance(item, Explicand):
+            return item.tensor
+        if isinstance(item, Tensor) and self._is_prepared(item):
+            return item
+        samples = self.samples(item)
+        return samples[None] if self.features == "segments" else to_spectra(samples)
+
+    def samples(self, item: Any) -> Tensor:
+        """Return one sound as samples ``[T]`` at the encoder's rate, preprocessed."""
+        samples = self._read(item)
+        if self.preprocess is None:
+            return samples
+        samples = self.preprocess(samples)
+        if not isinstance(samples, Tensor) or samples.ndim != 1 or not samples.is_floating_point():
+            what = f"{samples.dtype} {list(samples.shape)}" if isinstance(samples, Tensor) else type(samples).__name__
+            raise TypeError(f"The encoder's preprocess must return samples [T], a float tensor. Got {what} instead.")
+        return samples
+
+    def _read(self, item: Any) -> Tensor:
+        if isinstance(item, str | Path):
+            return one_channel(*read_file(Path(item), self.longest), self.rate, self.longest, str(item))
+        pair = _with_rate(item) if isinstance(item, tuple) else None
+        if pair is not None:
+            return one_channel(*pair, self.rate, self.longest)
+        if isinstance(item, Tensor | np.ndarray):
+            return one_channel(item, self.rate, self.rate, self.longest)
+        raise TypeError(
+            f"A sound must be a file, (samples, rate), or an array or tensor of samples at {self.rate} per second; a list "
+            f"holds many sounds. Got {type(item).__name__} instead."
+        )
+
+    def explicand(self, item: Any) -> Explicand:
+        """Return one sound made ready to be explained."""
+        if isinstance(item, Explicand):
+            return item
+        tensor = self.prepare(item).detach().to("cpu", torch.float32)
+        tensor = tensor.clone() if tensor.is_inference() else tensor  # so that gradients can be taken
+        steps = tensor.shape[-1]
+        if steps < self.segments:
+            what = "samples" if self.features == "segments" else f"spectra (one for each {HOP} samples)"
+            raise ValueError(
+                f"The sound has {steps} {what}, too few for {self.segments} segments of {self.encoder!r}; pass a longer one, "
+                "or ask for fewer with segments=."
+            )
+        members = torch.arange(steps) * self.segments // steps
+        bands = 1
+        if self.features == "cells":
+            if self.bands > FREQUENCIES:
+                raise ValueError(f"There are {FREQUENCIES} frequencies, too few for {self.bands} bands; ask for fewer.")
+            bands = self.bands
+            members = members * bands + (torch.arange(FREQUENCIES) * bands // FREQUENCIES)[:, None]
+        display = Sound(self.to_module(tensor[None])[0, 0], self.rate, self.segments, bands)
+        # Gradients by samples swing to and fro; what a segment's volume does is their sum, each times its sample.
+        scale = tensor.square().mean((0, -1), keepdim=True)[0].sqrt()
+        return Explicand(tensor, display, members, scale)
+
+    # --- what the module takes ------------------------------------------------------------------------------------------
+
+    def to_module(self, batch: Any) -> Any:
+        """Return samples ``[n, 1, T]``; spectra are put together again."""
+        return batch if self.features == "segments" else from_spectra(batch)[:, None]
+
+    # --- what it is -----------------------------------------------------------------------------------------------------
+
+    def digest(self, item: Any) -> str:
+        """Return a digest of one sound: the content of its file, or its samples and their rate."""
+        if isinstance(item, str | Path):
+            return file_digest(item)
+        return digest(*item) if isinstance(item, tuple) else digest(item)
+
+    def label(self, item: Any) -> str:
+        """Return the name of a file without its ending."""
+        return Path(item).stem if isinstance(item, str | Path) else self.noun
+
+    def name_together(self, labels: Sequence[str], count: int) -> str:
+        """Return the names of up to three files, or how many sounds there are."""
+        together = ", ".join(labels)
+        if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
+            return together
+        return super().name_together(labels, count)
+
+
+def _with_rate(parts: tuple[Any, ...]) -> tuple[Any, Any] | None:
+    """Return samples and their rate, whichever comes first; None if these are several sounds."""
+    arrays = [isinstance(part, list) or (isinstance(part, Tensor | np.ndarray) and part.ndim > 0) for part in parts]
+    if len(parts) != 2 or sum(arrays) != 1:
+        return None
+    samples, rate = parts if arrays[0] else reversed(parts)
+    return None if isinstance(rate, Path | tuple | Explicand) else (samples, rate)

@@ -1,0 +1,366 @@
+"""Texts as inputs: the features are words, tokens or sentences."""
+
+from __future__ import annotations
+
+import html
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from cocoax.cautions import caution
+from cocoax.inputs.base import Inputs
+from cocoax.inputs.display import Display, Piece
+from cocoax.inputs.drawing import BLUE, RED, Shown, bars_height, draw_bars, hidden_in_noise
+from cocoax.inputs.exchange import Importance
+from cocoax.inputs.exchange_texts import WordExchange
+from cocoax.inputs.explicand import Explicand
+from cocoax.inputs.fonts import lettered, wrapped
+from cocoax.inputs.outlines import write_on
+from cocoax.inputs.tokenizer import Tokenizer
+from cocoax.inputs.words import Features, Span, check_features, group
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TooLong = Literal["raise", "cut"]
+
+
+@dataclass(frozen=True, eq=False)
+class Text(Display):
+    """A text, with its words in colour.
+
+    Attributes:
+        text: the original.
+        offsets: where each feature begins and ends in it, so that ``text[begin:end]`` is the feature.
+        left_out: how many tokens were cut off because the encoder takes no more.
+        unknown: the words that the encoder does not know.
+
+    """
+
+    kind = "text"
+    doubt = "Underlined with dots"
+    text: str
+    offsets: tuple[Span, ...] = field(repr=False)
+    left_out: int = 0
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The features as they stand in the text."""
+        return tuple(self.text[begin:end] for begin, end in self.offsets)
+
+    @property
+    def notes(self) -> Mapping[str, object]:
+        """How much was cut off, and which words are unknown, if any."""
+        notes = {"left_out": self.left_out, "unknown": list(self.unknown)}
+        return {name: note for name, note in notes.items() if note}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The same in sentences."""
+        remarks = []
+        if self.unknown:
+            words = ", ".join(map(repr, self.unknown[:5])) + (f" and {len(self.unknown) - 5} more" * (len(self.unknown) > 5))
+            remarks.append(f"The encoder does not know {words}: all unknown words are the same to it.")
+        if self.left_out:
+            were = "token of the text was" if self.left_out == 1 else f"{self.left_out} tokens of the text were"
+            remarks.append(f"The last {were} left out: the encoder takes no more.")
+        return tuple(remarks)
+
+    def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw bars, in the order of the text; the options are those of :func:`cocoax.plots.bars`."""
+        return draw_bars(shown, self.names, ax, **{"order": self.order, **options})
+
+    def draw_input(self, ax: Axes) -> None:
+        """Write the text, or the beginning of a long one."""
+        (words,), family = lettered([wrapped(self.text, 40, 18)])
+        ax.text(0, 1, words, fontsize=8, fontfamily=family, parse_math=False, va="top", transform=ax.transAxes)
+        ax.set_title("input", fontsize=10)
+        ax.set_axis_off()
+
+    def draw_parts(self, ax: Axes, chosen: Tensor | None, title: str) -> None:
+        """Write the text, with dots in the place of what is not chosen."""
+        write_on(ax, self.text if chosen is None else _only(self.names, chosen.tolist()), title)
+
+    @property
+    def parts_height(self) -> float:
+        """As many inches as the text takes."""
+        return 1.0 + 0.14 * min(len(self.text) // 35 + 1, 18)
+
+    @property
+    def height(self) -> float:
+        """As many inches as the bars take, and at least those of a picture."""
+        return max(super().height, 0.9 + bars_height(self.names))
+
+    def html(self, shown: Shown, limit: float | None = None) -> str:
+        """Return the text as an HTML fragment; pointing at a word shows its value."""
+        parts = []
+        for piece in self.pieces(shown, limit):
+            if not piece.label:
+                parts.append(html.escape(piece.text))
+                continue
+            colour = ", ".join(map(str, RED if piece.strength > 0 else BLUE))
+            style = f"background: rgba({colour}, {0.7 * abs(piece.strength):.2f}); border-radius: .2em"
+            style += "" if piece.known else "; text-decoration: underline dotted #555"
+            parts.append(f'<span style="{style}" title="{html.escape(piece.label)}">{html.escape(piece.text)}</span>')
+        # dir="auto": the first letter decides whether the text runs from right to left.
+        return f'<p class="cocoax-text" dir="auto" style="white-space: pre-wrap">{"".join(parts)}</p>'
+
+    def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[Piece]:
+        """Go through the text piece by piece; what stands between words has no value."""
+        values = shown.relative.tolist()
+        limit = max(map(abs, values)) if limit is None else limit
+        unknown = hidden_in_noise(shown, limit)
+        errors = None if shown.standard_error is None else shown.standard_error.tolist()
+        at = 0
+        for index, ((begin, end), value) in enumerate(zip(self.offsets, values, strict=True)):
+            if end <= at:  # a token of the same character as the one before
+                continue
+            begin = max(begin, at)
+            if begin > at:
+                yield Piece(self.text[at:begin])
+            label = f"{value:+.3f}" + (f" ± {errors[index]:.3f}" if errors is not None else "")
+            strength = max(-1.0, min(1.0, value / limit)) if limit else 0.0
+            yield Piece(self.text[begin:end], strength, label, not unknown[index])
+            at = end
+        if at < len(self.text):
+            yield Piece(self.text[at:])
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the text and its offsets."""
+        header = {"text": self.text, "offsets": self.offsets, "left_out": self.left_out, "unknown": self.unknown}
+        return {}, header
+
+    @classmethod
+    def restored(cls, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Self:
+        """Return the text that was saved."""
+        offsets = tuple((begin, end) for begin, end in header["offsets"])
+        return cls(header["text"], offsets, header["left_out"], tuple(header.get("unknown", ())))
+
+
+def _only(names: Sequence[str], chosen: Sequence[bool]) -> str:
+    """Return the chosen words of a text, with three dots in the place of all others between them."""
+    words = [name if own else "…" for name, own in zip(names, chosen, strict=True)]
+    return " ".join(word for index, word in enumerate(words) if word != "…" or index == 0 or words[index - 1] != "…")
+
+
+class Texts(Inputs):
+    """Strings, as token ids.
+
+    Args:
+        tokenize: a tokenizer of transformers, or any callable from a string to its token ids, special tokens included. To be
+            explained, a text also needs ``tokenize.places(text)``, as :class:`cocoax.inputs.tokenizer.Tokenizer` has it.
+        limit: the most tokens the module takes.
+        pad: the id that fills up shorter texts of a batch; the tokenizer's if not given.
+        mask: the id of the mask token, which can stand for removed words; the tokenizer's if not given.
+        features: what explanations are about: ``"words"``, ``"tokens"`` or ``"sentences"``.
+        too_long: what happens to a text over the limit: ``"raise"`` says how long it is, ``"cut"`` leaves out the end and
+            warns.
+        embedding: the layer of the token embeddings, which gradients are taken of, as in ``module.named_modules()``; found
+            by itself in most networks.
+
+    """
+
+    noun = "text"
+    hint = "Check that the tokenizer is the one the module was trained with."
+    continuous = False
+    removals: ClassVar[tuple[str, ...]] = ("MaskToken", "Deletion", "AttentionMask")
+    removal_names: ClassVar[tuple[str, ...]] = ("mask", "deletion", "attention")
+    advice = "Words are removed by baseline='mask', 'deletion' or 'attention' (or cocoax.MaskToken() and so on)."
+
+    def __init__(
+        self,
+        tokenize: Callable[[str], Sequence[int]],
+        limit: int,
+        *,
+        pad: int | None = None,
+        mask: int | None = None,
+        features: Features = "words",
+        too_long: TooLong = "raise",
+        embedding: str | None = None,
+    ) -> None:
+        if hasattr(tokenize, "convert_ids_to_tokens"):
+            tokenize = Tokenizer(tokenize)
+        if too_long not in ("raise", "cut"):
+            raise ValueError(f"The 'too_long' parameter must be 'raise' or 'cut'. Got {too_long!r} instead.")
+        self.tokenize = tokenize
+        self.limit = limit
+        self.pad: int = getattr(tokenize, "pad", 0) if pad is None else pad
+        self.mask: int | None = getattr(tokenize, "mask", None) if mask is None else mask
+        self.features = check_features(features)
+        self.too_long = too_long
+        self.embedding = embedding
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """The tokenizer, and what happens to texts over the limit."""
+        return self.tokenize, self.pad, self.limit if self.too_long == "cut" else None
+
+    @property
+    def space_settings(self) -> tuple[object, ...]:
+        """The rules of the tokenizer; texts with different prompts share a space."""
+        return (self.tokenize.content if isinstance(self.tokenize, Tokenizer) else self.tokenize,)
+
+    @property
+    def default_removal(self) -> str:
+        """The mask token, or deletion where there is none."""
+        return "Deletion" if self.mask is None else "MaskToken"
+
+    def is_one(self, inputs: object) -> bool:
+        """Whether this is one text rather than many."""
+        return isinstance(inputs, str | Explicand)
+
+    def prepare(self, item: Any) -> Tensor:
+        """Return the token ids of a text."""
+        if isinstance(item, Explicand):
+            item = item.tensor
+        if isinstance(item, Tensor):
+            _check_ids(item)
+            return item
+        ids = list(self.tokenize(_check_text(item)))
+        self._check_tokens(item, ids)
+        if len(ids) > self.limit:
+            ids, _ = self._cut(ids, self.places(item)[1] if hasattr(self.tokenize, "places") else None)
+            warnings.warn(
+                f"Texts over {self.limit} tokens, the most that {self.encoder!r} takes, were cut off.", stacklevel=2
+            )
+        return torch.tensor(ids, dtype=torch.long)
+
+    def explicand(self, item: Any) -> Explicand:
+        """Return a text made ready to be explained: its tokens, and which word (or sentence) each belongs to."""
+        if isinstance(item, Explicand):
+            return item
+        ids, places = self.places(item)
+        self._check_tokens(item, ids)
+        total = len(ids)
+        if total > self.limit:
+            ids, places = self._cut(ids, places)
+            left = total - len(ids)
+            end = next((span[1] for span in reversed(places) if span is not None), 0)
+            warnings.warn(
+                f"The text has {total} tokens but {self.encoder!r} takes at most {self.limit}; the last {left} were left "
+                f"out, from {item[end:].strip()[:30]!r} on.",
+                stacklevel=2,
+            )
+        spans, members = group(item, places, self.features)
+        if not spans:
+            raise ValueError(f"The text has no tokens that {self.encoder!r} knows; write other words: {item[:60]!r}.")
+        display = Text(item, tuple(spans), total - len(ids), self._unknown(item, ids, places))
+        return Explicand(torch.tensor(ids), display, torch.tensor(members))
+
+    def unfamiliar(self, text: str) -> str:
+        """Return a sentence about the parts of a text that the encoder does not know; empty if it knows all."""
+        if getattr(self.tokenize, "unknown", None) is None or not hasattr(self.tokenize, "places"):
+            return ""
+        ids, places = self.places(text)
+        if not (unknown := self._unknown(text, ids, places)):
+            return ""
+        if self._knows_nothing(ids, places):
+            finding = f"knows no word of {text[:60]!r}: all such texts are the same to it. Write other words."
+        else:
+            words = ", ".join(map(repr, unknown[:5]))
+            finding = f"does not know {words} in {text[:60]!r}: all unknown words are the same to it."
+        return f"The encoder {self.encoder!r} {finding}"
+
+    def _knows_nothing(self, ids: Sequence[int], places: Sequence[Span | None]) -> bool:
+        own = {token for token, place in zip(ids, places, strict=True) if place is not None}
+        return own == {getattr(self.tokenize, "unknown", None)}
+
+    def _unknown(self, text: str, ids: Sequence[int], places: Sequence[Span | None]) -> tuple[str, ...]:
+        """Return the parts of a text that the tokenizer has nothing but one token for all unknown words for."""
+        token = getattr(self.tokenize, "unknown", None)
+        spans = [span for number, span in zip(ids, places, strict=True) if number == token and span is not None]
+        return tuple(dict.fromkeys(text[begin:end] for begin, end in spans))
+
+    def places(self, text: str) -> tuple[list[int], list[Span | None]]:
+        """Return the token ids of a text, and where each token stands in it; None for special ones."""
+        _check_text(text)
+        if not hasattr(self.tokenize, "places"):
+            raise TypeError(
+                f"The tokenizer of {self.encoder!r} does not say where its tokens stand in a text, so texts can be "
+                "references but not explicands; give the encoder a tokenizer of transformers, or one with a method "
+                "places(text)."
+            )
+        ids, places = self.tokenize.places(text)
+        return list(ids), list(places)
+
+    def _check_tokens(self, text: str, ids: Sequence[int]) -> None:
+        if len(ids) == 0:
+            raise ValueError(f"The text has no tokens that {self.encoder!r} knows; write other words: {text[:60]!r}.")
+        if len(ids) > self.limit and self.too_long == "raise":
+            raise ValueError(
+                f"The text has {len(ids)} tokens but {self.encoder!r} takes at most {self.limit}; shorten it: {text[:60]!r}… "
+                "Or load the encoder with too_long='cut', which leaves out the end."
+            )
+        unknown = getattr(self.tokenize, "unknown", None)
+        if unknown is not None and unknown in ids and (sentence := self.unfamiliar(text)):
+            # Of texts with some unknown words the first is named, of those with no other words each.
+            caution("unknown words", text if self._knows_nothing(*self.places(text)) else self.encoder, sentence)
+
+    def _cut(self, ids: list[int], places: list[Span | None] | None) -> tuple[list[int], list[Span | None]]:
+        """Return both without the last words; special tokens at the end stay there."""
+        places = [(0, 0)] * len(ids) if places is None else places
+        end = 0
+        while end < len(places) and places[-1 - end] is None:
+            end += 1
+        keep = self.limit - end
+        return ids[:keep] + ids[len(ids) - end :], places[:keep] + places[len(places) - end :]
+
+    def collate(self, prepared: Sequence[Tensor] | Tensor, like: Tensor) -> dict[str, Tensor]:
+        """Return token ids, padded to the longest, with their attention mask.
+
+        A text of shape ``[2, L]`` holds its ids and an attention mask of its own.
+        """
+        rows = [ids if ids.ndim == 2 else torch.stack([ids, torch.ones_like(ids)]) for ids in prepared]
+        ids = nn.utils.rnn.pad_sequence([row[0] for row in rows], batch_first=True, padding_value=self.pad)
+        mask = nn.utils.rnn.pad_sequence([row[1] for row in rows], batch_first=True)
+        return {"input_ids": ids.to(like.device), "attention_mask": mask.to(like.device)}
+
+    def at_once(self, tensor: Tensor, on_cpu: bool) -> int:
+        """Return 64."""
+        return 64
+
+    def exchange(
+        self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
+    ) -> WordExchange:
+        """Return the words, which may be deleted or replaced by words of donors; ``fixed`` ones stay."""
+        return WordExchange(explicand, donors, importance, self.prepare, **options)
+
+    def check_donor(self, explicand: Explicand, donor: Explicand) -> None:
+        """Texts of any length can be donors."""
+
+    def label(self, item: Any) -> str:
+        """Return the text itself."""
+        return str(item)
+
+    def name_together(self, labels: Sequence[str], count: int) -> str:
+        """Return up to three texts, or the first and how many more."""
+        return " / ".join(labels) if count <= 3 and len(labels) == count else f"{labels[0]} and {count - 1} more"
+
+
+def _check_ids(ids: Tensor) -> None:
+    """Raise unless a tensor is token ids, or ids over an attention mask."""
+    kinds = (torch.int64, torch.int32)
+    if (
+        ids.layout != torch.strided
+        or ids.dtype not in kinds
+        or ids.ndim not in (1, 2)
+        or 0 in ids.shape
+        or ids.shape[:-1] > (2,)
+    ):
+        raise TypeError(
+            "A text that is a tensor must be token ids [L], or ids over an attention mask [2, L], as integers. "
+            f"Got {ids.dtype} {list(ids.shape)} instead."
+        )
+
+
+def _check_text(text: Any) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"A text must be a string. Got {type(text).__name__} instead.")
+    if not text.strip():
+        raise ValueError("The text is empty; write at least one word.")
+    return text

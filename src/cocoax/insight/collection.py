@@ -1,0 +1,302 @@
+"""Where corpora are looked for: inputs with their encoder, or an index, which holds representations and fields already."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.encoders import Encoder
+from cocoax.inputs import Display, Explicand
+from cocoax.inputs.unpack import each_input
+from cocoax.masking import Game
+from cocoax.methods import Attribution, Field, Occlusion, Rise
+from cocoax.methods.attribution import Origin
+from cocoax.methods.field import default_grid, feature_vectors
+from cocoax.methods.method import check_encoder
+from cocoax.methods.occlusion import Windows
+from cocoax.methods.removal import RemovalMethod
+from cocoax.progress import bar
+from cocoax.seeding import stream
+from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
+from cocoax.targets import Target
+
+if TYPE_CHECKING:
+    from cocoax.survey import Index
+
+MOST = 5000  # inputs whose parts are looked at; of more, so many are drawn
+CROP = 3  # a part that is kept alone is a third of an input high and wide
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Vectors of parts ``[n, d]``, and the number of the input that each is a part of ``[n]``.
+
+    ``whole`` says that they are no parts but whole inputs, each its own.
+    """
+
+    vectors: np.ndarray
+    owners: np.ndarray
+    whole: bool = False
+
+
+class Collection(ABC):
+    """Inputs of one encoder.
+
+    Attributes:
+        encoder: what encodes; None if it is not at hand.
+        similarity: the one in whose feature space corpora are looked for.
+        space: the representation space.
+        noun: what one input is called.
+
+    """
+
+    encoder: Encoder | None
+    similarity: LinearSimilarity
+    space: str
+    noun: str
+
+    @property
+    @abstractmethod
+    def representations(self) -> Tensor:
+        """The representations of all inputs, ``[n, d]``."""
+
+    def __len__(self) -> int:
+        return len(self.representations)
+
+    @abstractmethod
+    def label(self, number: int) -> str:
+        """Return what to call an input."""
+
+    @abstractmethod
+    def texts(self) -> list[str]:
+        """Return the inputs that are texts."""
+
+    @abstractmethod
+    def fields(self, seed: int) -> Parts:
+        """Return the fields of all inputs, or of some that are drawn."""
+
+    @abstractmethod
+    def crops(self, seed: int) -> Parts:
+        """Return what every part of every input is like by itself."""
+
+    @abstractmethod
+    def maps(self, numbers: Sequence[int], target: Target) -> list[Attribution]:
+        """Return the maps of a target on some inputs."""
+
+    @abstractmethod
+    def displays(self, numbers: Sequence[int]) -> list[Display | None]:
+        """Return how some inputs are shown, small."""
+
+    def whole(self) -> Parts:
+        """Return whole inputs: their feature vectors."""
+        vectors = self.similarity.features(self.representations.double()).float().numpy()
+        return Parts(vectors, np.arange(len(vectors)), whole=True)
+
+    def drawn(self, seed: int) -> np.ndarray:
+        """Return the numbers of the inputs whose parts are looked at."""
+        count = len(self)
+        return np.arange(count) if count <= MOST else np.sort(stream(seed, 8).choice(count, MOST, replace=False))
+
+
+class Given(Collection):
+    """Inputs that a user holds, with their encoder."""
+
+    def __init__(self, encoder: Encoder, inputs: Any, similarity: str | Similarity, method: RemovalMethod | None) -> None:
+        check_encoder(encoder)
+        self.encoder: Encoder = encoder
+        self.items = list(each_input(inputs, encoder.inputs)[0])
+        if not self.items:
+            raise ValueError("There are 0 inputs; corpora are found among many, so pass a hundred or more.")
+        self.similarity = linear(similarity)
+        self.space = encoder.space
+        self.noun = encoder.inputs.noun
+        self.method = Rise(samples=200) if method is None else method
+        self._fields: dict[int, Field] = {}
+        self._cut = False  # whether parts are windows, so that maps are made of those
+
+    @cached_property
+    def representations(self) -> Tensor:
+        """Encoded when they are first needed."""
+        samples = self.encoder.reference(self.items, keep_samples=True).samples
+        assert samples is not None
+        return samples
+
+    def label(self, number: int) -> str:
+        """Return what the kind of input calls it, with its number."""
+        return f"{self.encoder.inputs.label(self.items[number])} ({number})"
+
+    def texts(self) -> list[str]:
+        """Return the inputs that are texts."""
+        return [item for item in self.items if isinstance(item, str)]
+
+    def _field(self, number: int) -> Field:
+        if number not in self._fields:
+            self._fields[number] = self._of_windows(number) if self._cut else self._of_run(number)
+        return self._fields[number]
+
+    def _of_run(self, number: int) -> Field:
+        run = self.method.run(self.encoder, self.items[number], progress=False)
+        shape = run.explicand.shape
+        grid = default_grid(self.method, shape, 1) if len(shape) == 2 else None
+        field: Field = run.field(self.similarity, grid=grid, groups=0)
+        return field
+
+    def _of_windows(self, number: int) -> Field:
+        """Return the vectors of an input's windows as its field: a map of what each would score by itself."""
+        explicand = self.encoder.explicand(self.items[number])
+        windows = self.encoder.inputs.windows(explicand)
+        assert windows is not None  # or it had not been cut
+        values, own = self._encoded(windows), self.representations[number]
+        middle = values.flatten(0, 1).mean(0)
+        ends = torch.stack([self.similarity.features(own[None].double())[0], middle])
+        origin = Origin({"type": "windows"}, self.encoder.name, self.space)
+        return Field(values.float(), middle.float(), ends.float(), own, self.similarity, origin, explicand.display)
+
+    def _encoded(self, windows: Tensor) -> Tensor:
+        """Return the feature vectors of windows, ``[rows, columns, d]``."""
+        flat = list(windows.flatten(0, 1))
+        size = self.encoder.batch_size(flat[0])
+        encoded = torch.cat([self.encoder.encode(flat[start : start + size]) for start in range(0, len(flat), size)])
+        return self.similarity.features(encoded.double()).view(*windows.shape[:2], -1)
+
+    def _alone(self, explicand: Explicand) -> Tensor:
+        """Return feature vectors of parts that are kept while all else is removed, minus that of nothing at all."""
+        shape = tuple(explicand.shape)
+        window = (-(-shape[0] // CROP), -(-shape[1] // CROP)) if len(shape) == 2 else None
+        game = Game(self.encoder, explicand, self.method.baseline, space=self.space)
+        encoded = torch.cat(list(game.encode(Alone(Occlusion(window=window).draw(shape)))))
+        features, ends = feature_vectors(encoded, game.ends, self.similarity)
+        return features - ends[1]
+
+    def fields(self, seed: int) -> Parts:
+        """Return fields, made by the method."""
+        chosen = self.drawn(seed)
+        vectors = []
+        with bar(len(chosen), f"fields of {self.encoder.name}") as shown:
+            for number in chosen:
+                field = self._field(int(number))
+                vectors.append((field.values - field.neutral).flatten(0, -2).numpy())
+                shown.update()
+        return Parts(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
+
+    def crops(self, seed: int) -> Parts:
+        """Return feature vectors of windows as inputs of their own; where there are none, of parts that are kept alone."""
+        chosen = self.drawn(seed)
+        vectors = []
+        with bar(len(chosen), f"crops by {self.encoder.name}") as shown:
+            for number in chosen:
+                explicand = self.encoder.explicand(self.items[int(number)])
+                windows = self.encoder.inputs.windows(explicand)
+                self._cut = windows is not None
+                own = self._alone(explicand) if windows is None else self._encoded(windows).flatten(0, 1)
+                vectors.append(own.float().numpy())
+                shown.update()
+        return Parts(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
+
+    def maps(self, numbers: Sequence[int], target: Target) -> list[Attribution]:
+        """Return maps by fields, which are kept."""
+        return [self._field(number).explain(target) for number in numbers]
+
+    def displays(self, numbers: Sequence[int]) -> list[Display | None]:
+        """Return what the kind of input shows."""
+        return [self.encoder.explicand(self.items[number]).display.small() for number in numbers]
+
+
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """Masks that keep one window and remove all else."""
+
+    windows: Windows
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Those of the windows."""
+        return self.windows.tensors
+
+    def full(self, rows: slice) -> Tensor:
+        """Return some masks, ``[n, H, W]``."""
+        return 1 - self.windows.full(rows)
+
+
+class Indexed(Collection):
+    """The rows of an index."""
+
+    def __init__(self, index: Index, encoder: Encoder | None) -> None:
+        index.check_any()
+        if encoder is not None:
+            index.encoder = encoder
+        self.index = index
+        self.similarity = index.similarity
+        self.space = index.manifest.space
+        self.noun = index.manifest.noun
+
+    @cached_property
+    def encoder(self) -> Encoder | None:  # type: ignore[override]
+        """The encoder that made it, if it can be loaded by its name."""
+        try:
+            return self.index.encoder
+        except (ValueError, OSError, ImportError):
+            return None
+
+    @property
+    def representations(self) -> Tensor:
+        """Those of the index."""
+        return self.index.representations
+
+    def label(self, number: int) -> str:
+        """Return its id."""
+        return self.index.ids[number]
+
+    def texts(self) -> list[str]:
+        """Return the texts that are shown."""
+        shown = self.index.displays(self.drawn(0).tolist())
+        return [text for display in shown if (text := getattr(display, "text", None))]
+
+    def fields(self, seed: int) -> Parts:
+        """Return the fields that the index holds."""
+        chosen = self.drawn(seed)
+        vectors = [part.flatten(0, -2).numpy() for part in self.index.field_vectors(chosen)]
+        return Parts(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
+
+    def crops(self, seed: int) -> Parts:
+        """Raise: an index has no inputs to take parts of."""
+        raise ValueError("An index holds fields, and no inputs that could be cut into crops; use method='fields'.")
+
+    def maps(self, numbers: Sequence[int], target: Target) -> list[Attribution]:
+        """Return maps from the fields of the index."""
+        return self.index.attributions(list(numbers), target)
+
+    def displays(self, numbers: Sequence[int]) -> list[Display | None]:
+        """Return what the index shows."""
+        return self.index.displays(list(numbers))
+
+
+def linear(similarity: str | Similarity) -> LinearSimilarity:
+    """Return a similarity that has feature vectors; raise for others, in whose space nothing can be averaged."""
+    known = get_similarity(similarity)
+    if not isinstance(known, LinearSimilarity):
+        raise ValueError(f"Corpora are found among feature vectors, which {known.name} does not have; use cosine or dot.")
+    return known
+
+
+def collection_of(
+    encoder: Encoder | None, inputs: Any, similarity: str | Similarity, method: RemovalMethod | None
+) -> Collection:
+    """Return inputs, or an index, as what corpora are looked for in."""
+    module = sys.modules.get("cocoax.survey.index")  # who has an index has imported it
+    if module is not None and isinstance(inputs, module.Index):
+        return Indexed(inputs, encoder)
+    if encoder is None:
+        raise ValueError("Only an index knows its encoder; pass the encoder of these inputs.")
+    return Given(encoder, inputs, similarity, method)

@@ -1,0 +1,349 @@
+"""Counterfactuals: the smallest change of an input that flips the sign of a target.
+
+Parts are exchanged with donors, inputs that score lower (Goyal et al. 2019). What a part is and what exchanging it means is
+up to the kind of input; which donors' parts are offered is decided by how much they raise the score, as fields tell it; and
+every counterfactual that is returned was encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.checks import check_count
+from cocoax.encoders import Encoder
+from cocoax.inputs import Explicand
+from cocoax.inputs.exchange import Change, Exchange
+from cocoax.insight.results import Result
+from cocoax.insight.search import Search
+from cocoax.methods import KernelShap
+from cocoax.methods.method import Askable, check_encoder, check_targets
+from cocoax.report import Section
+from cocoax.targets import Target
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_GRID = (7, 7)
+
+
+@dataclass(frozen=True, eq=False)
+class Flip:
+    """One change of an input that flips the sign of the target.
+
+    Attributes:
+        changes: the parts that change, and what they become.
+        score: after the change, by a forward pass.
+        result: the changed input, as users hold it: a picture of what the encoder sees, a text, a row.
+        choice: which offer each part takes, 0 for none.
+        exchange: what was offered.
+
+    """
+
+    changes: tuple[Change, ...]
+    score: float
+    result: Any = field(repr=False)
+    choice: np.ndarray = field(repr=False)
+    exchange: Exchange = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def __repr__(self) -> str:
+        return f"Flip({len(self)} changes, score {self.score:+.3f})"
+
+
+@dataclass(frozen=True, eq=False)
+class Counterfactual(Result):
+    """The smallest changes of an input that were found to flip the sign of a target, the smallest first.
+
+    Attributes:
+        question: the target's name.
+        score: of the input as it is.
+        flips: the changes.
+        asked: how many different ones were asked for.
+        calls: forward passes that it took.
+
+    """
+
+    file = "counterfactual"
+    question: str
+    score: float
+    flips: tuple[Flip, ...]
+    asked: int
+    calls: int
+
+    def __len__(self) -> int:
+        return len(self.flips)
+
+    def __getitem__(self, index: int) -> Flip:
+        return self.flips[index]
+
+    def __repr__(self) -> str:
+        best = self.flips[0]
+        return f"Counterfactual({self.question!r}: {len(best)} changes, {self.score:+.3f} → {signed(best.score)})"
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Those of the smallest."""
+        return self.flips[0].changes
+
+    @property
+    def result(self) -> Any:
+        """The input after the smallest change."""
+        return self.flips[0].result
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was found, in words."""
+        total = len(self.flips[0].exchange.names)
+        noun = self.flips[0].exchange.noun
+        sentences = [f"The score of {self.question!r} is {self.score:+.3f}."]
+        for flip in self.flips:
+            changed = f"{len(flip)} of {total} {noun}s"
+            sentences.append(f"Changing {changed} makes it {signed(flip.score)}: {'; '.join(map(str, flip.changes))}.")
+        if len(self) < self.asked:
+            sentences.append(f"{self.asked} different ones were asked for; no more than {len(self)} were found.")
+        sentences.append(f"{self.calls} forward passes.")
+        return tuple(sentences)
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        flips = [
+            {"score": flip.score, "changes": [change._asdict() for change in flip.changes], "result": _plain(flip.result)}
+            for flip in self.flips
+        ]
+        own = {"question": self.question, "score": self.score, "calls": self.calls}
+        return {**own, "counterfactuals": flips, "sentences": list(self.sentences)}
+
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return f"What would flip it: {self.question}"
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """A row of three drawings for each, and the question above them."""
+        return 10.2, sum(flip.exchange.height for flip in self.flips) + 0.4
+
+    def draw(self, figure: Figure) -> None:
+        """Draw for each the input, where the parts come from, and what comes out, under the question."""
+        self.write_title(figure)
+        grid = figure.subplots(len(self.flips), 3, squeeze=False)
+        for axes, flip in zip(grid, self.flips, strict=True):
+            changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s change"
+            titles = (f"score {self.score:+.3f}", changed, f"score {signed(flip.score)}")
+            flip.exchange.draw(list(axes), flip.choice, titles)
+
+    @property
+    def sections(self) -> list[Section]:
+        """The parts of a page."""
+        sections = [Section(self.question, self.sentences[0], self.drawn())]
+        for number, flip in enumerate(self.flips, start=1):
+            rows = [list(change) for change in flip.changes]
+            words = f"Score {self.score:+.3f} before, {signed(flip.score)} after."
+            sections.append(Section(f"Counterfactual {number}", words, None, ("part", "before", "after"), rows))
+        return sections
+
+
+def check_above(name: str, score: float) -> None:
+    """Raise if a score is not above 0."""
+    if score <= 0:
+        raise ValueError(
+            f"The score of {name!r} is {score:+.3f}, so there is nothing to flip: it is not above 0. "
+            "Ask the opposite (-target), or explain another input."
+        )
+
+
+def signed(score: float) -> str:
+    """Return a score with its sign, which rounding to three decimals may hide."""
+    return f"{score:+.3f}" if abs(score) >= 0.0005 else f"{score:+.1e}"
+
+
+def _plain(result: Any) -> Any:
+    """Return a text or a row as JSON has it; a picture is in the drawing."""
+    if isinstance(result, np.ndarray):
+        return result.tolist()
+    return result if isinstance(result, str) else None
+
+
+def counterfactual(
+    encoder: Encoder,
+    explicand: Any,
+    target: Askable,
+    donors: Any = (),
+    *,
+    count: int = 1,
+    calls: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Counterfactual:
+    """Find the smallest change of an input that flips the sign of a target, by exchanging parts with donors.
+
+    Args:
+        encoder: what encodes.
+        explicand: the input; its score must be above 0.
+        target: what is asked; a contrastive one, whose sign says which side an input is on.
+        donors: inputs of the same kind that score lower, such as those of the foil. Pictures give cells, texts words (without
+            donors words are deleted), rows the range that columns may change in (by default that of the background).
+        count: how many different ones; each does without the most telling part of those before it.
+        calls: forward passes for each search; by default four for each part, and at least 60.
+        seed: of everything random.
+        options: what the kind of input takes: ``grid=(rows, columns)`` for pictures; names in ``fixed=``, ``integer=`` and
+            ``categorical=`` for rows; words in ``fixed=`` for texts.
+
+    """
+    check_encoder(encoder)
+    check_count("count", count, 1, 100)
+    if calls is not None:
+        check_count("calls", calls, 1)
+    table = _Table(encoder, encoder.explicand(explicand), check_targets(target, encoder)[0], seed)
+    check_above(table.target.name, table.score)
+    exchange = table.exchange(donors, options)
+    offers = table.single_changes(exchange)
+    flips: list[Flip] = []
+    allowed: np.ndarray = np.array(exchange.offered.any(1))
+    for _ in range(count):
+        flip = table.smallest(exchange, offers, allowed, calls)
+        if flip is None:
+            break
+        flips.append(flip)
+        changed = np.flatnonzero(flip.choice)
+        telling = changed[np.argmin(offers[changed, flip.choice[changed] - 1])]
+        allowed = allowed & (np.arange(len(allowed)) != telling)
+    if not flips:
+        raise ValueError(
+            f"No exchange flips the score of {table.target.name!r}, which is {table.score:+.3f}: with everything exchanged "
+            f"that may be, the lowest is {table.lowest:+.3f}. Give donors that score lower, or fix fewer parts."
+        )
+    return Counterfactual(table.target.name, table.score, tuple(sorted(flips, key=len)), count, table.calls)
+
+
+class _Table:
+    """Where an exchange is tried out: an encoder, an explicand and a target, with a count of forward passes."""
+
+    def __init__(self, encoder: Encoder, explicand: Explicand, target: Target, seed: int) -> None:
+        target.check_space(encoder.space)
+        self.encoder, self.explicand, self.target, self.seed = encoder, explicand, target, seed
+        self.own = encoder.encode([explicand.tensor])[0]
+        self.score = float(target.score(self.own[None], self.own)[0])
+        self.calls, self.lowest = 1, self.score
+        self.grid = _GRID
+
+    def scores(self, prepared: Sequence[Tensor]) -> np.ndarray:
+        """Return the scores of prepared inputs, by forward passes."""
+        self.calls += len(prepared)
+        size = self.encoder.batch_size(self.explicand.tensor)
+        parts = [self.encoder.encode(prepared[start : start + size]) for start in range(0, len(prepared), size)]
+        scores = self.target.score(torch.cat(parts), self.own)
+        values: np.ndarray = scores.detach().double().numpy()
+        return values
+
+    def exchange(self, donors: Any, options: dict[str, Any]) -> Exchange:
+        """Return what may be exchanged with donors, those with the lowest scores first."""
+        kind = self.encoder.inputs
+        for name in options:
+            if name not in kind.exchange_options:
+                known = ", ".join(kind.exchange_options)
+                raise TypeError(f"Counterfactuals of this kind of input take {known}. Got {name!r} instead.")
+        grid = options.get("grid", _GRID)
+        self.grid = (grid, grid) if isinstance(grid, int) else tuple(grid)
+        options = {**options, "grid": self.grid} if "grid" in kind.exchange_options else options
+        none = donors is None or (isinstance(donors, list | tuple) and not donors)
+        items = [] if none else self.encoder.as_list(donors)
+        offered = []
+        for index, item in enumerate(items):
+            try:
+                donor = self.encoder.explicand(item)
+                kind.check_donor(self.explicand, donor)
+                offered.append(donor)
+            except (TypeError, ValueError, OSError) as error:
+                kinds = {TypeError: TypeError, FileNotFoundError: FileNotFoundError}
+                raise kinds.get(type(error), ValueError)(f"Donor {index}: {error}") from error
+        if offered:
+            scores = self.scores([donor.tensor for donor in offered])
+            offered = [offered[index] for index in np.argsort(scores, kind="stable")]
+        return kind.exchange(self.explicand, offered, self.importance, **options)
+
+    def importance(self, explicand: Explicand) -> Tensor:
+        """Return how much each part of an input raises the score: its field times the target."""
+        parts = explicand.shape[0] if len(explicand.shape) == 1 else self.grid[0] * self.grid[1]
+        method = KernelShap(samples=max(4 * parts, 16), grid=self.grid, seed=self.seed)
+        run = method.run(self.encoder, explicand, progress=False)
+        self.calls += len(run) + len(run.ends)
+        attribution = run.explain(self.target)
+        assert attribution.features is not None
+        return attribution.features
+
+    def single_changes(self, exchange: Exchange) -> np.ndarray:
+        """Return the score after every offer alone, ``[parts, offers]``; infinite where there is none."""
+        places = np.argwhere(exchange.offered)
+        choices = np.zeros((len(places), len(exchange.names)), int)
+        choices[np.arange(len(places)), places[:, 0]] = places[:, 1] + 1
+        scores = np.full(exchange.offered.shape, np.inf)
+        if len(places):
+            scores[tuple(places.T)] = self.chosen(exchange, choices)
+        return scores
+
+    def chosen(self, exchange: Exchange, choices: np.ndarray) -> np.ndarray:
+        """Return the scores of choices; those that give no input are as high as they can be."""
+        possible = exchange.possible(choices)
+        scores = np.full(len(choices), self.score)
+        if possible.any():
+            scores[possible] = self.scores(exchange.made(choices[possible]))
+            self.lowest = min(self.lowest, float(scores.min()))  # of exchanges: what donors themselves score flips nothing
+        return scores
+
+    def smallest(self, exchange: Exchange, offers: np.ndarray, allowed: np.ndarray, calls: int | None) -> Flip | None:
+        """Return the smallest change of allowed parts that flips the score; None if there is none."""
+        best = np.where(allowed, offers.argmin(1) + 1, 0)
+        arranged = [np.where(allowed, choice, 0) for choice in exchange.arrangements()]
+        begun = [self._prefixes(exchange, offers, choice) for choice in [best, *arranged] if choice.any()]
+        if not begun:
+            return None
+        # The arrangement whose first parts, the most telling ones first, flip the score soonest.
+        choice, sets, scores = min(begun, key=lambda each: (_soonest(each[1], each[2]), each[2].min()))
+        search = Search(
+            lambda changed: _gains(self.chosen(exchange, changed * choice)),
+            sets,
+            _gains(scores),
+            max(60, 4 * len(choice)) if calls is None else calls,
+            choice > 0,
+        )
+        found = search.smallest()
+        if found is None:
+            return None
+        flipped = found.astype(int) * choice
+        exchange = exchange.closer(flipped, lambda made: self.scores(made) < 0)
+        score = float(self.chosen(exchange, flipped[None])[0])
+        return Flip(tuple(exchange.changes(flipped)), score, exchange.outcome(flipped), flipped, exchange)
+
+    def _prefixes(
+        self, exchange: Exchange, offers: np.ndarray, choice: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return an arrangement with sets of its parts and their scores: each part alone, and more and more of them."""
+        parts = np.flatnonzero(choice)
+        alone = offers[parts, choice[parts] - 1]
+        order = parts[np.argsort(alone, kind="stable")]
+        sizes = np.unique(np.geomspace(2, len(parts), 8).round().astype(int)) if len(parts) > 1 else np.zeros(0, int)
+        sets = np.zeros((1 + len(parts) + len(sizes), len(choice)), np.uint8)
+        sets[1 + np.arange(len(parts)), parts] = 1
+        for row, size in enumerate(sizes, start=1 + len(parts)):
+            sets[row, order[:size]] = 1
+        longer = self.chosen(exchange, sets[1 + len(parts) :] * choice) if len(sizes) else np.zeros(0)
+        return choice, sets, np.concatenate([[self.score], alone, longer])
+
+
+def _gains(scores: np.ndarray) -> np.ndarray:
+    """Return how far scores lie below 0; a score of 0 has not flipped."""
+    return np.where(scores == 0, -np.finfo(float).tiny, -scores)
+
+
+def _soonest(sets: np.ndarray, scores: np.ndarray) -> int:
+    """Return the size of the smallest set that flips the score; one more than there are parts if none does."""
+    return int(sets[scores < 0].sum(1).min()) if (scores < 0).any() else sets.shape[1] + 1

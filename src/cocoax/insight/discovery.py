@@ -1,0 +1,399 @@
+"""Corpora found: what an encoder puts together, among whole inputs or among their parts, without anyone having to name it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from cocoax.checks import as_items, check_count
+from cocoax.encoders import Encoder
+from cocoax.evaluation.measures import logits_of
+from cocoax.evaluation.separability import Telling, mann_whitney
+from cocoax.insight.clustering import Density, Factors, Grouping, Groups, Means, OfCount, curve, elbow, stability
+from cocoax.insight.collection import Collection, Parts, collection_of
+from cocoax.insight.concepts import Importance, tcav
+from cocoax.insight.naming import Word, name_corpora
+from cocoax.insight.results import Result
+from cocoax.methods import Attribution
+from cocoax.methods.removal import RemovalMethod
+from cocoax.references import KEPT, Reference
+from cocoax.report import Section
+from cocoax.seeding import check_seed, stream
+from cocoax.similarity import Similarity
+from cocoax.targets import Target, class_score, similarity_to
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+How = Literal["kmeans", "hdbscan", "fields", "crops"]
+GROUPINGS: dict[str, type[Grouping]] = {"kmeans": Means, "hdbscan": Density, "fields": Factors, "crops": Means}
+PARTS = ("fields", "crops")
+TYPICAL = 6
+STRONG = 0.5  # of what a corpus is like in its typical members: a part as strong as this is one
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A corpus that was found.
+
+    Attributes:
+        number: from 1, the largest first.
+        name: its words, or its number where there are none.
+        reference: what can be asked about, as any corpus.
+        members: the numbers of the inputs that belong to it, the most typical first.
+        stability: how much of it comes back when inputs are drawn again: above 0.75 it is stable, below 0.5 it is gone; None
+            where there are too few inputs to tell.
+        words: a sparse sum of words that comes closest to it.
+
+    """
+
+    number: int
+    name: str
+    reference: Reference
+    members: np.ndarray = field(repr=False)
+    stability: float | None
+    words: tuple[Word, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Found({self.number}, {self.name!r}, {len(self.members)} inputs, stability {self.how_stable})"
+
+    @property
+    def how_stable(self) -> str:
+        """Stability, to be read."""
+        return "unknown, too few inputs to tell" if self.stability is None else f"{self.stability:.2f}"
+
+
+@dataclass(frozen=True, eq=False)
+class Discovery(Result):
+    """Corpora found among inputs; made by :func:`cocoax.discover`.
+
+    Attributes:
+        corpora: those found, the largest first.
+        method: how.
+        explained: the share of the variance that all of them explain, of representations or of parts.
+        curve: how much other numbers of corpora would explain.
+        everything: the reference of all that was looked at, which corpora are contrasted with.
+        collection: the inputs.
+        checked: what :meth:`check` said about words, to be shown with it.
+        importances: what :meth:`importance` said about a class, to be shown with it.
+
+    """
+
+    file = "discovery"
+    corpora: tuple[Found, ...]
+    method: str
+    explained: float
+    curve: tuple[OfCount, ...]
+    everything: Reference
+    collection: Collection = field(repr=False)
+    checked: Mapping[str, list[tuple[Found, Telling]]] = field(default_factory=dict, repr=False)
+    importances: tuple[Importance, ...] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.corpora)
+
+    def __iter__(self) -> Iterator[Found]:
+        return iter(self.corpora)
+
+    def __getitem__(self, place: int) -> Found:
+        return self.corpora[place]
+
+    def __repr__(self) -> str:
+        few = ", ".join(repr(found.name) for found in self.corpora[:3])
+        more = ", …" if len(self) > 3 else ""
+        return f"Discovery({len(self)} corpora by {self.method}, {self.explained:.0%} explained: {few}{more})"
+
+    def _repr_html_(self) -> str:
+        from cocoax.insight.gallery import fragment
+
+        return fragment(self, 3)
+
+    @property
+    def enough(self) -> int | None:
+        """The number of corpora at which the curve bends most; None where it is not known."""
+        return elbow(self.curve)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The corpus of each input, counted from 0, ``[n]``: the first that has it; -1 for none."""
+        labels = np.full(len(self.collection), -1)
+        for found in reversed(self.corpora):
+            labels[found.members] = found.number - 1
+        return labels
+
+    def target(self, found: Found) -> Target:
+        """Return what is explained: similarity to a corpus rather than to everything."""
+        similarity = self.collection.similarity
+        everything = replace(self.everything, samples=None, weights=None)  # its mean; that the corpus is in it is meant
+        return (similarity_to(found.reference, similarity) - similarity_to(everything, similarity)).named(found.name)
+
+    def maps(self, found: Found, count: int = TYPICAL) -> list[Attribution]:
+        """Return the maps of its typical members: what in them makes them like the corpus, rather than like everything."""
+        return self.collection.maps(found.members[:count].tolist(), self.target(found))
+
+    def check(self, concept: str | Reference) -> list[tuple[Found, Telling]]:
+        """Return how well a concept tells the members of each corpus from all other inputs, best first.
+
+        A concept is a word or a caption, for encoders with a text tower, or a reference.
+        """
+        if isinstance(concept, str):
+            tower = getattr(self.collection.encoder, "text", None)
+            if tower is None:
+                raise ValueError("The encoder has no text tower; give the concept as a reference of examples.")
+            concept = tower.reference([concept], name=concept)
+        assert isinstance(concept, Reference)
+        target = similarity_to(concept, self.collection.similarity)
+        target.check_space(self.collection.space)
+        scores = target.score(self.collection.representations.double()).numpy()
+        checked = []
+        for found in self.corpora:
+            others = np.setdiff1d(np.arange(len(scores)), found.members)
+            if len(found.members) > 1 and len(others) > 1:
+                own = np.concatenate([scores[found.members], scores[others]])
+                checked.append((found, mann_whitney(own, len(found.members))))
+        return sorted(checked, key=lambda pair: -pair[1].auc)
+
+    def importance(self, label: int | str, inputs: Any = None) -> list[Importance]:
+        """Return how much each corpus matters to a class of the encoder's head (TCAV), the largest sensitivity first.
+
+        ``inputs`` are examples of the class; by default those of the collection that the head gives to it.
+        """
+        encoder = self.collection.encoder
+        if encoder is None:
+            raise ValueError("The encoder of the index is not at hand; set index.encoder to it.")
+        if inputs is None:
+            everything = self.collection.representations
+            own = class_score(encoder, label).score(everything).detach()
+            assert encoder.head is not None  # or class_score has said what is missing
+            inputs = everything[own >= logits_of(encoder.head, everything).max(1).values]
+            if not len(inputs):
+                raise ValueError(f"The head gives none of these inputs to {label!r}; pass examples of the class as 'inputs'.")
+        return tcav(encoder, inputs, [found.reference for found in self.corpora], label, foil=self.everything)
+
+    def purity(self, labels: Sequence[Any] | np.ndarray) -> float:
+        """Return the share of inputs whose label is the most frequent one of their corpus; those of none count as wrong.
+
+        Raise for corpora of parts, of several of which an input may be a member.
+        """
+        if self.method in PARTS:
+            raise ValueError(f"Corpora by {self.method!r} share inputs, so they have no purity; see beside(labels) for each.")
+        known = self._checked(labels)
+        return sum(count for _, count in self.beside(known).values()) / len(known)
+
+    def beside(self, labels: Sequence[Any] | np.ndarray) -> dict[int, tuple[Any, int]]:
+        """Return the most frequent label of the inputs of each corpus and how often it occurs, by the corpus' number."""
+        known = self._checked(labels)
+        counts = {found.number: Counter(known[place] for place in found.members.tolist()) for found in self.corpora}
+        return {number: count.most_common(1)[0] for number, count in counts.items() if count}
+
+    def _checked(self, labels: Sequence[Any] | np.ndarray) -> list[Any]:
+        known = as_items("Labels", labels)
+        if len(known) != len(self.collection):
+            raise ValueError(f"There are {len(self.collection)} inputs but {len(known)} labels; give one for each.")
+        return known
+
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return f"{len(self)} corpora"
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was found, in words."""
+        from cocoax.insight.gallery import summary
+
+        return (summary(self),)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """A row for each corpus."""
+        return self._size(TYPICAL)
+
+    def _size(self, count: int) -> tuple[float, float]:
+        return 1.9 + 1.35 * count, 1.45 * len(self)
+
+    def draw(self, figure: Figure) -> None:
+        """Draw the typical members of each corpus in a row."""
+        from cocoax.insight.gallery import draw
+
+        draw(self, figure)
+
+    def plot(self, count: int = TYPICAL, maps: bool = False) -> Figure:
+        """Draw the typical members of each corpus in a row, as they are or with their maps; return the figure."""
+        from cocoax.inputs.figures import new_figure
+        from cocoax.insight.gallery import draw
+
+        check_count("count", count, 1)
+        return draw(self, new_figure(*self._size(count)), count, maps)
+
+    @property
+    def sections(self) -> list[Section]:
+        """The parts of a page."""
+        from cocoax.insight.gallery import sections
+
+        return sections(self)
+
+    def describe(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return {
+            "method": self.method,
+            "inputs": len(self.collection),
+            "explained": self.explained,
+            "enough": self.enough,
+            "curve": [vars(point) for point in self.curve],
+            "corpora": [
+                {
+                    "number": found.number,
+                    "name": found.name,
+                    "words": [vars(word) for word in found.words],
+                    "inputs": len(found.members),
+                    "stability": found.stability,
+                    "typical": [self.collection.label(number) for number in found.members[:TYPICAL].tolist()],
+                    "members": found.members.tolist(),
+                }
+                for found in self.corpora
+            ],
+            "checked": {
+                word: [{"corpus": found.name, **vars(telling)} for found, telling in checked]
+                for word, checked in self.checked.items()
+            },
+            "importance": [vars(importance) for importance in self.importances],
+        }
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Write a page that loads nothing (.html), the numbers (.json) or a drawing (.png), or all into a folder.
+
+        In a folder there is a file for each reference, too. Return the files.
+        """
+        files = super().save(path)
+        folder = Path(path) / "references"
+        named = [] if files == [Path(path)] else self.corpora
+        return files + [found.reference.save(folder / f"{found.number}.safetensors") for found in named]
+
+
+def discover(
+    encoder: Encoder | None,
+    inputs: Any,
+    corpora: int = 10,
+    method: How = "kmeans",
+    *,
+    vocabulary: Any = None,
+    similarity: str | Similarity = "cosine",
+    explainer: RemovalMethod | None = None,
+    seed: int = 0,
+) -> Discovery:
+    """Find corpora among inputs: what the encoder itself puts together.
+
+    Args:
+        encoder: what encodes the inputs; None for an index, which knows it.
+        inputs: pictures, texts, rows: whatever ``encoder.reference`` takes; or a :class:`cocoax.survey.Index`.
+        corpora: how many to find; HDBSCAN finds up to so many.
+        method: ``"kmeans"`` or ``"hdbscan"`` for corpora of whole inputs; for corpora of parts ``"fields"``, a non-negative
+            factorisation of what each part does in its input, or ``"crops"``, k-means of what each is like by itself.
+        vocabulary: words to name corpora with, where there is a text tower; by default names of ImageNet's and CIFAR-100's
+            classes for pictures, and their own words for texts.
+        similarity: cosine or dot; an index has its own.
+        explainer: what makes fields and maps, by default ``Rise(samples=200)``; an index has fields.
+        seed: of all that is random.
+
+    """
+    check_count("corpora", corpora, 2, 10_000)
+    check_seed(seed)
+    if method not in get_args(How):
+        raise ValueError(f"The 'method' parameter must be one of {', '.join(get_args(How))}. Got {method!r} instead.")
+    collection = collection_of(encoder, inputs, similarity, explainer)
+    _check_inputs(collection, corpora)
+    looked_at = _that_matter(getattr(collection, method)(seed)) if method in PARTS else collection.whole()
+    grouping = GROUPINGS[method]()
+    groups = grouping.fit(looked_at.vectors, corpora, seed)
+    stable = stability(grouping, groups, looked_at.vectors, looked_at.owners, corpora, seed)
+    everything = _reference(collection, looked_at, np.arange(len(looked_at.vectors)), None, seed)
+    found = [
+        _found(collection, looked_at, groups, group, stable[group], seed)
+        for group in range(len(groups.centres))
+        if (groups.labels == group).any()
+    ]
+    return Discovery(
+        corpora=_named(collection, found, everything, vocabulary),
+        method=method,
+        explained=grouping.explained(groups, looked_at.vectors),
+        curve=curve(grouping, looked_at.vectors, looked_at.owners, corpora, seed),
+        everything=everything,
+        collection=collection,
+    )
+
+
+def _check_inputs(collection: Collection, corpora: int) -> None:
+    """Raise unless there are more different inputs than corpora."""
+    count = len(collection)
+    if count <= corpora:
+        raise ValueError(
+            f"{corpora} corpora cannot be found among {count} {collection.noun}{'s' * (count != 1)}; ask for fewer, or give "
+            "more inputs."
+        )
+    different = len(np.unique(collection.representations.numpy(), axis=0))
+    if different == 1:
+        raise ValueError(f"All {count} inputs have the same representation, so there is nothing to find; are they the same?")
+    if different <= corpora:
+        raise ValueError(
+            f"The {count} inputs have {different} different representations, too few for {corpora} corpora; ask for fewer."
+        )
+
+
+def _that_matter(parts: Parts) -> Parts:
+    """Return parts without those that make no difference at all."""
+    lengths = np.linalg.norm(parts.vectors, axis=1)
+    matter = lengths > 1e-6 * max(float(lengths.max()), 1e-30)
+    if not float(lengths.max()) > 0:
+        raise ValueError("No part of any input makes a difference, so there are no corpora of parts; try method='kmeans'.")
+    return Parts(parts.vectors[matter], parts.owners[matter])
+
+
+def _reference(collection: Collection, parts: Parts, chosen: np.ndarray, weights: np.ndarray | None, seed: int) -> Reference:
+    """Return some vectors as a reference: whole inputs by their representations, parts by their own vectors.
+
+    Of more than a reference keeps, as many are drawn: without samples nothing can be tested.
+    """
+    if len(chosen) > KEPT:
+        drawn = np.sort(stream(seed, 10).choice(len(chosen), KEPT, replace=False))
+        chosen, weights = chosen[drawn], None if weights is None else weights[drawn]
+    samples = collection.representations[chosen] if parts.whole else parts.vectors[chosen]
+    return Reference.from_representations(samples, name="everything", space=collection.space, weights=weights)
+
+
+def _found(collection: Collection, parts: Parts, groups: Groups, group: int, stable: float | None, seed: int) -> Found:
+    """Return one group as a corpus.
+
+    Of parts, an input belongs to it that has one; where parts are sums of groups, one as strong as half a typical one.
+    """
+    own = np.flatnonzero(groups.labels == group)
+    own = own[np.argsort(-groups.strengths[own], kind="stable")]
+    reference = _reference(collection, parts, own, groups.strengths[own] if groups.sums else None, seed)
+    owners, first = np.unique(parts.owners[own], return_index=True)
+    strengths = groups.strengths[own][first]
+    order = np.argsort(-strengths, kind="stable")
+    owners, strengths = owners[order], strengths[order]
+    if groups.sums:
+        owners = owners[strengths >= STRONG * strengths[:TYPICAL].mean()]
+    return Found(group + 1, f"corpus {group + 1}", reference, owners, stable)
+
+
+def _named(collection: Collection, found: Sequence[Found], everything: Reference, vocabulary: Any) -> tuple[Found, ...]:
+    """Return corpora with numbers by their size, and with names."""
+    similarity = collection.similarity
+    middle = everything.mean_features(similarity)
+    directions = [(corpus.reference.mean_features(similarity) - middle).numpy() for corpus in found]
+    words = name_corpora(collection, directions, vocabulary)
+    order = sorted(range(len(found)), key=lambda place: -len(found[place].members))
+    named = []
+    for number, place in enumerate(order, 1):
+        name = ", ".join(word.word for word in words[place]) or f"corpus {number}"
+        corpus = found[place]
+        reference = replace(corpus.reference, name=name)
+        named.append(replace(corpus, number=number, name=name, words=words[place], reference=reference))
+    return tuple(named)

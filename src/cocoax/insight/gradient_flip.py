@@ -1,0 +1,218 @@
+"""Counterfactuals by gradients: a smooth change of all numbers of an input that flips the sign of a target.
+
+Gradients easily find changes that nobody sees (adversarial ones). So each step is the one that lowers the score most where
+roughness has a price: the gradient seen through a blur. And what comes out is tested: does the representation of a blurred
+copy follow?
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from cocoax.checks import check_at_least, check_count, check_positive
+from cocoax.encoders import Encoder
+from cocoax.inputs import Explicand
+from cocoax.insight.counterfactuals import check_above
+from cocoax.insight.results import Result
+from cocoax.methods.method import Askable, check_encoder, check_targets
+from cocoax.report import Section
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_BLUR = 1.5  # width of the blur of the copy that should follow, in pixels
+_FOLLOWS = 0.5  # of the way, from which on a change is not called one of details
+
+
+@dataclass(frozen=True, eq=False)
+class _Change:
+    """What changed, as displays draw it."""
+
+    values: Tensor
+    name: str
+    score: float
+    standard_error: Tensor | None = None
+    neutral: float = 0.0
+    unit: str = "change of the prepared input"
+
+    @property
+    def relative(self) -> Tensor:
+        return self.values
+
+
+@dataclass(frozen=True, eq=False)
+class GradientCounterfactual(Result):
+    """A smooth change of an input that flips the sign of a target, or the lowest score it came to.
+
+    Attributes:
+        question: the target's name.
+        score: of the input as it is.
+        changed_score: after the change.
+        blurred_score: of a blurred copy of the changed input; None where blurring has no meaning.
+        follows: how far the representation of a blurred copy goes along when the input changes: 1 all the way, 0 not at all,
+            as with changes that are nothing but details. None where blurring has no meaning.
+        change: its root mean square, in standard deviations of the input's numbers.
+        steps: gradients that it took.
+        explicand, result: before and after.
+
+    """
+
+    file = "gradient-counterfactual"
+    question: str
+    score: float
+    changed_score: float
+    blurred_score: float | None
+    follows: float | None
+    change: float
+    steps: int
+    explicand: Explicand = field(repr=False)
+    result: Explicand = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"GradientCounterfactual({self.question!r}: {self.score:+.3f} → {self.changed_score:+.3f})"
+
+    @property
+    def flipped(self) -> bool:
+        """Whether the sign has changed."""
+        return self.changed_score < 0
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was found, in words."""
+        sentences = [
+            f"The score of {self.question!r} is {self.score:+.3f}; a change of {self.change:.2g} standard deviations makes "
+            f"it {self.changed_score:+.3g}."
+        ]
+        if not self.flipped:
+            sentences.append("It did not flip: take more steps, or ask for less smoothness.")
+        if self.follows is not None and self.blurred_score is not None:
+            sentences.append(
+                f"The representation of a blurred copy follows {self.follows:.0%} of the way, to {self.blurred_score:+.3f}."
+            )
+            if self.follows < _FOLLOWS:
+                sentences.append(
+                    "Most of the change is in details that a blur takes away, as with adversarial examples: it says more "
+                    "about the encoder's weak spots than about the input."
+                )
+        return (*sentences, f"{self.steps} gradients.")
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        own = ("question", "score", "changed_score", "blurred_score", "follows", "change", "steps", "flipped")
+        return {**{name: getattr(self, name) for name in own}, "sentences": list(self.sentences)}
+
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return f"A smooth change that would flip it: {self.question}"
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Three drawings beside each other, and the question above them."""
+        return 11.0, max(3.4, self.explicand.display.height) + 0.4
+
+    def draw(self, figure: Figure) -> None:
+        """Draw the input, the change and what comes out, under the question."""
+        self.write_title(figure)
+        axes = figure.subplots(1, 3)
+        difference = self.explicand.per_feature(self.result.tensor - self.explicand.tensor)
+        self.explicand.display.draw_input(axes[0])
+        shown = _Change(difference, self.question, self.changed_score)
+        self.result.display.plot(shown, axes[1], title=f"change\n{self.change:.2g} standard deviations")
+        self.result.display.draw_input(axes[2])
+        for ax, score in ((axes[0], self.score), (axes[2], self.changed_score)):
+            ax.set_title(f"score {score:+.3f}", fontsize=10)
+
+    @property
+    def sections(self) -> list[Section]:
+        """The parts of a page."""
+        return [Section(self.question, " ".join(self.sentences), self.drawn())]
+
+
+def gradient_counterfactual(
+    encoder: Encoder,
+    explicand: Any,
+    target: Askable,
+    *,
+    smoothness: float = 4.0,
+    steps: int = 200,
+    rate: float = 0.01,
+) -> GradientCounterfactual:
+    """Change all numbers of an input along the gradient until the sign of a target flips, as smoothly as asked.
+
+    Args:
+        encoder: a differentiable one, of inputs that are numbers.
+        explicand: the input; its score must be above 0.
+        target: what is asked.
+        smoothness: the price of roughness, as the width in pixels below which details cost more than they are worth; 0 lets
+            the gradient do what it wants. Only pictures can be smooth.
+        steps: the most gradients.
+        rate: root mean square of a step, in standard deviations of the input's numbers.
+
+    """
+    check_encoder(encoder)
+    check_at_least("smoothness", smoothness, 0)
+    check_count("steps", steps, 1)
+    check_positive("rate", rate)
+    if not encoder.inputs.continuous:
+        raise ValueError(
+            f"{encoder.name!r} takes {encoder.inputs.noun}s, which have no gradient; use "
+            "cocoax.counterfactual(..., donors=...)."
+        )
+    asked = check_targets(target, encoder)[0]
+    asked.check_space(encoder.space)
+    ready = encoder.explicand(explicand)
+    with torch.inference_mode(False), torch.enable_grad():
+        changed, taken = _descended(encoder, ready.tensor, asked, (float(smoothness), steps, float(rate)))
+    inputs = encoder.inputs
+    pair = torch.stack([ready.tensor, changed])
+    blurred = inputs.smoothed(pair, _BLUR)
+    representations = encoder.encode(pair if blurred is None else torch.cat([pair, blurred]))
+    scores = asked.score(representations, representations[0]).tolist()
+    follows = None
+    if blurred is not None:
+        move, copied = representations[1] - representations[0], representations[3] - representations[2]
+        follows = float(move @ copied / (move @ move).clamp(min=1e-30))
+    return GradientCounterfactual(
+        asked.name,
+        scores[0],
+        scores[1],
+        None if blurred is None else scores[3],
+        follows,
+        float((changed - ready.tensor).square().mean().sqrt() / _spread(ready.tensor)),
+        taken,
+        ready,
+        inputs.explicand(changed),
+    )
+
+
+def _spread(tensor: Tensor) -> Tensor:
+    return tensor.std().clamp(min=1e-12) if tensor.numel() > 1 else torch.ones(())
+
+
+def _descended(encoder: Encoder, tensor: Tensor, target: Any, how: tuple[float, int, float]) -> tuple[Tensor, int]:
+    """Return the changed tensor once its score is below 0, or after all steps, and how many it took."""
+    smoothness, steps, rate = how
+    spread = _spread(tensor)
+    own = encoder.encode([tensor])[0]
+    check_above(target.name, float(target.score(own[None], own)[0]))
+    changed = tensor.clone()
+    for step in range(steps):
+        changed.requires_grad_()
+        score = target.score(encoder(encoder.collate(changed[None])), own.to(encoder.device))[0]
+        if not score.requires_grad:
+            raise ValueError(f"{encoder.name!r} has no gradient; use cocoax.counterfactual(..., donors=...).")
+        if float(score.detach()) < 0:
+            return changed.detach(), step
+        (slope,) = torch.autograd.grad(score, changed)
+        smooth = encoder.inputs.smoothed(slope[None], smoothness)
+        slope = slope if smooth is None else smooth[0]
+        step_size = rate * spread / slope.square().mean().sqrt().clamp(min=1e-30)
+        changed = changed.detach() - step_size * slope
+        if smooth is not None:  # the pixels of a channel have a common range; columns do not
+            changed = changed.clamp(tensor.amin((1, 2), keepdim=True), tensor.amax((1, 2), keepdim=True))
+    return changed.detach(), steps

@@ -1,0 +1,296 @@
+"""Which examples matter: members of a corpus, ranked by what each has to do with one input."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.checks import check_count, check_kind
+from cocoax.encoders import Encoder
+from cocoax.inputs import Explicand
+from cocoax.insight.members import Members, numbered
+from cocoax.insight.results import Result
+from cocoax.insight.subsets import names_of
+from cocoax.methods import Rise, Run
+from cocoax.methods.method import check_encoder
+from cocoax.report import Section
+from cocoax.similarity import LinearSimilarity, get_similarity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SHOWN = 5  # members that are drawn
+_LISTED = 10  # and listed
+METHODS: dict[str, type[ExampleMethod]] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Examples(Result):
+    """Members of a corpus with how much each matters to one input.
+
+    Attributes:
+        method: how they were ranked.
+        names: of the members.
+        values: one for each, ``[n]``.
+        notes: what else is to be said, in sentences.
+        explicand: the input.
+        drawn_members: the first few, in their order, to be drawn.
+        parts: what each contributes to each part of the map, ``[n, parts]``, where the method tells.
+        part_names: of those parts; with their place where several have one name, as words may.
+
+    """
+
+    file = "examples"
+    method: str
+    names: tuple[str, ...]
+    values: Tensor
+    notes: tuple[str, ...]
+    explicand: Explicand = field(repr=False)
+    drawn_members: tuple[Explicand | None, ...] = field(default=(), repr=False)
+    parts: Tensor | None = field(default=None, repr=False)
+    part_names: tuple[str, ...] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"Examples({self.method} of {len(self)} members, first {self.top(1)[0][0]!r})"
+
+    def top(self, count: int = 5, part: str | None = None) -> list[tuple[str, float]]:
+        """Return the members that matter most, to the whole or to one part of the map, with their values."""
+        check_count("count", count, 1)
+        values = self.values
+        if part is not None:
+            if self.parts is None or part not in self.part_names:
+                known = f"there are {', '.join(self.part_names[:6])}" if self.part_names else f"{self.method} has none"
+                raise ValueError(f"There is no part {part!r}; {known}.")
+            values = self.parts[:, self.part_names.index(part)]
+        order = torch.argsort(values, descending=True, stable=True)[:count].tolist()
+        return [(self.names[number], float(values[number])) for number in order]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was found, in words."""
+        most = ", ".join(f"{name} ({value:.3g})" for name, value in self.top(min(3, len(self))))
+        return (f"Of {len(self)} members, most to do with the input by {self.method} have {most}.", *self.notes)
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        members = [{"name": name, "value": value} for name, value in zip(self.names, self.values.tolist(), strict=True)]
+        parts = {part: [list(pair) for pair in self.top(3, part)] for part in self.part_names}
+        return {"method": self.method, "members": members, "parts": parts, "sentences": list(self.sentences)}
+
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return f"Which examples matter, by {self.method}"
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """A row of inputs above a list of bars; without the row where there is nothing to see of them."""
+        return 10.5, 0.9 + 0.24 * min(_LISTED, len(self)) + (2.4 if self._draws else 0.0)
+
+    @property
+    def _draws(self) -> bool:
+        return self.explicand.display.draws_input and all(member is not None for member in self.drawn_members)
+
+    def draw(self, figure: Figure) -> None:
+        """Draw the input and the members that matter most, and the values of some more as bars."""
+        top = self.top(min(_LISTED, len(self)))
+        below: Any = figure
+        if self._draws:
+            rows: Any = figure.subfigures(2, 1, height_ratios=(2.4, 0.9 + 0.24 * len(top)))
+            above, below = rows
+            axes = above.subplots(1, 1 + len(self.drawn_members), squeeze=False)[0]
+            self.explicand.display.draw_input(axes[0])
+            for ax, member, (name, value) in zip(axes[1:], self.drawn_members, top, strict=False):
+                assert member is not None
+                member.display.draw_input(ax)
+                ax.set_title(f"{name[:22]}\n{value:.3g}", fontsize=8, parse_math=False)
+        ax = below.subplots()
+        ax.barh([f"{number + 1}. {name[:60]}" for number, (name, _) in enumerate(top)], [value for _, value in top])
+        ax.invert_yaxis()
+        ax.tick_params(labelsize=8)
+        for label in ax.get_yticklabels():
+            label.set_parse_math(False)
+        ax.set_xlabel(self.method, fontsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
+
+    @property
+    def sections(self) -> list[Section]:
+        """The parts of a page."""
+        rows = [[name, f"{value:.4g}"] for name, value in self.top(min(50, len(self)))]
+        sections = [Section(self.title, " ".join(self.sentences), self.drawn(), ("member", self.method), rows)]
+        if self.parts is not None:
+            listed = [
+                [part, *(f"{name} ({value:+.2g})" for name, value in self.top(min(3, len(self)), part))]
+                for part in self.part_names
+            ]
+            header = ("part", "most", "second", "third")[: len(listed[0])]
+            sections.append(Section("To each part of the map", "", None, header, listed))
+        return sections
+
+
+class ExampleMethod(ABC):
+    """A way to say how much members of a corpus matter to an input; one that has a name can be asked for by it."""
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" in vars(cls):
+            METHODS[cls.name] = cls
+
+    @abstractmethod
+    def importance(self, encoder: Encoder, explicands: Sequence[Explicand], members: Members) -> Tensor:
+        """Return how much every member matters to every explicand, ``[explicands, members]``."""
+
+    def rank(self, encoder: Encoder, explicand: Explicand, members: Members) -> Examples:
+        """Return the members ranked for one explicand."""
+        return self.ranked(explicand, members, self.importance(encoder, [explicand], members)[0])
+
+    def ranked(self, explicand: Explicand, members: Members, values: Tensor, notes: Sequence[str] = ()) -> Examples:
+        """Return members with their values."""
+        first = torch.argsort(values, descending=True, stable=True)[:_SHOWN].tolist()
+        return Examples(self.name, members.names, values, tuple(notes), explicand, tuple(members.shown(first)))
+
+
+@dataclass(frozen=True)
+class Contribution(ExampleMethod):
+    """What each member adds to the mean similarity to the corpus, and to each part of its map.
+
+    The mean over the corpus is a sum over its members, and so is the map: a field times each of them.
+
+    Args:
+        similarity: s; kernels have no field, and so no parts.
+        grid: of the parts of a picture, (rows, columns).
+        samples: of the run that the field comes from.
+        run: an earlier run of the explicand by the same encoder, in place of a new one.
+
+    """
+
+    name = "contribution"
+    similarity: Any = "cosine"
+    grid: tuple[int, int] = (3, 3)
+    samples: int = 500
+    run: Run | None = field(default=None, repr=False)
+
+    def importance(self, encoder: Encoder, explicands: Sequence[Explicand], members: Members) -> Tensor:
+        """Return similarities, times how much each member counts: equally, or by the weights of a reference."""
+        own = torch.cat([encoder.encode([explicand.tensor]) for explicand in explicands]).double()
+        return get_similarity(self.similarity).pairwise(own, members.stacked()) * members.shares
+
+    def rank(self, encoder: Encoder, explicand: Explicand, members: Members) -> Examples:
+        """Return the members with what they contribute to parts."""
+        if self.run is not None:
+            _check_run(self.run, encoder, explicand)
+        values = self.importance(encoder, [explicand], members)[0]
+        total = f"Together they are the mean similarity to the corpus, {float(values.sum()):+.3f}."
+        result = self.ranked(explicand, members, values, (total,))
+        similarity = get_similarity(self.similarity)
+        if not isinstance(similarity, LinearSimilarity):
+            return result
+        run = Rise(samples=self.samples).run(encoder, explicand, progress=False) if self.run is None else self.run
+        cells = self.grid if len(explicand.shape) == 2 else None
+        vectors = run.field(similarity, grid=cells, groups=0)
+        directions = similarity.features(members.stacked()) * members.shares[:, None]
+        parts = (vectors.values.double() - vectors.neutral.double()).flatten(0, -2) @ directions.T
+        labels = torch.arange(parts.shape[0]).view(vectors.values.shape[:-1])
+        return replace(result, parts=parts.T, part_names=numbered(names_of(labels, explicand.display)))
+
+
+def _check_run(run: Run, encoder: Encoder, explicand: Explicand) -> None:
+    """Raise if a run is of another encoder or of another input."""
+    check_kind("The 'run' parameter", run, Run, "must be a run, as cocoax.Rise().run(encoder, input) makes one")
+    run.made_by(encoder)
+    if not torch.equal(run.explicand.tensor, explicand.tensor):
+        raise ValueError("The run is of another input than the one that is asked about; pass its own, or leave out run=.")
+
+
+@dataclass(frozen=True)
+class Simplex(ExampleMethod):
+    """SimplEx (Crabbé et al. 2021): the input's representation as a mixture of those of members.
+
+    Weights are at least 0 and sum to 1, such that ‖f(x) - Σ wᵢ f(xᵢ)‖ is least; what is left over is said.
+    """
+
+    name = "simplex"
+
+    def importance(self, encoder: Encoder, explicands: Sequence[Explicand], members: Members) -> Tensor:
+        """Return weights."""
+        own = torch.cat([encoder.encode([explicand.tensor]) for explicand in explicands]).double()
+        return torch.stack([mixture(each, members.stacked()) for each in own])
+
+    def rank(self, encoder: Encoder, explicand: Explicand, members: Members) -> Examples:
+        """Return the weights, and how much of the representation they leave over."""
+        values = self.importance(encoder, [explicand], members)[0]
+        own, corpus = encoder.encode([explicand.tensor])[0].double(), members.stacked()
+        left = float((own - values @ corpus).norm())
+        apart = float((own - corpus.mean(0)).norm())
+        share = left / apart if apart > 0 else 0.0
+        used = int((values > 1e-6).sum())
+        notes = [f"A mixture of {used} members leaves over {share:.0%} of the distance to their mean, {left:.3g}."]
+        if share > 0.5:
+            notes.append("The input lies outside of what the corpus spans: its members say little about it.")
+        return self.ranked(explicand, members, values, notes)
+
+
+def mixture(vector: Tensor, members: Tensor) -> Tensor:
+    """Return weights ``[n]``, at least 0 and of sum 1, whose mixture of ``members [n, d]`` is closest to a vector ``[d]``.
+
+    Non-negative least squares with one more equation, that weights sum to 1, which counts so much that it holds.
+    """
+    from scipy.optimize import nnls
+
+    heavy = 1e4 * float(members.norm(dim=1).max().clamp(min=1e-30))
+    system = np.vstack([members.T.numpy(), np.full((1, len(members)), heavy)])
+    weights, _ = nnls(system, np.append(vector.numpy(), heavy), maxiter=30 * len(members))
+    return torch.from_numpy(weights / weights.sum())
+
+
+@dataclass(frozen=True)
+class Neighbours(ExampleMethod):
+    """Deep nearest neighbours (Papernot & McDaniel 2018): the closer the representations, the more a member matters."""
+
+    name = "neighbours"
+
+    def importance(self, encoder: Encoder, explicands: Sequence[Explicand], members: Members) -> Tensor:
+        """Return distances, with a minus."""
+        own = torch.cat([encoder.encode([explicand.tensor]) for explicand in explicands]).double()
+        return -torch.cdist(own, members.stacked())
+
+
+def examples(
+    encoder: Encoder, explicand: Any, members: Any, method: str | ExampleMethod = "contribution", **options: Any
+) -> Examples:
+    """Rank the members of a corpus by how much each matters to one input.
+
+    Args:
+        encoder: what encodes.
+        explicand: the input.
+        members: the corpus: inputs of the same kind, or a reference that has kept its samples.
+        method: ``"contribution"`` to the similarity and to each part of its map, ``"simplex"`` for a mixture of members,
+            ``"neighbours"`` for distances; and of examples that the encoder was trained on, without labels: ``"tracin"`` over
+            checkpoints, and ``"influence"`` functions.
+        options: those of the method, see :mod:`cocoax.insight.important_examples` and :mod:`cocoax.insight.influence`.
+
+    """
+    import cocoax.insight.influence  # noqa: F401 (which adds its methods)
+
+    check_encoder(encoder)
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise ValueError(f"The 'method' parameter must be one of {', '.join(METHODS)}. Got {method!r} instead.")
+        chosen = METHODS[method](**options)
+    else:
+        check_kind("The 'method' parameter", method, ExampleMethod, f"must be one of {', '.join(METHODS)}")
+        if options:
+            raise TypeError(f"Options go with the name of a method. Give {', '.join(options)} to the method itself.")
+        chosen = method
+    return chosen.rank(encoder, encoder.explicand(explicand), Members(encoder, members))

@@ -1,0 +1,373 @@
+"""Does the encoder know this? Whether it tells a corpus from a foil, before anyone looks at a map of the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+
+from cocoax.checks import check_count
+from cocoax.evaluation.separability import (
+    FEWEST_PERMUTATIONS,
+    MOST,
+    Telling,
+    auc_and_error,
+    mann_whitney,
+    similarities_of,
+    tell_apart,
+)
+from cocoax.evaluation.statistics import wilson
+from cocoax.inputs.fonts import lettered, wrapped
+from cocoax.insight.results import Result
+from cocoax.references import Reference, check_same_space
+from cocoax.report import Section
+from cocoax.seeding import check_seed, stream
+from cocoax.similarity import Similarity, get_similarity
+from cocoax.targets import Target, contrastive_corpus_similarity, similarity_to
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DRAWS = 20  # corpora of each size that are tried
+SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200)
+ALIKE = 0.01  # AUCs that differ by less are the same
+Test = Literal["held-out members", "given inputs", "random captions"]
+
+
+@dataclass(frozen=True)
+class OfSize:
+    """How well a corpus of so many members tells the others from the foil: mean AUC and its spread over random corpora."""
+
+    size: int
+    auc: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Knowledge(Result):
+    """Whether an encoder knows the difference between a corpus and a foil; made by :func:`cocoax.knows`.
+
+    Attributes:
+        corpus, foil: their names.
+        telling: the AUC with its interval and p-value.
+        test: what it was tested on: members of corpus and foil that were left out, inputs that were given for it, or, where
+            nobody knows which inputs show the corpus, random captions in its place.
+        sizes: the AUC of smaller corpora.
+
+    """
+
+    file = "knows"
+    measured: ClassVar[str] = "AUC"
+    chance: ClassVar[str] = "knows nothing"
+    corpus: str
+    foil: str
+    telling: Telling
+    test: Test
+    sizes: tuple[OfSize, ...] = ()
+
+    @property
+    def auc(self) -> float:
+        """How often a held-out member of the corpus scores above one of the foil."""
+        return self.telling.auc
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the AUC."""
+        return self.telling.low, self.telling.high
+
+    @property
+    def p_value(self) -> float:
+        """How often an encoder that knows no difference would do as well."""
+        return self.telling.p_value
+
+    @property
+    def verdict(self) -> str:
+        """``"tells"``, ``"cannot tell"``, ``"the other way round"`` or ``"too little to tell"``."""
+        return self.telling.verdict
+
+    def __bool__(self) -> bool:
+        return self.telling.verdict == "tells"
+
+    @property
+    def sentence(self) -> str:
+        """What came out, in a sentence."""
+        ours, theirs = self.telling.counts
+        which = f"these {ours}" if self.test == "held-out members" else f"the {ours} inputs that show"
+        if self.verdict == "tells":
+            return f"The encoder tells {which} {self.corpus!r} from the {theirs} of {self.foil!r}: AUC {self.telling}."
+        if self.verdict == "cannot tell":
+            return f"It cannot tell {self.corpus!r} from {self.foil!r}: AUC {self.telling}; a map would show noise."
+        if self.verdict == "the other way round":
+            return (
+                f"What should be like {self.corpus!r} is less like it than {self.foil!r} is: AUC {self.telling}; a map would "
+                "show the opposite of what is asked. Are the two sides swapped?"
+            )
+        few = f"AUC {self.telling} from {ours} and {theirs} samples; add some"
+        return f"There is too little to tell whether it knows {self.corpus!r} from {self.foil!r}: {few}."
+
+    @property
+    def enough(self) -> int | None:
+        """The smallest corpus that does as well as the largest that was tried, if there is a smaller one."""
+        if len(self.sizes) < 2:
+            return None
+        return next(of.size for of in self.sizes if of.auc >= self.sizes[-1].auc - ALIKE)
+
+    @property
+    def size_sentence(self) -> str:
+        """What the size of the corpus does, in a sentence; empty if nothing is known about it, or about the corpus."""
+        if self.enough is None or not self:
+            return ""
+        last = self.sizes[-1]
+        if self.enough < last.size:
+            return f"A corpus of {self.enough} would do as well as one of {last.size}: AUC {last.auc:.2f}."
+        before = self.sizes[-2]
+        return f"More members help: AUC {before.auc:.2f} with {before.size}, {last.auc:.2f} with {last.size}."
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What came out, and what the size of the corpus does."""
+        return tuple(filter(None, (self.sentence, self.size_sentence)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.sentence!r})"
+
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return "Does the encoder know this?"
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """One drawing."""
+        return 4.8, 3.6
+
+    @property
+    def _caption(self) -> str:
+        verdict = {"tells": "told apart", "cannot tell": "not told apart"}.get(self.verdict, self.verdict)
+        return f"{self.corpus} and {self.foil}: {verdict}"
+
+    def draw(self, figure: Figure) -> None:
+        """Draw the AUC with its interval beside chance, and that of smaller corpora."""
+        axes = figure.subplots()
+        axes.axhline(0.5, color="#888", linestyle="--", linewidth=1)
+        axes.text(0.01, 0.505, self.chance, fontsize=7, color="#666", transform=axes.get_yaxis_transform())
+        places = [of.size for of in self.sizes]
+        if places:
+            deviations = [of.deviation for of in self.sizes]
+            axes.errorbar(places, [of.auc for of in self.sizes], deviations, marker="o", label="smaller corpora", capsize=2)
+        whole, value = self.telling.counts[0], self.telling.auc
+        ends = [[value - self.telling.low], [self.telling.high - value]]
+        label = f"{self.measured} {self.telling}"
+        axes.errorbar([whole], [value], ends, marker="s", color="#b2182b", capsize=4, label=label)
+        axes.set_xscale("log")
+        ticks = [*(size for size in places if size < 0.75 * whole), whole]
+        axes.set_xticks(ticks, list(map(str, ticks)))
+        axes.minorticks_off()
+        axes.set_ylim(min(0.4, self.telling.low - 0.03), 1.02)
+        axes.set_xlabel("members of the corpus" if self.test == "held-out members" else "inputs", fontsize=8)
+        axes.set_ylabel(self.measured, fontsize=8)
+        (caption,), family = lettered([wrapped(self._caption, 56, 2)])
+        axes.set_title(caption, fontsize=9, fontfamily=family, parse_math=False)
+        axes.tick_params(labelsize=8)
+        figure.legend(fontsize=8, loc="outside lower center", ncols=2)  # within the axes it would hide an interval
+
+    def describe(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return {
+            "corpus": self.corpus,
+            "foil": self.foil,
+            "test": self.test,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            **vars(self.telling),
+            "sizes": [vars(of) for of in self.sizes],
+        }
+
+    @property
+    def sections(self) -> list[Section]:
+        """The one part of a page."""
+        rows = [[str(of.size), f"{of.auc:.3f}", f"± {of.deviation:.3f}"] for of in self.sizes]
+        text = f"{self.sentence} p = {self.p_value:.2g}. {self.size_sentence}"
+        return [Section(f"{self.corpus} or {self.foil}?", text, self.drawn(), ("members", "AUC", ""), rows)]
+
+
+class BesideCaptions(Knowledge):
+    """How a corpus stands among random captions, by the differences that each makes between inputs; it is no AUC."""
+
+    measured = "random captions beaten"
+    chance = "a random caption"
+
+    @property
+    def auc(self) -> float:
+        """Raise: there is none."""
+        raise ValueError("Random captions give no AUC; 'beaten' is the share of them that make a smaller difference.")
+
+    @property
+    def beaten(self) -> float:
+        """The share of random captions that make a smaller difference between the inputs."""
+        return self.telling.auc
+
+    @property
+    def verdict(self) -> str:
+        """``"stands out"``, ``"does not stand out"`` or ``"may be chance"``."""
+        return {"tells": "stands out", "too little to tell": "may be chance"}.get(self.telling.verdict, "does not stand out")
+
+    @property
+    def sentence(self) -> str:
+        """What came out, in a sentence."""
+        share = f"{100 * self.beaten:.0f} % of {self.telling.counts[1]} random captions"
+        known = "which may be chance" if self.verdict == "may be chance" else f"so it {self.verdict} among them"
+        return (
+            f"On these {self.telling.counts[0]} inputs {self.corpus!r} makes a larger difference than {share}, "
+            f"{known}. Whether it stands for what it says, only inputs that show it can tell."
+        )
+
+    @property
+    def _caption(self) -> str:
+        return f"{self.corpus} among random captions: {self.verdict}"
+
+    def describe(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        plain = super().describe()
+        return {("beaten" if name == "auc" else name): value for name, value in plain.items()}
+
+
+def knows(
+    corpus: Reference,
+    foil: Reference,
+    *,
+    shown: Reference | None = None,
+    others: Reference | None = None,
+    captions: Reference | None = None,
+    similarity: str | Similarity = "cosine",
+    permutations: int = 999,
+    seed: int = 0,
+) -> Knowledge:
+    """Test whether an encoder knows the difference between a corpus and a foil.
+
+    Members of both are left out in turn, and scored by their similarity to the rest of the corpus minus that to the rest of
+    the foil. The AUC says how often a corpus member scores above a foil member. Its p-value comes from random corpora and
+    foils made of the same members, its interval from DeLong's error, widened by what that misses on the random ones.
+
+    Captions are tested with pictures: those that show the corpus in ``shown``, those that show the foil in ``others``. Where
+    nobody knows which pictures show what, ``shown`` alone is compared with random ``captions``: does this corpus make a
+    larger difference between the pictures than captions that have nothing to do with it?
+
+    Args:
+        corpus, foil: what is compared with; both must have kept their samples (``keep_samples=True``), of which up to 500
+            each are used, however they are weighted.
+        shown: inputs to test on, in place of members that are left out; none of them in the corpus or the foil.
+        others: inputs that do not show the corpus.
+        captions: random captions, as ``encoder.text.reference(...)`` gives.
+        similarity: cosine by default.
+        permutations: random corpora.
+        seed: of all that is random.
+
+    """
+    check_seed(seed)
+    check_same_space([side for side in (corpus, foil, shown, others, captions) if side is not None])
+    if shown is None:
+        if others is not None or captions is not None:
+            raise ValueError("'others' and 'captions' say what 'shown' is compared with; give the inputs as 'shown', too.")
+        telling = tell_apart(corpus, foil, similarity, permutations=permutations, seed=seed)
+        return Knowledge(corpus.name, foil.name, telling, "held-out members", of_sizes(corpus, foil, similarity, seed))
+    if (others is None) == (captions is None):
+        raise ValueError(
+            "Inputs that show the corpus are told from inputs that do not: give those as 'others'. Where nobody knows which "
+            "is which, give random captions as 'captions'. One of the two, please."
+        )
+    target = contrastive_corpus_similarity(corpus, foil, similarity)
+    if captions is not None:
+        _check_new([shown], [corpus])
+        telling = _against_captions(target, corpus, foil, shown, captions, permutations, seed)
+        return BesideCaptions(corpus.name, foil.name, telling, "random captions")
+    assert others is not None
+    for side in (shown, others):
+        if side.count < 2:
+            raise ValueError(f"{side.name!r} has 1 sample; give at least two, or chance cannot be told from knowledge.")
+    _check_new([shown, others], [corpus, foil])
+    scores = np.concatenate([_scores(target, side) for side in (shown, others)])
+    return Knowledge(corpus.name, foil.name, mann_whitney(scores, shown.count), "given inputs")
+
+
+def _check_new(tested: Sequence[Reference], sides: Sequence[Reference]) -> None:
+    """Raise if inputs to test on are among the samples of what is tested: each is like itself, whatever the encoder knows."""
+    for side in (side for side in sides if side.samples is not None):
+        own = {row.tobytes() for row in side.kept("knows()").numpy()}
+        for given in tested:
+            again = sum(row.tobytes() in own for row in given.kept("knows()").numpy())
+            if again:
+                raise ValueError(
+                    f"{again} of the {given.count} samples of {given.name!r} are in {side.name!r} too, and each is like "
+                    "itself, whatever the encoder knows. Test on others, or give corpus and foil alone; members are left out."
+                )
+
+
+def _scores(target: Target, inputs: Reference) -> np.ndarray:
+    return np.asarray(target.score(inputs.kept("knows()").double()).numpy())
+
+
+def _against_captions(
+    target: Target,
+    corpus: Reference,
+    foil: Reference,
+    shown: Reference,
+    captions: Reference,
+    permutations: int,
+    seed: int,
+) -> Telling:
+    """Return how many random corpora of captions spread the scores of inputs less than this one does.
+
+    They are drawn from the captions and the corpus together, of which any is as likely if the corpus is as random as they
+    are. Where there are few, each is taken once.
+    """
+    check_count("permutations", permutations, FEWEST_PERMUTATIONS)
+    pool, size = captions.kept("knows()"), corpus.count
+    wanted = max(FEWEST_PERMUTATIONS, size + 2)
+    if len(pool) < wanted or shown.count < 2:
+        raise ValueError(
+            f"There are {len(pool)} random captions and {shown.count} inputs; give at least {wanted} and 2 of them."
+        )
+    own = float(_scores(target, shown).std())
+    together = torch.cat([pool, corpus.kept("knows()")])
+    total = len(together)
+    draws = stream(seed, 3)
+    if comb(total, size) - 1 <= permutations:
+        chosen = [list(places) for places in combinations(range(total), size)][:-1]  # the last is the corpus itself
+    else:
+        chosen = [draws.choice(total, size, replace=False).tolist() for _ in range(permutations)]
+    spreads = []
+    for places in chosen:
+        random = Reference.from_representations(together[places], name="random", space=corpus.space, keep_samples=True)
+        difference = similarity_to(random, target.similarity) - similarity_to(foil, target.similarity)
+        spreads.append(float(_scores(difference, shown).std()))
+    beaten = int(sum(spread < own for spread in spreads))
+    independent = min(len(chosen), len(pool) // size)  # corpora that share no caption
+    low, high = wilson(round(beaten / len(chosen) * independent), independent)
+    p_value = (1 + len(chosen) - beaten) / (1 + len(chosen))
+    return Telling(beaten / len(chosen), low, high, p_value, (shown.count, len(chosen)))
+
+
+def of_sizes(corpus: Reference, foil: Reference, similarity: str | Similarity, seed: int) -> tuple[OfSize, ...]:
+    """Return how well smaller corpora do on the members that are not in them: the mean over some that are drawn."""
+    similarities, count = similarities_of(corpus, foil, get_similarity(similarity), MOST, seed)
+    total = len(similarities)
+    to_foil = similarities[:, count:].sum(1)
+    rest = to_foil / (total - count)  # the foil without the member itself, where it is one
+    rest[count:] = (to_foil[count:] - similarities.diagonal()[count:]) / (total - count - 1)
+    found = []
+    for size in (size for size in SIZES if size <= count - 2):
+        draws = stream(seed, 4, size)
+        aucs = []
+        for _ in range(DRAWS):
+            order = draws.permutation(count)
+            used, left = order[:size], order[size:]
+            scores = similarities[:, used].mean(1) - rest
+            aucs.append(float(auc_and_error(np.concatenate([scores[left], scores[count:]])[:, None], len(left))[0][0]))
+        found.append(OfSize(size, float(np.mean(aucs)), float(np.std(aucs))))
+    return tuple(found)

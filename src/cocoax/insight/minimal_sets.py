@@ -1,0 +1,295 @@
+"""Minimal sets: the least of an input that keeps a score, and the least whose loss takes it away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.checks import check_count, check_finite, check_kind, check_number
+from cocoax.encoders import Encoder
+from cocoax.inputs import Display
+from cocoax.insight.results import Result
+from cocoax.insight.search import Search
+from cocoax.insight.subsets import Subsets, names_of, parts_of, shares
+from cocoax.masking import Game
+from cocoax.masking.masked_encoder import score_ends, score_masked
+from cocoax.methods import Run
+from cocoax.methods.attribution import HARDLY, removed_of
+from cocoax.methods.method import Askable, check_targets
+from cocoax.report import Section
+from cocoax.targets import Target
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SHARE = 0.3  # of the calls that the run took: what the search may take beside
+
+
+@dataclass(frozen=True, eq=False)
+class PartSet:
+    """Some parts of an input, with the score that was measured when they alone were kept, or alone were removed.
+
+    Attributes:
+        parts: their numbers.
+        names: what they are called.
+        mask: whether a feature is in one of them, ``[*shape]``.
+        score: of the input with these parts alone, or without them; by a forward pass.
+        smaller: sets with one part fewer that were encoded and did not do it.
+        proven: whether those are all there are, so that none of that size does it.
+
+    """
+
+    parts: tuple[int, ...]
+    names: tuple[str, ...]
+    mask: Tensor
+    score: float
+    smaller: int
+    proven: bool
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __repr__(self) -> str:
+        return f"PartSet({len(self)} parts, score {self.score:+.3f})"
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "parts": list(self.parts),
+            "names": list(self.names),
+            "score": self.score,
+            "smaller_tried": self.smaller,
+            "proven": self.proven,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Minimal(Result):
+    """The smallest set of parts that keeps a score at a level, and the smallest whose removal takes it below.
+
+    Attributes:
+        question: the target's name.
+        kept: the set that is enough.
+        removed: the set that is needed.
+        level: the score that divides what is enough from what is not.
+        score: of the whole input.
+        emptied: of the input with everything removed.
+        total: how many parts there are.
+        calls: forward passes that the search took, those that verify the sets included.
+        run_calls: how many the run had taken.
+        display: how the input is shown.
+
+    """
+
+    file = "minimal"
+    question: str
+    kept: PartSet
+    removed: PartSet
+    level: float
+    score: float
+    emptied: float
+    total: int
+    calls: int
+    run_calls: int
+    display: Display
+
+    def __repr__(self) -> str:
+        return (
+            f"Minimal({self.question!r}: {len(self.kept)} of {self.total} parts keep {self.level:+.3f}, "
+            f"{len(self.removed)} take it away)"
+        )
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was found, in words."""
+        kept, removed = (f"{len(found)} of {self.total} parts" for found in (self.kept, self.removed))
+        keeps = "keeps" if len(self.kept) == 1 else "keep"
+        names = [", ".join(map(repr, found.names)) for found in (self.kept, self.removed)]
+        return (
+            f"The score of {self.question!r} is {self.score:+.3f}, and {self.emptied:+.3f} with everything removed; "
+            f"the level is {self.level:+.3f}.",
+            f"{kept} alone {keeps} it at {self.kept.score:+.3f}: {names[0]}. {_certainty(self.kept)}",
+            f"Without {removed} it falls to {self.removed.score:+.3f}: {names[1]}. {_certainty(self.removed)}",
+            *self._on_removal,
+            f"{self.calls} forward passes, beside the {self.run_calls} of the run.",
+        )
+
+    @property
+    def _on_removal(self) -> tuple[str, ...]:
+        """A sentence about a removal that leaves most of the score, where it does."""
+        if not removed_of(self.score, self.emptied) < HARDLY:
+            return ()
+        scores = f"{self.emptied:+.3f} of {self.score:+.3f}" if self.emptied > 0 else f"{self.emptied:+.3f}"
+        return (f"With everything removed it still scores {scores}, so that little is needed to keep it.",)
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        own = ("question", "level", "score", "emptied", "total", "calls", "run_calls")
+        sets = {"kept": self.kept.describe(), "removed": self.removed.describe()}
+        return {**{name: getattr(self, name) for name in own}, **sets, "sentences": list(self.sentences)}
+
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return f"What is enough, and what is needed: {self.question}"
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Three drawings beside each other."""
+        return 10.2, self.display.parts_height
+
+    def draw(self, figure: Figure) -> None:
+        """Draw the input, the parts that are enough and those that are needed."""
+        titles = (
+            f"{self.question}\nscore {self.score:+.3f}",
+            f"enough: {len(self.kept)} of {self.total} parts\nalone {self.kept.score:+.3f}",
+            f"needed: {len(self.removed)} of {self.total} parts\nwithout them {self.removed.score:+.3f}",
+        )
+        masks = (None, self.kept.mask, self.removed.mask)
+        for ax, title, mask in zip(figure.subplots(1, 3), titles, masks, strict=True):
+            self.display.draw_parts(ax, mask, title)
+
+    @property
+    def sections(self) -> list[Section]:
+        """The parts of a page."""
+        rows = [
+            [heading, str(len(found)), f"{found.score:+.3f}", "; ".join(found.names)]
+            for heading, found in (("enough alone", self.kept), ("needed", self.removed))
+        ]
+        header = ("set", "parts", "score", "which")
+        return [Section(self.question, " ".join(self.sentences), self.drawn(), header, rows)]
+
+
+def _certainty(found: PartSet) -> str:
+    if found.proven:
+        return "No set of one part fewer does."
+    return f"{found.smaller} sets of one part fewer were tried, and none does."
+
+
+def minimal(
+    run: Run,
+    target: Askable,
+    keep: float = 0.8,
+    *,
+    level: float | None = None,
+    encoder: Encoder | None = None,
+    calls: int | None = None,
+) -> Minimal:
+    """Find the smallest set of parts that keeps a score, and the smallest whose removal takes it below.
+
+    Proposals come from the run, whose representations answer for many sets; every set that is returned was encoded.
+
+    Args:
+        run: of a method that removes parts; its parts are cells of its grid, its segments, words or columns.
+        target: what is asked.
+        keep: the share of the way from the score of nothing to that of the whole input, between 0 and 1.
+        level: the score itself, in place of ``keep``.
+        encoder: the one that made the run; not needed as long as that one is in memory.
+        calls: forward passes that both searches together may take, at least 2 (for each baseline); by default 30 % of those
+            of the run.
+
+    """
+    check_kind("The first argument", run, Run, "must be a run, as cocoax.KernelShap().run(encoder, input) makes one")
+    if isinstance(target, list | tuple | Mapping):
+        raise TypeError("cocoax.minimal takes one target. Got several instead; ask for each.")
+    asked = check_targets(target, encoder)[0]
+    asked.check_space(run.space)
+    maker = run.made_by(encoder)
+    ends = score_ends([asked], run.ends)[:, 0]
+    whole, emptied = float(ends[0]), float(ends[1])
+    wanted = _level(asked, keep, level, whole, emptied)
+    each = len(run.ends) - 1  # a set is encoded once under every baseline
+    if calls is not None:
+        check_count("calls", calls, 2 * each)
+    allowed = max(2, int(_SHARE * len(run))) if calls is None else calls // each
+    board = _Board(run, asked, maker)
+    needed = board.search(wanted, removing=True, budget=allowed // 2)
+    enough = board.search(wanted, removing=False, budget=allowed - needed[1])
+    return Minimal(
+        asked.name,
+        enough[0],
+        needed[0],
+        wanted,
+        whole,
+        emptied,
+        board.parts,
+        each * (needed[1] + enough[1]),
+        each * len(run),
+        run.explicand.display,
+    )
+
+
+def _level(target: Target, keep: float, level: float | None, whole: float, emptied: float) -> float:
+    """Return the score that divides what is enough from what is not; raise if there is none."""
+    check_number("keep", keep)
+    if not 0 < keep <= 1:
+        raise ValueError(f"The 'keep' parameter must lie above 0 and be at most 1. Got {keep!r} instead.")
+    if not whole > emptied:
+        raise ValueError(
+            f"The score of {target.name!r} is {whole:+.3f}, and {emptied:+.3f} with everything removed: nothing in the input "
+            "raises it, so there is nothing to keep. Ask the opposite (-target), or use another baseline."
+        )
+    if level is None:
+        return min(whole, emptied + float(keep) * (whole - emptied))
+    check_finite("The 'level' parameter", level)
+    if not emptied < level <= whole:
+        raise ValueError(
+            f"The 'level' parameter must lie above {emptied:+.3f}, the score with everything removed, and be at most "
+            f"{whole:+.3f}, that of the whole input. Got {level:+.3f} instead."
+        )
+    return float(level)
+
+
+class _Board:
+    """A run's game, as both searches play it: sets of parts and their scores."""
+
+    def __init__(self, run: Run, target: Target, encoder: Encoder) -> None:
+        self.run = run
+        self.target = target
+        self.game = Game(encoder, run.explicand, run.method.baseline, space=run.space, emptied=run.baseline, ends=run.ends)
+        self.labels = parts_of(run)
+        self.parts = int(self.labels.max()) + 1
+        self.names = names_of(self.labels, run.explicand.display)
+        ends = torch.stack([torch.ones(self.parts), torch.zeros(self.parts)]).double()
+        self.kept = torch.cat([ends, shares(run.masks, self.labels)]).numpy()
+        known = score_masked([target], run.representations, run.ends)[:, 0]
+        self.scores = torch.cat([score_ends([target], run.ends)[:, 0], known]).double().numpy()
+
+    def play(self, kept: np.ndarray) -> np.ndarray:
+        """Return the scores of sets of kept parts ``[n, parts]``, by forward passes."""
+        masks = Subsets(self.labels, torch.from_numpy(kept.astype(np.uint8)))
+        representations = torch.cat(list(self.game.encode(masks, batch_size=self.run.method.batch_size)))
+        scores: np.ndarray = score_masked([self.target], representations, self.run.ends)[:, 0].double().numpy()
+        return scores
+
+    def search(self, level: float, removing: bool, budget: int) -> tuple[PartSet, int]:
+        """Return the smallest set that is enough, or needed, and how many sets were encoded for that."""
+
+        def changed(kept: np.ndarray) -> np.ndarray:
+            return 1 - kept if removing else kept
+
+        # Falling to the level is not falling below it.
+        def gains(scores: np.ndarray) -> np.ndarray:
+            gained = level - scores if removing else scores - level
+            return np.where(gained == 0, -np.finfo(float).tiny, gained) if removing else gained
+
+        search = Search(lambda sets: gains(self.play(changed(sets))), changed(self.kept), gains(self.scores), budget - 1)
+        chosen = search.smallest()
+        assert chosen is not None  # all parts together do it
+        score = float(self.play(changed(chosen[None]))[0])  # the run may have known it; here it is encoded
+        numbers = tuple(np.flatnonzero(chosen).tolist())
+        size = len(numbers)
+        found = PartSet(
+            numbers,
+            tuple(self.names[number] for number in numbers),
+            torch.from_numpy(chosen.astype(bool))[self.labels],
+            score,
+            search.failed.get(size - 1, 0) if size > 1 else 1,
+            search.tried_all(size - 1),
+        )
+        return found, search.calls + 1

@@ -1,0 +1,87 @@
+"""What people may choose between in place of removed parts of a picture, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.nn import functional as F
+
+from cocoax.encoders import Encoder
+from cocoax.encoders.patches import patches_of
+from cocoax.inputs import Inputs
+from cocoax.inputs.image_files import image_files
+from cocoax.masking.baselines import Baseline, Blur, Mean, Several
+from cocoax.masking.drop_tokens import DropTokens
+from cocoax.masking.removals import Removal
+from cocoax.seeding import stream
+
+DONORS = 3  # other pictures that scores are averaged over
+_STRONG = Blur(121, 20.0)
+# docs/removals.md has how good their maps are.
+OFFERED: dict[str, Baseline] = {
+    "blur": Blur(),
+    "strong blur": _STRONG,
+    "mean colour": Mean(),
+    "strong blur and mean colour": Several((_STRONG, Mean())),
+}
+TOKENS = {"drop tokens": DropTokens()}  # of a vision transformer
+ASKED = "strong blur"  # what 'cocoax ask' and the web page take unless told otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class OtherPictures(Baseline):
+    """Other pictures, each stretched over the explicand; scores are averaged over them.
+
+    Args:
+        pictures: made ready as the explicand is, ``[C, h, w]`` each.
+
+    """
+
+    made_for = "images"
+    pictures: tuple[Tensor, ...] = field(repr=False)
+
+    def __call__(self, explicand: Tensor) -> Tensor:
+        """Return all of them in the explicand's size, ``[K, C, H, W]``."""
+        return torch.stack([_stretched(one.to(explicand), tuple(explicand.shape[-2:])) for one in self.pictures])
+
+
+def _stretched(picture: Tensor, size: tuple[int, ...]) -> Tensor:
+    """Return a picture ``[C, h, w]`` in another size; as it is, bit for bit, where it has that."""
+    return picture if picture.shape[-2:] == size else F.interpolate(picture[None], size, mode="bilinear")[0]
+
+
+def offered_by(encoder: Encoder) -> dict[str, Removal]:
+    """Return what may be chosen by name with an encoder: tokens are dropped only where it has them."""
+    noise = stream(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    try:
+        patches_of(encoder, encoder.explicand(Image.fromarray(noise)).tensor)
+    except ValueError:
+        return {**OFFERED}
+    return {**OFFERED, **TOKENS}
+
+
+def offered(name: str, inputs: Inputs, seed: int = 0) -> Any:
+    """Return what a name, a picture's path or a folder of pictures stands for in place of removed parts.
+
+    Of a folder ``DONORS`` pictures are drawn. Raise if there is no such thing.
+    """
+    plain = name.replace("-", " ").strip().lower()
+    known = {**OFFERED, **TOKENS}
+    if plain in known:
+        return known[plain]
+    path = Path(name)
+    if path.is_dir():
+        files: Sequence[Path] = image_files(path)
+        chosen = stream(seed).choice(len(files), min(DONORS, len(files)), replace=False)
+        return OtherPictures(tuple(inputs.explicand(files[index]).tensor for index in sorted(chosen)))
+    if path.is_file():
+        return OtherPictures((inputs.explicand(path).tensor,))
+    names = ", ".join(one.replace(" ", "-") for one in known)
+    raise ValueError(f"Removed parts become one of {names}, a picture, or pictures of a folder. Got {name!r} instead.")

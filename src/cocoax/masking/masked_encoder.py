@@ -1,0 +1,248 @@
+"""The game: an encoder, an explicand and a removal. The one place where masks become representations.
+
+A run, an insertion curve, a random attribution: all of them remove features of one explicand and look at what the encoder
+makes of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from cocoax.cautions import caution
+from cocoax.encoders import Encoder
+from cocoax.encoders.folding import agree, given_up
+from cocoax.encoders.onnx_backend import for_many
+from cocoax.inputs import Explicand
+from cocoax.masking.registry import resolve
+from cocoax.masking.removals import Removal
+from cocoax.progress import Bar
+from cocoax.store import digest
+from cocoax.targets import Target, score_all
+
+_HARDLY = 0.01  # of the length of a representation: what removing everything should change more than
+_LISTS_AT_ONCE = 1024  # masks over few features, of which each distinct one is encoded once, in order of length
+_BATCHES_AT_ONCE = 32  # of those, so that large inputs, of which a batch holds few, do not keep anybody waiting
+
+
+class Masks(Protocol):
+    """Perturbations of an input: which features are kept, and how much."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The compact form, as saved."""
+
+    def full(self, rows: slice) -> Tensor:
+        """Return some masks at full size, ``[n, H, W]`` or ``[n, m]``: 1 keeps a feature, 0 removes it."""
+
+
+class Game:
+    """What an encoder makes of an explicand with features removed.
+
+    Args:
+        encoder: what encodes.
+        explicand: what is removed from.
+        baseline: how: a removal, what stands for one (see :func:`cocoax.masking.registry.resolve`), or None for the default.
+        space: the encoder's, for callers that have it: finding it out means reading all weights.
+        emptied, ends: from an earlier game, so that nothing is encoded again.
+
+    Attributes:
+        removal: how features are removed.
+        emptied: the explicand without its features, prepared for the encoder; or K versions of it.
+        ends: representations of the explicand and of its emptied versions, ``[1 + K, d]``.
+
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        explicand: Explicand,
+        baseline: Any = None,
+        *,
+        space: str | None = None,
+        emptied: Tensor | None = None,
+        ends: Tensor | None = None,
+    ) -> None:
+        self.removal: Removal = resolve(baseline, encoder.inputs)
+        self.explicand = explicand = self.removal.divided(explicand, encoder)
+        self.emptied = self.removal.emptied(explicand) if emptied is None else emptied
+        self._ends_of = [explicand.tensor, *self.removal.versions(explicand, self.emptied)]
+        self._unfolded = self.removal.through(encoder, explicand)
+        self._space = space
+        self.ends = self._encode_ends() if ends is None else ends
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The encoder that masked inputs go through: made faster for many inputs like these, where that is possible."""
+        space = self._unfolded.space if self._space is None else self._space
+        return self._unfolded.folded(space, self._ends_of, self.ends)
+
+    def _encode_ends(self) -> Tensor:
+        size = max(2, self._unfolded.batch_size(self.explicand.tensor))
+        parts = [self._ends_of[start : start + size] for start in range(0, len(self._ends_of), size)]
+        ends = torch.cat([self._unfolded.encode(part) for part in parts])
+        for name, end in zip(_end_names(ends), ends, strict=True):
+            if not bool(torch.isfinite(end).all()):
+                raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
+        self._check_removal(ends)
+        return ends
+
+    def _check_removal(self, ends: Tensor) -> None:
+        """Caution if removing everything changes nothing, or hardly anything."""
+        name, advice = type(self.removal).__name__, f"Try another baseline=. {self._unfolded.inputs.advice}"
+        moved = float((ends[1:] - ends[0]).norm(dim=1).mean())
+        if all(torch.equal(self._ends_of[0], end) for end in self._ends_of[1:]):
+            caution(
+                "nothing removed",
+                self._unfolded.name,
+                f"Nothing is removed: what {name} puts in place of the input is the input itself, so there is nothing to "
+                f"explain. {advice}",
+            )
+        elif moved < _HARDLY * float(ends[0].norm()):
+            caution(
+                "removal",
+                self._unfolded.name,
+                f"Removing all of the input by {name} changes its representation by {moved / float(ends[0].norm()):.1%}, so "
+                f"there is hardly anything to explain. {advice}",
+            )
+
+    def score(self, targets: Sequence[Target]) -> Tensor:
+        """Return the scores of the explicand and of its emptied version, ``[2, targets]``."""
+        return score_ends(targets, self.ends)
+
+    def encode(
+        self, masks: Masks, start: int = 0, batch_size: int | None = None, shown: Bar | None = None
+    ) -> Iterator[Tensor]:
+        """Return representations of the masked explicand, some at a time, for the masks from ``start`` on.
+
+        They are ``[n, d]``, or ``[n, K, d]`` where there are K emptied versions.
+        """
+        self.encoder = for_many(self.encoder, self._ends_of)
+        # Numbers are blended where the encoder is.
+        device = self.encoder.device if self.explicand.tensor.is_floating_point() else torch.device("cpu")
+        explicand, emptied = self.explicand.to(device), self.emptied.to(device)
+        few = len(self.explicand.shape) == 1  # so that many masks are equal
+        while start < len(masks):
+            at_once = self._at_once(batch_size)
+            at_once = min(_LISTS_AT_ONCE, _BATCHES_AT_ONCE * at_once) if few else at_once
+            rows = slice(start, min(start + at_once, len(masks)))
+            full = self._at_full_size(masks, rows)
+            if few:
+                kept, which = torch.unique(full, dim=0, return_inverse=True)
+                output = self._encode_kept(explicand, emptied, kept.to(device), batch_size)[which]
+            else:
+                output = self._encode_kept(explicand, emptied, full.to(device), batch_size)
+            self._check_finite(output, start)
+            yield output
+            if shown is not None:
+                shown.update(len(output))
+            start = rows.stop
+
+    def _at_full_size(self, masks: Masks, rows: slice) -> Tensor:
+        """Return some masks ``[n, *shape]``; raise if they have another shape."""
+        shape = (rows.stop - rows.start, *self.explicand.shape)
+        full = masks.full(rows)
+        full = full.flatten(1) if len(shape) == 2 and full.ndim > 1 else full
+        if tuple(full.shape) != shape:
+            raise ValueError(
+                f"{type(masks).__name__}.full gave masks {list(full.shape)} for features {list(shape[1:])}; they must be "
+                f"{list(shape)}: how many were asked for, then the shape of the features."
+            )
+        return full.float()
+
+    def _at_once(self, batch_size: int | None) -> int:
+        """Return how many masks are encoded at a time; each takes as many inputs as there are emptied versions."""
+        return max(1, self.encoder.batch_size(self.explicand.tensor, batch_size) // (len(self.ends) - 1))
+
+    def _encode_kept(self, explicand: Explicand, emptied: Tensor, kept: Tensor, batch_size: int | None) -> Tensor:
+        """Return representations for rows of kept features, those of a length together."""
+        order = self.removal.in_order(explicand, kept)
+        kept = kept if order is None else kept[order]
+        outputs = []
+        done = 0
+        while done < len(kept):
+            batch = kept[done : done + self._at_once(batch_size)]  # memory may have run out since the last one
+            output = self._encode_masked(self.removal.masked(explicand, emptied, batch), batch_size)
+            outputs.append(output if len(self.ends) == 2 else output.view(len(batch), -1, output.shape[1]))
+            done += len(batch)
+        together = torch.cat(outputs) if len(outputs) > 1 else outputs[0]
+        return together if order is None else together[torch.argsort(order).cpu()]
+
+    def _encode_masked(self, inputs: Sequence[Tensor] | Tensor, batch_size: int | None) -> Tensor:
+        """Return representations of one or more masked inputs; those of one mask may be more than a batch holds."""
+        size = self.encoder.batch_size(self.explicand.tensor, batch_size)
+        parts = [self.encode_batch(inputs[start : start + size]) for start in range(0, len(inputs), size)]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def encode_batch(self, inputs: Sequence[Tensor] | Tensor) -> Tensor:
+        """Return representations of a batch of inputs between the ends.
+
+        The first of them are encoded by the module as it is, too: where a faster copy gives something else, it is given up.
+        """
+        if self.trusts_fold:
+            return self.encoder.encode(inputs)
+        folded, plain = self.encoder.encode(inputs), self._unfolded.encode(inputs)
+        if agree(folded, plain):
+            assert self.encoder.agreed is not None
+            self.encoder.agreed.add(self._digest)
+            return folded
+        self.encoder = given_up(self._unfolded, self.encoder)
+        return self.encode_batch(inputs)
+
+    @property
+    def trusts_fold(self) -> bool:
+        """Whether the encoder is the one that was given, or a folded copy that was seen to agree with it in this game."""
+        return self.encoder is self._unfolded or self.encoder.agreed is None or self._digest in self.encoder.agreed
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest(type(self.removal).__name__, self.explicand.tensor, self.emptied)
+
+    def _check_finite(self, output: Tensor, start: int) -> None:
+        bad = (~torch.isfinite(output).flatten(1).all(1)).nonzero()[:, 0].tolist()
+        if bad:
+            raise ValueError(
+                f"The representation of masked input {start + bad[0]} is not finite; the encoder cannot cope with "
+                f"this baseline. Try another one. {self.encoder.inputs.advice}"
+            )
+
+
+def score_ends(targets: Sequence[Target], ends: Tensor) -> Tensor:
+    """Return the scores ``[2, targets]`` of an explicand and of its emptied version; the mean over several of those."""
+    if any(target.similarity.undefined_at_zero for target in targets):
+        for name, end in zip(_end_names(ends), ends, strict=True):
+            if not bool(end.any()):
+                raise ValueError(
+                    f"The representation of the {name} is zero, so its cosine similarity is undefined; use another {name}, "
+                    "or similarity='dot'."
+                )
+    scores = score_all(targets, ends, ends[0])
+    for target, column in zip(targets, scores.T, strict=True):
+        check_range(target, column)
+    return scores if len(scores) == 2 else torch.stack([scores[0], scores[1:].mean(0)])
+
+
+def check_range(target: Target, values: Tensor) -> None:
+    """Raise if scores of a target, or values of its map, cannot be held in single precision."""
+    largest = float(values.abs().max())
+    if not largest <= torch.finfo(torch.float32).max:
+        raise ValueError(
+            f"The scores or values of the target {target.name!r} reach {largest:.2g}, which single precision does not hold; "
+            "scale the encoder's representations to about 1, or use similarity='cosine', which does not depend on scale."
+        )
+
+
+def score_masked(targets: Sequence[Target], representations: Tensor, ends: Tensor) -> Tensor:
+    """Return the scores ``[n, targets]`` of masked inputs ``[n, d]``; the mean over K versions of ``[n, K, d]``."""
+    scores = score_all(targets, representations.flatten(0, -2), ends[0])
+    return scores if representations.ndim == 2 else scores.view(len(representations), -1, len(targets)).mean(1)
+
+
+def _end_names(ends: Tensor) -> list[str]:
+    return ["explicand", *["baseline"] * (len(ends) - 1)]

@@ -1,0 +1,334 @@
+"""What an explanation is: the attribution of a target to the features of one input."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.checks import check_at_least, check_count
+from cocoax.habits import Hinting
+from cocoax.inputs import Display, Explicand, Picture
+from cocoax.inputs.display import Displayed, load_display, save_display
+from cocoax.inputs.drawing import figure_of, hidden_in_noise
+from cocoax.masking.masked_encoder import check_range
+from cocoax.store import Layout, read_safetensors, understood, write_safetensors
+from cocoax.targets import Target
+from cocoax.version import versions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_TENSORS = ("values", "raw", "standard_error", "features")
+NOTHING = "No part of the input makes a difference: all there is to see is rounding."
+NOTHING_REMOVED = "Nothing is removed: with everything removed it scores the same."
+HARDLY = 0.1  # of the score: what removing everything should take away more than
+_LAYOUT = Layout(
+    "attribution",
+    {"values": "*", "raw?": "*", "standard_error?": "*", "features?": "*"},
+    {"score": float | int, "baseline_score": float | int, "neutral": float | int, "metadata": dict},
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution(Displayed, Hinting):
+    """How much each part of an input counts for a target.
+
+    Attributes:
+        values: one signed value per pixel ``[H, W]`` (the mean over channels), or per word, token, sentence, column or
+            segment ``[m]`` (the sum over its elements).
+        score: the target's value for the explicand.
+        baseline_score: the target's value for the baseline; NaN where there is none.
+        standard_error: of each value, where the method samples; relative to ``neutral``, which RISE has to estimate too.
+        raw: values of all elements, ``[C, H, W]`` or per embedding dimension and token ``[d, L]``, where the method has them.
+        features: one value per removed feature (patch, segment), where the method works on those.
+        neutral: the value of a feature that makes no difference: 0, or for RISE the mean score of masked inputs.
+        metadata: method and options, target, encoder, versions.
+        display: how the input is shown. What it knows can be read here too: ``picture``, ``box``, ``names`` (also as
+            ``tokens``), ``text``, ``offsets``.
+        floor: how far rounding alone may move a value: what lies within it of ``neutral`` is nothing.
+
+    """
+
+    called = "attribution"
+    values: Tensor
+    score: float
+    baseline_score: float
+    standard_error: Tensor | None = None
+    raw: Tensor | None = None
+    features: Tensor | None = None
+    neutral: float = 0.0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    display: Display = Picture()  # noqa: RUF009 (it is immutable)
+    floor: float = 0.0
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.values.shape))
+        how = f"by {self.metadata.get('method', 'unknown')}{', nothing but rounding' * self.is_nothing}"
+        if self.removed < HARDLY:
+            how += f", {self.removed:.0%} of the score removed"
+        return f"Attribution({self.name!r}, {shape}, score {self.score:+.3f}, {how})"
+
+    @property
+    def name(self) -> str:
+        """The question that was asked."""
+        return str(self.metadata.get("target", "attribution"))
+
+    @property
+    def relative(self) -> Tensor:
+        """The values minus ``neutral``, in double precision: above 0 what raises the target, below 0 what lowers it.
+
+        What is below the ``floor`` may be rounding alone, and is 0; ``values`` are as they were estimated.
+        """
+        relative = self.values.double() - self.neutral
+        return torch.where(relative.abs() > self.floor, relative, 0.0)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no part of the input makes a difference that is more than rounding."""
+        return not bool(self.relative.any())
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know before believing it, in sentences; mostly there is nothing to say."""
+        return ((NOTHING,) if self.is_nothing else ()) + self._on_removal + self.display.remarks
+
+    @property
+    def removed(self) -> float:
+        """How much of the score goes away with all of the input's parts: 1 is all of it, 0 nothing; NaN without a baseline.
+
+        It is the difference of the two scores, as a fraction of the larger one. A map explains that difference only: where a
+        blurred cat is still a cat to the encoder, what makes it a cat is not on the map. NaN also where both scores are 0.
+        """
+        return removed_of(self.score, self.baseline_score)
+
+    @property
+    def _on_removal(self) -> tuple[str, ...]:
+        """A sentence about a removal that leaves most of the score, where it does."""
+        if self.score and abs(self.score - self.baseline_score) <= self.floor and self.is_nothing:
+            return (NOTHING_REMOVED,)
+        return (about_removal(self.score, self.baseline_score),) if self.removed < HARDLY else ()
+
+    def numpy(self) -> np.ndarray:
+        """Return the values as an array."""
+        return self.values.numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values.numpy(), dtype=dtype, copy=True if copy is None else copy)
+
+    def to_dataframe(self, grid: int = 7) -> Any:
+        """Return a pandas data frame: one row per word, column or segment; of a picture one per cell of a grid.
+
+        ``relative`` is the value minus ``neutral``; texts have ``begin`` and ``end``, cells their place as fractions of the
+        picture.
+        """
+        from cocoax.methods.exports import to_dataframe
+
+        return to_dataframe(self, grid)
+
+    def to_shap(self) -> Any:
+        """Return it as a ``shap.Explanation``, which SHAP's plots take (text, bar, waterfall, image).
+
+        Its base value is what the values leave of the score: of KernelShap's values of words and columns, the score of an
+        empty input; of others, whose values do not add up to the score, simply the rest.
+        """
+        from cocoax.methods.exports import to_shap
+
+        return to_shap(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as safetensors with a JSON header; return the path."""
+        tensors = {name: tensor for name in _TENSORS if (tensor := getattr(self, name)) is not None}
+        shown, display = save_display(self.display)
+        header = {
+            "score": self.score,
+            "baseline_score": self.baseline_score,
+            "neutral": self.neutral,
+            "floor": self.floor,
+            "metadata": dict(self.metadata),
+            "display": display,
+        }
+        return write_safetensors(path, {**tensors, **shown}, "attribution", header)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Attribution:
+        """Read an attribution written by :meth:`save`."""
+        tensors, header = read_safetensors(path, _LAYOUT)
+        with understood(path):
+            display = load_display(tensors, header.pop("display", None))
+            parts = {name: tensors[name] for name in _TENSORS if name in tensors}
+            if "standard_error" in parts and parts["standard_error"].shape != parts["values"].shape:
+                raise ValueError("its errors do not have the shape of its values.")
+            return cls(**parts, **header, display=display)
+
+    def top(self, count: int = 5, sign: Literal["positive", "negative"] | None = None) -> list[tuple[str, float]]:
+        """Return the features that count most, with their values relative to ``neutral``: the largest first, by size.
+
+        With ``sign`` only those that raise the target (``"positive"``) or only those that lower it (``"negative"``).
+        """
+        if self.names is None:
+            raise ValueError("The attribution is of an image, whose pixels have no names; look at 'values'.")
+        check_count("count", count, 0)
+        sizes = {None: self.relative.abs(), "positive": self.relative, "negative": -self.relative}
+        if sign is not None and (not isinstance(sign, str) or sign not in sizes):
+            raise ValueError(f"The 'sign' parameter must be 'positive', 'negative' or None. Got {sign!r} instead.")
+        order = torch.argsort(sizes[sign], descending=True, stable=True)[:count].tolist()
+        return [(self.names[index], float(self.relative[index])) for index in order if sign is None or sizes[sign][index] > 0]
+
+    @overload
+    def plot(self, ax: None = None, **options: Any) -> Figure: ...
+
+    @overload
+    def plot(self, ax: Axes, **options: Any) -> Axes: ...
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes | Figure:
+        """Draw it over the picture (see :func:`cocoax.plots.overlay` for the options), as bars, or as its input is shown.
+
+        Returns the figure, as :func:`cocoax.plots.panel` does (``.savefig`` writes it); or the axes, if some were given.
+        """
+        if isinstance(ax, str | Path):
+            raise TypeError(f"What is drawn is written by its figure: .plot().savefig({str(ax)!r}).")
+        drawn = self.display.plot(self, ax, **options)
+        return figure_of(drawn) if ax is None else drawn
+
+    def html(self, limit: float | None = None) -> str:
+        """Return it as an HTML fragment: a picture, a text with its words in colour, a sound with a player."""
+        return self.display.html(self, limit)
+
+    def _repr_html_(self) -> str:
+        how = " ".join(str(self.metadata[key]) for key in ("method", "encoder") if key in self.metadata)
+        legend = "Red raises the score, blue lowers it; white makes no difference."
+        if hidden_in_noise(self).any():
+            legend += f" {self.display.doubt} is not known: within two standard errors there may be nothing."
+        legend = html.escape(" ".join((legend, *self.remarks)))
+        heading = f"<b>{html.escape(self.name)}</b>: score {self.score:+.3f}{f', by {html.escape(how)}' if how else ''}"
+        return f"<div><p>{heading}<br><small>{legend}</small></p>{self.html()}</div>"
+
+
+def removed_of(score: float, left: float) -> float:
+    """Return how much of a score is gone where ``left`` is left of it: their difference, relative to the larger one."""
+    larger = max(abs(score), abs(left))
+    return abs(score - left) / larger if larger else math.nan
+
+
+def about_removal(score: float, left: float) -> str:
+    """Say how much of the score is left without all of the input's parts, and what the map is about, therefore."""
+    share = f"{100 * removed_of(score, left):.2g} %"
+    if 0 < left <= score or score <= left < 0:
+        return f"With everything removed it still scores {left:+.3f} of {score:+.3f}: the map explains the last {share}."
+    return f"With everything removed it scores {left:+.3f}, as it is {score:+.3f}: the map explains those {share}."
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Maps of k targets: ``values [k, *shape]``, and ``raw [k, *tensor.shape]`` where a method has values of all elements.
+
+    ``shares`` is among how many features a score is divided, where a value is no whole score but a share of one.
+    """
+
+    values: Tensor
+    standard_error: Tensor | None = None
+    neutral: Tensor | None = None
+    features: Tensor | None = None
+    raw: Tensor | None = None
+    shares: int = 1
+
+    def times(self, factors: Tensor) -> Estimate:
+        """Return the maps of scores that are ``factors [k]`` times as large."""
+
+        def scaled(maps: Tensor) -> Tensor:
+            return maps * factors.to(maps).view(-1, *[1] * (maps.ndim - 1))
+
+        given = {name: scaled(maps) for name, maps in vars(self).items() if isinstance(maps, Tensor)}
+        return replace(self, **given)  # type: ignore[arg-type]  # the only number among its fields is no tensor
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an attribution comes from: the method as plain values, the encoder, its space, and how long it sampled.
+
+    ``rounding`` is how far rounding moves a score, relative to the terms that it is the sum of; 0 where nothing is known.
+    """
+
+    method: Mapping[str, Any]
+    encoder: str
+    space: str
+    samples: int | None = None
+    stopped: str = ""
+    rounding: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_at_least("rounding", self.rounding, 0)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What an attribution says about itself."""
+        return {
+            "method": self.method["type"],
+            "options": {key: value for key, value in self.method.items() if key != "type"},
+            "encoder": self.encoder,
+            "space": self.space,
+            "samples": self.samples,
+            "stopped": self.stopped,
+            "versions": versions(),
+        }
+
+    def floor(self, target: Target, own: Tensor, ends: Tensor, shares: int) -> float:
+        """Return how far rounding alone may move a value of a target's map.
+
+        Every score is rounded, relative to the terms whose sum it is, which may be much larger than the sum. Rounding goes
+        with what is masked, so that more samples do not average it out. ``own [d]`` is the explicand's representation and
+        ``ends [2]`` are the scores of explicand and baseline.
+        """
+        if not self.rounding:
+            return 0.0
+        return self.rounding * max(target.size(own), float(ends.abs().nan_to_num(0).max())) / shares
+
+
+def attributions(
+    origin: Origin, explicand: Explicand, targets: Sequence[Target], ends: Tensor, maps: Estimate, own: Tensor
+) -> list[Attribution]:
+    """Return one attribution per target, from their maps and the scores ``ends [2, targets]`` of the two ends.
+
+    ``own [d]`` is the explicand's representation.
+    """
+    raw, error, features = maps.raw, maps.standard_error, maps.features
+    shape = (len(targets), *explicand.shape)
+    values = maps.values.reshape(shape)
+    if explicand.cells is not None:
+        features = values if features is None else features
+        values = explicand.shown(values, 0.0 if maps.neutral is None else maps.neutral[:, None])
+        error = None if error is None else explicand.shown(error.reshape(shape))
+    metadata = {**origin.metadata, **explicand.display.notes}
+    answers = []
+    for index, target in enumerate(targets):
+        check_range(target, values[index])
+        floor = origin.floor(target, own, ends[:, index], maps.shares)
+        answers.append(
+            Attribution(
+                values=values[index].float(),
+                score=float(ends[0, index]),
+                baseline_score=float(ends[1, index]),
+                standard_error=None if error is None else at_least_rounding(error.reshape(values.shape)[index], floor),
+                raw=None if raw is None else raw[index].float(),
+                features=None if features is None else features[index].float(),
+                neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),
+                metadata={**metadata, "target": target.name, "similarity": str(target.similarity)},
+                display=explicand.display,
+                floor=floor,
+            )
+        )
+    return answers
+
+
+def at_least_rounding(error: Tensor, floor: float) -> Tensor:
+    """Return standard errors, two of which are at least the floor; those that are 0 are of values that nothing is left to."""
+    return torch.where(error > 0, error.clamp(min=floor / 2), error).float()

@@ -1,0 +1,321 @@
+"""The engine of gradient-based methods.
+
+Every such method is a weighted mean of gradients at a few points, each times a factor:
+
+    φ = Σ_j w_j ∇γ(x_j) ⊙ d_j
+
+The engine takes the points of all explicands in batches, does one forward pass per batch and one vector-Jacobian product
+for each distinct reference (or each target, if those are fewer), and keeps only sums.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from cocoax.checks import check_kind
+from cocoax.encoders import Encoder
+from cocoax.encoders.embedding import differentiable
+from cocoax.encoders.forward import frozen, is_out_of_memory, rounding_of
+from cocoax.inputs import Explicand
+from cocoax.masking import Game, resolve
+from cocoax.methods.attribution import Attribution, Estimate, Origin, attributions
+from cocoax.methods.method import Method, normal
+from cocoax.methods.plugin_checks import points_of, weights_of
+from cocoax.progress import bar
+from cocoax.references import Reference
+from cocoax.similarity import Similarity
+from cocoax.targets import Target
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Where gradients are taken: ``at [n, C, H, W]``, times ``factor`` (of the same shape, or broadcast)."""
+
+    at: Tensor
+    factor: Tensor
+
+    def __post_init__(self) -> None:
+        for name in ("at", "factor"):
+            check_kind(f"'{name}' of Points", getattr(self, name), Tensor, "must be a tensor")
+
+
+@dataclass(frozen=True)
+class GradientMethod(Method):
+    """A method that averages gradients of the target with respect to the preprocessed input.
+
+    For a text that is the embeddings of its tokens; a word's value is the sum over its tokens and their embeddings.
+
+    Args:
+        baseline: what the explicand is compared with: a :class:`cocoax.Baseline`, or a picture. For a text ``"mask"``, the
+            embedding of the mask token (the default), or ``Constant(0.0)``.
+        batch_size: points differentiated at a time; automatic if not given.
+
+    """
+
+    baseline: Any = field(default=None, kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True)
+    sampled = False  # whether its points are a random sample of equal weights, so that it has a standard error
+
+    def weights(self) -> Tensor:
+        """Return the weight of each point, ``[n]``; the same for each of ``samples`` unless a method says otherwise."""
+        samples: int = getattr(self, "samples", 1)
+        return torch.full((samples,), 1 / samples)
+
+    @abstractmethod
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return some of the points, for an explicand and a baseline of its tensor's shape."""
+
+    def prepared(self, encoder: Encoder) -> Self:
+        """Return the same method; pictures among its options are prepared as the encoder's inputs are."""
+        return replace(self, baseline=resolve(self.baseline, encoder.inputs))
+
+    def _explain(
+        self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
+    ) -> list[list[Attribution]]:
+        views, ready = zip(*(differentiable(encoder, explicand) for explicand in explicands), strict=True)
+        if len({(id(view), explicand.tensor.shape) for view, explicand in zip(views, ready, strict=True)}) > 1:
+            # They cannot share batches.
+            return [self._explain(encoder, [explicand], targets, progress)[0] for explicand in explicands]
+        return self.prepared(views[0])._explain_alike(views[0], list(ready), targets, progress)
+
+    def _explain_alike(
+        self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
+    ) -> list[list[Attribution]]:
+        space = encoder.space
+        games = [Game(encoder, explicand, self.baseline, space=space) for explicand in explicands]
+        for game in games:
+            check_one_baseline(game, self)
+        scores = [game.score(targets) for game in games]
+        weights = weights_of(self)
+        parts, mixture = shared_parts(targets)
+        sums = [_Sums(mixture, explicand, self.sampled) for explicand in explicands]
+        size = encoder.batch_size(explicands[0].tensor, self.batch_size)
+        first = slice(0, min(size, len(weights)))
+        for game in games:
+            if not game.trusts_fold:
+                game.encode_batch(points_of(self, game.explicand, game.emptied, first).at)
+        faster = games[0].encoder
+        encoder = faster if all(game.encoder is faster for game in games) else encoder  # one that is wrong for none of them
+        with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
+            for batch in _batches(len(explicands), len(weights), size):
+                points = [points_of(self, explicands[index], games[index].emptied, rows) for index, rows in batch]
+                own = [games[index].ends[0] for (index, _), point in zip(batch, points, strict=True) for _ in point.at]
+                gradients = _gradients(encoder, torch.cat([point.at for point in points]), own, parts)
+                start = 0
+                for (index, rows), point in zip(batch, points, strict=True):
+                    stop = start + len(point.at)
+                    sums[index].add([gradient[start:stop] for gradient in gradients], point.factor, weights[rows])
+                    start = stop
+                shown.update(start)
+        origin = Origin(self.describe(), encoder.name, space, len(weights), rounding=rounding_of(encoder))
+        return [
+            attributions(origin, game.explicand, targets, ends, total.estimate(), game.ends[0])
+            for game, ends, total in zip(games, scores, sums, strict=True)
+        ]
+
+
+def check_one_baseline(game: Game, method: Method) -> None:
+    """Raise unless a game has one baseline, an input that gradients can begin at."""
+    if game.emptied.shape[-game.explicand.tensor.ndim :] != game.explicand.tensor.shape:
+        raise ValueError(
+            f"{type(method).__name__} needs another input to compare with, and {type(game.removal).__name__} has none. "
+            f"{game.encoder.inputs.advice}"
+        )
+    if len(game.ends) > 2:
+        raise ValueError(
+            f"{type(method).__name__} takes one baseline, but {type(game.removal).__name__} gives {len(game.ends) - 1}; use "
+            "one that gives their mean (a Background without 'draws' does), or cocoax.ExpectedGradients(background)."
+        )
+
+
+def noise_at(explicand: Explicand, seed: int, rows: slice) -> Tensor:
+    """Return standard normal noise for some points, in units of the preprocessed input, or of the spread of embeddings."""
+    noise = torch.stack([normal(seed, row, tuple(explicand.tensor.shape)) for row in range(rows.start, rows.stop)])
+    return noise if explicand.scale is None else noise * explicand.scale
+
+
+def noisy_gradients(explicand: Explicand, baseline: Tensor, seed: int) -> Tensor:
+    """Return the map of noise in place of gradients, times explicand minus baseline: a chance level."""
+    return explicand.per_feature(normal(seed, 0, tuple(explicand.tensor.shape)) * (explicand.tensor - baseline))
+
+
+def slope(explicand: Explicand, baseline: Tensor) -> Tensor:
+    """Return the factor of methods that take the gradient as it is.
+
+    Embeddings have no axes of their own (and where they are normalised their gradients sum to zero), so the slope of a word
+    is taken on the way from the baseline to it.
+    """
+    return torch.ones(1) if explicand.scale is None else explicand.tensor - baseline
+
+
+class _Sums:
+    """Weighted sums over the points of one explicand: of the parts' gradients, and of the targets' squared values."""
+
+    # All is done in the memory layout in which gradients of images come, channels last: there it is a fraction of the work.
+
+    def __init__(self, mixture: Tensor, explicand: Explicand, squared: bool) -> None:
+        targets, parts = mixture.shape
+        channels, *places = explicand.tensor.shape
+        self.explicand = explicand
+        self.mixture = mixture.double()
+        self.parts = torch.zeros(parts, *places, channels, dtype=torch.float64)
+        self.squares = torch.zeros(targets, *explicand.shape, dtype=torch.float64) if squared else None
+        self.count = 0
+
+    def add(self, gradients: list[Tensor], factor: Tensor, weights: Tensor) -> None:
+        """Add the gradients ``[n, C, ...]`` of each part at n points, times ``factor``."""
+        n = len(gradients[0])
+        factor = factor.expand(n if factor.ndim == gradients[0].ndim else 1, *gradients[0].shape[1:])
+        factor = factor.movedim(1, -1).contiguous()
+        row = weights.to(gradients[0])[None]
+        features = []
+        for total, gradient in zip(self.parts, gradients, strict=True):
+            each = gradient.movedim(1, -1) * factor
+            total += (row @ each.flatten(1)).view_as(total)
+            if self.squares is not None:
+                features.append(self._per_feature(each).flatten())
+        if self.squares is not None:
+            mixed = self.mixture.float() @ torch.stack(features)
+            self.squares += mixed.square_().view(len(mixed), n, *self.squares.shape[1:]).sum(1)
+        self.count += n
+
+    def _per_feature(self, each: Tensor) -> Tensor:
+        """Return values of features from values ``[n, ..., C]`` of all elements."""
+        if self.explicand.members is not None:
+            return self.explicand.per_feature(each.movedim(-1, 1))
+        channels = each.shape[-1]  # a product is several times as fast as a mean over so few
+        return each.reshape(-1, channels) @ each.new_full((channels, 1), 1 / channels)
+
+    @property
+    def raw(self) -> Tensor:
+        """The attributions ``[targets, C, ...]``."""
+        return torch.einsum("tp,p...->t...", self.mixture, self.parts).movedim(-1, 1)
+
+    def estimate(self) -> Estimate:
+        """Return the maps; a pixel's value is its share of the score."""
+        values = self.explicand.per_feature(self.raw)
+        return Estimate(values, self.standard_error(), raw=self.raw, shares=values[0].numel())
+
+    def standard_error(self) -> Tensor | None:
+        """Return that of each feature's value, for equally weighted random points."""
+        if self.squares is None:
+            return None
+        n = self.count
+        spread = (self.squares - n * self.explicand.per_feature(self.raw).square()).clamp(min=0)
+        return (spread / max(1, n - 1) / n).sqrt()
+
+
+def shared_parts(targets: list[Target]) -> tuple[list[Target], Tensor]:
+    """Return few targets, ``parts``, of which all others are mixtures, and the ``mixture [targets, parts]``.
+
+    They are the targets themselves, or their distinct references if those are fewer.
+    """
+    keys: list[tuple[Similarity, Reference | None]] = []  # not a dict: a similarity of a user's own may have no hash
+    for target in targets:
+        keys += [(target.similarity, key) for key in target.weights if (target.similarity, key) not in keys]
+    if len(targets) <= len(keys) or not all(target.weights for target in targets):  # functions have no references
+        return targets, torch.eye(len(targets))
+    mixture = torch.tensor(
+        [
+            [target.weights.get(reference, 0.0) if similarity == target.similarity else 0.0 for similarity, reference in keys]
+            for target in targets
+        ]
+    )
+    return [Target({reference: 1.0}, similarity) for similarity, reference in keys], mixture
+
+
+def _batches(explicands: int, points: int, size: int) -> Iterator[list[tuple[int, slice]]]:
+    """Return all points of all explicands in batches of ``size``: lists of (explicand, rows)."""
+    batch: list[tuple[int, slice]] = []
+    room = size
+    for index in range(explicands):
+        start = 0
+        while start < points:
+            stop = min(points, start + room)
+            batch.append((index, slice(start, stop)))
+            room -= stop - start
+            start = stop
+            if room == 0:
+                yield batch
+                batch, room = [], size
+    if batch:
+        yield batch
+
+
+def _gradients(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Target]) -> list[Tensor]:
+    """Return gradients of every part at every point, ``[n, C, H, W]`` each; memory running out halves the batch."""
+    try:
+        return _gradients_at_once(encoder, at, own, parts)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        if len(at) == 1:
+            raise MemoryError(
+                f"The encoder {encoder.name!r} ran out of memory on the gradient of a single input of shape "
+                f"{list(at.shape[1:])}; use a smaller input, a smaller encoder, or a method that needs no gradient, such as "
+                "cocoax.Rise."
+            ) from error
+        half = len(at) // 2
+        halves = [(at[:half], own[:half]), (at[half:], own[half:])]
+        return [torch.cat(pair) for pair in zip(*(_gradients(encoder, *part, parts) for part in halves), strict=True)]
+
+
+def _gradients_at_once(encoder: Encoder, at: Tensor, own: list[Tensor], parts: list[Target]) -> list[Tensor]:
+    """Return the same from one forward pass; ``own`` is, for each point, the representation of its explicand."""
+    inputs = encoder.collate(at).detach().requires_grad_()
+    with torch.enable_grad(), frozen(encoder.owner):
+        representations = encoder(inputs)
+        if not representations.requires_grad:
+            raise RuntimeError(_no_gradient(encoder))
+        if not bool(torch.isfinite(representations).all()):
+            raise ValueError(
+                f"The encoder {encoder.name!r} gives representations that are not finite at some points between this input "
+                "and its baseline, so there is no gradient to follow; use another baseline, or a method that removes parts, "
+                "such as cocoax.Rise."
+            )
+        # The score's own derivative is cheap and taken on a copy; only its product with the encoder's Jacobian is not.
+        leaf = representations.detach().requires_grad_()
+        gradients = []
+        for number, part in enumerate(parts):
+            score = sum((part.score(leaf[rows], mine).sum() for rows, mine in _runs(own)), leaf.new_zeros(()))
+            (cotangent,) = torch.autograd.grad(score, leaf)
+            (gradient,) = torch.autograd.grad(
+                representations, inputs, cotangent, retain_graph=number < len(parts) - 1, allow_unused=True
+            )
+            if gradient is None:
+                raise RuntimeError(_no_gradient(encoder))
+            # A sum is much faster than a look at every number, and finite only if all of them are.
+            if not bool(torch.isfinite(gradient.sum())) and not bool(torch.isfinite(gradient).all()):
+                raise ValueError(
+                    f"The gradient of the encoder {encoder.name!r} is not finite at some points of this input; use a method "
+                    "that removes parts, such as cocoax.Rise."
+                )
+            gradients.append(gradient.to("cpu", torch.float32))
+    return gradients
+
+
+def _runs(own: list[Tensor]) -> Iterator[tuple[slice, Tensor]]:
+    """Return stretches of points that belong to the same explicand, with its representation."""
+    start = 0
+    for stop in range(1, len(own) + 1):
+        if stop == len(own) or own[stop] is not own[start]:
+            yield slice(start, stop), own[start]
+            start = stop
+
+
+def _no_gradient(encoder: Encoder) -> str:
+    return (
+        f"The encoder {encoder.name!r} is not differentiable: no gradient reaches its input. Use a method that removes "
+        "parts, such as cocoax.Rise."
+    )
+
+
+def along(positions: Tensor, explicand: Tensor) -> Tensor:
+    """Return positions ``[n]`` on lines to the explicand, to be multiplied by differences of its shape."""
+    return positions.to(explicand).view(-1, *[1] * explicand.ndim)

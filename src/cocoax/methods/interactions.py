@@ -1,0 +1,399 @@
+"""Both sides of a match: how features of one input and features of another make the two similar.
+
+For a similarity that is a dot product, s(a, b) = φ(a)·φ(b), the two sides are perturbed independently, so the interaction of
+feature i of a with feature j of b is the dot product of two field vectors, ⟨A_i, B_j⟩. Two runs, n + m encoder calls, answer
+the n x m game.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from cocoax.checks import check_count, check_kind
+from cocoax.inputs import Names
+from cocoax.masking.segments import check_grid, check_sides
+from cocoax.methods import interaction_figure as linking
+from cocoax.methods import interaction_page as linked_page
+from cocoax.methods.attribution import Attribution, at_least_rounding
+from cocoax.methods.field import default_grid, feature_vectors, in_steps, pooled
+from cocoax.methods.interaction_side import Matched, Part, called, numbers_of
+from cocoax.methods.run import Run
+from cocoax.methods.serialise import to_plain
+from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
+from cocoax.store import digest, write_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """What the samples of one run do to values: sample n moves that of features i and j by ``left[n, i] * right[n, j]``.
+
+    Attributes:
+        masks: of the run; two runs with the same masks have samples that err together.
+        left: ``[n, features_a]``.
+        right: ``[n, features_b]``.
+
+    """
+
+    masks: Mapping[str, Tensor]
+    left: Tensor
+    right: Tensor
+
+    def shared(self, other: Sampled) -> int:
+        """Return how many samples, the first ones, have the same masks."""
+        return min(len(self.left), len(other.left)) if _same(self.masks, other.masks) else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """How features of one input and of another make the two similar; made by :func:`cocoax.interactions`.
+
+    ``values[i, j]`` is the change in score when both are kept, beyond what each does alone: the mean over everything else of
+    s(i and j) - s(i alone) - s(j alone) + s(neither). Masks of Rise over pixels are smooth, so that a cell's value is shared
+    with its neighbours. For KernelShap runs the changes are Shapley values of each side, and
+    all values together, on the method's own features, sum to s(a, b) - s(a, ∅) - s(∅, b) + s(∅, ∅).
+
+    Attributes:
+        values: ``[*features_a, *features_b]``.
+        a, b: the two inputs.
+        score: the similarity of the two.
+        sampled: what the samples of the runs do to values, from which standard errors come; None where that is not known.
+        lengths: of the vectors of a's features and of b's, whose dot products are the values.
+        rounding: how far rounding alone may move the vectors of a's features and of b's.
+
+    """
+
+    values: Tensor
+    a: Matched
+    b: Matched
+    score: float
+    sampled: tuple[Sampled, ...] | None = None
+    lengths: tuple[Tensor, Tensor] | None = None
+    rounding: tuple[float, float] = (0.0, 0.0)
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.values.shape))
+        best = [f"most: {one} with {other} {value:+.3f}" for one, other, value, _ in self.top(1)]
+        return f"Interactions({shape}, score {self.score:+.3f}, {(best or ['nothing but rounding'])[0]})"
+
+    @property
+    def matrix(self) -> Tensor:
+        """The values with one row per feature of a and one column per feature of b."""
+        return self.values.reshape(prod(self.a.shape), -1)
+
+    @cached_property
+    def shown(self) -> Tensor:
+        """The matrix as it is shown: what may be rounding alone is 0."""
+        floors = self._floors(torch.eye(self.matrix.shape[1]), "b")
+        return torch.where(self.matrix.abs() > floors, self.matrix, 0.0)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no pair makes a difference that is more than rounding."""
+        return not bool(self.shown.any())
+
+    def _floors(self, weights: Tensor, side: str) -> Tensor:
+        """Return how far rounding alone may move what :meth:`errors_of_sums` tells the errors of."""
+        if self.lengths is None:
+            return torch.zeros(1, 1)
+        (other, its), (other_rounding, its_rounding) = self.lengths, self.rounding
+        if side == "a":
+            other, its, other_rounding, its_rounding = its, other, its_rounding, other_rounding
+        sizes = weights.abs().to(its)
+        return other_rounding * (its @ sizes) + its_rounding * torch.outer(other, sizes.sum(0))
+
+    @cached_property
+    def standard_error(self) -> Tensor | None:
+        """The standard error of each value, from the sampling of both sides; None where that is not known."""
+        error = self.errors_of_sums(torch.eye(prod(self.b.shape), dtype=torch.float64), "b")
+        return None if error is None else error.view(self.values.shape)
+
+    def errors_of_sums(self, weights: Tensor, side: str) -> Tensor | None:
+        """Return standard errors ``[features of the other side, k]`` of sums over a side's features, by ``[features, k]``."""
+        if self.sampled is None:
+            return None
+        turned = [replace(part, left=part.right, right=part.left) for part in self.sampled]
+        variance = torch.zeros(1, dtype=torch.float64)
+        for one, other in product(self.sampled if side == "b" else turned, repeat=2):
+            rows = slice(one.shared(other))
+            along = (one.right[rows] @ weights) * (other.right[rows] @ weights)
+            variance = variance + (one.left[rows] * other.left[rows]).T @ along
+        return variance.clamp(min=0).sqrt().float()
+
+    def top(self, count: int = 5) -> list[tuple[str, str, float, float | None]]:
+        """Return the strongest pairs: both names, the value and its standard error; none that may be rounding alone.
+
+        They are those of the largest values. Of two pictures they are the regions that are most alike, by the cosine of their
+        vectors: by value, the region that an encoder cares for most would be linked to whatever resembles it a little.
+        Vectors that are shorter than usual (the root mean square of their picture's) are divided by that instead, since
+        they may be noise alone, which is alike by chance.
+        """
+        check_count("count", count, 0)
+        errors = None if self.standard_error is None else self.standard_error.reshape(self.matrix.shape)
+        return [
+            (self.a.names[i], self.b.names[j], float(self.matrix[i, j]), None if errors is None else float(errors[i, j]))
+            for i, j in self.strongest(count)
+        ]
+
+    @property
+    def _by_cosine(self) -> bool:
+        return self.lengths is not None and self.a.is_picture and self.b.is_picture
+
+    @property
+    def ranked_by(self) -> str:
+        """What the first of :meth:`top` are, as a heading."""
+        return "The regions that are most alike, and what they add to the score" if self._by_cosine else "The strongest pairs"
+
+    def strongest(self, count: int) -> list[tuple[int, int]]:
+        """Return the strongest pairs as numbers of features, strongest first; see :meth:`top`."""
+        strength = self.shown
+        if self._by_cosine and self.lengths is not None:
+            lengths = [each.clamp(min=float(each.square().mean().sqrt())) for each in self.lengths]
+            strength = strength / torch.outer(*lengths).clamp(min=torch.finfo(strength.dtype).tiny)
+        order = torch.argsort(strength.flatten(), descending=True, stable=True)
+        order = order[strength.flatten()[order] != 0][:count]
+        return [divmod(index, self.matrix.shape[1]) for index in order.tolist()]
+
+    def given(self, feature: Part, side: str = "b", *, rather_than: Sequence[Part] = ()) -> Attribution:
+        """Return the map on the other side for one feature, or for some: where does this noun lie?
+
+        Args:
+            feature: its number (row and column for a picture), its name, several words that follow each other, or a list of
+                these. The maps of several are added.
+            side: the one that it belongs to: ``"b"`` gives a map on ``a``.
+            rather_than: others of that side, whose mean is subtracted: where does *this* noun lie, rather than the others?
+        """
+        if side not in ("a", "b"):
+            raise ValueError(f"The 'side' parameter must be 'a' or 'b'. Got {side!r} instead.")
+        its, other = (self.b, self.a) if side == "b" else (self.a, self.b)
+        own, *others = (numbers_of(part, its) for part in (feature, *rather_than))
+        weights = torch.zeros(prod(its.shape), dtype=self.values.dtype)
+        weights[own] = 1
+        for part in others:
+            if set(part) & set(own):
+                raise ValueError(f"{called(own, its)!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
+            weights[part] -= 1 / len(others)
+        chosen = (self.matrix if side == "b" else self.matrix.T) @ weights
+        error = self.errors_of_sums(weights[:, None].double(), side)
+        floor = float(self._floors(weights[:, None], side).max())
+        contrast = f" rather than {' / '.join(called(part, its) for part in others)}" if others else ""
+        return Attribution(
+            values=other.shown(chosen),
+            score=float(chosen.sum()),
+            baseline_score=0.0,
+            standard_error=None if error is None else other.shown(at_least_rounding(error[:, 0], floor)),
+            features=None if other.members is None else chosen,
+            metadata={"target": called(own, its) + contrast, "method": "interactions"},
+            display=other.display,
+            floor=floor,
+        )
+
+    def plot(self, kind: str | None = None, *, most: int | None = None) -> Figure:
+        """Draw it; returns the figure.
+
+        Args:
+            kind: ``"arcs"`` (two lines of text, words joined), ``"maps"`` (a picture, with the map of each of some words) or
+                ``"links"`` (two pictures, the strongest pairs numbered on both), whichever suits the two inputs; or
+                ``"matrix"``, for any.
+            most: how many pairs, words or rows and columns are drawn.
+
+        """
+        return linking.draw(self, kind, most)
+
+    def html(self) -> str:
+        """Return both inputs as an HTML fragment: pointing at a part of one shows what it meets in the other."""
+        return linked_page.fragment(self)
+
+    _repr_html_ = html
+
+    def save_html(self, path: str | Path, title: str = "How two inputs meet") -> Path:
+        """Write a page that loads nothing; returns its path."""
+        return write_text(path, linked_page.page(self, title))
+
+    def __sub__(self, other: Interactions) -> Interactions:
+        return self._beside(other, -1)
+
+    def __add__(self, other: Interactions) -> Interactions:
+        return self._beside(other, 1)
+
+    def _beside(self, other: Interactions, sign: int) -> Interactions:
+        """Return both, of one input with two others: the features of the other's b stand after those of this one's."""
+        if not isinstance(other, Interactions):
+            return NotImplemented
+        if self.a.names != other.a.names or self.a.identity != other.a.identity:
+            raise ValueError(
+                "Interactions can be contrasted where they are of the same input a, one method and one similarity; these are "
+                "not."
+            )
+        names = (*self.b.names, *(f"{name} (instead)" if sign < 0 else name for name in other.b.names))
+        sampled = None
+        if self.sampled is not None and other.sampled is not None:
+            here, there = (torch.zeros(prod(side.shape), dtype=torch.float64) for side in (self.b, other.b))
+            sampled = (
+                *(replace(part, right=_beside(part.right, there)) for part in self.sampled),
+                *(replace(part, right=sign * _beside(here, part.right)) for part in other.sampled),
+            )
+        lengths = None
+        if self.lengths is not None and other.lengths is not None:
+            lengths = torch.maximum(self.lengths[0], other.lengths[0]), torch.cat([self.lengths[1], other.lengths[1]])
+        return Interactions(
+            torch.cat([self.matrix, sign * other.matrix], dim=1).view(*self.a.shape, len(names)),
+            self.a,
+            Matched(Names(names), (len(names),)),
+            self.score + sign * other.score,
+            sampled,
+            lengths,
+            tuple(map(max, self.rounding, other.rounding)),  # type: ignore[arg-type]  # of two, since both are
+        )
+
+
+def _beside(*parts: Tensor) -> Tensor:
+    """Return factors of features beside each other, of which one side's are the same number in every row."""
+    rows = max(len(part) for part in parts if part.ndim == 2)
+    return torch.cat([part.expand(rows, -1) for part in parts], dim=1)
+
+
+def interactions(
+    run_a: Run, run_b: Run, similarity: str | Similarity = "cosine", grid: int | tuple[int, int] | None = None
+) -> Interactions:
+    """Return how features of two inputs interact in the similarity of their representations; no encoder is called.
+
+    Args:
+        run_a, run_b: runs of two inputs, of any kinds, of encoders that share a representation space.
+        similarity: cosine or dot.
+        grid: cells of a picture, a number or (rows, columns); by default those of the run's masks.
+
+    """
+    linear = get_similarity(similarity)
+    if not isinstance(linear, LinearSimilarity):
+        raise ValueError(f"Interactions need a similarity that is a dot product, cosine or dot. Got {linear.name} instead.")
+    for run in (run_a, run_b):
+        check_kind("Interactions", run, Run, "are between two runs, such as cocoax.Rise().run(encoder, input) gives")
+    if run_a.space != run_b.space:
+        raise ValueError(
+            f"The runs live in different representation spaces: one was made by {run_a.encoder!r}, the other by "
+            f"{run_b.encoder!r}; use one encoder, or two towers that share a space."
+        )
+    a, b = (_Effects.of(run, linear, grid) for run in (run_a, run_b))
+    (vectors_a, scatter_a), (vectors_b, scatter_b) = a.vectors_and_scatter(), b.vectors_and_scatter()
+    values = vectors_a.T @ vectors_b
+    sampled = None
+    if scatter_a is not None and scatter_b is not None:
+        (x_a, r_a), (x_b, r_b) = scatter_a, scatter_b
+        # What moves the vectors of one side moves values along the vectors of the other.
+        along_a, along_b = r_a @ vectors_b, r_b @ vectors_a
+        sampled = (
+            Sampled(run_a.masks.tensors, x_a, along_a * run_a.method.widening(x_a, along_a)),
+            Sampled(run_b.masks.tensors, along_b * run_b.method.widening(x_b, along_b), x_b),
+        )
+        # Errors of the same masks go together, and their product has a mean.
+        rows = slice(sampled[0].shared(sampled[1]))
+        values -= (x_a[rows] * (r_a[rows] * r_b[rows]).sum(1, keepdim=True)).T @ x_b[rows]
+    score = float(linear.pairwise(run_a.ends[:1].double(), run_b.ends[:1].double()))
+    shape = (*a.shape, *b.shape)
+    lengths = vectors_a.norm(dim=0).float(), vectors_b.norm(dim=0).float()
+    sides, rounding = (a.matched(linear), b.matched(linear)), (a.rounding, b.rounding)
+    return Interactions(values.float().view(shape), *sides, score, sampled, lengths, rounding)
+
+
+@dataclass(frozen=True, eq=False)
+class _Effects:
+    """One side: what keeping each of its features does to scores of masked inputs."""
+
+    run: Run
+    masks: Any
+    grid: tuple[int, int] | None
+    features: Tensor
+    ends: Tensor
+
+    @classmethod
+    def of(cls, run: Run, similarity: LinearSimilarity, grid: int | tuple[int, int] | None) -> _Effects:
+        pictures = len(run.explicand.shape) == 2
+        cells, parts = None, run.explicand.cells
+        if grid is not None and parts is not None and check_sides(grid) != (layout := _layout(parts)):
+            raise ValueError(
+                f"The features of the run are parts of a picture, {' x '.join(map(str, layout))} of them, which no other "
+                "grid can be made of; leave 'grid' out, or make a run with that grid."
+            )
+        if pictures:
+            shape = run.explicand.shape
+            cells = default_grid(run.method, shape, 1) if grid is None else check_grid(shape[0], shape[1], grid)
+        vectors, ends = feature_vectors(run.representations, run.ends, similarity)
+        return cls(run, run.method.cells(run.masks, cells), cells, vectors, ends)
+
+    def matched(self, similarity: LinearSimilarity) -> Matched:
+        """Return the input of this side, as it is shown."""
+        method, tensors = self.run.method, dict[str, Tensor]()
+        unimportant = (*method.lengthening, *method.reading, "baseline", "batch_size", "seed")  # baselines are in the ends
+        asked = {name: value for name, value in to_plain(method, tensors).items() if name not in unimportant}
+        identity = digest(self.run.ends, self.run.space, str(similarity), asked, *tensors.values())
+        explicand = self.run.explicand
+        members = None if explicand.cells is None else explicand.members
+        return Matched(explicand.display, self.shape, identity, members)
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding alone may move a vector."""
+        return self.run.rounding * float(self.ends.norm(dim=1).max())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its features."""
+        explicand = self.run.explicand
+        if explicand.cells is not None:
+            return _layout(explicand.cells)
+        return explicand.shape if self.grid is None else self.grid
+
+    def _laid_out(self, maps: Tensor) -> Tensor:
+        """Return maps ``[k, ...]`` with one value per feature, ``[k, features]``."""
+        return pooled(maps, self.run.explicand.shape, self.grid).flatten(1)
+
+    def vectors_and_scatter(self) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Return one vector for each feature, ``[d, features]``, what keeping it does to the representation; and its error.
+
+        That is by factors, ``[n, features]`` and ``[n, d]``; None where it is not known.
+        """
+        method, parts = self.run.method, list(in_steps(self.run, self.masks, self.features, self.ends))
+        if len(parts) == 1:
+            effects, factors = method.effects_and_scatter(self.masks, *parts[0])
+            vectors = self._laid_out(effects)
+        else:
+            vectors = torch.cat([self._laid_out(method.effects(self.masks, *part)) for part in parts])
+            factors = method.scatter(self.masks, self.features, self.ends)
+        return vectors, None if factors is None else (self._laid_out(factors[0]), factors[1])
+
+
+def _layout(cells: Tensor) -> tuple[int, ...]:
+    """Return rows and columns of a picture's parts if they are all cells of a grid, row by row, else how many they are."""
+    for axis in (0, 1):  # rows and columns that differ from those before
+        changes = (cells.diff(dim=axis) != 0).any(1 - axis).nonzero()[:, 0] + 1
+        cells = cells.index_select(axis, torch.cat([changes.new_zeros(1), changes]))
+    grid = cells[(cells >= 0).any(1)][:, (cells >= 0).any(0)]
+    count = int(cells.max()) + 1
+    return tuple(grid.shape) if torch.equal(grid.flatten(), torch.arange(count)) else (count,)
+
+
+def _same(masks: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> bool:
+    """Return whether two runs have the same masks, as those of one method and seed on two texts of as many words have."""
+    if masks.keys() != others.keys():
+        return False
+    # Pictures of different sizes have the same cells under one seed, shifted otherwise: their errors go together too.
+    compared = ["bits"] if "bits" in masks else list(masks)
+    return all(_begin_alike(masks[name], others[name]) for name in compared)
+
+
+def _begin_alike(one: Tensor, other: Tensor) -> bool:
+    """Return whether the shorter of two tensors is the beginning of the other, cell by cell: 8 x 6 may be 6 x 8."""
+    count = min(len(one), len(other))
+    return torch.equal(one[:count].reshape(count, -1), other[:count].reshape(count, -1))

@@ -1,0 +1,239 @@
+"""KernelSHAP (Lundberg & Lee 2017): Shapley values from the scores of coalitions of segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count as counting
+from itertools import islice
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.checks import check_count
+from cocoax.masking import grid_segments
+from cocoax.masking.segments import check_segments, check_sides
+from cocoax.methods.attribution import Estimate
+from cocoax.methods.odd_regression import OddGame, kernel_of_pair, odd_game, pairs_of_size
+from cocoax.methods.removal import RemovalMethod
+from cocoax.seeding import check_seed, stream
+
+_BLOCK = 256  # draws of one block come from one random stream, so that any number of coalitions starts the same
+_LISTED = 16  # players up to which all coalitions are listed, and put into a random order
+_NEW = 0.05  # the share of a coalition that must be new for it to tell players apart,
+_AMONG = 3.4  # or this over the number of players: of many, a coalition that tells a last one apart is hardly new
+_DESIGN = 2  # of what is drawn for a seed; earlier ones enumerated more, and weighed each coalition
+
+
+@dataclass(frozen=True, eq=False)
+class KernelShap(RemovalMethod):
+    """Shapley values of image segments, from one set of coalitions for all targets; no L1 penalty, so linear in them.
+
+    Coalitions come in pairs of complements, drawn as the Shapley kernel weighs them, none twice. Values are those of the
+    likeliest game that agrees with the scores (:mod:`cocoax.methods.odd_regression`), a kernel regression of odd orders up to
+    the seventh; with all 2^m - 2 coalitions they are exact. Complete: ``features`` sums to γ(x) - γ(b). Every pixel of
+    ``values`` shows the value of its segment.
+
+    Args:
+        samples: number of coalitions.
+        grid: segments in a grid, a number or (rows, columns).
+        segments: a label map ``[H, W]`` instead of the grid, from a superpixel algorithm, say. Words and columns are segments
+            of their own, unless labels ``[m]`` put some together.
+        baseline: what replaces the segments outside a coalition.
+        seed: of the drawn coalitions.
+        batch_size: coalitions encoded at a time; automatic if not given.
+
+    """
+
+    lengthening: ClassVar[tuple[str, ...]] = ("samples", "batch_size")
+
+    samples: int = 1024
+    grid: int | tuple[int, int] = 7
+    segments: Tensor | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("samples", self.samples, 2)
+        check_sides(self.grid)
+        check_seed(self.seed)
+
+    def draw(self, shape: tuple[int, ...], count: int | None = None) -> Coalitions:
+        """Return coalitions, the same ones first for any number. A single word or column has none: all is due to it."""
+        if self.segments is not None:
+            segments = check_segments(self.segments, *shape)
+        else:
+            segments = torch.arange(shape[0]) if len(shape) == 1 else grid_segments(shape[0], shape[1], self.grid)
+        if len(shape) == 2 and int(segments.max()) == 0:
+            raise ValueError("KernelShap needs at least two segments; use a finer grid.")
+        players = int(segments.max()) + 1
+        everything = 2**players - 2
+        wanted = min(self.samples, everything) if count is None else count
+        if count is None and wanted < min(_fewest(players), everything):
+            raise ValueError(
+                f"KernelShap needs at least {_fewest(players)} samples for {players} segments. "
+                f"Got samples={self.samples} instead."
+            )
+        if wanted > everything:
+            raise ValueError(f"All {everything} coalitions are there already; the values are exact.")
+        return Coalitions(segments, _drawn(players, wanted, self.seed))
+
+    def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Coalitions:
+        """Return coalitions as saved."""
+        if int(tensors.get("design", torch.tensor([1]))) != _DESIGN:
+            raise ValueError(
+                "its coalitions were drawn by an earlier version of Cocoax, or a later one, for another estimate of the "
+                "values. Make the run again."
+            )
+        masks = Coalitions(tensors["segments"], tensors["bits"])
+        segments, players = masks.segments, masks.bits.shape[1]
+        fits = tuple(segments.shape) == tuple(shape) and 0 <= int(segments.min()) <= int(segments.max()) < players
+        if not fits or segments.dtype != torch.int64 or not masks.paired:
+            raise ValueError(f"Coalitions of {players} segments do not fit an input of {list(shape)}.")
+        return masks
+
+    def cells(self, masks: Coalitions, grid: int | tuple[int, int] | None) -> Coalitions:
+        """Return coalitions of cells where they are the segments; of another grid's cells there are only means."""
+        if grid is None or self.segments is not None or check_sides(grid) != (own := check_sides(self.grid)):
+            return masks
+        return Coalitions(torch.arange(masks.bits.shape[1]).view(own), masks.bits)
+
+    def estimate(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> Estimate:
+        """Return the expected Shapley values given the scores, with their standard errors."""
+        values = masks.game.values(masks.odd(scores, ends))
+        if masks.complete:
+            error = torch.zeros_like(values)
+        else:
+            pulls, surprises = self._pulls(masks, scores, ends)
+            error = (pulls.square().T @ surprises.square()).sqrt()
+        return Estimate(values.T[:, masks.segments], error.T[:, masks.segments], features=values.T)
+
+    def deviations(self, masks: Coalitions, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
+        """Return random sums of what the pairs of coalitions contribute to the error."""
+        if masks.complete:
+            return torch.zeros(1, scores.shape[1], *masks.segments.shape, dtype=torch.float64)
+        pulls, surprises = self._pulls(masks, scores, ends)
+        sums = torch.stack([(pulls * sign[:, None]).T @ surprises for sign in signs(len(pulls)).T])
+        return sums.mT[..., masks.segments]
+
+    def scatter(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return what each pair of coalitions does to every value of the map, and how far it is from what the others say."""
+        if masks.complete:
+            return torch.zeros(0, *masks.segments.shape, dtype=torch.float64), scores[:0].double()
+        pulls, surprises = self._pulls(masks, scores, ends)
+        return pulls[:, masks.segments], surprises
+
+    @staticmethod
+    def _pulls(masks: Coalitions, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+        return masks.game.pulls, masks.game.surprises(masks.odd(scores, ends))
+
+
+@dataclass(frozen=True, eq=False)
+class Coalitions:
+    """Sets of kept segments, ``bits [n, m]``, in pairs of complements; the complement of the last may be missing."""
+
+    segments: Tensor
+    bits: Tensor
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it, and which design they are of."""
+        return {"segments": self.segments, "bits": self.bits, "design": torch.tensor([_DESIGN])}
+
+    @property
+    def complete(self) -> bool:
+        """Whether they are all coalitions, so that nothing is left to chance."""
+        everything: int = 2 ** self.bits.shape[1] - 2
+        return len(self) == everything
+
+    @property
+    def paired(self) -> bool:
+        """Whether they are coalitions of some players, not all, and complements of each other, which a file may deny."""
+        size, (count, players) = self.bits.sum(1), self.bits.shape
+        pairs = self.bits[: count // 2 * 2]
+        some = self.bits.dtype == torch.uint8 and bool(((size > 0) & (size < players) & (self.bits <= 1).all(1)).all())
+        return some and torch.equal(pairs[0::2], 1 - pairs[1::2])
+
+    def full(self, rows: slice) -> Tensor:
+        """Return masks ``[n, H, W]``."""
+        return self.bits[rows].float()[:, self.segments]
+
+    @cached_property
+    def game(self) -> OddGame:
+        """What they say about Shapley values; of a single one without its complement nothing is used."""
+        players = self.bits.shape[1]
+        if len(self) < min(_fewest(players), 2**players - 2):
+            raise ValueError(f"The run has {len(self)} coalitions, too few; extend it to at least {_fewest(players)}.")
+        return odd_game(self.bits[: len(self) // 2 * 2 : 2])
+
+    def odd(self, scores: Tensor, ends: Tensor) -> Tensor:
+        """Return half the difference of the scores of each pair, and of the ends, ``[pairs + 1, k]``."""
+        pairs = scores[: len(scores) // 2 * 2].double()
+        return torch.cat([pairs[0::2] - pairs[1::2], (ends[:1] - ends[1:2]).double()]) / 2
+
+
+def _fewest(players: int) -> int:
+    """Return how many coalitions are of one segment or of all but one; fewer do not determine the values."""
+    return 2 * players
+
+
+def _drawn(players: int, wanted: int, seed: int) -> Tensor:
+    """Return distinct coalitions ``[wanted, m]`` in pairs of complements, drawn with the chances of the Shapley kernel.
+
+    The first of them tell all players apart, so that no value is left undetermined.
+    """
+    drawn = _listed(players, seed) if players <= _LISTED else _at_random(players, seed)
+    pairs = list(islice(_telling_apart(drawn, players), -(-wanted // 2)))
+    bits = np.stack([np.zeros(players, np.uint8), *(side for row in pairs for side in (row, 1 - row))])[1:]
+    return torch.from_numpy(bits[:wanted].copy())
+
+
+def _telling_apart(rows: Iterator[np.ndarray], players: int) -> Iterator[np.ndarray]:
+    """Return the same rows, those first whose signs say something that those before them do not."""
+    known, number = np.zeros((players, players)), 1
+    known[0] = players**-0.5  # the whole against nothing is always there
+    later = []
+    for row in rows:
+        signs = (2.0 * row - 1) / players**0.5
+        new = signs - known[:number].T @ (known[:number] @ signs)
+        if new @ new < min(_NEW, _AMONG / players):
+            later.append(row)
+            continue
+        known[number] = new / (new @ new) ** 0.5
+        number += 1
+        yield row
+        if number == players:
+            break
+    yield from later
+    yield from rows
+
+
+def _listed(players: int, seed: int) -> Iterator[np.ndarray]:
+    """Return all coalitions, one of each pair, in a random order in which heavier ones come early."""
+    bits = ((np.arange(1, 2 ** (players - 1))[:, None] >> np.arange(players)) & 1).astype(np.uint8)
+    sizes = np.minimum(bits.sum(1), players - bits.sum(1))
+    # The first of exponential waiting times is one of them with a chance that is proportional to its rate, and so on.
+    waiting = stream(seed, 0).exponential(size=len(bits)) / kernel_of_pair(players)[sizes]
+    yield from bits[np.argsort(waiting, kind="stable")]
+
+
+def _at_random(players: int, seed: int) -> Iterator[np.ndarray]:
+    """Return coalitions, one of each pair, drawn with the chances of the Shapley kernel, none twice."""
+    chances = (pairs_of_size(players) * kernel_of_pair(players))[1:]
+    sizes = np.arange(1, players // 2 + 1)
+    seen: set[bytes] = set()
+    for block in counting():
+        random = stream(seed, block)
+        chosen = random.choice(sizes, _BLOCK, p=chances / chances.sum())
+        for size, order in zip(chosen, random.random((_BLOCK, players)), strict=True):
+            row = np.zeros(players, dtype=np.uint8)
+            row[np.argsort(order)[:size]] = 1
+            key = (row if row[0] else 1 - row).tobytes()
+            if key not in seen:
+                seen.add(key)
+                yield row

@@ -1,0 +1,196 @@
+"""What every attribution method has in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, overload
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from cocoax.checks import as_items
+from cocoax.encoders import Encoder
+from cocoax.encoders.identity import looking_once
+from cocoax.habits import Hinting, check_options
+from cocoax.inputs import Explicand
+from cocoax.inputs.base import naming_input
+from cocoax.methods.attribution import Attribution
+from cocoax.methods.serialise import to_plain
+from cocoax.seeding import stream
+from cocoax.targets import FunctionTarget, Target, class_score
+
+# What may be explained: a target, any function of representations, or a class of the encoder's head.
+Askable = Target | Callable[[Tensor], Tensor] | int | str
+Samples = np.ndarray | Tensor
+# The same for isinstance, which takes no types with parameters.
+INPUT_TYPES = (str, Path, Image.Image, np.ndarray, Tensor, Explicand)
+# What one explicand may be: the path of a picture or a sound, a text, a row, samples with their rate. A folder and a batch of
+# tensors hold many, which types cannot tell; put them into a list.
+Input = str | Path | Image.Image | Samples | Explicand | Sequence[float] | tuple[Samples, float] | tuple[float, Samples]
+
+
+class Method(Hinting, ABC):
+    """An attribution method φ: spreads a target over the features of an explicand.
+
+    Methods are immutable descriptions; the same method with the same seed gives the same result, whatever ran before.
+    """
+
+    called = "method"
+
+    def __new__(cls, *given: Any, **options: Any) -> Self:
+        """Make a method; raise for what is given from the habits of other libraries."""
+        check_options(cls, options)
+        ours = cls.__module__.startswith("cocoax.")  # one of a user's own may take modules
+        models = [each for each in given if not isinstance(each, type)]
+        if ours and any(hasattr(each, "represent") or hasattr(each, "forward") for each in models):
+            raise TypeError(
+                f"{cls.__name__} is made of its options alone, and takes the encoder when it explains: "
+                f"cocoax.{cls.__name__}().explain(encoder, input, target)."
+            )
+        return super().__new__(cls)
+
+    # A string is an iterable of strings, and a tensor one of tensors; taken as one input, they come first.
+    @overload
+    def explain(  # type: ignore[overload-overlap]
+        self, encoder: Encoder, explicand: Input, targets: Target, *, progress: bool | None = None
+    ) -> Attribution: ...
+
+    @overload
+    def explain(  # type: ignore[overload-overlap]
+        self, encoder: Encoder, explicand: Input, targets: Sequence[Target], *, progress: bool | None = None
+    ) -> list[Attribution]: ...
+
+    @overload
+    def explain(  # type: ignore[overload-overlap]
+        self, encoder: Encoder, explicand: Input, targets: Mapping[str, Askable], *, progress: bool | None = None
+    ) -> dict[str, Attribution]: ...
+
+    @overload
+    def explain(
+        self, encoder: Encoder, explicand: Iterable[Input], targets: Target, *, progress: bool | None = None
+    ) -> list[Attribution]: ...
+
+    @overload
+    def explain(
+        self, encoder: Encoder, explicand: Iterable[Input], targets: Sequence[Target], *, progress: bool | None = None
+    ) -> list[list[Attribution]]: ...
+
+    @overload
+    def explain(
+        self, encoder: Encoder, explicand: Iterable[Input], targets: Mapping[str, Askable], *, progress: bool | None = None
+    ) -> list[dict[str, Attribution]]: ...
+
+    def explain(
+        self,
+        encoder: Encoder,
+        explicand: Any,
+        targets: Askable | Sequence[Askable] | Mapping[str, Askable] | None = None,
+        *,
+        progress: bool | None = None,
+    ) -> Any:
+        """Explain one or many targets for one or many explicands.
+
+        Returns an :class:`Attribution`; a list of them for a list of targets, a dict for a dict; and for many explicands a
+        list, in their order, of what each alone would give (gradients up to rounding, since inputs share batches). A function
+        of representations ``[n, d]`` that gives ``[n]`` is a target too.
+        """
+        check_encoder(encoder)
+        if targets is None:
+            raise TypeError(
+                "What is explained is missing: explain(encoder, input, target). For what makes the input what it is to the "
+                "encoder, without labels, the target is cocoax.representation_similarity()."
+            )
+        asked = check_targets(targets, encoder)
+        with torch.inference_mode(False), looking_once():  # inside inference mode nothing has gradients
+            explicands = explicands_of(encoder, explicand)
+            space = encoder.space
+            for target in asked:
+                target.check_space(space)
+            results = self._explain(encoder, explicands, asked, progress)
+        shaped = [as_asked(targets, answers) for answers in results]
+        return shaped[0] if encoder.is_one(explicand) else shaped
+
+    @abstractmethod
+    def _explain(
+        self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
+    ) -> list[list[Attribution]]:
+        """Return one list of attributions, in the order of the targets, for each explicand."""
+
+    def chance(self, explicand: Explicand, baseline: Tensor, seed: int = 0) -> Tensor:
+        """Return the map that the method makes of an encoder that tells nothing; by default noise for each element."""
+        return explicand.per_feature(normal(seed, 0, tuple(explicand.tensor.shape)))
+
+    def describe(self) -> dict[str, Any]:
+        """Return its name and options, as plain values."""
+        description: dict[str, Any] = to_plain(self)
+        return {**description, "type": type(self).__name__}
+
+
+def check_encoder(encoder: Encoder) -> None:
+    """Raise unless it is an :class:`Encoder`."""
+    if not isinstance(encoder, Encoder):
+        raise TypeError(
+            f"The first argument must be a cocoax.Encoder: wrap your module with cocoax.Encoder(module, ...). "
+            f"Got {type(encoder).__name__} instead."
+        )
+
+
+def explicands_of(encoder: Encoder, inputs: Any) -> list[Explicand]:
+    """Return one or many inputs made ready to be explained; raise if there are none."""
+    if encoder.is_one(inputs):
+        return [encoder.explicand(inputs)]
+    explicands = []
+    for index, item in enumerate(encoder.as_list(inputs)):
+        with naming_input(index):
+            explicands.append(encoder.explicand(item))
+    if not explicands:
+        raise ValueError("There are 0 explicands; pass at least one.")
+    return explicands
+
+
+def check_targets(
+    targets: Askable | Sequence[Askable] | Mapping[str, Askable], encoder: Encoder | None = None
+) -> list[Target]:
+    """Return targets as a list, those of a dict under their keys; raise for anything else.
+
+    A number or a name is a class of the encoder's head.
+    """
+    if encoder is not None:
+        check_encoder(encoder)
+    if isinstance(targets, Mapping):
+        return [_target(target, encoder).named(str(name)) for name, target in targets.items()] or _none()
+    several = isinstance(targets, Iterable) and not isinstance(targets, str | bytes)
+    return [_target(target, encoder) for target in (as_items("Targets", targets) if several else [targets])] or _none()
+
+
+def _target(asked: object, encoder: Encoder | None) -> Target:
+    if isinstance(asked, Target):
+        return asked
+    if callable(asked) and not isinstance(asked, type):
+        return FunctionTarget(asked)
+    if isinstance(asked, int | str) and not isinstance(asked, bool) and encoder is not None and encoder.head is not None:
+        return class_score(encoder, asked)
+    raise TypeError(
+        f"What is explained must be a Target, such as cocoax.contrastive_corpus_similarity(corpus, foil). "
+        f"Got {type(asked).__name__} instead."
+    )
+
+
+def _none() -> list[Target]:
+    raise ValueError("There are 0 targets; pass at least one.")
+
+
+def as_asked(targets: object, answers: list[Attribution]) -> Any:
+    """Return the answers in the form in which their targets were given: one, a list or a dict."""
+    if isinstance(targets, Mapping):
+        return dict(zip(targets, answers, strict=True))
+    return answers if isinstance(targets, Iterable) and not isinstance(targets, str) else answers[0]
+
+
+def normal(seed: int, row: int, shape: tuple[int, ...]) -> Tensor:
+    """Return standard normal noise number ``row`` of a seed; the same whatever else is drawn."""
+    return torch.from_numpy(stream(seed, row).standard_normal(shape, dtype="float32"))

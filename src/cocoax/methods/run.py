@@ -1,0 +1,400 @@
+"""Runs: the encoder's answers to one explicand's perturbations, from which any target is explained.
+
+A run holds the explicand, the perturbations (compactly) and the representations of the perturbed inputs. All
+removal-based estimates are linear in the scores of the perturbed inputs, so a run answers any target, now or later,
+without the encoder.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self, overload
+
+import torch
+from torch import Tensor
+
+from cocoax.cautions import caution
+from cocoax.checks import check_count
+from cocoax.encoders import Encoder
+from cocoax.encoders.forward import ROUNDING, rounding_of
+from cocoax.inputs import Explicand
+from cocoax.inputs.display import load_display, save_display
+from cocoax.masking import Game, Masks, Removal, resolve
+from cocoax.masking.masked_encoder import score_ends, score_masked
+from cocoax.methods.attribution import Attribution, Estimate, Origin, attributions, removed_of
+from cocoax.methods.field import GROUPS, Field, field_of
+from cocoax.methods.method import Askable, as_asked, check_encoder, check_targets
+from cocoax.methods.plugin_checks import check_memory, drawn, estimated
+from cocoax.methods.serialise import for_file, from_plain, type_name
+from cocoax.progress import Bar, bar
+from cocoax.similarity import Similarity
+from cocoax.store import Layout, read_safetensors, understood, write_safetensors
+from cocoax.targets import Target
+
+if TYPE_CHECKING:
+    from cocoax.methods.removal import RemovalMethod
+
+_MOSTLY = 0.5  # the share of noise in a map from which on it is worth a word
+# Methods that saved runs are made by, by what files call them; every removal method adds itself.
+IN_FILES: dict[str, type] = {}
+_LAYOUT = Layout(
+    "run",
+    {"explicand": "any *", "members?": "int *", "baseline": "any *", "representations": "* d", "ends": "versions d"},
+    {"method": dict, "removal": str, "blends": bool, "encoder": str, "space": str, "stopped": str},
+)
+
+
+class Journal(Protocol):
+    """Where a run notes what it has encoded while it is made, so that not all is lost if its process is killed."""
+
+    def earlier(self, masks: Masks) -> Tensor | None:
+        """Return the representations that an unfinished run left, for as many of the first masks as it has in common."""
+
+    def note(self, masks: Masks, representations: Tensor, at_once: bool = False) -> None:
+        """Take note of the representations of the first masks, which are all there are so far; now and then, or at once."""
+
+
+class OtherMasksError(ValueError):
+    """Raised where the masks of a run cannot be drawn again, so that it stays as long as it is."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was interrupted (Ctrl-C). What it had sampled is in ``run``, which can be extended.
+
+    It answers targets too, if what there is says something about every part of the input.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(
+            f"interrupted after {len(run)} samples; they are kept in this exception's .run "
+            "(except cocoax.Interrupted as stop: stop.run.extend(encoder, ...))"
+        )
+        self.run = run
+
+
+@dataclass(eq=False)
+class Run:
+    """The encoder's answers to one explicand's perturbations; made by ``method.run(encoder, explicand)``.
+
+    Attributes:
+        method: the method that made it.
+        explicand: what is explained.
+        baseline: the explicand with everything removed, ``[C, H, W]`` for an image.
+        masks: the perturbations, compactly; ``masks.full(slice)`` gives them at full size.
+        representations: of the masked inputs, ``[n, d]``; ``[n, K, d]`` where scores are averaged over K baselines.
+        ends: representations of the explicand and of the baseline (or of all K), ``[2, d]``.
+        encoder: name of the encoder.
+        space: the space its targets must live in.
+        stopped: why sampling ended, where the method decides that by itself.
+        expected: how many samples it will have taken then, as far as the method can tell.
+        rounding: how far rounding moves scores, relative to the terms that they are sums of.
+        journal: where it notes what it has encoded while it is made.
+        maker: the encoder that made it, for as long as that is in memory.
+
+    """
+
+    method: RemovalMethod
+    explicand: Explicand
+    baseline: Tensor
+    masks: Masks
+    representations: Tensor
+    ends: Tensor
+    encoder: str
+    space: str
+    stopped: str = ""
+    rounding: float = ROUNDING
+    journal: Journal | None = field(default=None, repr=False)
+    maker: weakref.ref[Encoder] | None = field(default=None, repr=False)
+    expected: int = 0
+
+    @classmethod
+    def start(
+        cls,
+        method: RemovalMethod,
+        encoder: Encoder,
+        explicand: Explicand,
+        targets: Sequence[Target],
+        progress: bool | None,
+        space: str,
+        journal: Journal | None = None,
+    ) -> Self:
+        """Encode everything that ``method`` asks for; ``space`` is the encoder's."""
+        removal = resolve(method.baseline, encoder.inputs)
+        explicand = removal.divided(explicand, encoder, getattr(method, "grid", None))
+        masks = drawn(method, explicand.shape)  # what is wrong with its options is told before anything is encoded
+        game = Game(encoder, explicand, removal, space=space)
+        check_memory(method, masks, game.ends)
+        method = replace(method, baseline=game.removal)
+        nothing = game.ends.new_empty(0, game.ends.shape[1])
+        run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, journal=journal)
+        run.rounding = rounding_of(encoder)
+        run.maker = weakref.ref(encoder)
+        with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
+            run._encode(game, masks, shown)
+            run._go_on(game, targets, shown)
+        return run
+
+    def __len__(self) -> int:
+        return len(self.representations)
+
+    def __repr__(self) -> str:
+        why = f", {self.stopped}" if self.stopped else ""
+        return f"Run({type(self.method).__name__} on {self.encoder!r}, {len(self)} samples{why})"
+
+    def extend(self, encoder: Encoder, samples: int, *, progress: bool | None = None) -> Self:
+        """Encode ``samples`` more perturbations, and only those; return itself.
+
+        It is then what a longer run would have been.
+        """
+        check_encoder(encoder)
+        check_count("samples", samples, 1)
+        game = self._game(encoder)
+        masks = self._drawn_again(len(self) + samples)
+        with bar(samples, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
+            self._encode(game, masks, shown)
+        self.stopped = ""
+        return self
+
+    def go_on(self, encoder: Encoder, lacking: int, targets: Sequence[Target], progress: bool | None = None) -> Self:
+        """Encode what it lacks, and then as much as its method asks for by itself; return itself."""
+        more = 0 if lacking else self.method.more(self, targets)
+        if not (lacking or more):
+            return self
+        had = len(self)
+        game = self._game(encoder)
+        with bar(lacking or None, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
+            if lacking:
+                self._encode(game, self._drawn_again(had + lacking), shown)
+            self._go_on(game, targets, shown, had, more)
+        return self
+
+    def _go_on(self, game: Game, targets: Sequence[Target], shown: Bar, had: int = 0, asked: int = 0) -> None:
+        """Encode as much as the method asks for by itself; ``had`` samples were there before what is shown.
+
+        ``asked`` is what it has asked for already.
+        """
+        try:
+            while more := asked or self.method.more(self, targets):
+                asked = 0
+                shown.total = max(self.expected, len(self) + more) - had
+                shown.set_postfix_str(self.stopped)
+                self._encode(game, self._drawn_again(len(self) + more), shown)
+            shown.total = len(self) - had
+        except Interrupted:
+            raise
+        except KeyboardInterrupt:  # between two rounds
+            if self.journal is not None:
+                self.journal.note(self.masks, self.representations, at_once=True)
+            self.stopped = "interrupted"
+            raise Interrupted(self) from None
+
+    def _game(self, encoder: Encoder) -> Game:
+        """Return the game that it is a run of; raise if the encoder is another one."""
+        self.made_by(encoder)
+        return Game(encoder, self.explicand, self.method.baseline, space=self.space, emptied=self.baseline, ends=self.ends)
+
+    def made_by(self, encoder: Encoder | None = None) -> Encoder:
+        """Return the encoder that made it, which may be given; raise if it is gone, or is another one by now."""
+        maker = encoder if encoder is not None else None if self.maker is None else self.maker()
+        if maker is None:
+            raise ValueError(f"The run does not hold its encoder {self.encoder!r}, and it is not in memory; pass encoder=.")
+        check_encoder(maker)
+        if maker.space != self.space:
+            raise ValueError(
+                f"The run was made by the encoder {self.encoder!r} as it was then; {maker.name!r} is another one, or its "
+                "weights or preprocessing have changed. Start a new run."
+            )
+        return maker
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "maker": None}  # what is only pointed at stays where it is
+
+    def first(self, samples: int) -> Self:
+        """Return the run as it was after so many samples."""
+        return replace(self, representations=self.representations[:samples], masks=self._drawn_again(samples), stopped="")
+
+    def _drawn_again(self, count: int) -> Masks:
+        """Return so many masks, which begin with those of the run or are its first ones; raise if they are others."""
+        masks = drawn(self.method, self.explicand.shape, count)
+        common = min(count, len(self))
+        before, after = (made.tensors.items() for made in (self.masks, masks))
+        parts = [(ours[:common], dict(after).get(name)) for name, ours in before if len(ours) == len(self)]
+        if not all(theirs is not None and torch.equal(ours, theirs[:common]) for ours, theirs in parts):
+            raise OtherMasksError(
+                "The run's masks cannot be drawn again: it was made with another version of Cocoax or NumPy. It answers "
+                "questions as it is; to make it longer or shorter, start a new run."
+            )
+        return masks
+
+    @property
+    def can_be_drawn_again(self) -> bool:
+        """Whether its method draws its masks, so that it can be made longer or shorter."""
+        try:
+            self._drawn_again(len(self))
+        except OtherMasksError:
+            return False
+        return True
+
+    def _encode(self, game: Game, masks: Masks, shown: Bar) -> None:
+        """Encode the masks that are new, and keep them all; an interruption keeps those that were done."""
+        done = len(self)
+        several = [len(self.ends) - 1] if len(self.ends) > 2 else []
+        representations = self.ends.new_empty(len(masks), *several, self.ends.shape[1])
+        if done:
+            representations[:done] = self.representations
+        earlier = None if self.journal is None else self.journal.earlier(masks)
+        if earlier is not None and earlier.shape[1:] == representations.shape[1:] and len(earlier) > done:
+            representations[done : len(earlier)] = earlier[done:]
+            shown.update(len(earlier) - done)
+            done = len(earlier)
+        try:
+            for part in game.encode(masks, done, self.method.batch_size, shown):
+                representations[done : done + len(part)] = part
+                done += len(part)
+                if self.journal is not None:
+                    self.journal.note(masks, representations[:done])
+        except KeyboardInterrupt:
+            if self.journal is not None:
+                self.journal.note(masks, representations[:done], at_once=True)
+            self.representations = representations[:done].clone()
+            self.masks = drawn(self.method, self.explicand.shape, done)
+            self.stopped = "interrupted"
+            raise Interrupted(self) from None
+        self.representations, self.masks = representations, masks
+
+    @overload
+    def explain(self, targets: Target) -> Attribution: ...
+
+    @overload
+    def explain(self, targets: Sequence[Target]) -> list[Attribution]: ...
+
+    @overload
+    def explain(self, targets: Mapping[str, Askable]) -> dict[str, Attribution]: ...
+
+    def explain(self, targets: Askable | Sequence[Askable] | Mapping[str, Askable]) -> Any:
+        """Return the attribution of a target, a list of them for a list, a dict for a dict; the encoder is not touched."""
+        asked = check_targets(targets)
+        for target in asked:
+            target.check_space(self.space)
+        ends, scores = score_ends(asked, self.ends), score_masked(asked, self.representations, self.ends)
+        # Maps are linear in scores, so these may be about 1 on the way, where their squares neither overflow nor vanish.
+        sizes = _powers_of_two(torch.cat([ends, scores]))
+        about_one = scores.double() / sizes, ends.double() / sizes
+        estimate = estimated(self.method, self.masks, *about_one, self.explicand.shape).times(sizes)
+        self._check_noise(asked, estimate)
+        return as_asked(targets, attributions(self.origin, self.explicand, asked, ends, estimate, self.ends[0]))
+
+    @property
+    def origin(self) -> Origin:
+        """Where its answers come from."""
+        return Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped, self.rounding)
+
+    def _check_noise(self, targets: Sequence[Target], estimate: Estimate) -> None:
+        """Caution if the sampling error of a map is most of what is seen on it."""
+        if estimate.standard_error is None:
+            return
+        neutral = 0.0 if estimate.neutral is None else estimate.neutral.view(-1, *[1] * (estimate.values.ndim - 1))
+        seen = (estimate.values - neutral).flatten(1).pow(2).mean(1)
+        noise = estimate.standard_error.flatten(1).pow(2).mean(1)
+        for target, share in zip(targets, (noise / seen).tolist(), strict=True):
+            if share > _MOSTLY:
+                caution(
+                    "samples",
+                    f"{type(self.method).__name__} {self.encoder}",
+                    f"Most of the map of {target.name!r} is noise: {len(self)} samples are too few for it, or the input says "
+                    "nothing about that. Take more samples, or a coarser grid.",
+                )
+
+    def removed(self, target: Target) -> float:
+        """Return how much of a target's score goes away with all of the input's parts, as ``Attribution.removed`` has it."""
+        target.check_space(self.space)
+        score, left = score_ends([target], self.ends)[:, 0].tolist()
+        return removed_of(score, left)
+
+    def field(
+        self, similarity: str | Similarity = "cosine", *, grid: int | tuple[int, int] | None = None, groups: int = GROUPS
+    ) -> Field:
+        """Return one vector for every feature, which answers any target of the similarity; the encoder is not touched.
+
+        Args:
+            similarity: cosine or dot; a kernel has no field.
+            grid: cells that pixels are pooled to, a number or (rows, columns); by default twice those of the masks.
+            groups: random sums that standard errors are kept by; an error is known to 1 / sqrt(2 groups). 0 keeps none.
+
+        """
+        return field_of(self, similarity, grid, groups)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as safetensors; return the path."""
+        options: dict[str, Tensor] = {}
+        shown, display = save_display(self.explicand.display)
+        removal = self.method.baseline
+        header = {
+            "method": for_file(self.method, options),
+            "removal": type_name(type(removal)),
+            "blends": removal.blends,
+            "display": display,
+            "encoder": self.encoder,
+            "space": self.space,
+            "stopped": self.stopped,
+            "rounding": self.rounding,
+        }
+        tensors = {
+            **options,
+            **shown,
+            **{f"mask_{name}": tensor for name, tensor in self.masks.tensors.items()},
+            "explicand": self.explicand.tensor,
+            "baseline": self.baseline,
+            "representations": self.representations,
+            "ends": self.ends,
+            **({} if self.explicand.members is None else {"members": self.explicand.members}),
+        }
+        return write_safetensors(path, tensors, "run", header)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a run written by :meth:`save`; it answers targets and can be extended."""
+        tensors, header = read_safetensors(path, _LAYOUT)
+        with understood(path):
+            return cls._from_file(tensors, header)
+
+    @classmethod
+    def _from_file(cls, tensors: dict[str, Tensor], header: dict[str, Any]) -> Self:
+        """Return the run that a file holds; raise if its parts do not fit together."""
+        members = tensors.get("members")
+        if members is not None and not -1 <= int(members.min()) <= int(members.max()) < members.numel():
+            raise ValueError(f"it has {members.numel()} elements but features up to {int(members.max())}.")
+        explicand = Explicand(tensors["explicand"], load_display(tensors, header.get("display")), tensors.get("members"))
+        plain = dict(header["method"])
+        known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
+        how = plain["baseline"]
+        if not (isinstance(how, dict) and how.get("type") in known):
+            # A user's class that is not imported, or cannot be written down: of a blend its pixels are all one needs.
+            pixels = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
+            plain["baseline"] = pixels if header["blends"] else {"type": "Forgotten", "name": header["removal"]}
+        method: RemovalMethod = from_plain(plain, tensors, known)
+        compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
+        masks = method.restore(explicand.shape, compact)
+        if len(masks) != len(tensors["representations"]) or len(tensors["ends"]) < 2:
+            raise ValueError(f"it has {len(masks)} masks but {len(tensors['representations'])} representations.")
+        return cls(
+            method=method,
+            explicand=explicand,
+            baseline=tensors["baseline"],
+            masks=masks,
+            representations=tensors["representations"],
+            ends=tensors["ends"],
+            encoder=str(header["encoder"]),
+            space=str(header["space"]),
+            stopped=str(header["stopped"]),
+            rounding=float(header.get("rounding", ROUNDING)),
+        )
+
+
+def _powers_of_two(scores: Tensor) -> Tensor:
+    """Return the size of each column of scores ``[n, k]``, as a power of two, by which nothing is rounded: ``[k]``."""
+    exponents = torch.frexp(scores.abs().amax(0).double()).exponent
+    return torch.ldexp(torch.ones(len(exponents), dtype=torch.float64), exponents)

@@ -1,0 +1,195 @@
+"""Saved runs: the same input, encoder and method are encoded once, and asked again at once."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from cocoax.encoders import Encoder
+from cocoax.encoders.identity import describe, looking_once
+from cocoax.inputs import Explicand
+from cocoax.inputs.display import save_display
+from cocoax.masking import Masks, resolve
+from cocoax.methods.method import check_targets
+from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import Interrupted, OtherMasksError, Run
+from cocoax.methods.serialise import to_plain
+from cocoax.store import Layout, alone_in, cache_folder, digest, read_safetensors, sound_or_aside, write_safetensors
+from cocoax.targets import Target
+
+EVERY = 5.0  # seconds of work that a killed process loses at most
+_LAYOUT = Layout("unfinished run", {"representations": "* d"}, {"encoder": str})
+
+
+def saved_run(
+    encoder: Encoder,
+    explicand: Any,
+    method: RemovalMethod,
+    targets: Sequence[Target] = (),
+    *,
+    at_least: bool = False,
+    folder: Path | None = None,
+    progress: bool | None = None,
+) -> Run:
+    """Return the run of a method on one explicand, from disk if it was made before; made, and kept there, if not.
+
+    A run is found by the content of the input, the encoder's fingerprint and the method's options. A Rise run that is too
+    short is extended and kept; of one that is longer than asked for, the first samples are used, which are what a new run
+    would have drawn, or all of them if ``at_least``. What an interruption or a kill leaves of a run is kept too, and the same
+    call goes on from there, to the same result. A damaged file is named in a warning and put aside; a run of the wrong length
+    whose masks another version drew is made again.
+
+    Args:
+        encoder: what encodes.
+        explicand: one input.
+        method: how to perturb it.
+        targets: those that decide when a Rise with a tolerance stops.
+        at_least: use more samples than the method asks for where there are more.
+        folder: where runs are kept; ``runs`` in the cache folder by default.
+        progress: show a progress bar (``None``: when it takes long).
+
+    """
+    prepared = encoder.explicand(encoder.single(explicand))
+    place = _place(folder) if encoder.recognisable else None
+    if place is None:
+        return method.run(encoder, prepared, targets, progress=progress)
+    asked = check_targets(targets, encoder) if targets else []
+    with looking_once():
+        space = encoder.space
+        for target in asked:
+            target.check_space(space)
+        method = replace(method, baseline=resolve(method.baseline, encoder.inputs))
+        path = place / f"{_key(encoder, prepared, method)}.safetensors"
+        run = _load(path, encoder, method)
+        unfinished = Unfinished(path.with_suffix(".unfinished.safetensors"), encoder.name)
+        try:
+            run, before = _gone_on(run, encoder, method, asked, at_least, progress, unfinished)
+            if run is None:
+                run = Run.start(method, encoder, prepared, asked, progress, space, unfinished)
+        except Interrupted as stop:
+            stop.run.journal = None
+            raise
+        run.journal = None
+        if len(run) > before:
+            _store(path, run)
+            unfinished.forget(len(run))
+    return run
+
+
+def _gone_on(
+    run: Run | None,
+    encoder: Encoder,
+    method: RemovalMethod,
+    targets: Sequence[Target],
+    at_least: bool,
+    progress: bool | None,
+    journal: Unfinished,
+) -> tuple[Run | None, int]:
+    """Return a kept run as long as it should be, and how much of it was there; None if its masks cannot be drawn again."""
+    if run is None:
+        return None, 0
+    try:
+        run, lacking = method.at_length(run, at_least)
+        there, run.journal = len(run), journal
+        return run.go_on(encoder, lacking, targets, progress), there
+    except OtherMasksError:
+        return None, 0
+
+
+class Unfinished:
+    """What a run has encoded so far, in a file beside the place where it will be kept: a killed process loses seconds.
+
+    The file is written every few seconds, but never so often that writing takes more than a twentieth of the time.
+    """
+
+    def __init__(self, path: Path, encoder: str) -> None:
+        self.path = path
+        self.encoder = encoder
+        self._length = 0  # of what is in the file
+        self._due = time.monotonic() + EVERY
+
+    def earlier(self, masks: Masks) -> Tensor | None:
+        """Return the representations that an unfinished run left, for as many of the first masks as it has in common."""
+        tensors = sound_or_aside(self.path, lambda path: read_safetensors(path, _LAYOUT)[0])
+        if tensors is None:
+            return None
+        representations: Tensor = tensors["representations"]
+        self._length = len(representations)
+        common = min(len(masks), len(representations))
+        for name, ours in _for_each(masks, len(masks)).items():
+            theirs = tensors.get(name)
+            if theirs is None or theirs.shape[1:] != ours.shape[1:] or len(theirs) < common:
+                return None
+            differs = (theirs[:common] != ours[:common]).reshape(common, -1).any(1)
+            common = int(differs.nonzero()[0]) if bool(differs.any()) else common
+        return representations[:common]
+
+    def note(self, masks: Masks, representations: Tensor, at_once: bool = False) -> None:
+        """Write the representations of the first masks, if it is time to and the file has fewer."""
+        begun, length = time.monotonic(), len(representations)
+        if length <= self._length or not (at_once or begun >= self._due):
+            return
+        tensors = {"representations": representations, **_for_each(masks, length)}
+        try:
+            write_safetensors(self.path, tensors, _LAYOUT.kind, {"encoder": self.encoder})
+        except OSError:  # where runs cannot be kept, a warning says so at the end
+            self._due = math.inf
+            return
+        now = time.monotonic()
+        self._length, self._due = length, now + max(EVERY, 20 * (now - begun))
+
+    def forget(self, length: int) -> None:
+        """Delete the file, unless it has more than a run of this length."""
+        if self._length <= length:
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+
+
+def _for_each(masks: Masks, count: int) -> dict[str, Tensor]:
+    """Return those parts of the compact masks that have a row for each mask, for the first of them."""
+    return {f"mask_{name}": part[:count] for name, part in masks.tensors.items() if len(part) == len(masks)}
+
+
+def _place(folder: Path | None) -> Path | None:
+    """Return the folder where runs are kept; None, with a warning, if there is none."""
+    try:
+        return cache_folder() / "runs" if folder is None else folder
+    except OSError as error:
+        warnings.warn(f"The run cannot be kept: {error}", stacklevel=3)
+        return None
+
+
+def _key(encoder: Encoder, explicand: Explicand, method: RemovalMethod) -> str:
+    """Return what a run is found by: all that it depends on, and nothing that only makes it longer or reads it."""
+    tensors: dict[str, Any] = {}
+    options = {"type", *method.options_of(explicand.shape)}
+    plain = {name: value for name, value in to_plain(method, tensors, describe).items() if name in options}
+    shown, display = save_display(explicand.display)
+    content = (explicand.tensor, explicand.members, *shown.values(), display)
+    return digest("run", encoder.space, plain, *tensors.values(), *content)
+
+
+def _load(path: Path, encoder: Encoder, method: RemovalMethod) -> Run | None:
+    run = sound_or_aside(path, Run.load, cached=True)
+    if run is not None:
+        run.method, run.encoder = method, encoder.name
+    return run
+
+
+def _store(path: Path, run: Run) -> None:
+    """Keep a run, unless another process has kept a longer one meanwhile; one that can be made no longer gives way."""
+    try:
+        with alone_in(path.parent):
+            there = sound_or_aside(path, Run.load, cached=True)
+            if there is None or len(there) < len(run) or not there.can_be_drawn_again:
+                run.save(path)
+    except (OSError, TypeError) as error:
+        warnings.warn(f"The run cannot be kept in {path.parent} ({error}); going on without.", stacklevel=3)

@@ -1,0 +1,1 @@
+"""All that only the paper's experiments need: its studies, data sets, networks and training."""

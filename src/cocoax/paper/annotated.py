@@ -1,0 +1,327 @@
+"""Pictures in which it is known where things are: COCO annotations, image-mask pairs, and collages of photos."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import ExifTags, Image, ImageDraw, ImageOps
+
+from cocoax.data.samples import square
+from cocoax.inputs.image_files import image_files, open_image, read_file
+from cocoax.seeding import stream
+from cocoax.store import digest, file_digest, readable
+
+Masks = dict[str, np.ndarray]
+_ORIENTATION = ExifTags.Base.Orientation
+
+
+@dataclass(frozen=True)
+class Example:
+    """A picture and where things are in it.
+
+    Attributes:
+        name: unique among its kind.
+        classes: of the things in it.
+        load: gives the picture and, for every class in it, a boolean mask ``[h, w]`` of the upright picture's size.
+        version: changes when the content does, as far as can be told without reading it.
+
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    load: Callable[[], tuple[Any, Masks]]
+    version: str = ""
+
+
+def class_names(examples: Sequence[Example]) -> list[str]:
+    """Return every class that occurs, in alphabetical order."""
+    return sorted({name for example in examples for name in example.classes})
+
+
+# --- image-mask pairs -------------------------------------------------------------------------------------------------
+
+
+def mask_examples(pictures: str | Path, masks: str | Path) -> list[Example]:
+    """List pairs of pictures and masks: ``MASKS/CLASS/NAME.png`` is where the class is in ``PICTURES/CLASS/NAME.*`` or
+    ``PICTURES/NAME.*``.
+
+    What is not 0 in a mask is the class: neither black nor the first colour of a palette. Where parts of a mask are
+    transparent, the others are the class. A picture with masks in several class folders has several classes.
+    """
+    pictures, masks = _folder(pictures), _folder(masks)
+    by_place = {path.relative_to(pictures).with_suffix("").as_posix(): path for path in image_files(pictures)}
+    masks_of: dict[Path, dict[str, Path]] = {}
+    for mask in image_files(masks):
+        if mask.parent == masks:
+            raise ValueError(f"The mask {mask} lies in no class folder; put it into {masks}/CLASS/{mask.name}.")
+        kind = mask.parent.relative_to(masks).as_posix()
+        picture = by_place.get(f"{kind}/{mask.stem}", by_place.get(mask.stem))
+        if picture is None:
+            raise ValueError(
+                f"No picture belongs to the mask {mask}: neither {pictures}/{kind}/{mask.stem}.* nor {mask.stem}.*."
+            )
+        masks_of.setdefault(picture, {})[_words(kind)] = mask
+    return [
+        Example(
+            picture.relative_to(pictures).as_posix(),
+            tuple(files),
+            partial(_load_pair, picture, files),
+            _stamp(picture, *files.values()),
+        )
+        for picture, files in sorted(masks_of.items())
+    ]
+
+
+def _load_pair(picture: Path, files: Mapping[str, Path]) -> tuple[Path, Masks]:
+    size = open_image(picture).size
+    masks: Masks = {}
+    for name, path in files.items():
+        mask = read_file(path, _mask)
+        height, width = mask.shape
+        if (width, height) != size:
+            raise ValueError(f"The mask {path} has {width} x {height} pixels, its picture {size[0]} x {size[1]}.")
+        masks[name] = mask
+    return picture, masks
+
+
+def _mask(image: Image.Image) -> np.ndarray:
+    """Return where a mask is set. Its numbers count as stored; as a picture, small 16-bit ones would become black."""
+    bands = ImageOps.exif_transpose(image).split()
+    if image.getbands()[-1] == "A":
+        *colours, alpha = bands
+        bands = (alpha,) if np.asarray(alpha).min() < 255 else tuple(colours)  # a band that is solid all over says nothing
+    mask: np.ndarray = np.any([np.asarray(band) != 0 for band in bands], axis=0)
+    return mask
+
+
+# --- COCO -------------------------------------------------------------------------------------------------------------
+
+
+def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool = False) -> list[Example]:
+    """List the pictures of a COCO json, with the masks of their categories; ``boxes`` ignores outlines and takes boxes.
+
+    Annotations are of the pixels as the file has them, and are turned with the picture as its EXIF data says; only where
+    their size is that of the upright picture and not of the file, they are of the upright one.
+    """
+    annotations, pictures = Path(annotations), _folder(pictures)
+    if not annotations.is_file():
+        raise FileNotFoundError(f"No file at {annotations}; check the path.")
+    try:
+        content = json.loads(annotations.read_text(encoding="utf-8"))
+        names = {category["id"]: str(category["name"]) for category in content["categories"]}
+        images = {
+            image["id"]: (str(image["file_name"]), (int(image["width"]), int(image["height"]))) for image in content["images"]
+        }
+        by_image: dict[Any, list[dict[str, Any]]] = {}
+        for annotation in content["annotations"]:
+            name = names[annotation["category_id"]]
+            by_image.setdefault(annotation["image_id"], []).append({**annotation, "name": name})
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:  # the decoder has ValueErrors
+        raise ValueError(
+            f"{annotations} is not a COCO json: {type(error).__name__} {error}; expected images (with id, file_name, width "
+            "and height), annotations (with image_id and category_id) and categories (with id and name)."
+        ) from error
+    unknown = [key for key in by_image if key not in images]
+    if unknown:
+        raise ValueError(f"{annotations} annotates the image {unknown[0]!r}, which is not among its images.")
+    examples = []
+    version = file_digest(annotations)
+    for key, objects in by_image.items():
+        name, size = images[key]
+        path = (pictures / name).resolve()
+        if not path.is_relative_to(pictures.resolve()):
+            raise ValueError(f"The image {name!r} of {annotations} lies outside of {pictures}.")
+        load = partial(_load_coco, annotations, path, size, objects, boxes)
+        classes = tuple(dict.fromkeys(annotation["name"] for annotation in objects))
+        examples.append(Example(name, classes, load, digest(version, boxes)))
+    if not examples:
+        raise ValueError(f"{annotations} has no annotations.")
+    return examples
+
+
+def _load_coco(
+    annotations: Path, path: Path, size: tuple[int, int], objects: Sequence[Mapping[str, Any]], boxes: bool
+) -> tuple[Path, Masks]:
+    if not path.is_file():
+        raise FileNotFoundError(f"No file at {path}, which {annotations} names; check the folder of pictures.")
+    width, height = size
+    stored, orientation = read_file(path, lambda image: (image.size, image.getexif().get(_ORIENTATION, 1)))
+    upright = stored[::-1] if orientation in (5, 6, 7, 8) else stored
+    if size not in (stored, upright):
+        raise ValueError(f"{path} has {upright[0]} x {upright[1]} pixels, but {annotations} says {width} x {height}.")
+    masks: Masks = {}
+    for annotation in objects:
+        with readable(annotations, f"annotations of {path.name}"):
+            name, mask = annotation["name"], coco_mask(annotation, height, width, boxes=boxes)
+        masks[name] = masks[name] | mask if name in masks else mask
+    if size == stored:
+        masks = {name: _turned(mask, orientation) for name, mask in masks.items()}
+    return path, masks
+
+
+def _turned(mask: np.ndarray, orientation: int) -> np.ndarray:
+    """Turn a mask of the stored pixels as a picture of this orientation is turned."""
+    image = Image.fromarray(mask)
+    image.getexif()[_ORIENTATION] = orientation
+    return np.asarray(ImageOps.exif_transpose(image))
+
+
+def coco_mask(annotation: Mapping[str, Any], height: int, width: int, *, boxes: bool = False) -> np.ndarray:
+    """Return the mask ``[height, width]`` of a COCO annotation: polygons, run lengths (plain or compressed), or its box."""
+    outline = annotation.get("segmentation")
+    if boxes or not outline:
+        if "bbox" not in annotation:
+            raise ValueError(f"The annotation {annotation.get('id')!r} has neither an outline nor a box.")
+        x, y, w, h = (float(number) for number in annotation["bbox"])
+        rows, columns = np.arange(height) + 0.5, np.arange(width) + 0.5
+        inside: np.ndarray = ((rows >= y) & (rows < y + h))[:, None] & ((columns >= x) & (columns < x + w))[None]
+        return inside
+    if isinstance(outline, Mapping):
+        if list(outline["size"]) != [height, width]:
+            raise ValueError(f"The annotation {annotation.get('id')!r} is of size {outline['size']}, not {[height, width]}.")
+        return decode_runs(outline["counts"], height, width)
+    return _polygons(outline, height, width)
+
+
+def decode_runs(counts: Sequence[int] | str | bytes, height: int, width: int) -> np.ndarray:
+    """Return the mask ``[height, width]`` of run lengths, column by column and background first; strings are compressed."""
+    lengths = np.array(_decompress(counts) if isinstance(counts, str | bytes) else list(counts), dtype=np.int64)
+    if lengths.sum() != height * width or (lengths < 0).any():
+        raise ValueError(f"The run lengths add up to {lengths.sum()} pixels, not to {height} x {width}; they are damaged.")
+    flat = np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
+    return flat.reshape(width, height).T
+
+
+def _decompress(text: str | bytes) -> list[int]:
+    """Decompress run lengths: five bits a character, lowest first; from the fourth on, differences to the last but one."""
+    numbers: list[int] = []
+    value = shift = 0
+    for code in text.encode("ascii") if isinstance(text, str) else text:
+        bits = code - 48
+        value |= (bits & 0x1F) << shift
+        shift += 5
+        if bits & 0x20:
+            continue
+        if bits & 0x10:
+            value -= 1 << shift
+        numbers.append(value + (numbers[-2] if len(numbers) > 2 else 0))
+        value = shift = 0
+    return numbers
+
+
+def _polygons(outlines: Sequence[Sequence[float]], height: int, width: int, finer: int = 4) -> np.ndarray:
+    """Fill polygons; a pixel belongs to the mask if at least half of it is inside, measured on a finer grid."""
+    canvas = Image.new("1", (width * finer, height * finer))
+    draw = ImageDraw.Draw(canvas)
+    for outline in outlines:
+        if len(outline) < 6 or len(outline) % 2:
+            raise ValueError(f"A polygon needs at least three points x, y. Got {len(outline)} numbers instead.")
+        # Pillow's coordinates are those of pixel centres, COCO's those of pixel corners.
+        draw.polygon([number * finer - 0.5 for number in outline], fill=1)
+    covered: np.ndarray = np.asarray(canvas).reshape(height, finer, width, finer).mean((1, 3)) >= 0.5
+    return covered
+
+
+# --- collages ---------------------------------------------------------------------------------------------------------
+
+
+def collage_examples(folder: str | Path, count: int = 50, seed: int = 0, cell: int = 256) -> list[Example]:
+    """Draw collages of four photos of different classes: where each class is, is known without annotation.
+
+    Classes are the folders that photos lie in, or the names of files that lie together, without synset numbers.
+    """
+    classes = _photos_by_class(folder, count)
+    examples = []
+    for number in range(count):
+        photos = _draw_photos(classes, 4, stream(seed, number))
+        load = partial(_load_collage, photos, cell)
+        version = digest(cell, list(photos), _stamp(*photos.values()))
+        examples.append(Example(f"collage-{seed}-{number:03d}", tuple(photos), load, version))
+    return examples
+
+
+def strip_examples(folder: str | Path, count: int = 50, seed: int = 0, side: int = 256) -> list[Example]:
+    """Draw strips of two to four photos of different classes, of unequal length: wide ones and tall ones by turns.
+
+    What an encoder that looks at the centre of a picture misses. Classes are those of :func:`collage_examples`.
+    """
+    classes = _photos_by_class(folder, count)
+    examples = []
+    for number in range(count):
+        random = stream(seed, number)
+        photos = _draw_photos(classes, int(random.integers(2, 5)), random)
+        lengths = [int(length) for length in random.integers(round(0.6 * side), round(1.7 * side), len(photos))]
+        load = partial(_load_strip, photos, lengths, side, tall=number % 2 == 1)
+        version = digest(side, list(photos), lengths, _stamp(*photos.values()))
+        examples.append(Example(f"strip-{seed}-{number:03d}", tuple(photos), load, version))
+    return examples
+
+
+def _photos_by_class(folder: str | Path, count: int) -> dict[str, list[Path]]:
+    """Return the photos below a folder by class, of which there must be enough for ``count`` pictures of up to four."""
+    folder = _folder(folder)
+    classes: dict[str, list[Path]] = {}
+    for path in image_files(folder):
+        classes.setdefault(_words(path.stem if path.parent == folder else path.parent.name), []).append(path)
+    if len(classes) < 4:
+        raise ValueError(f"A collage needs photos of 4 classes; {folder} has {len(classes)}.")
+    if count < 1:
+        raise ValueError(f"The 'count' parameter must be at least 1. Got {count} instead.")
+    return classes
+
+
+def _draw_photos(classes: Mapping[str, Sequence[Path]], count: int, random: np.random.Generator) -> dict[str, Path]:
+    """Return a photo of each of ``count`` classes."""
+    names = sorted(classes)
+    drawn = [names[index] for index in random.choice(len(names), count, replace=False)]
+    return {name: classes[name][int(random.integers(len(classes[name])))] for name in drawn}
+
+
+def _load_collage(photos: Mapping[str, Path], cell: int) -> tuple[Image.Image, Masks]:
+    canvas = Image.new("RGB", (2 * cell, 2 * cell))
+    masks = {}
+    for index, (name, path) in enumerate(photos.items()):
+        row, column = divmod(index, 2)
+        canvas.paste(square(open_image(path), cell), (column * cell, row * cell))
+        masks[name] = np.zeros((2 * cell, 2 * cell), bool)
+        masks[name][row * cell : (row + 1) * cell, column * cell : (column + 1) * cell] = True
+    return canvas, masks
+
+
+def _load_strip(photos: Mapping[str, Path], lengths: Sequence[int], side: int, *, tall: bool) -> tuple[Image.Image, Masks]:
+    canvas = Image.new("RGB", (sum(lengths), side))
+    masks, left = {}, 0
+    for (name, path), length in zip(photos.items(), lengths, strict=True):
+        size = (side, length) if tall else (length, side)
+        photo = ImageOps.fit(open_image(path).convert("RGB"), size, Image.Resampling.BICUBIC)
+        canvas.paste(photo.transpose(Image.Transpose.TRANSPOSE) if tall else photo, (left, 0))
+        masks[name] = np.zeros((side, canvas.width), bool)
+        masks[name][:, left : left + length] = True
+        left += length
+    if tall:
+        return canvas.transpose(Image.Transpose.TRANSPOSE), {name: mask.T for name, mask in masks.items()}
+    return canvas, masks
+
+
+def _words(name: str) -> str:
+    """Return a file or folder name as words: without a synset's number, underscores as spaces."""
+    return re.sub(r"^n\d{8}[_-]?(?=.)", "", name).replace("_", " ").strip()
+
+
+def _folder(path: str | Path) -> Path:
+    path = Path(path)
+    if not path.is_dir():
+        raise FileNotFoundError(f"No folder at {path}; check the path.")
+    return path
+
+
+def _stamp(*paths: Path) -> str:
+    """Return a digest of the names, sizes and times of files."""
+    return digest(*((path.name, (stat := path.stat()).st_size, stat.st_mtime_ns) for path in paths))

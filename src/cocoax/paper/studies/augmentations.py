@@ -1,0 +1,207 @@
+"""What survives an augmentation: the paper's figure of an image and seven augmentations of it.
+
+The corpus is the original picture, the foil is other pictures: red is what still makes the augmented picture look like the
+original to the encoder, rather than like any other picture.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from cocoax.encoders import Encoder, Explicand, ImagePreprocess
+from cocoax.evaluation.measures import logits_of
+from cocoax.inputs import Picture
+from cocoax.inputs.image_files import open_image, picture_of
+from cocoax.methods import Attribution, Method, Rise
+from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run_cache import saved_run
+from cocoax.paper.augmentations import augmented
+from cocoax.paper.studies.folder import Library
+from cocoax.paper.studies.sampling import RUN_SEEDS, draw_foil, draw_of
+from cocoax.paper.studies.study import LabelledStudy, grid_of
+from cocoax.plots import overlay
+from cocoax.references import Reference
+from cocoax.seeding import stream
+from cocoax.store import write_figure, write_text
+from cocoax.targets import contrastive_corpus_similarity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ORIGINAL = "original"
+
+
+class AugmentationsStudy(LabelledStudy):
+    """Held-out pictures of the first three classes, with random training images as the foil."""
+
+    name = "augmentations"
+
+    def write(self, progress: bool | None = None) -> list[Path]:
+        """Write the figure, its maps and its numbers; return the files."""
+        options, random = self.options, stream(RUN_SEEDS[0])
+        classes = np.unique(self.held_out.labels) if options.classes is None else options.classes
+        numbers = [int(draw_of(self.held_out, label, 1, random, "explicands")[0]) for label in classes[:3]]
+        others = draw_foil(self.train, options.foil, random, without=[])
+        foil = Library(self.encoder, self.train, self.folder).reference(others, "random images")
+        images = [self.held_out.images[number] for number in numbers]
+        method = Rise(options.samples, grid_of(self.encoder, images[0], options.grid), estimator=options.estimator)
+        rows = [explain_augmentations(self.encoder, image, foil, method, progress=progress) for image in images]
+        return write_augmentations(self.folder, [f"held-out image {number}" for number in numbers], rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Augmented:
+    """The original or one augmentation of it.
+
+    Attributes:
+        name: of the augmentation; ``original`` for none.
+        attribution: what makes it similar to the original rather than to the foil.
+        similarity: to the original (cosine).
+        prediction: the class that the head predicts, or its number; None without a head.
+        probability: of that class.
+
+    """
+
+    name: str
+    attribution: Attribution
+    similarity: float
+    prediction: str | None = None
+    probability: float | None = None
+
+
+def explain_augmentations(
+    encoder: Encoder,
+    image: Any,
+    foil: Reference,
+    method: Method | None = None,
+    *,
+    classes: Sequence[str] | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> list[Augmented]:
+    """Explain the picture and its seven augmentations.
+
+    Args:
+        encoder: any image encoder; its ``head``, if it has one, predicts classes.
+        image: a picture.
+        foil: what the original is contrasted with; the paper takes 1500 random training images.
+        method: Rise by default.
+        classes: names of the head's classes; by default the encoder's own, or their numbers.
+        seed: of the augmentations.
+        progress: show a progress bar (``None``: when it takes long).
+
+    """
+    whole = _seen(encoder, open_image(image).convert("RGB"))
+    pictures = {ORIGINAL: whole, **augmented(whole, seed)}
+    explicands = {name: _explicand(encoder, picture) for name, picture in pictures.items()}
+    original = encoder.reference([explicands[ORIGINAL]], name="the original", progress=False)
+    target = contrastive_corpus_similarity(original, foil)
+    representations = encoder.represent(list(explicands.values()), progress=False)
+    similarities = torch.cosine_similarity(representations, representations[:1])
+    predictions = _predict(encoder, representations, encoder.classes if classes is None else classes)
+    method = Rise() if method is None else method
+    if isinstance(method, RemovalMethod):
+        runs = [saved_run(encoder, explicand, method, [target], progress=progress) for explicand in explicands.values()]
+        attributions = [run.explain(target) for run in runs]
+    else:
+        attributions = method.explain(encoder, list(explicands.values()), target, progress=progress)
+    return [
+        Augmented(name, attribution, float(similarity), *prediction)
+        for name, attribution, similarity, prediction in zip(explicands, attributions, similarities, predictions, strict=True)
+    ]
+
+
+def _seen(encoder: Encoder, image: Image.Image) -> Image.Image:
+    """Return the part of a picture that the encoder sees: augmentations come after preprocessing, as in the paper."""
+    box_of = getattr(encoder.preprocess, "box", None)
+    if box_of is None:
+        return image
+    left, top, right, bottom = box_of(image.size)
+    width, height = image.size
+    return image.crop((round(left * width), round(top * height), round(right * width), round(bottom * height)))
+
+
+def _explicand(encoder: Encoder, image: Image.Image) -> Explicand:
+    """Return the explicand of a whole picture, whose border preprocessing would otherwise cut off once more."""
+    preprocess = encoder.preprocess
+    if isinstance(preprocess, ImagePreprocess) and preprocess.crop is not None:
+        return Explicand(replace(preprocess, resize=preprocess.crop)(image), Picture(picture_of(image)))
+    return encoder.explicand(image)
+
+
+def _predict(
+    encoder: Encoder, representations: torch.Tensor, classes: Sequence[str] | None
+) -> list[tuple[str | None, float | None]]:
+    """Return the most probable class of each representation and its probability; ``None`` for both without a head."""
+    if encoder.head is None:
+        return [(None, None)] * len(representations)
+    probabilities = logits_of(encoder.head, representations).softmax(1)
+    if classes is not None and len(classes) != probabilities.shape[1]:
+        raise ValueError(f"The encoder's head has {probabilities.shape[1]} classes but there are {len(classes)} names.")
+    best, index = probabilities.max(1)
+    return [(str(int(i)) if classes is None else classes[int(i)], float(p)) for p, i in zip(best, index, strict=True)]
+
+
+def plot_augmentations(rows: Sequence[Sequence[Augmented]]) -> Figure:
+    """Draw one or more pictures: each with its augmentations and predictions in a row, and the heat maps in the row below."""
+    import matplotlib.pyplot as plt
+
+    if not rows or not all(rows):
+        raise ValueError("There are 0 pictures to draw; pass at least one.")
+    columns = max(len(row) for row in rows)
+    size = (2.0 * columns, 4.9 * len(rows))
+    figure, grid = plt.subplots(2 * len(rows), columns, figsize=size, layout="constrained", squeeze=False)
+    for number, row in enumerate(rows):
+        # One scale for a picture and its augmentations, so that colours can be compared along the row.
+        attributions = [variant.attribution for variant in row]
+        limit = max(float(attribution.relative.abs().max()) for attribution in attributions) or 1.0
+        for column, (variant, attribution) in enumerate(zip(row, attributions, strict=True)):
+            above, below = grid[2 * number, column], grid[2 * number + 1, column]
+            if attribution.picture is not None:
+                above.imshow(attribution.picture.numpy())
+            predicted = "" if variant.prediction is None else f"\n{_short(variant.prediction)} {variant.probability:.0%}"
+            above.set_title(variant.name + predicted, fontsize=9, parse_math=False)
+            overlay(attribution, below, limit=limit, title=f"similarity {variant.similarity:.2f}", colour_bar=False)
+            below.title.set_fontsize(9)
+        bar = figure.colorbar(below.images[-1], ax=list(grid[2 * number + 1]), fraction=0.02, pad=0.01)
+        bar.set_label("change in score if kept", fontsize=8)
+        bar.ax.tick_params(labelsize=7)
+        if bar.solids is not None:
+            bar.solids.set_alpha(1)
+    for unused in grid.flat:
+        unused.set_axis_off()
+    return figure
+
+
+def write_augmentations(folder: str | Path, titles: Sequence[str], rows: Sequence[Sequence[Augmented]]) -> list[Path]:
+    """Write the figure, every map as safetensors and the numbers as JSON; return the files."""
+    import matplotlib.pyplot as plt
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    figure = plot_augmentations(rows)
+    files = [folder / "augmentations.png", folder / "augmentations.json"]
+    write_figure(files[0], figure, dpi=110)
+    plt.close(figure)
+    numbers = []
+    for number, (title, row) in enumerate(zip(titles, rows, strict=True), 1):
+        for place, variant in enumerate(row):
+            attribution = variant.attribution
+            files.append(attribution.save(folder / f"{number}-{place}-{variant.name.replace(' ', '-')}.safetensors"))
+            plain = {key: value for key, value in vars(variant).items() if key != "attribution"}
+            score = {"score": attribution.score, "map": files[-1].name}
+            numbers.append({"picture": title, **plain, **score, **attribution.metadata})
+    write_text(files[1], json.dumps(numbers, indent=1))
+    return files
+
+
+def _short(name: str, longest: int = 20) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"

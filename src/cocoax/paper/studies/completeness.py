@@ -1,0 +1,103 @@
+"""Completeness: attributions of Integrated Gradients and KernelSHAP add up to the difference that the explicand makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cocoax.encoders import Encoder
+from cocoax.methods import IntegratedGradients, KernelShap
+from cocoax.paper.studies.folder import Library
+from cocoax.paper.studies.sampling import RUN_SEEDS, draw_foil, draw_of
+from cocoax.paper.studies.study import LabelledStudy, four_targets
+from cocoax.progress import bar
+from cocoax.references import Reference
+from cocoax.seeding import stream
+from cocoax.store import write_text
+
+
+class CompletenessStudy(LabelledStudy):
+    """A held-out image of each class, with the corpus and the foil of the first; drawn as in the first run of a study."""
+
+    name = "completeness"
+
+    def write(self, progress: bool | None = None) -> list[Path]:
+        """Write the table of gaps; return its file."""
+        options = self.options
+        streams = {label: stream(RUN_SEEDS[0], 0, label) for label in options.classes or range(len(self.train.classes))}
+        numbers = [int(draw_of(self.held_out, label, 1, random, "explicands")[0]) for label, random in streams.items()]
+        first, random = next(iter(streams.items()))
+        own = draw_of(self.train, first, options.corpus, random, "corpus images")
+        others = draw_foil(self.train, options.foil, random, without=own)
+        library = Library(self.encoder, self.train, self.folder)
+        corpus, foil = library.reference(own, "corpus"), library.reference(others, "foil")
+        images = [self.held_out.images[number] for number in numbers]
+        gaps = completeness(self.encoder, images, corpus, foil, progress=progress)
+        return [write_text(self.folder / "completeness.md", completeness_table(gaps))]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The sum of an attribution against the score of the explicand minus that of the baseline."""
+
+    method: str
+    similarity: str
+    target: str
+    total: float
+    difference: float
+
+    @property
+    def gap(self) -> float:
+        """How much is missing, or too much."""
+        return abs(self.total - self.difference)
+
+
+def completeness(
+    encoder: Encoder,
+    images: Sequence[Any],
+    corpus: Reference,
+    foil: Reference,
+    *,
+    steps: Sequence[int] = (50, 200),
+    samples: int = 256,
+    progress: bool | None = None,
+) -> list[Gap]:
+    """Return the gaps for the paper's four targets, cosine and dot, on some images.
+
+    Integrated Gradients approach completeness with the number of steps (a network with ReLUs has kinks along the path);
+    KernelSHAP is complete by construction, whatever the number of samples.
+    """
+    asked = [
+        (similarity, name, target)
+        for similarity in ("cosine", "dot")
+        for name, target in four_targets(corpus, foil, similarity).items()
+    ]
+    targets = [target for _, _, target in asked]
+    gradients = {f"Integrated Gradients, {count} steps": IntegratedGradients(count) for count in steps}
+    methods = {**gradients, "KernelSHAP": KernelShap(samples=samples)}
+    gaps = []
+    with bar(len(images) * len(methods), "completeness", progress) as shown:
+        for image in images:
+            for title, method in methods.items():
+                answers = method.explain(encoder, image, targets, progress=False)
+                for (similarity, name, _), answer in zip(asked, answers, strict=True):
+                    parts = answer.raw if answer.raw is not None else answer.features
+                    assert parts is not None
+                    total = float(parts.double().sum())
+                    gaps.append(Gap(title, similarity, name, total, answer.score - answer.baseline_score))
+                shown.update()
+    return gaps
+
+
+def completeness_table(gaps: Sequence[Gap]) -> str:
+    """Return for each method and target the largest gap, and the mean difference to explain, as Markdown."""
+    groups: dict[tuple[str, str, str], list[Gap]] = {}
+    for gap in gaps:
+        groups.setdefault((gap.method, gap.similarity, gap.target), []).append(gap)
+    lines = ["| Method | Similarity | Target | mean difference to explain | largest gap |", "|---|---|---|---|---|"]
+    for key, several in groups.items():
+        difference = sum(abs(gap.difference) for gap in several) / len(several)
+        lines.append(f"| {' | '.join(key)} | {difference:.4f} | {max(gap.gap for gap in several):.2e} |")
+    return "\n".join([*lines, ""])

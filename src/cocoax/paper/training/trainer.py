@@ -1,0 +1,379 @@
+"""The training loop: the schedule is counted in images, every batch follows from the seed and its number, so that a
+training that was stopped goes on exactly where it was."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cocoax.data.labelled import LabelledImages
+from cocoax.encoders.devices import device_asked_for
+from cocoax.encoders.forward import evaluating
+from cocoax.evaluation.probe import accuracy
+from cocoax.evaluation.representations import effective_rank, knn_accuracy
+from cocoax.inputs.image_files import ImagePreprocess, open_image, resize_of
+from cocoax.paper.networks.resnet import ARCHITECTURES, ResNet
+from cocoax.paper.training.lars import Lars
+from cocoax.paper.training.objectives import Classifier, Objective, SimClr, SimSiam
+from cocoax.paper.training.recipes import Recipe, learning_rate, plain_view
+from cocoax.progress import bar
+from cocoax.seeding import stream
+from cocoax.store import check_torch_file, sealed, sound_or_aside, unsealed, whole_file, write_safetensors, write_text
+
+# Collapsed are too few directions for a handful of classes, or many of them within a narrow cone.
+LEAST_RANK, LEAST_SPREAD = 4.0, 0.1
+
+
+class Training:
+    """A training in a folder: what it has learned so far, and how to go on.
+
+    The folder holds ``checkpoint.pt`` (to go on from), ``checkpoint-previous.pt`` (the one before, used if the newest is
+    damaged), ``log.jsonl`` (one line per epoch) and, at the end, ``encoder.safetensors`` (to load). An existing folder is
+    continued if its recipe is the same, on any device.
+
+    Args:
+        recipe: what is trained, and how.
+        data: the images to learn from.
+        folder: of the training.
+        device: where it runs, as for :func:`cocoax.load`.
+
+    """
+
+    def __init__(
+        self, recipe: Recipe, data: LabelledImages, folder: str | Path, device: str | torch.device | None = None
+    ) -> None:
+        if recipe.architecture not in ARCHITECTURES:
+            raise ValueError(f"No architecture is called {recipe.architecture!r}; known are {', '.join(ARCHITECTURES)}.")
+        if len(data) < recipe.batch_size:
+            raise ValueError(f"The data have {len(data)} images but a batch takes {recipe.batch_size}; lower the batch size.")
+        self.recipe = recipe
+        self.data = data
+        self.folder = Path(folder)
+        self.device = device_asked_for(device) or torch.device("cpu")
+        self.pixels = Pixels(data, recipe.side)
+        with torch.random.fork_rng():
+            torch.manual_seed(recipe.seed)
+            self.objective = _objective(recipe, len(data.classes))
+        if recipe.kind == "simsiam" and isinstance(self.encoder, ResNet):
+            raise ValueError(
+                "SimSiam is for small images here: 'simsiam:' loads networks with a small stem, such as cifar-resnet18. "
+                f"Got {recipe.architecture}; train that with simclr."
+            )
+        self.objective.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.optimizer = _optimizer(recipe, self.objective)
+        self.steps_per_epoch = len(data) // recipe.batch_size
+        self.steps = recipe.epochs * self.steps_per_epoch
+        self.step = 0
+        self._losses: list[float] = []
+        if self.checkpoint.exists() or self.previous.exists():
+            self._restore()
+        else:
+            self._check_new()
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file from which the training goes on."""
+        return self.folder / "checkpoint.pt"
+
+    @property
+    def previous(self) -> Path:
+        """The checkpoint before that one, from which it goes on if that one is damaged."""
+        return self.folder / "checkpoint-previous.pt"
+
+    @property
+    def log(self) -> Path:
+        """Where the figures of each epoch are written, a line for each."""
+        return self.folder / "log.jsonl"
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The network without the heads that only its training needs."""
+        return self.objective.encoder
+
+    def run(
+        self,
+        held_out: LabelledImages | None = None,
+        *,
+        until: int | None = None,
+        say: Callable[[str], None] = print,
+        progress: bool | None = None,
+    ) -> Path | None:
+        """Train to the end, or to step ``until``; return the finished encoder's file, or ``None`` if there is more to do.
+
+        Ctrl-C keeps what was learned. After each epoch ``say`` gets a line with the loss, the accuracy of the 20 nearest
+        neighbours, the effective rank of the representations and, of a classifier, its own accuracy.
+        """
+        last = self.steps if until is None else min(until, self.steps)
+        with bar(self.steps, f"{self.recipe.kind} {self.recipe.architecture}", progress) as shown:
+            shown.update(self.step)
+            try:
+                if self._losses and self.step % self.steps_per_epoch == 0:  # interrupted while the epoch was examined
+                    self._close_epoch(held_out, say)
+                while self.step < last:
+                    self._step_or_none()
+                    shown.update()
+                    if self.step % self.steps_per_epoch == 0:
+                        self._close_epoch(held_out, say)
+            finally:  # also when interrupted
+                self._save()
+        return self.export() if self.step == self.steps else None
+
+    def _step_or_none(self) -> None:
+        """Take one step, or none if it is interrupted: what had changed by then, such as batch statistics, is put back."""
+        before = copy.deepcopy(self._state())
+        try:
+            self._step()
+        except BaseException:
+            self._set(before)
+            raise
+
+    def _step(self) -> None:
+        epoch, place = divmod(self.step, self.steps_per_epoch)
+        order = stream(self.recipe.seed, 0, epoch).permutation(len(self.data))
+        chosen = order[place * self.recipe.batch_size : (place + 1) * self.recipe.batch_size]
+        images, labels = self.pixels(chosen).to(self.device), torch.from_numpy(self.data.labels[chosen]).long()
+        random = stream(self.recipe.seed, 1, self.step)
+        views = torch.cat([self.recipe.augmentation(images, random) for _ in range(self.objective.views)])
+        rate = learning_rate(self.recipe, self.step, self.steps_per_epoch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.objective.train()
+        loss: Tensor = self.objective(views.contiguous(memory_format=torch.channels_last), labels.to(self.device))
+        if not bool(torch.isfinite(loss)):
+            raise ValueError(f"The loss became {loss.item()} at step {self.step}; lower the learning rate.")
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.step += 1
+        self._losses.append(loss.item())
+
+    def _close_epoch(self, held_out: LabelledImages | None, say: Callable[[str], None]) -> None:
+        epoch = self.step // self.steps_per_epoch
+        line: dict[str, float] = {
+            "epoch": epoch,
+            "images": self.step * self.recipe.batch_size,
+            "loss": float(np.mean(self._losses)),
+        }
+        if held_out is not None:
+            line |= self.examine(held_out)
+        self._log(epoch, line)
+        self._losses = []
+        self._save()
+        say("  ".join(f"{name} {value:.4g}" for name, value in line.items()))
+        rank, spread = line.get("effective_rank", math.inf), line.get("spread", math.inf)
+        if (rank < LEAST_RANK or spread < LEAST_SPREAD) and self.objective.may_collapse:
+            warnings.warn(
+                f"The representations have an effective rank of {rank:.1f} and a spread of {spread:.2f}: the encoder is "
+                "collapsing onto a few directions. Lower the learning rate, enlarge the batch, or use SimCLR.",
+                stacklevel=3,
+            )
+
+    def _log(self, epoch: int, line: dict[str, float]) -> None:
+        """Write the line of an epoch into the log, in place of one that was written just before the training was killed."""
+        earlier = [text for text in self._logged() if json.loads(text)["epoch"] < epoch]
+        write_text(self.log, "\n".join([*earlier, sealed(json.dumps(line))]) + "\n")
+
+    def _logged(self) -> list[str]:
+        """Return the lines of the log; if some are damaged it is put aside, a warning names it, and the others are left."""
+        lines = self.log.read_bytes().splitlines() if self.log.exists() else []
+        sound = [line.decode() for line in lines if _is_sound(line)]
+        if len(sound) < len(lines):
+            aside = self.log.replace(self.log.with_name(f"{self.log.name}.damaged"))
+            warnings.warn(
+                f"{len(lines) - len(sound)} of {len(lines)} lines of {self.log} are damaged. It was put aside as "
+                f"{aside.name}, and the log goes on with the other lines; the training itself is not concerned.",
+                stacklevel=5,
+            )
+        return sound
+
+    def examine(self, held_out: LabelledImages, most: int = 1000, memory: int = 5000) -> dict[str, float]:
+        """Measure nearest-neighbour accuracy on held-out images, effective rank, and the spread of unit vectors (1 is even).
+
+        Of a classifier also how often it is right. Up to ``most`` held-out images and ``memory`` neighbours, evenly chosen.
+        """
+        known, asked = _evenly(len(self.data), memory), _evenly(len(held_out), most)
+        representations = self.represent(self.pixels, known)
+        queries = self.represent(Pixels(held_out, self.recipe.side), asked)
+        if not bool(torch.isfinite(queries).all()):
+            raise ValueError(f"Representations are not finite after step {self.step}; lower the learning rate.")
+        labels, unit = held_out.labels[asked], nn.functional.normalize(queries, dim=1)
+        figures = {
+            "knn": knn_accuracy(representations, self.data.labels[known], queries, labels),
+            "effective_rank": effective_rank(queries),
+            "spread": float(unit.std(0).mean()) * math.sqrt(unit.shape[1]),
+        }
+        if (head := self.objective.classifier) is not None:
+            figures["accuracy"] = accuracy(head, queries, labels)
+        return figures
+
+    def represent(self, pixels: Pixels, chosen: np.ndarray) -> Tensor:
+        """Return the representations ``[n, d]`` of images by their numbers, without augmentation, on the CPU."""
+        plain = plain_view(self.recipe)
+        parts = []
+        with evaluating(self.encoder), torch.no_grad():
+            for start in range(0, len(chosen), 250):
+                batch = plain(pixels(chosen[start : start + 250]).to(self.device))
+                parts.append(self.encoder(batch.contiguous(memory_format=torch.channels_last)).cpu())
+        return torch.cat(parts)
+
+    def export(self, path: str | Path | None = None, *, half: bool = False) -> Path:
+        """Write the encoder for :func:`cocoax.load`, in half precision if asked; return the file."""
+        weights = dict(self.encoder.state_dict())
+        header: dict[str, Any] = {
+            "architecture": self.recipe.architecture,
+            "trained": self.recipe.kind,
+            "side": self.recipe.side,
+            "mean": self.recipe.augmentation.mean,
+            "std": self.recipe.augmentation.std,
+            "recipe": self.recipe.plain(),
+        }
+        if (head := self.objective.classifier) is not None:
+            weights |= {f"head.{name}": tensor for name, tensor in head.state_dict().items()}
+            header["classes"] = self.data.classes
+        if half:
+            weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
+        return write_safetensors(path or self.folder / "encoder.safetensors", on_cpu(weights), "encoder", header)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "losses": self._losses,
+            "objective": self.objective.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def _set(self, state: dict[str, Any]) -> None:
+        self.objective.load_state_dict(state["objective"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self._losses = state["step"], state["losses"]
+
+    def _made_from(self) -> dict[str, Any]:
+        """Return what a checkpoint must have in common with this training."""
+        return {"recipe": self.recipe.plain(), "data": self.data.fingerprint}
+
+    def _check_new(self) -> None:
+        """Raise if the folder holds results of a training, which a training from the start would replace.
+
+        One line of the log is not a result: it is written before the first checkpoint.
+        """
+        finished = self.folder / "encoder.safetensors"
+        if finished.exists() or (self.log.exists() and len(self.log.read_bytes().splitlines()) > 1):
+            raise FileExistsError(
+                f"{self.folder} holds a training without the {self.checkpoint.name} to go on from; put that file back, or "
+                "pass another folder to start anew."
+            )
+
+    def _save(self) -> None:
+        """Write the checkpoint; the one that is there becomes the previous one."""
+        with whole_file(self.checkpoint) as part:
+            # Into an open file, since torch would put the name of a path, here a random one, into what it writes.
+            with part.open("wb") as file:
+                torch.save(self._made_from() | on_cpu(self._state()), file)
+            if self.checkpoint.exists():
+                os.replace(self.checkpoint, self.previous)
+
+    def _restore(self) -> None:
+        """Go on from the newest checkpoint; if that is damaged and there is one before it, it is put aside with a warning."""
+        different = sound_or_aside(self.checkpoint, self._read) if self.previous.exists() else None
+        if different is None:
+            try:
+                different = self._read(self.previous if self.previous.exists() else self.checkpoint)
+            except ValueError as error:
+                raise ValueError(f"{error} Move it away to start anew.") from error
+        if different:
+            raise ValueError(
+                f"{self.folder} holds a training with another recipe or other data ({different[0]}); pass another folder to "
+                "start anew."
+            )
+
+    def _read(self, path: Path) -> list[str]:
+        """Take over the state in a checkpoint; return how its training differs from this one, in which case it is left."""
+        ours = self._made_from()
+        try:
+            check_torch_file(path)
+            state = torch.load(path, weights_only=True)
+            recipe = {name: (state["recipe"].get(name), value) for name, value in ours["recipe"].items()}
+            different = [f"{name} {old!r}, not {new!r}" for name, (old, new) in recipe.items() if old != new]
+            different += ["other images, labels or classes"] if state["data"] != ours["data"] else []
+            if not different:
+                self._set(state)
+            return different
+        except Exception as error:  # whatever a damaged file makes torch raise, with advice not meant for such a file
+            raise ValueError(
+                f"{path} cannot be read ({type(error).__name__}): it is damaged or was not written by this training."
+            ) from error
+
+
+class Pixels:
+    """Images by their numbers, as one uint8 tensor ``[n, 3, side, side]``: from memory, or decoded from files as needed."""
+
+    def __init__(self, data: LabelledImages, side: int) -> None:
+        self.data = data
+        self.array: np.ndarray | None = None
+        if isinstance(data.images, np.ndarray) and data.images.dtype == np.uint8 and data.images.shape[1:] == (side, side, 3):
+            self.array = data.images
+        self._resize = ImagePreprocess(resize=resize_of(side), crop=side)
+
+    def __call__(self, chosen: np.ndarray) -> Tensor:
+        """Return the images of these numbers."""
+        if self.array is not None:
+            return torch.from_numpy(self.array[chosen]).permute(0, 3, 1, 2)
+        with ThreadPoolExecutor() as pool:
+            return torch.stack(list(pool.map(self._decoded, chosen)))
+
+    def _decoded(self, number: int) -> Tensor:
+        return (self._resize(open_image(self.data.images[number])) * 255).round().to(torch.uint8)
+
+
+def _objective(recipe: Recipe, classes: int) -> Objective:
+    encoder = ARCHITECTURES[recipe.architecture]()
+    with torch.no_grad(), evaluating(encoder):
+        width = encoder(torch.zeros(1, 3, recipe.side, recipe.side)).shape[1]
+    projection = {} if recipe.projection is None else {"projection": recipe.projection}
+    if recipe.kind == "simclr":
+        return SimClr(encoder, width, recipe.temperature, **projection)
+    if recipe.kind == "simsiam":
+        return SimSiam(encoder, width, **projection)
+    return Classifier(encoder, width, classes)
+
+
+def _optimizer(recipe: Recipe, module: nn.Module) -> torch.optim.Optimizer:
+    parameters, rate, decay = module.parameters(), recipe.learning_rate, recipe.weight_decay
+    if recipe.optimizer == "adam":
+        return torch.optim.Adam(parameters, rate, weight_decay=decay)
+    if recipe.optimizer == "lars":
+        return Lars(parameters, rate, recipe.momentum, decay)
+    return torch.optim.SGD(parameters, rate, recipe.momentum, weight_decay=decay)
+
+
+def on_cpu(state: Any) -> Any:
+    """Return nested dicts and lists with every tensor on the CPU, so that what is written can be read without the device."""
+    if isinstance(state, dict):
+        return {name: on_cpu(value) for name, value in state.items()}
+    if isinstance(state, list):
+        return [on_cpu(value) for value in state]
+    return state.cpu() if isinstance(state, Tensor) else state
+
+
+def _is_sound(line: bytes) -> bool:
+    """Whether a line of the log is what was written."""
+    try:
+        return unsealed(line.decode()) is not None
+    except ValueError:
+        return False
+
+
+def _evenly(total: int, most: int) -> np.ndarray:
+    """Return the numbers of up to ``most`` of ``total`` images, evenly spaced."""
+    return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(int))

@@ -1,0 +1,109 @@
+"""Attributions of any kind of input in words, numbers, HTML and the terminal."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.text import Text
+
+from cocoax.highlight import to_rich
+from cocoax.methods import Attribution, Interactions
+from cocoax.questions.regions import top_regions
+from cocoax.report import data_uri, png
+
+MOST_REGIONS = 3
+
+
+@dataclass(frozen=True)
+class ScoredSpan:
+    """A word of a text: ``text[start:end]``, what it does to the score, and the standard error of that (None: not known)."""
+
+    start: int
+    end: int
+    text: str
+    score: float
+    standard_error: float | None
+
+
+def spans_of(attribution: Attribution) -> list[ScoredSpan]:
+    """Return the words of a text in its order, with their values relative to ``neutral``; raise for other inputs."""
+    if attribution.offsets is None or attribution.text is None:
+        raise ValueError("Spans are parts of a text; a picture has regions, see cocoax.questions.regions.top_regions.")
+    values = attribution.relative.tolist()
+    errors = _errors(attribution)
+    return [
+        ScoredSpan(begin, end, attribution.text[begin:end], values[index], errors[index])
+        for index, (begin, end) in enumerate(attribution.offsets)
+    ]
+
+
+def parts_of(attribution: Attribution) -> list[dict[str, Any]]:
+    """Return what counts, as plain values: words, regions of a picture that raise or lower the score most, or features."""
+    if attribution.offsets is not None:
+        return [asdict(span) for span in spans_of(attribution)]
+    if attribution.names is None:
+        regions = [top_regions(attribution, MOST_REGIONS, lowering=lowering) for lowering in (False, True)]
+        return [
+            {"place": region.place, "box": region.box, "score": region.value, "standard_error": region.standard_error}
+            for region in (*regions[0], *regions[1])
+        ]
+    values = attribution.relative.tolist()
+    return [
+        {"feature": index, "name": name, "score": values[index], "standard_error": error}
+        for index, (name, error) in enumerate(zip(attribution.names, _errors(attribution), strict=True))
+    ]
+
+
+def pairs_of(interactions: Interactions, count: int = 5) -> list[dict[str, Any]]:
+    """Return the strongest pairs of features, as plain values."""
+    return [
+        {"query": first, "document": second, "score": value, "standard_error": error}
+        for first, second, value, error in interactions.top(count)
+    ]
+
+
+def fragment_of(attribution: Attribution) -> str:
+    """Return an attribution as an HTML fragment: a text in colour, and a drawing of what can only be drawn."""
+    fragment = attribution.display.html(attribution)
+    if fragment is not None:
+        return fragment
+    import matplotlib.pyplot as plt
+
+    figure = attribution.plot().figure
+    source = data_uri("image/png", png(figure, dpi=110))
+    plt.close(figure)
+    alternative = html.escape(f"{attribution.name}: {'; '.join(words_of(attribution))}")
+    return f'<figure style="margin: 0"><img style="max-width: 100%" alt="{alternative}" src="{source}"></figure>'
+
+
+def rich_of(attribution: Attribution) -> Text:
+    """Return an attribution for the terminal: a text in colour, regions or features in words."""
+    return to_rich(attribution) if attribution.offsets is not None else Text("\n".join(words_of(attribution)))
+
+
+def words_of(attribution: Attribution, most: int = MOST_REGIONS) -> list[str]:
+    """Return what raises the score most, one line each."""
+    if attribution.names is None:
+        lines = [str(region) for region in top_regions(attribution, most)]
+    else:
+        lines = [f"{name} {value:+.3f}" for name, value in attribution.top(most, "positive")]
+    return [*(lines or ["no part of it raises the score"]), *attribution.remarks]
+
+
+def label_of(item: object, most: int = 60) -> str:
+    """Return what to call an input: the beginning of a text, the name of a file, or what kind of thing it is."""
+    if isinstance(item, str):
+        text = " ".join(item.split())
+        return text if len(text) <= most else text[: most - 1] + "…"
+    path = getattr(item, "name", None) or getattr(item, "filename", None)
+    return str(path).rsplit("/", 1)[-1] if path else f"a {type(item).__name__.lower()}"
+
+
+def _errors(attribution: Attribution) -> Sequence[float | None]:
+    if attribution.standard_error is None:
+        return [None] * attribution.values.numel()
+    errors: list[float | None] = attribution.standard_error.double().flatten().tolist()
+    return errors

@@ -1,0 +1,400 @@
+"""An index: the fields of a whole data set, which answer any question about all of it with one matrix product."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.encoders import Encoder, load
+from cocoax.inputs import Display
+from cocoax.masking.masked_encoder import check_range
+from cocoax.methods.attribution import Attribution, Origin
+from cocoax.methods.field import Field
+from cocoax.questions import Question
+from cocoax.references import Reference
+from cocoax.similarity import Dot, LinearSimilarity, get_similarity
+from cocoax.survey.manifest import Manifest, shard_files
+from cocoax.survey.rows import Rows
+from cocoax.survey.shards import BLOCK, field_products, field_values, mean_field, read_shard, unpack_display
+from cocoax.targets import Target
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cocoax.survey.answers import Survey
+    from cocoax.survey.layout import Positions
+    from cocoax.survey.shortcuts import Shortcuts, Typical
+
+Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
+
+
+class Index:
+    """The fields of a data set; made by :func:`cocoax.survey.build`, opened by :meth:`open`.
+
+    Rows are in the order of their ids (9 before 10). Inputs that failed are in ``failed``, and are no rows.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._files = shard_files(folder)
+        self._encoder: Encoder | None = None
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Index:
+        """Open the index in a folder; raise if its making was stopped before anything was in it."""
+        manifest = Manifest.load(folder)
+        manifest.check_begun(folder)
+        return cls(Path(folder), manifest)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return f"Index({str(self.folder)!r}, {len(self)} {self.manifest.nouns}{failed}, {self.manifest.encoder!r})"
+
+    def check_any(self) -> None:
+        """Raise if there is nothing to ask."""
+        if not len(self):
+            name, why = next(iter(self.failed.items()), ("", "there are no inputs"))
+            raise ValueError(f"None of the {len(self.failed)} inputs could be explained; the first, {name!r}: {why}")
+
+    # --- what it holds ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return Rows.read(self._files, self.manifest)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all rows."""
+        return self._rows.ids
+
+    @property
+    def digests(self) -> list[str]:
+        """What tells the contents of inputs from others, of all rows."""
+        return self._rows.digests
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """What went wrong with inputs that are no rows, by id."""
+        return self._rows.failed
+
+    @property
+    def columns(self) -> Mapping[str, np.ndarray]:
+        """What is known about rows, by the name of the column."""
+        return self._rows.columns
+
+    @property
+    def representations(self) -> Tensor:
+        """The representations of all rows, ``[n, d]``."""
+        return self._rows.representations
+
+    @cached_property
+    def positions(self) -> Positions:
+        """Where rows lie beside one another: a projection to the plane, and nearest neighbours; kept in the folder."""
+        from cocoax.survey.layout import positions
+
+        return positions(self)
+
+    @property
+    def similarity(self) -> LinearSimilarity:
+        """The similarity of the questions that it answers."""
+        similarity = get_similarity(str(self.manifest.making["similarity"]))
+        assert isinstance(similarity, LinearSimilarity)
+        return similarity
+
+    @cached_property
+    def cells(self) -> tuple[int, ...] | None:
+        """The shape of every map; None where inputs have different ones, as texts do."""
+        shapes = set(self._rows.shapes)
+        return shapes.pop() if len(shapes) == 1 else None
+
+    def known(self, label: str, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows (all, or of some) in which a column says something, and what, as text."""
+        rows = np.arange(len(self)) if rows is None else rows
+        values = self.column(label)[rows]
+        said = np.array([value is not None and value == value for value in values])
+        return rows[said], np.array([str(value) for value in values[said]])
+
+    def column(self, name: str) -> np.ndarray:
+        """Return what a column says about every row; raise if there is none of this name."""
+        if name == "id" and name not in self.columns:
+            return np.array(self.ids, object)
+        if name not in self.columns:
+            have = ", ".join(("id", *self.columns))
+            raise ValueError(f"There is no column {name!r}; the columns are {have}.")
+        return self.columns[name]
+
+    def select(self, where: Where = None) -> np.ndarray:
+        """Return the numbers of rows: those whose columns have these values (one or several), or as they are given."""
+        self.check_any()
+        if where is None:
+            return np.arange(len(self))
+        if isinstance(where, Mapping):
+            chosen = np.ones(len(self), bool)
+            for name, values in where.items():
+                wanted = [values] if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) else values
+                chosen &= np.isin(self.column(name).astype(str), [str(value) for value in wanted])
+            rows = np.flatnonzero(chosen)
+        else:
+            rows = np.asarray(where)
+            if rows.ndim != 1 or rows.dtype.kind not in "iub":
+                raise TypeError(
+                    "Rows are chosen by the values of a column, as in {'id': [...]} or {'label': 'cat'}, by numbers, or "
+                    f"by one truth value for each. Got {where!r} instead."
+                )
+            if rows.dtype == bool and len(rows) != len(self):
+                raise ValueError(f"There are {len(self)} rows; a selection of {len(rows)} does not fit.")
+            rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(int)
+            if len(outside := rows[(rows < -len(self)) | (rows >= len(self))]):
+                raise IndexError(f"There are {len(self)} rows, counted from 0. Got {outside[0]} instead.")
+            rows = rows % len(self)  # -1 is the last
+        if not len(rows):
+            what = where if isinstance(where, Mapping) else "been selected"
+            raise ValueError(f"No row has {what}; nothing is left to ask.")
+        return rows
+
+    def reference(self, where: Where = None, name: str | None = None) -> Reference:
+        """Return some rows as a corpus or a foil; nothing is encoded."""
+        rows = self.select(where)
+        if name is None:
+            name = _words(where) if isinstance(where, Mapping) else f"{len(rows)} rows"
+        return Reference.from_representations(self.representations[rows], name=name, space=self.manifest.space)
+
+    def read(self, rows: Sequence[int] | np.ndarray, columns: Sequence[str]) -> Iterator[tuple[np.ndarray, Any]]:
+        """Yield columns of some rows, shard by shard: places among ``rows``, and an Arrow table of those."""
+        places = self._rows.places[np.asarray(rows, int)]
+        shards = np.unique(places[:, 0])
+
+        def read_one(shard: int) -> tuple[np.ndarray, Any]:
+            own = np.flatnonzero(places[:, 0] == shard)
+            own = own[np.argsort(places[own, 1], kind="stable")]
+            return own, read_shard(self._files[shard], columns, places[own, 1])
+
+        with ThreadPoolExecutor(2) as pool:  # the next file is read while this one is worked on
+            waiting: deque[Future[tuple[np.ndarray, Any]]] = deque()
+            for shard in shards.tolist():
+                waiting.append(pool.submit(read_one, shard))
+                if len(waiting) > 2:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def displays(self, rows: Sequence[int]) -> list[Display | None]:
+        """Return how rows are shown, small."""
+        shown: list[Display | None] = [None] * len(rows)
+        for places, table in self.read(rows, ["shown"]):
+            for place, packed in zip(places, table["shown"].to_pylist(), strict=True):
+                shown[place] = None if packed is None else unpack_display(packed)
+        return shown
+
+    def field(self, row: int) -> Field:
+        """Return the field of one row, which answers targets as those of runs do; without standard errors."""
+        ((_, table),) = self.read([row], ["field", "emptied"])
+        dimension = self.representations.shape[1]
+        values = field_values(table["field"]).float().view(*self._rows.shapes[row], dimension) * float(self._rows.scales[row])
+        emptied = torch.tensor(table["emptied"][0].as_py())
+        ends = self.similarity.features(torch.stack([self.representations[row], emptied]).double())
+        (display,) = self.displays([row])
+        shown = _nothing(values[..., 0]) if display is None else display
+        return Field(
+            values, torch.zeros(dimension), ends.float(), self.representations[row], self.similarity, self._origin, shown
+        )
+
+    @property
+    def _origin(self) -> Origin:
+        manifest = self.manifest
+        return Origin(manifest.making["method"], manifest.encoder, manifest.space, 0, "", manifest.rounding)
+
+    def field_vectors(self, rows: np.ndarray) -> list[Tensor]:
+        """Return the vectors of the fields of some rows, ``[*cells, d]`` each, in single precision."""
+        vectors: list[Tensor] = [torch.empty(0)] * len(rows)
+        dimension = self.representations.shape[1]
+        for places, table in self.read(rows, ["field"]):
+            shapes = [self._rows.shapes[row] for row in rows[places]]
+            parts = torch.split(field_values(table["field"]), [math.prod(shape) * dimension for shape in shapes])
+            for place, shape, part in zip(places, shapes, parts, strict=True):
+                vectors[place] = part.float().view(*shape, dimension) * float(self._rows.scales[rows[place]])
+        return vectors
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that made it, loaded by its name; set it to one in memory. Captions and pictures need it."""
+        if self._encoder is None:
+            self.encoder = load(self.manifest.encoder)
+        assert self._encoder is not None
+        return self._encoder
+
+    @encoder.setter
+    def encoder(self, encoder: Encoder) -> None:
+        if encoder.space != self.manifest.space:
+            raise ValueError(
+                f"The index was made by the encoder {self.manifest.encoder!r}; {encoder.name!r} is another one, or its "
+                "weights or preprocessing have changed."
+            )
+        self._encoder = encoder
+
+    def ask(self, question: str | Question | Target, where: Where = None, *, top: int = 50) -> Survey:
+        """Ask all rows, or those of ``where``: how much is each like this, and what in it makes it so?
+
+        Args:
+            question: ``"a cat rather than a dog"``, a :class:`cocoax.Question`, or a target, as of ``index.reference(...)``.
+            where: which rows: ``{"label": "cat"}``, numbers, or one truth value for each.
+            top: how many of the highest and of the lowest come with their maps.
+
+        """
+        from cocoax.survey.answers import survey
+
+        return survey(self, question, self.select(where), top)
+
+    def shortcuts(self, label: str = "label", where: Where = None) -> Shortcuts:
+        """Find inputs whose similarity to their class rests on a place where that of the class does not usually rest.
+
+        ``label`` is the column that tells the class; ``where`` leaves out rows, as :meth:`ask` does.
+        """
+        from cocoax.survey.shortcuts import shortcuts
+
+        return shortcuts(self, label, self.select(where))
+
+    def typicality(self, label: str = "label") -> list[Typical]:
+        """Return all rows, the least typical of its class first: where wrong labels are."""
+        from cocoax.survey.shortcuts import typicality
+
+        return typicality(self, label)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return ids, columns and representations as a pandas data frame."""
+        import pandas as pd
+
+        from cocoax.survey.answers import beside
+
+        columns = {beside(name): values for name, values in self.columns.items()}
+        return pd.DataFrame({"id": self.ids, **columns, "representation": list(self.representations.numpy())})
+
+    # --- maps ---------------------------------------------------------------------------------------------------------
+
+    def maps(self, target: Target, rows: np.ndarray) -> list[Tensor]:
+        """Return the map of a target on each of some rows, ``[*cells]``."""
+        self.scores(target, rows[:1])  # says what is wrong where products of such numbers are too small
+        directions = self.directions(target, rows)
+        sizes = np.array([math.prod(self._rows.shapes[row]) for row in rows])
+        products = torch.empty(int(sizes.sum()))
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        for places, table in self.read(rows, ["field"]):
+            own = directions if len(directions) == 1 else directions[places]
+            parts = field_products(field_values(table["field"]), torch.from_numpy(sizes[places]), own)
+            parts *= torch.from_numpy(np.repeat(self._rows.scales[rows[places]], sizes[places]))
+            if (np.diff(places) == 1).all():
+                products[ends[places[0]] : ends[places[-1] + 1]] = parts
+            else:
+                for place, part in zip(places, torch.split(parts, sizes[places].tolist()), strict=True):
+                    products[ends[place] : ends[place + 1]] = part
+        check_range(target, products)
+        if self.cells is not None:
+            return list(products.view(len(rows), *self.cells))
+        parts_of = torch.split(products, sizes.tolist())
+        return [part.view(self._rows.shapes[row]) for part, row in zip(parts_of, rows, strict=True)]
+
+    def scores(self, target: Target, rows: np.ndarray) -> np.ndarray:
+        """Return the score of each of some rows."""
+        directions = self.directions(target, rows)
+        features = self._features if np.array_equal(rows, np.arange(len(self))) else self._features[rows]
+        if len(directions) == 1:
+            scores = Dot().project(features, directions.T)[:, 0].double()
+        else:
+            both = zip(torch.split(features, BLOCK), torch.split(directions, BLOCK), strict=True)
+            scores = torch.cat([(own.double() * direction).sum(1) for own, direction in both])
+        check_range(target, scores)
+        return np.asarray(scores.numpy())
+
+    @cached_property
+    def _features(self) -> Tensor:
+        return self.similarity.features(self.representations)
+
+    def mean_map(self, target: Target) -> Tensor | None:
+        """Return the mean map over all rows, from what the files say about themselves; None where only the maps tell."""
+        if self.cells is None or target.needs_explicand or self._mean_field is None:
+            return None
+        return self._mean_field @ self.directions(target, np.array([0]))[0]
+
+    @cached_property
+    def _mean_field(self) -> Tensor | None:
+        assert self.cells is not None
+        count, mean = mean_field(self._files, self.cells)
+        return mean if count == len(self) else None  # a build that was killed may leave some twice
+
+    def directions(self, target: Target, rows: np.ndarray) -> Tensor:
+        """Return the direction of a target for each row, ``[n, d]``; one for all where it does not depend on the row."""
+        target.check_space(self.manifest.space, self.representations.shape[1])
+        if target.similarity != self.similarity:
+            raise ValueError(
+                f"The index answers questions of the {self.similarity.name} similarity, not of {target.similarity.name}."
+            )
+        if not target.needs_explicand:
+            return target.direction()[None].float()
+        weight = target.weights[None]
+        rest: dict[Reference | None, float] = {
+            reference: weight for reference, weight in target.weights.items() if reference is not None
+        }
+        own = weight * self.similarity.features(self.representations[rows].double())
+        return (own + Target(rest, self.similarity).direction() if rest else own).float()
+
+    def attributions(self, rows: Sequence[int], target: Target) -> list[Attribution]:
+        """Return the maps of some rows as attributions, each with the standard error of the map as a whole."""
+        chosen = np.asarray(rows, int)
+        maps, displays = self.maps(target, chosen), self.displays(rows)
+        directions = self.directions(target, chosen).expand(len(rows), -1)
+        made: list[Attribution | None] = [None] * len(rows)
+        for places, table in self.read(chosen, ["emptied", "noise"]):
+            columns = (table[name].to_pylist() for name in ("emptied", "noise"))
+            for place, emptied, noise in zip(places, *columns, strict=True):
+                direction = directions[place]
+                own = self.representations[chosen[place]]
+                scores = self.similarity.features(torch.stack([own, torch.tensor(emptied)]).double()) @ direction.double()
+                floor = self._origin.floor(target, own, scores, 1)
+                sums = torch.tensor(noise).view(-1, len(direction)) @ direction
+                spread = max(float(sums.square().mean().sqrt()), floor / 2) if len(sums) else 0.0
+                shown = displays[place]
+                made[place] = Attribution(
+                    values=maps[place],
+                    score=float(scores[0]),
+                    baseline_score=float(scores[1]),
+                    standard_error=torch.full_like(maps[place], spread) if len(sums) else None,
+                    metadata={
+                        "target": target.name,
+                        "method": self.manifest.making["method"]["type"],
+                        "encoder": self.manifest.encoder,
+                        "id": self.ids[chosen[place]],
+                    },
+                    display=_nothing(maps[place]) if shown is None else shown,
+                    floor=floor,
+                )
+        return [attribution for attribution in made if attribution is not None]
+
+
+def _words(where: Mapping[str, Any]) -> str:
+    """Return a selection in words: ``label cat / dog``."""
+    sides = {
+        key: [values] if isinstance(values, str) or not isinstance(values, Sequence) else values
+        for key, values in where.items()
+    }
+    return " and ".join(f"{key} {' / '.join(map(str, values))}" for key, values in sides.items())
+
+
+def _nothing(values: Tensor) -> Display:
+    from cocoax.inputs import Names, Picture
+
+    return Picture() if values.ndim == 2 else Names(tuple(map(str, range(len(values)))))

@@ -1,0 +1,274 @@
+"""Right for the wrong reason: inputs whose similarity to their class rests where that of the class does not usually rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.seeding import stream
+from cocoax.targets import Target, contrastive_corpus_similarity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cocoax.methods.attribution import Attribution
+    from cocoax.survey.index import Index
+
+
+LEAST = 20  # inputs of a class: of fewer it is not known what is usual
+STEP = 1.25  # classes whose sizes differ by less are compared at the smallest of them
+SURE = 0.05  # the share of false ones that is told of
+
+
+@dataclass(frozen=True, eq=False)
+class Suspect:
+    """An input whose similarity to its class rests on an unusual place.
+
+    Attributes:
+        row, id, label: which one.
+        cell: where its map is most unusual.
+        value: of the map there: the change in score if the cell is kept.
+        usual: the median of the class there.
+        z: how many (robust) standard deviations of the class lie between the two.
+        p: the share of all inputs, beside those of its own class, that are at least as unusual in theirs, both among equally
+            many members. Of n inputs of other classes it is never below 1 / (n + 1).
+        q: the share of false ones to expect among those that are at least as unusual (Benjamini and Hochberg).
+
+    """
+
+    row: int
+    id: str
+    label: str
+    cell: tuple[int, ...]
+    value: float
+    usual: float
+    z: float
+    p: float
+    q: float
+
+
+@dataclass(frozen=True, eq=False)
+class Shortcuts:
+    """What :meth:`cocoax.survey.Index.shortcuts` found; ``suspects`` are all inputs, most unusual first.
+
+    No ``q`` falls below .05 before ``needed`` inputs stand out: 40 of two classes of one size, 23 of ten. Of fewer the first
+    of the list may be right all the same.
+    """
+
+    index: Index
+    classes: Classes
+    suspects: Sequence[Suspect]
+    usual: dict[str, Tensor]
+
+    def __repr__(self) -> str:
+        certain = sum(suspect.q < SURE for suspect in self.suspects)
+        found = f"{certain} of {len(self.suspects)} inputs with q < .05"
+        return f"Shortcuts({self.classes.label!r}, {found}, which takes {self.needed} that stand out)"
+
+    @property
+    def needed(self) -> int:
+        """How many inputs must be more unusual than all others before q can fall below .05."""
+        _, counts = np.unique(self.classes.values, return_counts=True)
+        total = int(counts.sum())
+        return int(total / (SURE * (1 + total - int(counts.min())))) + 1
+
+    def attributions(self, count: int = 20) -> list[Attribution]:
+        """Return the maps of the most unusual inputs: what makes each similar to its class, rather than to the others."""
+        return [
+            self.index.attributions([suspect.row], self.classes.target(suspect.label))[0] for suspect in self.suspects[:count]
+        ]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return one row for each input, most unusual first."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(suspect) for suspect in self.suspects])
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Rows of an index by class; those of which the class is not known are left out.
+
+    Attributes:
+        index: where they are.
+        label: the column that tells the class.
+        rows: their numbers.
+        values: the class of each.
+
+    """
+
+    index: Index
+    label: str
+    rows: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, index: Index, label: str, rows: np.ndarray | None = None, least: int = 2) -> Classes:
+        """Return the classes of some rows; raise if there is one alone. Those with fewer than ``least`` rows are left out."""
+        known, values = index.known(label, rows)
+        names, counts = np.unique(values, return_counts=True)
+        many = np.isin(values, names[counts >= least])
+        found = cls(index, label, known[many], values[many])
+        if len(found.names) < 2:
+            raise ValueError(
+                f"A class is told apart from others, and {label!r} has {len(found.names)} with at least {least} inputs."
+            )
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the classes."""
+        return [str(name) for name in np.unique(self.values)]
+
+    def members(self, name: str) -> np.ndarray:
+        """Return the rows of a class."""
+        rows: np.ndarray = self.rows[self.values == name]
+        return rows
+
+    def target(self, name: str) -> Target:
+        """Return the target of one class: members rather than all others."""
+        corpus = self.index.reference(self.members(name), name)
+        foil = self.index.reference(self.rows[self.values != name], f"other {self.label}s")
+        return contrastive_corpus_similarity(corpus, foil, self.index.similarity)
+
+
+def shortcuts(index: Index, label: str, rows: np.ndarray) -> Shortcuts:
+    """Return inputs, the one first whose map is most unlike those of its class; see :class:`Suspect`."""
+    if index.cells is None:
+        raise ValueError("Inputs of different shapes, such as texts, have no places in common; ask for words instead.")
+    classes = Classes.of(index, label, rows, LEAST)
+    names, counts = np.unique(classes.values, return_counts=True)
+    sizes = compared_at(counts)
+    found: list[tuple[int, str, int, float, float, float]] = []
+    usual: dict[str, Tensor] = {}
+    within_sizes = []
+    for name in names.tolist():
+        members = classes.members(name)
+        drawn = torch.stack(index.maps(classes.target(name), members)).flatten(1).double().numpy()
+        middle = np.median(drawn, 0)
+        usual[name] = torch.from_numpy(middle).view(index.cells)
+        unusual = _unusual(drawn)
+        within_sizes.append(within(drawn, sizes))
+        for number, (row, cell) in enumerate(zip(members, unusual.argmax(1).tolist(), strict=True)):
+            values = float(drawn[number, cell]), float(middle[cell]), float(unusual[number, cell])
+            found.append((int(row), name, cell, *values))
+    z = np.array([entry[-1] for entry in found])
+    p = shares(np.concatenate(within_sizes, 1), np.repeat(names, counts))
+    q = expected_false(p)
+    suspects = []
+    for number in np.argsort(-z, kind="stable"):
+        row, name, at_cell, value, common, score = found[number]
+        cells = tuple(int(place) for place in np.unravel_index(at_cell, index.cells))
+        suspects.append(Suspect(row, index.ids[row], name, cells, value, common, score, float(p[number]), float(q[number])))
+    return Shortcuts(index, classes, suspects, usual)
+
+
+def _unusual(drawn: np.ndarray) -> np.ndarray:
+    """Return how many (robust) standard deviations each value of maps ``[..., n, cells]`` lies above the median of the maps.
+
+    A cell in which maps hardly vary is not more telling than others: half of the typical spread is the least.
+    """
+    apart = drawn - np.median(drawn, -2, keepdims=True)
+    spread = 1.4826 * np.median(np.abs(apart), -2, keepdims=True)
+    unusual: np.ndarray = apart / np.maximum(spread, 0.5 * np.median(spread, -1, keepdims=True) + 1e-12)
+    return unusual
+
+
+def compared_at(counts: np.ndarray) -> list[int]:
+    """Return the numbers of members that classes are compared at: their own sizes, of those nearly the same one."""
+    sizes: list[int] = []
+    for count in np.unique(counts).tolist():
+        if not sizes or count >= STEP * sizes[-1]:
+            sizes.append(count)
+    return sizes
+
+
+def within(drawn: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """Return how unusual each map of a class ``[n, cells]`` is at its most unusual cell among random members, so many each.
+
+    ``[sizes, n]``, and NaN where the class has fewer.
+    """
+    count, draws = len(drawn), stream(0)
+    found = np.full((len(sizes), count), np.nan)
+    for place, size in enumerate(sizes):
+        if size <= count:
+            order = draws.permutation(count)
+            groups = np.resize(order, (-(-count // size), size))  # the last one is filled up with members of the first
+            found[place, order] = _unusual(drawn[groups]).max(-1).ravel()[:count]
+    return found
+
+
+def shares(unusual: np.ndarray, names: np.ndarray) -> np.ndarray:
+    """Return for each input the share of those of all other classes that are at least as unusual in theirs.
+
+    Two classes are compared at the size of the smaller, as :func:`within` has it: the fewer members there are, the less well
+    is known what is usual, and the more unusual all of them seem.
+    """
+    largest = (~np.isnan(unusual)).sum(0) - 1
+    p = np.empty(len(names))
+    for name in np.unique(names):
+        own = names == name
+        top, above = int(largest[own][0]), np.zeros(int(own.sum()), int)
+        for place in range(top + 1):
+            others = np.sort(unusual[place, ~own & ((largest == place) if place < top else (largest >= top))])
+            above += len(others) - np.searchsorted(others, unusual[place, own])
+        p[own] = (1 + above) / (1 + (~own).sum())
+    return p
+
+
+def expected_false(p: np.ndarray) -> np.ndarray:
+    """Return the q-values of Benjamini and Hochberg."""
+    order = np.argsort(p, kind="stable")
+    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
+    q = np.empty_like(p)
+    q[order] = np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1])
+    return q
+
+
+@dataclass(frozen=True, eq=False)
+class Typical:
+    """How typical an input is of its class.
+
+    Attributes:
+        row, id, label: which one.
+        margin: its similarity to the mean of its class (without itself), minus that to the closest other class.
+        closest: that other class.
+
+    """
+
+    row: int
+    id: str
+    label: str
+    margin: float
+    closest: str
+
+
+def typicality(index: Index, label: str) -> list[Typical]:
+    """Return inputs, the least typical of its class first: what a wrong label looks like. Classes of one are left out."""
+    classes = Classes.of(index, label)
+    names, own = np.unique(classes.values, return_inverse=True)
+    features = index.similarity.features(index.representations[classes.rows].double())
+    sums = torch.zeros(len(names), features.shape[1], dtype=torch.float64).index_add_(0, torch.from_numpy(own), features)
+    counts = torch.from_numpy(np.bincount(own)).double()
+    scores = features @ (sums / counts[:, None]).T
+    places = torch.arange(len(features))
+    mine = counts[own]
+    without = (scores[places, own] * mine - features.square().sum(1)) / (mine - 1)
+    scores[places, own] = -torch.inf
+    best, which = scores.max(1)
+    margin = without - best
+    return [
+        Typical(
+            int(classes.rows[place]),
+            index.ids[classes.rows[place]],
+            str(classes.values[place]),
+            float(margin[place]),
+            str(names[which[place]]),
+        )
+        for place in torch.argsort(margin, stable=True).tolist()
+    ]

@@ -1,0 +1,584 @@
+"""cocoax ask: what it prints and writes, and what it says about bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import cocoax
+from cocoax.masking.baseline_presets import ASKED, OFFERED
+from cocoax.methods.rise import relative_error
+from cocoax.questions.asking import LEAST, MOST, TOLERANCE, asking_method
+from tests.cli.support import interrupt_after, invoke, picture, rows_of, run_main
+from tests.conftest import SmallNet
+
+
+def ask(image: str, *arguments: str, out: Path | None = None) -> Any:
+    folder = Path(image).parent / "out" if out is None else out
+    short = () if "--samples" in arguments or "--method" in arguments else ("--samples", "30")
+    return invoke("ask", image, *arguments, *short, "--out", str(folder))
+
+
+def test_ask__prints_score_comparison_and_regions_and_writes_files(
+    towers: cocoax.Encoder, image: str, tmp_path: Path
+) -> None:
+    result = ask(image, "--like", "a cat", "--like", "a kitten", "--unlike", "a cup of coffee")
+    assert result.exit_code == 0, result.output
+    question = cocoax.Question(["a cat", "a kitten"], "a cup of coffee")
+    (answer,) = cocoax.ask(towers.whole(), image, question, cocoax.Rise(samples=30, baseline=OFFERED[ASKED]))
+    assert "a cat / a kitten rather than a cup of coffee" in result.output
+    assert f"score {answer.split()}" in result.output
+    assert "Of 3 captions the picture is most similar to" in result.output
+    assert answer.regions[0].place in result.output
+    assert "Rise on towers, 30 samples" in result.output
+    content = json.loads((tmp_path / "out" / "answers.json").read_text())["answers"]
+    attribution = cocoax.Attribution.load(tmp_path / "out" / content[0]["map"])
+    np.testing.assert_allclose(attribution.values.numpy(), answer.attribution.values.numpy(), rtol=1e-4, atol=1e-6)
+    assert (tmp_path / "out" / content[0]["overlay"]).stat().st_size > 1000
+    assert (tmp_path / "out" / "answers.json").stat().st_size < 10_000
+    assert (content[0]["score"], content[0]["options"]["grid"]) == (pytest.approx(answer.score, abs=1e-6), 7)
+    names = {file.suffix for file in (tmp_path / "out").iterdir()}
+    assert names == {".png", ".safetensors", ".html", ".json"}
+    for file in (tmp_path / "out").iterdir():
+        assert f"wrote {file}" in result.output
+
+
+@pytest.mark.filterwarnings("ignore::cocoax.cautions.Caution")
+def test_ask__says_that_the_sides_cannot_be_told_apart(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    for number, name in enumerate(("even", "odd")):
+        (tmp_path / name).mkdir()
+        for seed in range(60):
+            picture(2 * seed + number).save(tmp_path / name / f"{seed}.png")
+    result = ask(image, "--like-image", str(tmp_path / "even"), "--unlike-image", str(tmp_path / "odd"))
+    assert "The encoder cannot tell" in result.output
+    (answer,) = json.loads((tmp_path / "out" / "answers.json").read_text())["answers"]
+    assert any("what the map shows may be noise" in remark for remark in answer["remarks"])
+
+
+def test_ask__again_answers_from_the_saved_run(towers: cocoax.Encoder, image: str) -> None:
+    net = towers.module
+    assert isinstance(net, SmallNet)
+    ask(image, "--like", "a cat", "--samples", "30")
+    net.inputs = 0
+    result = ask(image, "--like", "a dog", "--unlike", "a cat", "--samples", "30")
+    assert net.inputs == 0
+    assert "30 samples" in result.output
+    result = ask(image, "--like", "a dog", "--samples", "50")
+    assert net.inputs == 21  # one of them twice: an encoder that is new here may be random
+    assert "50 samples" in result.output
+
+
+def test_ask__without_samples_uses_all_that_are_saved(
+    towers: cocoax.Encoder, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(image, "--like", "a cat", "--samples", "1040")
+    result = invoke("ask", image, "--like", "a cat", "--out", str(Path(image).parent / "out"))
+    assert "1040 samples" in result.output
+
+
+def test_ask__references_are_made_once(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture(9).save(tmp_path / "cup.png")
+    made: list[Any] = []
+    reference = cocoax.Encoder.reference
+    monkeypatch.setattr(
+        cocoax.Encoder, "reference", lambda self, *what, **how: made.append(what) or reference(self, *what, **how)
+    )
+    assert ask(image, "--like-image", str(tmp_path / "cup.png")).exit_code == 0
+    assert len(made) == 1
+
+
+def test_ask__again_into_the_same_folder_keeps_the_earlier_report(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    ask(image, "--like", "a cat")
+    result = ask(image, "--like", "a dog")
+    assert "a cat" in (tmp_path / "out" / "report.html").read_text()
+    assert "a dog" in (tmp_path / "out" / "report-2.html").read_text()
+    assert f"wrote {tmp_path / 'out' / 'report-2.html'}" in result.output
+
+
+def test_ask__pictures_on_both_sides(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    (tmp_path / "cats").mkdir()
+    for number in range(3):
+        picture(number).save(tmp_path / "cats" / f"{number}.png")
+    picture(9).save(tmp_path / "cup.png")
+    result = ask(
+        image, "--like", "a cat", "--like-image", str(tmp_path / "cats"), "--unlike-image", str(tmp_path / "cup.png")
+    )
+    assert result.exit_code == 0, result.output
+    assert "a cat / the pictures of cats rather than the picture cup" in result.output
+
+
+def test_ask__several_questions(towers: cocoax.Encoder, image: str) -> None:
+    result = ask(image, "--like", "a cat", "--question", "itself", "--question", "a dog / a cup rather than a rocket")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert [line for line in lines if line in ("a cat", "itself", "a dog / a cup rather than a rocket")] == [
+        "a cat",
+        "itself",
+        "a dog / a cup rather than a rocket",
+    ]
+
+
+def test_ask__each_against_the_others(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    picture(9).save(tmp_path / "cup.png")
+    arguments = (
+        "--like",
+        "a cat",
+        "--like",
+        "a dog",
+        "--like-image",
+        str(tmp_path / "cup.png"),
+        "--unlike",
+        "a rocket",
+        "--each",
+    )
+    result = ask(image, *arguments)
+    assert result.exit_code == 0, result.output
+    asked = [line for line in result.output.splitlines() if " rather than " in line]
+    assert asked == [
+        "a cat rather than a dog / a rocket / the picture cup",
+        "a dog rather than a cat / a rocket / the picture cup",
+        "the picture cup rather than a cat / a dog / a rocket",
+    ]
+
+
+def test_ask__nothing_is_the_picture_itself(towers: cocoax.Encoder, image: str) -> None:
+    result = ask(image)
+    assert "itself" in result.output.splitlines()
+    assert "score +1.000" in result.output
+
+
+def test_ask__many_foils(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    result = ask(image, "--like", "a rocket", "--unlike-many", "cifar100")
+    assert "a rocket rather than an apple and 98 more" in result.output.replace("\n", " ")
+    (tmp_path / "names.txt").write_text("cat\n\ndog\nrocket\n")
+    result = ask(image, "--like", "a rocket", "--unlike-many", str(tmp_path / "names.txt"), "--template", "a {}")
+    assert "a rocket rather than a cat / a dog" in result.output.splitlines()
+
+
+@pytest.mark.parametrize("method", ["kernel-shap", "occlusion", "vanilla-gradients", "integrated-gradients"])
+def test_ask__other_methods(method: str, towers: cocoax.Encoder, image: str) -> None:
+    result = ask(image, "--like", "a cat", "--unlike", "a dog", "--method", method)
+    assert result.exit_code == 0, result.output
+    assert " on towers" in result.output
+
+
+def test_ask__tolerance(towers: cocoax.Encoder, image: str) -> None:
+    result = ask(image, "--like", "a cat", "--samples", "30", "--tolerance", "0.5")
+    assert "within the tolerance of 0.5" in result.output
+
+
+def test_ask__stops_by_itself_when_the_answer_is_known(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    result = invoke("ask", image, "--like", "a cat", "--unlike", "a dog", "--out", str(tmp_path / "out"))
+    (answer,) = cocoax.ask(towers, image, cocoax.Question("a cat", "a dog"), asking_method(), at_least=True)
+    assert LEAST <= answer.attribution.metadata["samples"] < MOST
+    assert relative_error(answer.attribution) <= TOLERANCE
+    stopped = re.search(r"(\d+) samples: relative error 0\.\d+ after \1 samples, ", result.output)  # it sees the whole photo
+    assert stopped is not None
+    assert LEAST <= int(stopped[1]) < MOST
+    assert "within the tolerance of 0.1" in result.output
+
+
+def test_ask__tolerance_that_cannot_be_reached_says_what_was(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cocoax.Rise, "max_samples", 120)
+    out = tmp_path / "out"
+    result = invoke("ask", image, "--like", "a cat", "--unlike", "a dog", "--tolerance", "0.001", "--out", str(out))
+    said = re.search(
+        r"relative error (0\.\d+) after 120 samples, the maximum; the tolerance of 0.001 was not reached", result.output
+    )
+    assert said is not None, result.output
+    (content,) = json.loads((out / "answers.json").read_text())["answers"]
+    attribution = cocoax.Attribution.load(out / content["map"])
+    assert float(said[1]) == pytest.approx(relative_error(attribution), abs=1e-3)
+    assert content["stopped"] in result.output
+
+
+def test_ask__baseline(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    def score_left(*options: str) -> float:
+        out = tmp_path / "-".join(options).replace("/", "-")
+        result = ask(image, "--like", "a cat", *options, out=out)
+        assert result.exit_code == 0, result.output
+        (content,) = json.loads((out / "answers.json").read_text())["answers"]
+        assert isinstance(content["baseline_score"], float)
+        return content["baseline_score"]
+
+    plain = score_left()
+    assert score_left("--baseline", "strong-blur") == score_left("--method", "rise", "--samples", "40") == plain
+    assert score_left("--baseline", "blur") != plain
+    whole = towers.whole()
+    target = cocoax.Question("a cat").target(whole)
+    mean = cocoax.Rise(samples=30, baseline=cocoax.Mean()).explain(whole, image, target)
+    assert score_left("--baseline", "mean-colour") == pytest.approx(mean.baseline_score, abs=1e-6)
+    donor = cocoax.Rise(samples=30, baseline=image).explain(whole, image, target)
+    assert score_left("--baseline", image) == pytest.approx(donor.score, abs=1e-5)
+
+
+def test_ask__says_that_nothing_is_removed(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    result = ask(image, "--like", "a cat", "--baseline", image)  # in place of the picture, the picture itself
+    assert "Nothing is removed: with everything removed it scores the same." in result.output
+    assert "Something else in place of removed parts (--baseline, baseline=) may take away more" in result.output
+    (content,) = json.loads((tmp_path / "out" / "answers.json").read_text())["answers"]
+    assert content["removed"] == pytest.approx(0, abs=1e-6)
+    assert any(remark.startswith("Nothing is removed") for remark in content["remarks"])
+    assert "Nothing is removed" in (tmp_path / "out" / "report.html").read_text()
+
+
+def rotated(path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture(1, 40).crop((0, 0, 40, 20)).save(path, exif=exif)
+
+
+ODD: dict[str, Any] = {
+    "cmyk.jpg": lambda path: picture(1, 40).convert("CMYK").save(path),
+    "grey.png": lambda path: picture(1, 40).convert("L").save(path),
+    "bits.png": lambda path: picture(1, 40).convert("1").save(path),
+    "sixteen.png": lambda path: Image.fromarray(np.arange(1600, dtype=np.uint16).reshape(40, 40) * 40).save(path),
+    "alpha.png": lambda path: picture(1, 40).convert("RGBA").save(path),
+    "palette.gif": lambda path: picture(1, 40).quantize(16).save(path),
+    "rotated.jpg": rotated,
+    "thin.png": lambda path: picture(1, 40).crop((0, 0, 2, 40)).save(path),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_ask__odd_pictures(name: str, towers: cocoax.Encoder, tmp_path: Path) -> None:
+    ODD[name](tmp_path / name)
+    result = ask(str(tmp_path / name), "--like", "a cat", "--unlike", "a dog")
+    assert result.exit_code == 0, result.output
+    (map_file,) = (tmp_path / "out").glob("*.safetensors")
+    attribution = cocoax.Attribution.load(map_file)
+    assert attribution.picture is not None
+    if name == "rotated.jpg":  # upright: 20 wide, 40 high
+        assert attribution.picture.shape[:2] == torch.Size([40, 20])
+
+
+def bomb(path: Path) -> None:
+    Image.new("1", (20_000, 20_000)).save(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "message"),
+    [
+        ("text.jpg", lambda path: path.write_text("not a picture"), "text.jpg is not an image that can be read"),
+        ("empty.png", lambda path: path.write_bytes(b""), "empty.png is not an image that can be read"),
+        (
+            "cut.png",
+            lambda path: picture(1, 40).save(path) or path.write_bytes(path.read_bytes()[:300]),
+            "damaged or cut off",
+        ),
+        ("one.png", lambda path: Image.new("RGB", (1, 1)).save(path), "has 1 x 1 pixels; at least 2 x 2 are needed"),
+        ("bomb.png", bomb, "has too many pixels"),
+        ("none.png", lambda path: None, "No file at"),
+        ("folder", lambda path: path.mkdir(), "No pictures below"),
+    ],
+)
+def test_ask__bad_pictures_are_told_before_anything_is_loaded(
+    name: str,
+    write: Callable[[Path], object],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    complaint: Callable[..., str],
+) -> None:
+    def load(name: str, device: str | None) -> None:
+        raise AssertionError("the encoder was loaded")
+
+    monkeypatch.setattr(cocoax, "load", load)
+    write(tmp_path / name)
+    out = tmp_path / "out"
+    assert message in complaint("ask", str(tmp_path / name), "--like", "a cat", "--out", str(out))
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--like", ""], "A caption is empty; write at least one word"),
+        (["--like", "a cat", "--unlike", "  "], "A caption is empty"),
+        (["--like", "cat " * 13], "13 tokens but 'words' takes at most 12; shorten it"),
+        (["--like", "a cat", "--unlike", "a cat"], "Both sides of the question are 'a cat'"),
+        (["--question", "a cat rather than "], "A question reads 'a cat / a kitten rather than a dog'"),
+        (["--like", "a cat", "--each"], "--each asks about several things"),
+        (["--like", "a cat", "--method", "ryse"], "Did you mean 'rise'?"),
+        (
+            ["--method", "occlusion", "--tolerance", "0.1"],
+            "The method 'occlusion' has no option --tolerance; it has --baseline.",
+        ),
+        (["--method", "smoothgrad", "--grid", "3"], "has no option --grid; it has --samples and --baseline and --seed."),
+        (["--like", "a cat", "--samples", "3"], "'samples' parameter must be at least 10"),
+        (["--like", "a cat", "--tolerance", "0"], "'tolerance' parameter must be above 0"),
+        (["--like", "a cat", "--baseline", "blurr"], "Removed parts become one of blur, strong-blur"),
+        (["--like", "a cat", "--unlike-many", "cifar"], "--unlike-many takes cifar100 or a text file"),
+        (
+            ["--like", "a cat", "--unlike-many", "cifar100", "--template", "x"],
+            "'template' parameter must be a text with one {}",
+        ),
+        (["--like-image", "nowhere.png"], "No file at nowhere.png"),
+        (["--like", "a cat", "--similarity", "cosin"], "cosin"),
+        (["--like", "a cat", "--encoder", "clipp:x"], "No encoder is called 'clipp:x'"),
+        (["--like", "a cat", "--encoder", "startr"], "Did you mean 'starter'?"),
+    ],
+)
+def test_ask__bad_questions(
+    arguments: list[str], message: str, towers: cocoax.Encoder, image: str, tmp_path: Path, complaint: Callable[..., str]
+) -> None:
+    assert message in complaint("ask", image, *arguments, "--out", str(tmp_path / "out"))
+
+
+def test_ask__unlike_many_that_leaves_nothing(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, complaint: Callable[..., str]
+) -> None:
+    (tmp_path / "names.txt").write_text("cat\n")
+    arguments = ("--like", "a cat", "--unlike-many", str(tmp_path / "names.txt"))
+    assert "names.txt leaves no captions to compare with" in complaint("ask", image, *arguments)
+
+
+def test_ask__out_that_is_a_file(image: str, towers: cocoax.Encoder, complaint: Callable[..., str]) -> None:
+    assert complaint("ask", image, "--out", image) == (
+        f"--out is a folder for pictures and a report, but {image} is a file; name a folder."
+    )
+
+
+# --- many pictures ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A folder of three pictures, one of them in a folder of its own, and a broken one."""
+    folder = tmp_path / "photos"
+    (folder / "more").mkdir(parents=True)
+    picture(1, 40).save(folder / "a.png")
+    picture(2, 40).save(folder / "more" / "c.png")
+    (folder / "b.jpg").write_text("not a picture")
+    picture(3, 40).save(folder / "more" / "d.png")
+    return folder
+
+
+def test_ask__a_folder_goes_on_after_a_broken_picture(
+    towers: cocoax.Encoder,
+    photos: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out"
+    stopped = run_main(
+        monkeypatch, "ask", str(photos), "--like", "a cat", "--unlike", "a dog", "--samples", "30", "--out", str(out)
+    )
+    assert stopped.code == 1
+    shown = capsys.readouterr()
+    assert shown.err.splitlines() == [
+        f"left out: {photos / 'b.jpg'} is not an image that can be read; expected JPEG, PNG, WebP or the like.",
+        f"error: 1 of 4 pictures could not be answered: {photos / 'b.jpg'}.",
+    ]
+    header, *rows = rows_of(shown.out)
+    assert header == ["picture", "question", "score", "raised most by", "lowered most by"]
+    names = ("a.png", "more/c.png", "more/d.png")
+    question = cocoax.Question("a cat", "a dog")
+    for row, name in zip(rows, names, strict=False):
+        (answer,) = cocoax.ask(towers.whole(), photos / name, question, cocoax.Rise(samples=30, baseline=OFFERED[ASKED]))
+        assert row[:3] == [str(photos / name), "a cat rather than a dog", f"{answer.score:+.3f}"]
+        assert row[3].startswith(answer.regions[0].place)
+        folder = out / Path(name).with_suffix("")
+        assert {file.suffix for file in folder.iterdir()} == {".png", ".safetensors", ".html", ".json"}
+    written = [f"wrote {(out / name).with_suffix('') / 'report.html'}" for name in names]
+    assert shown.out.splitlines()[4:] == written
+
+
+def test_ask__several_files_of_one_name_have_folders_of_their_own(
+    towers: cocoax.Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ["x.png", "x.jpg", "other/x.png", "third/x.png"]
+    for number, name in enumerate(files):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        picture(number).save(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    result = invoke("ask", *files, "x.png", "--like", "a cat", "--samples", "30", "--out", "out")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["x", "x.jpg", "x.png", "x.png-2"]
+    titles = [json.loads(path.read_text())["title"] for path in sorted((tmp_path / "out").glob("*/answers.json"))]
+    assert titles == [f"{name}: what is it like?" for name in ("x.png", "x.jpg", "x.png", "x.png")]
+
+
+def test_ask__many_pictures_are_each_encoded_once_and_references_once(
+    towers: cocoax.Encoder, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (photos / "b.jpg").unlink()
+    picture(9).save(tmp_path / "cup.png")
+    made: list[Any] = []
+    reference = cocoax.Encoder.reference
+    monkeypatch.setattr(
+        cocoax.Encoder, "reference", lambda self, *what, **how: made.append(what) or reference(self, *what, **how)
+    )
+    arguments = ("ask", str(photos), "--like-image", str(tmp_path / "cup.png"), "--samples", "30")
+    assert invoke(*arguments, "--out", str(tmp_path / "out")).exit_code == 0
+    assert len(made) == 1
+    net = towers.module
+    assert isinstance(net, SmallNet)
+    net.inputs = 0
+    assert invoke(*arguments, "--out", str(tmp_path / "again")).exit_code == 0
+    assert net.inputs == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--like", "cat " * 13], "13 tokens but 'words' takes at most 12; shorten it"),
+        (["--like-image", "nowhere.png"], "No file at nowhere.png"),
+    ],
+)
+def test_ask__what_is_wrong_with_the_question_is_no_fault_of_the_pictures(
+    arguments: list[str], message: str, towers: cocoax.Encoder, photos: Path, tmp_path: Path, complaint: Callable[..., str]
+) -> None:
+    assert message in complaint("ask", str(photos), *arguments, "--out", str(tmp_path / "out"))
+
+
+def test_ask__all_pictures_broken(
+    towers: cocoax.Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(tmp_path / f"{number}.png") for number in range(7)]
+    assert run_main(monkeypatch, "ask", *files, "--like", "a cat", "--out", str(tmp_path / "out")).code == 1
+    shown = capsys.readouterr()
+    last = f"error: 7 of 7 pictures could not be answered: {', '.join(files[:5])} and 2 more."
+    assert (shown.out, shown.err.splitlines()[-1]) == ("", last)
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------------
+
+
+def test_ask__json_and_nothing_else_on_standard_output(towers: cocoax.Encoder, photos: Path, tmp_path: Path) -> None:
+    arguments = ("--like", "a cat", "--unlike", "a dog", "--samples", "30", "--out", str(tmp_path / "out"), "--json")
+    result = invoke("ask", str(photos), *arguments)
+    content = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert "left out" in result.stderr
+    assert [record["picture"] for record in content["pictures"]] == [
+        str(photos / name) for name in ("a.png", "more/c.png", "more/d.png")
+    ]
+    (answer,) = cocoax.ask(towers.whole(), photos / "a.png", cocoax.Question("a cat", "a dog"), cocoax.Rise(samples=30))
+    (plain,) = content["pictures"][0]["answers"]
+    assert plain["score"] == pytest.approx(answer.score, abs=1e-6)
+    assert "values" not in plain
+    assert all(Path(file).exists() for file in content["pictures"][0]["files"])
+    assert [failure["picture"] for failure in content["failed"]] == [str(photos / "b.jpg")]
+    alone = json.loads(invoke("ask", str(photos / "a.png"), *arguments).stdout)
+    assert alone["pictures"][0]["answers"] == [plain]
+    assert alone["failed"] == []
+
+
+# --- Ctrl-C -------------------------------------------------------------------------------------------------------------
+
+
+def test_ask__interrupted_says_what_was_kept_and_goes_on(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    arguments = ("ask", image, "--like", "a cat", "--samples", "500", "--out", str(tmp_path / "out"))
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, SmallNet, "forward", 9)
+        said = interruption(*arguments)
+    samples = int(said.split()[2])
+    assert 0 < samples < 500
+    assert said == f"interrupted: kept {samples} of 500 samples; the same command goes on from there"
+    net = towers.module
+    assert isinstance(net, SmallNet)
+    net.inputs = 0
+    assert "500 samples" in invoke(*arguments).output
+    assert net.inputs == 3 + 500 - samples  # the two ends are encoded again, one of them twice
+
+
+def test_ask__interrupted_among_many(
+    towers: cocoax.Encoder, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    arguments = ("ask", str(photos), "--like", "a cat", "--samples", "300", "--out", str(tmp_path / "out"))
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, SmallNet, "forward", 12)
+        said = interruption(*arguments)
+    assert re.fullmatch(
+        r"interrupted: kept the answers about [12] of 4 pictures and \d+ of 300 samples; the same command goes on from there",
+        said,
+    )
+
+
+def test_ask__interrupted_where_nothing_can_be_kept(
+    towers: cocoax.Encoder,
+    image: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    interruption: Callable[..., str],
+) -> None:
+    interrupt_after(monkeypatch, SmallNet, "forward", 3)
+    said = interruption("ask", image, "--like", "a cat", "--method", "integrated-gradients", "--out", str(tmp_path / "out"))
+    assert said.startswith("interrupted: nothing was kept")
+
+
+def test_ask__interrupted_with_a_tolerance(
+    towers: cocoax.Encoder, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    interrupt_after(monkeypatch, SmallNet, "forward", 9)
+    arguments = ("--like", "a cat", "--samples", "500", "--tolerance", "0.01", "--out", str(tmp_path / "out"))
+    assert re.fullmatch(
+        r"interrupted: kept \d+ samples; the same command goes on from there", interruption("ask", image, *arguments)
+    )
+
+
+def test_ask__the_whole_photo_or_the_crop(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    picture(3).resize((60, 20)).save(tmp_path / "wide.png")
+    boxes = {}
+    for arguments in ([], ["--crop"]):
+        result = ask(str(tmp_path / "wide.png"), "--like", "a cat", *arguments, "--json")
+        assert result.exit_code == 0, result.output
+        (content,) = json.loads(result.stdout)["pictures"][0]["answers"]
+        boxes[len(arguments)] = content["box"]
+    assert boxes[0] == [0, 0, 1, 1]
+    assert boxes[1][0] > 0.3
+
+
+@pytest.mark.parametrize(("width", "height"), [(3000, 200), (5, 4)])
+def test_ask__photos_of_odd_sizes(width: int, height: int, towers: cocoax.Encoder, tmp_path: Path) -> None:
+    picture(3).resize((width, height)).save(tmp_path / "odd.png")
+    result = ask(str(tmp_path / "odd.png"), "--like", "a cat", "--json")
+    assert result.exit_code == 0, result.output
+    (content,) = json.loads(result.stdout)["pictures"][0]["answers"]
+    assert content["samples"] == 30
+    assert content["box"] == [0, 0, 1, 1]  # all of it was seen
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [["--like", "coffee.jpg"], ["--like", "a cat", "--unlike", "FILE"], ["--question", "a cat rather than coffee.jpg"]],
+)
+def test_ask__names_of_files_are_no_captions(
+    asked: list[str], image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: pytest.fail("loaded an encoder"))
+    (tmp_path / "notes").touch()
+    said = complaint("ask", image, *(word.replace("FILE", str(tmp_path / "notes")) for word in asked))
+    assert "is the name of a file" in said
+    assert "pictures are given by --like-image and --unlike-image" in said
+
+
+def test_ask__captions_may_speak_of_files_and_be_long(towers: cocoax.Encoder, image: str) -> None:
+    assert ask(image, "--like", "a photo like cat.jpg", "--unlike", "x" * 300).exit_code == 0
+
+
+@pytest.mark.parametrize("text", ["a cat on a sofa", "A cat. It is on a sofa.", "a cat " * 200])
+def test_ask__texts_are_for_another_command(text: str, complaint: Callable[..., str]) -> None:
+    assert "explain a text by 'cocoax ask-text'" in complaint("ask", text, "--like", "a cat")
+    assert "ask-text" not in complaint("ask", "my photo.jpg", "--like", "a cat")
+
+
+def test_ask__a_tolerance_in_per_cent(image: str, complaint: Callable[..., str]) -> None:
+    said = complaint("ask", image, "--like", "a cat", "--tolerance", "10")
+    assert said == "--tolerance is a fraction of at most 1: 0.1 is 10 %. Got 10 instead."

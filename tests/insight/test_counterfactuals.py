@@ -1,0 +1,252 @@
+"""Counterfactuals: verified by the encoder, as small as by brute force, within constraints; on every kind of input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import cocoax
+from cocoax.encoders.families.sentence import load_hf_text
+from cocoax.insight.counterfactuals import _Table
+from tests.conftest import images
+from tests.insight.games import COLUMNS, pictures, subsets, table
+from tests.kinds import recording_encoder, recordings
+from tests.tiny import save_bert
+
+
+def test_pictures__flip_with_as_few_cells_as_any_exchange_of_this_arrangement() -> None:
+    encoder, picture, other, target = pictures()
+    found = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=3)
+    flip = found[0]
+    assert found.score > 0 > flip.score
+    made = flip.exchange.made(flip.choice[None])[0]
+    assert float(target.score(encoder.represent([made]))[0]) == pytest.approx(flip.score, abs=1e-6)
+    # No smaller set of cells does it with the same offers.
+    every = np.where(flip.choice > 0, flip.choice, 1)
+    for size in range(1, len(flip)):
+        sets = subsets(9, size) * every
+        sets = sets[(flip.exchange.offered[np.arange(9), np.maximum(sets - 1, 0)] | (sets == 0)).all(1)]
+        assert (target.score(encoder.represent(flip.exchange.made(sets))) >= 0).all()
+
+
+def test_pictures__cells_come_from_where_it_says() -> None:
+    encoder, picture, other, target = pictures()
+    flip = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4)[0]
+    made = flip.exchange.made(flip.choice[None])[0]
+    changed = torch.zeros(16, 16, dtype=torch.bool)
+    for change in flip.changes:
+        row, column = (int(word) - 1 for word in change.part.replace(",", "").split()[1::2])
+        there = change.after.replace(",", "").split()
+        top, left = 4 * (int(there[1]) - 1), 4 * (int(there[3]) - 1)
+        block = made[:, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4]
+        assert torch.equal(block, other[:, top : top + 4, left : left + 4])
+        changed[4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = True
+    assert torch.equal(made[:, ~changed], picture[:, ~changed])
+    assert isinstance(flip.result, Image.Image)
+
+
+def test_pictures__titles_are_within_the_figure() -> None:
+    encoder, picture, other, target = pictures()
+    found = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=3)
+    for question in (found.question, "a house of $5 or $6 " * 40):
+        figure = replace(found, question=question).drawn()
+        figure.draw_without_rendering()
+        heading = figure._suptitle.get_window_extent()  # type: ignore[attr-defined]
+        assert figure.get_suptitle().startswith(f"What would flip it: {question[:40]}")
+        assert 0 <= heading.x0 < heading.x1 <= figure.bbox.x1
+        assert heading.y1 <= figure.bbox.y1
+        assert all(ax.title.get_window_extent().y1 <= heading.y0 for ax in figure.axes)
+
+
+def test_pictures__different_ones_and_files(tmp_path: Path) -> None:
+    encoder, picture, other, target = pictures()
+    found = cocoax.counterfactual(encoder, picture, target, donors=[other, images(1, seed=8)[0]], grid=4, count=3)
+    sets = [frozenset(np.flatnonzero(flip.choice).tolist()) for flip in found.flips]
+    assert len(set(sets)) == len(sets) >= 2
+    assert not any(one < later for one in sets for later in sets)
+    files = found.save(tmp_path)
+    assert [file.name for file in files] == ["counterfactual.html", "counterfactual.json", "counterfactual.png"]
+    described = json.loads(files[1].read_text())
+    assert len(described["counterfactuals"][0]["changes"]) == len(found.changes)
+    assert "<img" in found._repr_html_()
+    assert repr(found).startswith("Counterfactual('this rather than that'")
+
+
+def test_flips__the_smallest_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, picture, other, target = pictures()
+    (flip,) = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4).flips
+    longer = replace(flip, changes=flip.changes * 2)
+    given = iter([longer, flip])
+    monkeypatch.setattr(_Table, "smallest", lambda *_: next(given))
+    found = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4, count=2)
+    assert found.flips == (flip, longer)
+    assert found.changes == flip.changes
+
+
+def test_rows__change_little_and_within_the_data() -> None:
+    encoder, row, others, target = table()
+    found = cocoax.counterfactual(encoder, row, target, donors=others)
+    new = found.result
+    changed = np.flatnonzero(new != row)
+    assert [change.part for change in found.changes] == [COLUMNS[column] for column in changed]
+    assert float(target.score(encoder.represent([new]))[0]) == pytest.approx(found[0].score, abs=1e-5)
+    assert found[0].score < 0
+    low, high = others.min(0), others.max(0)
+    ends = np.sort(np.c_[row, row, low, high], axis=1)
+    assert ((new >= ends[:, 0]) & (new <= ends[:, 3])).all()
+    # A twentieth of the way back towards the row in all of them, and it no longer flips.
+    back = new + 0.05 * (row - new)
+    assert float(target.score(encoder.represent([back]))[0]) > 0
+
+
+def test_rows__as_few_columns_as_brute_force_over_the_same_values() -> None:
+    encoder, row, others, target = table()
+    found = cocoax.counterfactual(encoder, row, target, donors=others)
+    values = np.linspace(others.min(0), others.max(0), 8)
+    best = 9
+    for size in range(1, len(found.changes)):
+        for columns in combinations(range(8), size):
+            grid = np.array(np.meshgrid(*(values[:, column] for column in columns))).reshape(size, -1).T
+            rows = np.repeat(row[None], len(grid), 0)
+            rows[:, columns] = grid
+            if (target.score(encoder.represent(rows)) < 0).any():
+                best = min(best, size)
+    assert len(found.changes) <= best
+
+
+def test_rows__fixed_integer_and_categorical_columns() -> None:
+    encoder, row, others, target = table()
+    whole = others.copy()
+    whole[:, 2] = np.where(whole[:, 2] < -1, -2.0, -0.5)
+    free = cocoax.counterfactual(encoder, row, target, donors=whole)
+    first = free.changes[0].part
+    kept = cocoax.counterfactual(
+        encoder, row, target, donors=whole, fixed=[first], integer=["c1", "c4"], categorical="c2", count=2
+    )
+    for flip in kept.flips:
+        assert first not in [change.part for change in flip.changes]
+        assert flip.result[2] in (row[2], -2.0, -0.5)
+        for column in (1, 4):
+            assert flip.result[column] in (row[column], round(flip.result[column]))
+
+
+def test_rows__preprocessed_and_without_donors() -> None:
+    encoder, row, others, target = table()
+    assert cocoax.counterfactual(encoder, row, target)[0].score < 0  # within the background
+    scaled = cocoax.TabularEncoder(encoder.module, columns=COLUMNS, preprocess=lambda each: each / 10, name="tenths")
+    corpus, foil = scaled.reference([10 * row]), scaled.reference(10 * others)
+    found = cocoax.counterfactual(scaled, 10 * row, cocoax.contrastive_corpus_similarity(corpus, foil), donors=10 * others)
+    assert abs(found.result).max() > 4  # as it was given, not as it is prepared
+    with pytest.raises(ValueError, match="Which values may columns take"):
+        cocoax.counterfactual(scaled, 10 * row, cocoax.contrastive_corpus_similarity(corpus, foil))
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> tuple[Any, str, str, cocoax.Target]:
+    encoder = load_hf_text(str(save_bert(tmp_path / "bert")))
+    text, other = "the big red car behind a house", "the cat parked a violin"
+    target = cocoax.contrastive_corpus_similarity(encoder.reference([text]), encoder.reference([other]))
+    return encoder, text, other, target
+
+
+def test_texts__words_deleted_or_replaced(words: tuple[Any, str, str, cocoax.Target], tmp_path: Path) -> None:
+    encoder, text, other, target = words
+    found = cocoax.counterfactual(encoder, text, target, donors=[other])
+    assert float(target.score(encoder.represent([found.result]))[0]) == pytest.approx(found[0].score, abs=1e-5)
+    assert found[0].score < 0
+    new = set(found.result.split()) - set(text.split())
+    assert new <= set(other.split())
+    for change in found.changes:
+        assert change.before in text.split()
+        assert change.after == "(deleted)" or change.after in other.split()
+    assert "→" in str(found)
+    assert found.save(tmp_path / "out")[0].stat().st_size > 1000
+
+
+def test_texts__fewest_of_all_deletions(words: tuple[Any, str, str, cocoax.Target]) -> None:
+    encoder, text, _, target = words
+    names = text.split()
+    flips = {
+        size: any(
+            float(target.score(encoder.represent([" ".join(kept)]))[0]) < 0 for kept in combinations(names, len(names) - size)
+        )
+        for size in range(1, len(names))
+    }
+    least = next((size for size, flipped in flips.items() if flipped), None)
+    if least is None:
+        with pytest.raises(ValueError, match="No exchange flips"):
+            cocoax.counterfactual(encoder, text, target)
+    else:
+        found = cocoax.counterfactual(encoder, text, target)
+        assert len(found.changes) == least
+        assert {change.after for change in found.changes} == {"(deleted)"}
+
+
+def test_texts__fixed_words_stay(words: tuple[Any, str, str, cocoax.Target]) -> None:
+    encoder, text, other, target = words
+    first = cocoax.counterfactual(encoder, text, target, donors=[other]).changes[0].before
+    found = cocoax.counterfactual(encoder, text, target, donors=[other], fixed=[first])
+    assert first not in [change.before for change in found.changes]
+    with pytest.raises(ValueError, match="There is no part 'tree' to be fixed; there are the, big, red"):
+        cocoax.counterfactual(encoder, text, target, donors=[other], fixed="tree")
+
+
+def test_a_kind_of_ones_own() -> None:
+    encoder = recording_encoder()
+    own, other = recordings(2)
+    target = cocoax.contrastive_corpus_similarity(encoder.reference([own]), encoder.reference([other]))
+    found = cocoax.counterfactual(encoder, own, target, donors=[other])
+    assert found[0].score < 0
+    assert float(target.score(encoder.encode([found.result]))[0]) == pytest.approx(found[0].score, abs=1e-6)
+    assert found.changes[0].after == "that of donor 1"
+    assert found.plot() is not None
+    with pytest.raises(ValueError, match=r"Donor 0: It has shape \[3, 6\] but the explicand \[3, 10\]"):
+        cocoax.counterfactual(encoder, own, target, donors=[other[:, :6].repeat(1, 1)])
+
+
+def test_nothing_to_flip() -> None:
+    encoder, picture, other, target = pictures()
+    with pytest.raises(ValueError, match=r"so there is nothing to flip: it is not above 0. Ask the opposite \(-target\)"):
+        cocoax.counterfactual(encoder, other, target, donors=[picture])
+
+
+def test_donors__of_another_kind_or_size() -> None:
+    encoder, picture, other, target = pictures()
+    with pytest.raises(TypeError, match="Donor 1: An input must be a path"):
+        cocoax.counterfactual(encoder, picture, target, donors=[other, 3.5])
+    with pytest.raises(FileNotFoundError, match="Donor 0: No file at a cat"):
+        cocoax.counterfactual(encoder, picture, target, donors=["a cat"])
+    with pytest.raises(ValueError, match=r"Donor 0: It has shape \[3, 8, 8\] but the explicand \[3, 16, 16\]"):
+        cocoax.counterfactual(encoder, picture, target, donors=[other[:, :8, :8].clone()])
+    rows, row, _, asked = table()
+    with pytest.raises(ValueError, match="Donor 0: A row of 'table' has 8 columns"):
+        cocoax.counterfactual(rows, row, asked, donors=[[1.0, 2.0]])
+
+
+def test_constraints__that_cannot_be_met() -> None:
+    encoder, row, others, target = table()
+    with pytest.raises(ValueError, match="No column may change: all are fixed"):
+        cocoax.counterfactual(encoder, row, target, donors=others, fixed=COLUMNS)
+    with pytest.raises(ValueError, match=r"No exchange flips the score .* the lowest is \+"):
+        cocoax.counterfactual(encoder, row, target, donors=[row, row + 0.01])
+    assert float(target.score(encoder.represent(others)).min()) < 0
+    with pytest.raises(ValueError, match=r"No exchange flips the score .* the lowest is \+"):  # not what donors score
+        cocoax.counterfactual(encoder, row, target, donors=others, fixed=COLUMNS[:7])
+    with pytest.raises(ValueError, match="There is no column 'age'; there are c0, c1"):
+        cocoax.counterfactual(encoder, row, target, donors=others, integer=["age"])
+    with pytest.raises(TypeError, match=r"take fixed, integer, categorical. Got 'grid' instead"):
+        cocoax.counterfactual(encoder, row, target, donors=others, grid=4)
+
+
+def test_pictures__without_donors() -> None:
+    encoder, picture, _, target = pictures()
+    with pytest.raises(ValueError, match="needs donors"):
+        cocoax.counterfactual(encoder, picture, target)

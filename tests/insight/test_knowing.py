@@ -1,0 +1,243 @@
+"""Does the encoder know this? Sentences, corpora of other sizes, captions, files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+import cocoax
+from cocoax.evaluation.separability import Telling
+from cocoax.evaluation.statistics import wilson
+from cocoax.insight import Knowledge
+from cocoax.insight.knowledge import BesideCaptions, OfSize
+from tests.pages import EVIL, Page
+from tests.towers import picture, two_towers
+
+
+def reference(count: int, seed: int, shift: float = 0.0, name: str = "set") -> cocoax.Reference:
+    rows = np.random.default_rng(seed).normal(size=(count, 6))
+    rows[:, 0] += shift
+    return cocoax.Reference.from_representations(rows, name=name)
+
+
+@pytest.fixture
+def known() -> Knowledge:
+    return cocoax.knows(reference(30, 0, 3.0, "cats"), reference(40, 1, name="rest"), permutations=99)
+
+
+def test_knows__says_so_in_a_sentence(known: Knowledge) -> None:
+    assert known
+    low, high = known.interval
+    assert known.sentence == (
+        f"The encoder tells these 30 'cats' from the 40 of 'rest': AUC {known.auc:.2f} [{low:.2f}, {high:.2f}]."
+    )
+    assert known.p_value == 0.01
+    assert known.test == "held-out members"
+    nothing = cocoax.knows(reference(60, 2, name="even"), reference(60, 3, name="odd"), permutations=99)
+    assert not nothing
+    assert nothing.sentence.startswith("It cannot tell 'even' from 'odd': AUC 0.")
+    assert nothing.sentence.endswith("; a map would show noise.")
+    little = cocoax.knows(reference(3, 0, 0.7, name="a"), reference(3, 1, name="b"), permutations=99)
+    assert little.sentence.startswith("There is too little to tell whether it knows 'a' from 'b'")
+    assert little.sizes[0].size == 1
+
+
+def test_knows__smaller_corpora_are_tested_on_the_members_that_are_not_in_them() -> None:
+    corpus, foil = reference(9, 0, 1.0), reference(12, 1)
+    knowledge = cocoax.knows(corpus, foil, permutations=39)
+    assert [of.size for of in knowledge.sizes] == [1, 2, 3, 5]
+    assert corpus.samples is not None
+    assert foil.samples is not None
+    ours, theirs = (
+        side.double().numpy() / np.linalg.norm(side.double().numpy(), axis=1, keepdims=True)
+        for side in (corpus.samples, foil.samples)
+    )
+    for of in knowledge.sizes[1:]:  # another twenty corpora of that size, scored by hand
+        aucs = []
+        for seed in range(20):
+            order = np.random.default_rng(seed).permutation(9)
+            centre = ours[order[: of.size]].mean(0)
+            scores = [row @ (centre - theirs.mean(0)) for row in ours[order[of.size :]]]
+            scores += [row @ (centre - np.delete(theirs, place, 0).mean(0)) for place, row in enumerate(theirs)]
+            aucs.append(roc_auc_score([1] * (9 - of.size) + [0] * 12, scores))
+        error = np.hypot(of.deviation, np.std(aucs)) / np.sqrt(20)
+        assert abs(of.auc - np.mean(aucs)) < 4 * error + 0.01
+
+
+def test_knows__how_many_are_enough(known: Knowledge) -> None:
+    best = known.sizes[-1]
+    enough = next(of.size for of in known.sizes if best.auc - of.auc <= 0.01)
+    assert known.enough == enough < best.size
+    assert known.size_sentence == f"A corpus of {enough} would do as well as one of {best.size}: AUC {best.auc:.2f}."
+    few, many = OfSize(2, 0.7, 0.1), OfSize(5, 0.8, 0.1)
+    assert replace(known, sizes=(few, many)).size_sentence == "More members help: AUC 0.70 with 2, 0.80 with 5."
+    assert known.sizes[0].auc < best.auc
+    assert cocoax.knows(reference(2, 0), reference(5, 1), permutations=39).size_sentence == ""
+
+
+def test_knows__captions_with_pictures_of_both_kinds() -> None:
+    encoder = two_towers()
+    corpus, foil = (encoder.text.reference([words], name=words) for words in ("a cat", "a dog"))
+    pictures = [picture(seed) for seed in range(40)]
+    target = cocoax.contrastive_corpus_similarity(corpus, foil)
+    scores = target.score(encoder.represent(pictures)).numpy()
+    order = np.argsort(-scores)
+    shown = encoder.reference([pictures[n] for n in order[:20]], name="shown")
+    others = encoder.reference([pictures[n] for n in order[20:]], name="others")
+    knowledge = cocoax.knows(corpus, foil, shown=shown, others=others)
+    assert knowledge.auc == 1
+    assert knowledge.test == "given inputs"
+    assert knowledge.sentence.startswith("The encoder tells the 20 inputs that show 'a cat' from the 20 of 'a dog'")
+    swapped = cocoax.knows(corpus, foil, shown=others, others=shown)
+    assert swapped.auc == 0
+    assert not swapped
+    assert swapped.verdict == "the other way round"
+    assert "a map would show the opposite of what is asked" in swapped.sentence
+    assert "noise" not in swapped.sentence
+
+
+def test_knows__is_not_tested_on_its_own_members() -> None:
+    a, b, c = (reference(30, seed, name=name) for seed, name in enumerate("abc"))
+    for sides in ((a, b), (c, b), (a, c), (b, c)):
+        with pytest.raises(ValueError, match=r"30 of the 30 samples of '[ab]' are in '[ab]' too, and each is like itself"):
+            cocoax.knows(a, b, shown=sides[0], others=sides[1])
+    with pytest.raises(ValueError, match=r"2 of the 32 samples of .* are in 'b' too"):
+        cocoax.knows(a, b, shown=c, others=reference(30, 4).merge(b[:2]))
+    with pytest.raises(ValueError, match="30 of the 30 samples of 'a' are in 'a' too"):
+        cocoax.knows(a, b, shown=a, captions=reference(50, 5))
+    assert not cocoax.knows(a, b, shown=c, others=reference(30, 3))
+
+
+def beside(corpus: list[str], count: int, permutations: int = 99) -> Knowledge:
+    """Return how captions stand among so many random ones."""
+    encoder = two_towers()
+    shown = encoder.reference([picture(seed) for seed in range(12)])
+    words = encoder.text.reference([f"thing number {number}" for number in range(count)])
+    foil = encoder.text.reference(["a dog"])
+    named = encoder.text.reference(corpus, name=corpus[0])
+    return cocoax.knows(named, foil, shown=shown, captions=words, permutations=permutations)
+
+
+def test_knows__captions_beside_random_ones_are_named_honestly(tmp_path: Path) -> None:
+    encoder = two_towers()
+    shown = encoder.represent([picture(seed) for seed in range(12)]).double()
+    spreads = [
+        (cocoax.similarity_to(encoder.text.reference([text])) - cocoax.similarity_to(encoder.text.reference(["a dog"])))
+        .score(shown)
+        .numpy()
+        .std()
+        for text in ("a cat", *(f"thing number {number}" for number in range(40)))
+    ]
+    knowledge = beside(["a cat"], 40)  # each of them once, however many are asked for
+    assert isinstance(knowledge, BesideCaptions)
+    assert knowledge.test == "random captions"
+    below = int(sum(spread < spreads[0] for spread in spreads[1:]))
+    assert knowledge.beaten == below / 40
+    assert knowledge.p_value == (41 - below) / 41
+    assert knowledge.interval == wilson(below, 40)
+    assert knowledge.telling.counts == (12, 40)
+    assert f"{100 * below / 40:.0f} % of 40 random captions" in knowledge.sentence
+    assert "only inputs that show it can tell" in knowledge.sentence
+    with pytest.raises(ValueError, match="Random captions give no AUC"):
+        _ = knowledge.auc
+    plain = json.loads(knowledge.save(tmp_path / "knows.json")[0].read_text())
+    assert plain["beaten"] == knowledge.beaten
+    assert "auc" not in plain
+    (ax,) = knowledge.plot().axes
+    said = [ax.get_ylabel(), ax.get_title(), *(text.get_text() for text in ax.texts)]
+    assert said == ["random captions beaten", f"a cat among random captions: {knowledge.verdict}", "a random caption"]
+
+
+def test_knows__a_corpus_that_beats_all_captions_is_drawn() -> None:
+    rows = np.random.default_rng(0).normal(size=(150, 64))
+    rows[:40, 0] *= 30
+    rows[40:, 0] = 0
+    corpus = np.eye(64)[[0, 0]]
+    shown, foil, captions = (cocoax.Reference.from_representations(part) for part in np.split(rows, [40, 50]))
+    named = cocoax.Reference.from_representations(corpus)
+    knowledge = cocoax.knows(named, foil, shown=shown, captions=captions, permutations=99)
+    assert isinstance(knowledge, BesideCaptions)
+    assert knowledge.beaten == knowledge.interval[1] == 1
+    assert knowledge.drawn()
+
+
+def test_knows__several_captions_beside_as_many_random_ones() -> None:
+    knowledge = beside(["a cat", "a kitten", "a tabby"], 45, 60)
+    assert knowledge.telling.counts == (12, 60)
+    assert isinstance(knowledge, BesideCaptions)
+    assert knowledge.interval == wilson(round(15 * knowledge.beaten), 15)  # of 45 captions 15 corpora share none
+
+
+@pytest.mark.parametrize(
+    ("telling", "verdict", "said"),
+    [
+        (Telling(0.99, 0.93, 1.0, 0.01, (9, 100)), "stands out", "so it stands out among them"),
+        (Telling(0.9, 0.82, 0.95, 0.11, (9, 100)), "may be chance", "which may be chance"),
+        (Telling(0.5, 0.4, 0.6, 0.5, (9, 100)), "does not stand out", "so it does not stand out among them"),
+        (Telling(0.0, 0.0, 0.05, 1.0, (9, 100)), "does not stand out", "so it does not stand out among them"),
+    ],
+)
+def test_knows__what_is_said_beside_random_captions(telling: Telling, verdict: str, said: str) -> None:
+    knowledge = BesideCaptions("a cat", "a dog", telling, "random captions")
+    assert knowledge.verdict == verdict
+    assert said in knowledge.sentence
+    assert bool(knowledge) == (verdict == "stands out")
+
+
+def test_knows__what_is_missing_is_asked_for() -> None:
+    corpus, foil = reference(5, 0), reference(5, 1)
+    with pytest.raises(ValueError, match="give the inputs as 'shown', too"):
+        cocoax.knows(corpus, foil, others=foil)
+    with pytest.raises(ValueError, match=r"give those as 'others'.*random captions as 'captions'"):
+        cocoax.knows(corpus, foil, shown=corpus)
+    with pytest.raises(ValueError, match="has 1 sample; give at least two"):
+        cocoax.knows(corpus, foil, shown=corpus[0], others=foil)
+    with pytest.raises(ValueError, match="5 random captions and 5 inputs; give at least 39 and 2"):
+        cocoax.knows(corpus, foil, shown=foil, captions=corpus)
+    with pytest.raises(TypeError, match="must be a Reference"):
+        cocoax.knows(corpus, ["a cat"])  # type: ignore[arg-type]
+
+
+def test_knowledge__files_and_notebooks(known: Knowledge, tmp_path: Path) -> None:
+    files = known.save(tmp_path)
+    assert [file.name for file in files] == ["knows.html", "knows.json", "knows.png"]
+    assert files[2].stat().st_size > 5000
+    plain = json.loads(files[1].read_text())
+    assert plain["verdict"] == "tells"
+    assert plain["auc"] == known.auc
+    assert known.save(tmp_path / "page.html") == [tmp_path / "page.html"]
+    assert known.save(tmp_path / "page.HTML") == [tmp_path / "page.HTML"]
+    assert len(known.save(tmp_path / "run-0.5")) == 3  # a folder with a dot
+    with pytest.raises(ValueError, match=r"Files end in \.html, \.json, \.png; .* Got knows\.pdf"):
+        known.save(tmp_path / "knows.pdf")
+    page = Page(tmp_path / "page.html")
+    assert page.count("img") == 1
+    assert known.sentence in " ".join(page.texts["p"])
+    assert repr(known) == f"Knowledge({known.sentence!r})"
+    assert str(known) == f"{known.sentence}\n{known.size_sentence}"
+    assert "<img" in known._repr_html_()
+    assert not plt.get_fignums()
+
+
+def test_knowledge__the_legend_hides_nothing_and_the_title_fits(known: Knowledge) -> None:
+    unclear = cocoax.knows(reference(3, 0, 0.7, name="a house of $5 or $6 " * 9), reference(3, 1), permutations=99)
+    beside = BesideCaptions("cats", "rest", Telling(0.5, 0.1, 0.9, 0.4, (9, 9)), "random captions")
+    for knowledge in (known, unclear, beside):
+        figure = knowledge.drawn()
+        figure.draw_without_rendering()
+        (axes,), (legend,) = figure.axes, figure.legends
+        within = legend.get_window_extent(), axes.title.get_window_extent()
+        assert within[0].y1 <= axes.xaxis.label.get_window_extent().y0
+        assert all(0 <= box.x0 < box.x1 <= figure.bbox.x1 and 0 <= box.y0 < box.y1 <= figure.bbox.y1 for box in within)
+
+
+def test_knowledge__names_are_escaped(tmp_path: Path) -> None:
+    knowledge = cocoax.knows(reference(6, 0, name=EVIL), reference(6, 1), permutations=39)
+    assert Page(knowledge.save(tmp_path / "page.html")[0]).count("script") == 0
+    assert "<script>" not in knowledge._repr_html_()

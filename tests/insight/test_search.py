@@ -1,0 +1,139 @@
+"""The search for the smallest set, against all sets of games that are small enough to look at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cocoax.insight.search import Search
+from tests.insight.games import subsets
+
+
+def game(parts: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return main effects and interactions of pairs."""
+    random = np.random.default_rng(seed)
+    pairs = np.triu(random.normal(0, 0.1, (parts, parts)), 1)
+    return random.normal(0.3, 0.3, parts), pairs
+
+
+def worth(sets: np.ndarray, rules: tuple[np.ndarray, np.ndarray], level: float) -> np.ndarray:
+    sets = np.asarray(sets, float)
+    gains: np.ndarray = sets @ rules[0] + ((sets @ rules[1]) * sets).sum(1) - level
+    return gains
+
+
+def least(parts: int, rules: tuple[np.ndarray, np.ndarray], level: float) -> int:
+    return next(size for size in range(1, parts + 1) if (worth(subsets(parts, size), rules, level) >= 0).any())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_search__finds_the_smallest(seed: int) -> None:
+    parts, rules = 9, game(9, seed)
+    level = 0.6 * float(worth(np.ones((1, parts)), rules, 0.0)[0])
+    known = np.r_[subsets(parts, 1), subsets(parts, 2)[::3], np.ones((1, parts), np.uint8)]
+    search = Search(lambda sets: worth(sets, rules, level), known, worth(known, rules, level), budget=60)
+    found = search.smallest()
+    assert found is not None
+    assert worth(found[None], rules, level)[0] >= 0
+    assert int(found.sum()) == least(parts, rules, level)
+    assert search.calls <= 60
+
+
+def test_search__goes_through_no_more_sets_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.gaussian_process import GaussianProcessRegressor as Process
+
+    parts, rules, seen = 12, game(12, 0), []
+    for name in ("fit", "predict"):
+        own = getattr(Process, name)
+        monkeypatch.setattr(
+            Process, name, lambda self, sets, *rest, own=own, **more: seen.append(len(sets)) or own(self, sets, *rest, **more)
+        )
+    monkeypatch.setattr("cocoax.insight.search._MOST", 320)
+    monkeypatch.setattr("cocoax.insight.search._AT_ONCE", 400)
+    level = 0.6 * float(worth(np.ones((1, parts)), rules, 0.0)[0])
+    known = np.r_[np.ones((1, parts)), np.random.default_rng(0).integers(0, 2, (1500, parts))]
+    search = Search(lambda sets: worth(sets, rules, level), known, worth(known, rules, level), budget=60)
+    found = search.smallest()
+    assert found is not None
+    assert int(found.sum()) == least(parts, rules, level)
+    assert max(seen) <= 400
+
+
+def test_search__never_encodes_a_set_twice_or_one_that_is_known() -> None:
+    parts, rules, asked = 6, game(6, 1), []
+
+    def play(sets: np.ndarray) -> np.ndarray:
+        asked.extend(row.tobytes() for row in sets.astype(np.uint8))
+        return worth(sets, rules, 1.0)
+
+    known = subsets(parts, 1)
+    Search(play, known, worth(known, rules, 1.0), budget=64).smallest()
+    assert len(set(asked)) == len(asked)
+    assert not {row.tobytes() for row in known} & set(asked)
+
+
+def test_search__knows_when_all_smaller_ones_were_tried() -> None:
+    rules = (np.full(4, 0.25), np.zeros((4, 4)))  # three of four are needed
+    known = np.r_[subsets(4, 1), subsets(4, 2), np.ones((1, 4), np.uint8)]
+    search = Search(lambda sets: worth(sets, rules, 0.7), known, worth(known, rules, 0.7), budget=20)
+    found = search.smallest()
+    assert found is not None
+    assert int(found.sum()) == 3
+    assert search.tried_all(2)
+    assert search.failed[2] == 6
+    assert not search.tried_all(3)
+
+
+def test_search__keeps_to_allowed_parts() -> None:
+    rules = (np.array([5.0, 1.0, 1.0, 1.0]), np.zeros((4, 4)))
+    known = subsets(4, 1)
+    allowed = np.array([False, True, True, True])
+    search = Search(lambda sets: worth(sets, rules, 2.0), known, worth(known, rules, 2.0), 20, allowed)
+    found = search.smallest()
+    assert found is not None
+    assert found[0] == 0
+    assert int(found.sum()) == 2
+
+
+def test_search__nothing_does_it() -> None:
+    rules = (np.full(3, 0.1), np.zeros((3, 3)))
+    known = subsets(3, 1)
+    assert Search(lambda sets: worth(sets, rules, 9.0), known, worth(known, rules, 9.0), 20).smallest() is None
+
+
+def test_search__too_many_sets_to_enumerate() -> None:
+    parts = 30
+    rules = (np.linspace(0.0, 1.0, parts), np.zeros((parts, parts)))
+    random = np.random.default_rng(0)
+    known = np.r_[(random.random((200, parts)) < 0.5).astype(np.uint8), np.ones((1, parts), np.uint8)]
+    search = Search(lambda sets: worth(sets, rules, 7.0), known, worth(known, rules, 7.0), 80)
+    found = search.smallest()
+    assert found is not None
+    assert int(found.sum()) == 8  # the eight largest sum to 7.03
+
+
+def test_search__a_set_that_a_run_drew_twice_is_tried_once() -> None:
+    rules = (np.full(4, 0.25), np.zeros((4, 4)))
+    known = np.r_[np.repeat(subsets(4, 2)[:2], 5, 0), np.ones((1, 4), np.uint8)]
+    search = Search(lambda sets: worth(sets, rules, 0.7), known, worth(known, rules, 0.7), budget=20)
+    assert search.failed == {2: 2}
+    assert not search.tried_all(2)
+
+
+def test_search__sets_of_other_parts_do_not_count() -> None:
+    rules = (np.full(4, 0.25), np.zeros((4, 4)))
+    known = subsets(4, 1)
+    allowed = np.array([True, True, False, False])
+    search = Search(lambda sets: worth(sets, rules, 0.4), known[2:], worth(known[2:], rules, 0.4), 20, allowed)
+    assert not search.tried_all(1)
+
+
+def test_search__a_smaller_set_may_do_what_a_larger_one_does_not() -> None:
+    def play(sets: np.ndarray) -> np.ndarray:
+        return np.where(sets.sum(1) == 2, -1.0, np.where(sets[:, 0] == 1, 0.5, -0.2))
+
+    known = np.r_[subsets(4, 2), subsets(4, 3)]
+    search = Search(play, known, play(known), budget=20)
+    found = search.smallest()
+    assert found is not None
+    assert found.tolist() == [1, 0, 0, 0]

@@ -1,0 +1,83 @@
+"""What removed parts of a picture may become, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from torch.nn import functional as F
+
+import cocoax
+from cocoax.masking.baseline_presets import ASKED, DONORS, OFFERED, OtherPictures, offered
+from tests.conftest import SmallNet, images
+
+COLOURS = ("red", "green", "blue", "white", "black")
+
+
+@pytest.fixture
+def encoder() -> cocoax.Encoder:
+    return cocoax.Encoder(SmallNet().eval(), cocoax.ImagePreprocess(resize=16, crop=16), name="small")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for colour in COLOURS:
+        Image.new("RGB", (30, 20), colour).save(tmp_path / f"{colour}.png")
+    return tmp_path
+
+
+def test_names__are_those_of_the_library(encoder: cocoax.Encoder) -> None:
+    assert ASKED in OFFERED
+    assert offered("blur", encoder.inputs) == cocoax.Blur()
+    assert offered("Mean-Colour", encoder.inputs) == cocoax.Mean()
+    assert offered("strong-blur-and-mean-colour", encoder.inputs) == cocoax.Several((OFFERED["strong blur"], cocoax.Mean()))
+
+
+def test_names__each_takes_away_more_texture_than_a_blur() -> None:
+    explicand = images(1, 64, 64)[0]
+    left = {name: float(baseline(explicand).var((-2, -1)).mean()) for name, baseline in OFFERED.items()}
+    assert all(left[name] < left["blur"] / 3 for name in OFFERED if name != "blur")
+
+
+def test_folder__gives_a_few_of_its_pictures(encoder: cocoax.Encoder, folder: Path) -> None:
+    donors = offered(str(folder), encoder.inputs, seed=1)
+    assert len(donors.pictures) == DONORS
+    prepared = [encoder.inputs.prepare(folder / f"{colour}.png") for colour in COLOURS]
+    assert all(any(torch.equal(one, other) for other in prepared) for one in donors.pictures)
+    again = offered(str(folder), encoder.inputs, seed=1)
+    assert all(torch.equal(one, other) for one, other in zip(donors.pictures, again.pictures, strict=True))
+    run = cocoax.Rise(samples=20, grid=3, baseline=donors).run(encoder, Image.new("RGB", (20, 20), "grey"))
+    assert run.representations.shape == (20, DONORS, 8)
+
+
+def test_picture__alone(encoder: cocoax.Encoder, folder: Path) -> None:
+    (only,) = offered(str(folder / "red.png"), encoder.inputs).pictures
+    assert torch.equal(only, encoder.inputs.prepare(folder / "red.png"))
+
+
+def test_other_pictures__are_stretched_over_the_explicand() -> None:
+    small, wide = images(1, 8, 8)[0], images(1, 16, 24, seed=1)[0]
+    both = OtherPictures((small, wide))(wide)
+    assert torch.equal(both[1], wide)
+    torch.testing.assert_close(both[0], F.interpolate(small[None], (16, 24), mode="bilinear")[0])
+
+
+def test_saved_run__knows_other_pictures(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    run = cocoax.Rise(samples=20, grid=3, baseline=OtherPictures((images(1)[0],))).run(encoder, images(1, seed=1)[0])
+    loaded = cocoax.Run.load(run.save(tmp_path / "run.safetensors"))
+    assert torch.equal(loaded.method.baseline.pictures[0], images(1)[0])
+    assert len(loaded.extend(encoder, 10)) == 30
+
+
+@pytest.mark.parametrize("name", ["", "blurr", "no/such/file.png"])
+def test_names__that_are_none(name: str, encoder: cocoax.Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"Removed parts become one of blur, strong-blur, .*, a picture, or pictures of a"):
+        offered(name or "nothing", encoder.inputs)
+
+
+def test_folder__without_pictures(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"[Nn]o (pictures|images)"):
+        offered(str(tmp_path), encoder.inputs)

@@ -1,0 +1,562 @@
+"""KernelSHAP against Shapley values by their definition, over all coalitions."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from math import comb, factorial
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import cocoax
+from cocoax.methods import odd_regression as odd_games
+from cocoax.methods.kernel_shap import Coalitions
+from tests.conftest import SmallNet, images
+
+PLAYERS = 10
+EVERYTHING = 2**PLAYERS - 2
+
+
+def slow_shapley(values: dict[frozenset[int], float], players: int) -> np.ndarray:
+    """Every player's mean contribution over all orders: the sum over coalitions, weighted by factorials."""
+    shapley = np.zeros(players)
+    for player in range(players):
+        others = [other for other in range(players) if other != player]
+        for size in range(players):
+            weight = factorial(size) * factorial(players - size - 1) / factorial(players)
+            for members in combinations(others, size):
+                coalition = frozenset(members)
+                shapley[player] += weight * (values[coalition | {player}] - values[coalition])
+    return shapley
+
+
+def every_coalition(players: int) -> list[frozenset[int]]:
+    return [frozenset(members) for size in range(players + 1) for members in combinations(range(players), size)]
+
+
+def values_of_coalitions(
+    net: SmallNet, explicand: Tensor, baseline: Tensor, segments: Tensor, target: cocoax.Target
+) -> dict[frozenset[int], float]:
+    """The score with only the segments of a coalition kept, for every coalition."""
+    labels = torch.unique(segments).tolist()
+    coalitions = every_coalition(len(labels))
+    inputs = []
+    for coalition in coalitions:
+        kept = torch.zeros(segments.shape, dtype=torch.bool)
+        for player in coalition:
+            kept |= segments == labels[player]
+        inputs.append(torch.where(kept, explicand, baseline))
+    with torch.no_grad():
+        representations, own = net(torch.stack(inputs)), net(explicand[None])[0]
+    return dict(zip(coalitions, target.score(representations, own).tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Ten pixels, each a segment of its own; the score of every coalition, and the Shapley values."""
+
+    net: SmallNet
+    encoder: cocoax.Encoder
+    explicand: Tensor
+    target: cocoax.Target
+    values: dict[frozenset[int], float]
+    shapley: np.ndarray
+
+    def method(self, samples: int, seed: int = 0) -> cocoax.KernelShap:
+        return cocoax.KernelShap(samples=samples, grid=(2, 5), seed=seed, baseline=cocoax.Constant(0.0))
+
+    def scores(self, bits: Tensor) -> Tensor:
+        rows = [self.values[frozenset(row.nonzero()[:, 0].tolist())] for row in bits]
+        return torch.tensor(rows, dtype=torch.float64)[:, None]
+
+    @property
+    def ends(self) -> Tensor:
+        return torch.tensor([[self.values[frozenset(range(PLAYERS))]], [self.values[frozenset()]]], dtype=torch.float64)
+
+    def estimate(self, method: cocoax.KernelShap, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Values and standard errors ``[players]``, with the scores looked up instead of encoded."""
+        coalitions = method.draw((2, 5), count)
+        found = method.estimate(coalitions, self.scores(coalitions.bits), self.ends)
+        assert found.features is not None
+        assert found.standard_error is not None
+        return found.features[0].numpy(), found.standard_error[0].flatten().numpy()  # a pixel is a segment here
+
+
+@cache
+def toy() -> Toy:
+    net = SmallNet(seed=1).eval()
+    encoder = cocoax.Encoder(net)
+    explicand = 2 * images(1, 2, 5, seed=3)[0]
+    corpus = encoder.reference(images(3, 2, 5, seed=5), cache=False)
+    foil = encoder.reference(images(3, 2, 5, seed=6), cache=False)
+    target = cocoax.contrastive_corpus_similarity(corpus, foil)
+    segments = torch.arange(PLAYERS).view(2, 5)
+    values = values_of_coalitions(net, explicand, torch.zeros_like(explicand), segments, target)
+    return Toy(net, encoder, explicand, target, values, slow_shapley(values, PLAYERS))
+
+
+def kernel(size: int, players: int) -> float:
+    """The Shapley kernel, for one coalition of this size."""
+    return (players - 1) / (comb(players, size) * size * (players - size))
+
+
+# --- exact ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("samples", [EVERYTHING, EVERYTHING + 1, 5000])
+def test_values__exact_with_all_coalitions(samples: int) -> None:
+    exact = toy()
+
+    run = exact.method(samples).run(exact.encoder, exact.explicand)
+    result = run.explain(exact.target)
+
+    assert len(run) == EVERYTHING
+    assert result.features is not None
+    np.testing.assert_allclose(result.features.numpy(), exact.shapley, atol=1e-5)
+    np.testing.assert_allclose(result.values.flatten().numpy(), exact.shapley, atol=1e-5)
+    assert float(np.abs(exact.shapley).max()) > 1e-2  # a thousand times the tolerance
+    assert result.standard_error is not None
+    assert float(result.standard_error.abs().max()) == 0
+
+
+@pytest.mark.parametrize("players", [2, 3, 4, 5])
+def test_values__exact_with_few_players(players: int) -> None:
+    net = SmallNet(seed=1).eval()
+    encoder = cocoax.Encoder(net)
+    explicand = 2 * images(1, 4, 5, seed=3)[0]
+    segments = torch.from_numpy(np.random.default_rng(0).permutation(np.arange(20) % players).reshape(4, 5))
+    target = cocoax.representation_similarity()
+    baseline = cocoax.Blur()(explicand)
+
+    result = cocoax.KernelShap(segments=segments).explain(encoder, explicand, target)
+
+    expected = slow_shapley(values_of_coalitions(net, explicand, baseline, segments, target), players)
+    assert result.features is not None
+    np.testing.assert_allclose(result.features.numpy(), expected, atol=1e-5)
+
+
+def test_values__exact_for_segments_of_your_own(net: SmallNet, encoder: cocoax.Encoder) -> None:
+    explicand = images(1, 9, 11, seed=3)[0]
+    # Irregular, not connected, and with labels as they come.
+    segments = torch.from_numpy(np.random.default_rng(0).choice([-3, 4, 7, 20, 21, 100], (9, 11)))
+    corpus = encoder.reference(images(3, 9, 11, seed=5))
+    target = cocoax.similarity_to(corpus, "dot")
+    method = cocoax.KernelShap(samples=62, segments=segments)
+
+    result = method.explain(encoder, explicand, target)
+
+    values = values_of_coalitions(net, explicand, cocoax.Blur()(explicand), segments, target)
+    expected = slow_shapley(values, 6)
+    assert result.features is not None
+    np.testing.assert_allclose(result.features.numpy(), expected, atol=1e-5)
+    for row in range(9):
+        for column in range(11):
+            player = [-3, 4, 7, 20, 21, 100].index(int(segments[row, column]))
+            assert result.values[row, column] == pytest.approx(expected[player], abs=1e-5)
+
+
+def test_values__agree_with_shap() -> None:
+    exact = toy()
+    state = np.random.get_state()
+
+    def scores(bits: np.ndarray) -> np.ndarray:
+        return np.array([exact.values[frozenset(np.flatnonzero(row).tolist())] for row in bits])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import shap
+
+        explainer = shap.KernelExplainer(scores, np.zeros((1, PLAYERS)))
+        theirs = explainer.shap_values(np.ones((1, PLAYERS)), nsamples=EVERYTHING, l1_reg=False, silent=True)
+    np.random.set_state(state)
+
+    ours = exact.method(EVERYTHING).explain(exact.encoder, exact.explicand, exact.target)
+
+    assert ours.features is not None
+    np.testing.assert_allclose(ours.features.numpy(), np.asarray(theirs).reshape(PLAYERS), atol=1e-5)
+
+
+# --- sampled ----------------------------------------------------------------------------------------------------------
+
+
+def slow_expectation(bits: np.ndarray, players: int, left: np.ndarray) -> np.ndarray:
+    """From the scores of some coalitions to expected Shapley values: all 2^m scores as one normal distribution, conditioned.
+
+    Products of signs of every order have a variance, the even ones too, which must not matter. What is left over is a
+    variance for each pair, in the odd part, by the size of its smaller half.
+    """
+    every = (np.arange(2**players)[:, None] >> np.arange(players)) & 1
+    signs = 2.0 * every - 1
+    covariance = np.zeros((2**players, 2**players))
+    for number in range(2**players):
+        members = np.flatnonzero((number >> np.arange(players)) & 1)
+        order = len(members)
+        product = signs[:, members].prod(1)
+        share = {1: 1e5, **odd_games.ORDERS}.get(order, 0.0) if order % 2 else 7.0
+        covariance += share / comb(players, order) * np.outer(product, product)
+    for number in range(1, 2**players - 1):
+        size = int(min(every[number].sum(), players - every[number].sum()))
+        covariance[number, number] += left[size]
+        covariance[number, 2**players - 1 - number] -= left[size]
+    seen = [0, 2**players - 1, *(bits @ 2 ** np.arange(players)).tolist()]
+    shapley = np.stack(
+        [slow_shapley({frozenset(np.flatnonzero(row).tolist()): float(i == n) for i, row in enumerate(every)}, players)
+         for n in range(2**players)], axis=1
+    )  # fmt: skip
+    return shapley @ covariance[:, seen] @ np.linalg.pinv(covariance[np.ix_(seen, seen)])
+
+
+@pytest.mark.parametrize("samples", [14, 20, 21, 40, 62])
+def test_values__those_of_the_likeliest_game(samples: int) -> None:
+    """Against a normal distribution over all coalitions, conditioned on the scores of some."""
+    players = 6
+    masks = cocoax.KernelShap(samples=samples, seed=2).draw((players,))
+    scores = np.random.default_rng(0).standard_normal(2**players).cumsum()
+    used = masks.bits.numpy()[: samples // 2 * 2].astype(int)
+    left = odd_games.REST * odd_games.rest_by_size(players, len(used) // 2)
+    expected = slow_expectation(used, players, left)
+    numbers = [0, 2**players - 1, *(used @ 2 ** np.arange(players)).tolist()]
+
+    places = masks.bits.long() @ 2 ** torch.arange(players)
+    found = cocoax.KernelShap(samples=samples).estimate(
+        masks, torch.from_numpy(scores)[places][:, None], torch.from_numpy(scores[[-1, 0]])[:, None]
+    )
+
+    assert found.features is not None
+    np.testing.assert_allclose(found.features[0].numpy(), expected @ scores[numbers], atol=1e-3)
+
+
+def test_values__of_very_many_pairs_are_closer_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the covariance of all pairs would be too large, that of the first is kept to, and the others add to it."""
+    exact = toy()
+    monkeypatch.setattr(odd_games, "_DENSE", 100)
+    squares = []
+    for samples in (200, 202, 300, 600):
+        found = [exact.estimate(exact.method(samples, seed)) for seed in range(20)]
+        values, errors = (np.stack([one[i] for one in found]) for i in range(2))
+        squares.append(np.square(values - exact.shapley).mean())
+        assert 0.9 < (np.abs(values - exact.shapley) < 1.96 * errors).mean() < 0.99
+        assert np.square(errors).mean() < 2 * squares[-1]
+        np.testing.assert_allclose(values.sum(1), exact.shapley.sum(), atol=1e-5)
+    assert squares[1] < 1.1**2 * squares[0]
+    assert squares[2] < 0.6 * squares[0]
+    assert squares[3] < 0.4 * squares[2]
+
+
+def test_values__all_of_very_many_pairs_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = toy()
+    monkeypatch.setattr(odd_games, "_DENSE", 100)
+    values, errors = exact.estimate(exact.method(EVERYTHING))
+    np.testing.assert_allclose(values, exact.shapley, atol=1e-6)
+    assert float(errors.max()) == 0
+
+
+def test_draw__pairs_of_complements() -> None:
+    drawn = toy().method(200).draw((2, 5)).bits
+
+    assert len(drawn) == 200
+    assert torch.equal(drawn[0::2], 1 - drawn[1::2])
+
+
+@pytest.mark.parametrize("players", [PLAYERS, 20])
+def test_draw__sizes_as_the_kernel_has_them(players: int) -> None:
+    """A pair comes first with the chance that the kernel gives it, whether coalitions are listed or drawn one by one."""
+    seeds = 600
+    first = [cocoax.KernelShap(samples=2 * players, seed=seed).draw((players,)).bits[0] for seed in range(seeds)]
+    sizes = [int(min(bits.sum(), players - bits.sum())) for bits in first]
+    chances = {
+        size: (1 if 2 * size == players else 2) * comb(players, size) * kernel(size, players)
+        for size in range(1, players // 2 + 1)
+    }
+    for size, weight in chances.items():
+        chance = weight / sum(chances.values())
+        z = (sizes.count(size) / seeds - chance) / (chance * (1 - chance) / seeds) ** 0.5
+        assert abs(z) < 4
+
+
+@pytest.mark.parametrize("players", [4, 10, 16, 17, 49, 400])
+def test_draw__the_first_tell_all_players_apart(players: int) -> None:
+    for seed in range(5):
+        bits = cocoax.KernelShap(samples=2 * players, seed=seed).draw((players,), min(2 * players, 2**players - 2)).bits
+        signs = torch.cat([2 * bits.double() - 1, torch.ones(1, players)])
+        assert int(torch.linalg.matrix_rank(signs)) == players
+
+
+def test_rest_by_size__counts_what_a_pair_stands_for() -> None:
+    """The share of pairs that are drawn, of each size, against its chance, worked out by drawing."""
+    pairs, seeds = 100, 40
+    seen = np.zeros(PLAYERS // 2 + 1)
+    for seed in range(seeds):
+        bits = toy().method(2 * pairs, seed).draw((2, 5)).bits[::2]
+        sizes = torch.minimum(bits.sum(1), PLAYERS - bits.sum(1))
+        seen += np.bincount(sizes.numpy(), minlength=PLAYERS // 2 + 1) / seeds
+    share = seen[1:] / odd_games.pairs_of_size(PLAYERS)[1:]
+    stands = share / np.array([kernel(size, PLAYERS) for size in range(1, PLAYERS // 2 + 1)])
+    expected = odd_games.rest_by_size(PLAYERS, pairs)[1:]
+    np.testing.assert_allclose(expected / expected[-1], stands / stands[-1], rtol=0.1)
+
+
+def test_values__converge_to_the_shapley_values() -> None:
+    """Expected values lean a little towards nothing; that is a small part of an error which falls fast."""
+    exact = toy()
+    seeds, before = 60, np.inf
+    for samples in (40, 100, 300, 900):
+        values = np.stack([exact.estimate(exact.method(samples, seed))[0] for seed in range(seeds)])
+        error = np.square(values - exact.shapley).mean()
+        bias = np.square(values.mean(0) - exact.shapley).mean() - values.var(0, ddof=1).mean() / seeds
+        assert bias < 0.4 * error
+        assert error < 0.5 * before
+        before = error
+
+
+@pytest.mark.parametrize("samples", [60, 100, 300, 301])
+def test_standard_error__calibrated(samples: int) -> None:
+    exact = toy()
+
+    found = [exact.estimate(exact.method(samples, seed)) for seed in range(150)]
+
+    values, errors = (np.stack([one[i] for one in found]) for i in range(2))
+    inside = np.abs(values - exact.shapley) < 1.96 * errors
+    assert 0.93 < inside.mean() < 0.98
+    ratio = np.sqrt((errors**2).mean()) / np.sqrt(np.square(values - exact.shapley).mean())
+    assert 0.8 < ratio < 1.3
+
+
+@pytest.mark.parametrize("samples", [20, 31, 60, 100, 500, EVERYTHING])
+def test_features__complete(samples: int) -> None:
+    exact = toy()
+    targets = [exact.target, cocoax.representation_similarity("dot")]
+
+    for result in exact.method(samples).explain(exact.encoder, exact.explicand, targets):
+        assert result.features is not None
+        assert float(result.features.sum()) == pytest.approx(result.score - result.baseline_score, abs=1e-5)
+        assert abs(result.score - result.baseline_score) > 1e-2
+
+
+@pytest.mark.parametrize("samples", [10, 15, 20, 24, 40, 200])
+def test_values__additive_score_is_exact(samples: int) -> None:
+    """A score that is a sum over segments leaves nothing to chance, whatever coalitions are drawn."""
+    # Too few coalitions do not determine the values (k pairs of complements have rank k + 1): they must be refused.
+
+    def pixels(batch: Tensor) -> Tensor:
+        return batch.flatten(1)
+
+    explicand = images(1, 2, 5)[0]
+    encoder = cocoax.Encoder(pixels)
+    expected = explicand.square().sum(0).flatten()  # of the dot product with itself
+
+    for seed in range(5):
+        try:
+            result = toy().method(samples, seed).explain(encoder, explicand, cocoax.representation_similarity("dot"))
+        except ValueError as error:
+            assert samples < 2 * PLAYERS  # these may be refused
+            assert "samples" in str(error)  # noqa: PT017
+        else:
+            torch.testing.assert_close(result.features, expected, atol=1e-4, rtol=0)
+
+
+def test_values__linear_in_the_target() -> None:
+    exact = toy()
+    own = cocoax.representation_similarity()
+    run = exact.method(100).run(exact.encoder, exact.explicand)
+
+    of_target, of_own, of_sum = run.explain([exact.target, own, exact.target - 2 * own])
+
+    torch.testing.assert_close(of_sum.values, of_target.values - 2 * of_own.values, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("height", "width", "grid"), [(16, 16, 4), (13, 22, 3), (9, 7, (2, 3))])
+def test_values__every_pixel_shows_its_segment(
+    encoder: cocoax.Encoder, height: int, width: int, grid: int | tuple[int, int]
+) -> None:
+    rows, columns = (grid, grid) if isinstance(grid, int) else grid
+    method = cocoax.KernelShap(samples=60, grid=grid)
+
+    result = method.explain(encoder, images(1, height, width)[0], cocoax.representation_similarity())
+
+    assert result.features is not None
+    assert result.features.shape == (rows * columns,)
+    for y in range(height):
+        for x in range(width):
+            player = (y * rows // height) * columns + x * columns // width
+            assert float(result.values[y, x]) == float(result.features[player])
+
+
+# --- coalitions are encoded once --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("samples", [20, 61, 100, 300, 1000, EVERYTHING])
+def test_draw__no_coalition_twice(samples: int) -> None:
+    bits = toy().method(samples).draw((2, 5)).bits
+
+    assert len(bits) == samples
+    assert len(torch.unique(bits, dim=0)) == samples
+    assert int(bits.sum(1).min()) >= 1  # the ends are encoded anyway
+    assert int(bits.sum(1).max()) <= PLAYERS - 1
+
+
+def test_run__no_input_twice() -> None:
+    exact = toy()
+    seen: list[Tensor] = []
+    hook = exact.net.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0].flatten(1)))
+
+    exact.method(100).run(exact.encoder, exact.explicand).extend(exact.encoder, 55)
+    hook.remove()
+
+    inputs = torch.cat(seen)
+    assert len(inputs) == 2 + 100 + 55
+    assert len(torch.unique(inputs, dim=0)) == len(inputs)
+
+
+@pytest.mark.parametrize(("samples", "count"), [(60, 61), (60, 100), (101, 102), (101, 201), (200, 1000), (200, EVERYTHING)])
+def test_draw__a_larger_count_begins_with_the_same_coalitions(samples: int, count: int) -> None:
+    method = toy().method(samples)
+
+    few, many = method.draw((2, 5)), method.draw((2, 5), count)
+
+    assert len(many) == len(torch.unique(many.bits, dim=0)) == count
+    assert torch.equal(few.bits, many.bits[:samples])
+
+
+def test_extend__the_same_as_a_longer_run() -> None:
+    exact = toy()
+    extended = exact.method(100).run(exact.encoder, exact.explicand).extend(exact.encoder, 101).explain(exact.target)
+    longer = exact.method(201).explain(exact.encoder, exact.explicand, exact.target)
+    torch.testing.assert_close(extended.values, longer.values, atol=1e-6, rtol=0)
+
+
+def test_load__coalitions_of_an_earlier_version(tmp_path: Path) -> None:
+    exact = toy()
+    run = exact.method(60).run(exact.encoder, exact.explicand)
+    masks = run.masks
+    object.__setattr__(run, "masks", SimpleNamespace(tensors={name: masks.tensors[name] for name in ("segments", "bits")}))
+    path = run.save(tmp_path / "run.safetensors")
+    with pytest.raises(ValueError, match=r"drawn by an earlier version of Cocoax.*Make the run again"):
+        cocoax.Run.load(path)
+
+
+def test_extend__what_the_method_draws_for_that_number() -> None:
+    exact = toy()
+    inputs = exact.net.inputs
+
+    run = exact.method(100).run(exact.encoder, exact.explicand).extend(exact.encoder, 101)
+
+    assert exact.net.inputs - inputs == 2 + 201
+    result = run.explain(exact.target)
+    assert result.features is not None
+    assert result.standard_error is not None
+    values, errors = exact.estimate(exact.method(100), 201)
+    np.testing.assert_allclose(result.features.numpy(), values, atol=1e-5)
+    np.testing.assert_allclose(result.standard_error.flatten().numpy(), errors, atol=1e-5)
+    assert float(result.features.sum()) == pytest.approx(result.score - result.baseline_score, abs=1e-5)
+
+
+def test_extend__as_good_as_a_longer_run() -> None:
+    exact = toy()
+
+    found = [exact.estimate(exact.method(100, seed), 300) for seed in range(150)]
+
+    values, errors = (np.stack([one[i] for one in found]) for i in range(2))
+    assert 0.8 < np.sqrt((errors**2).mean() / np.square(values - exact.shapley).mean()) < 1.3
+    short = np.stack([exact.estimate(exact.method(100, seed))[0] for seed in range(150)])
+    assert values.var(0).mean() < 0.6 * short.var(0).mean()
+
+
+@pytest.mark.parametrize("samples", [60, 300])
+def test_extend__to_all_coalitions_is_exact(samples: int) -> None:
+    exact = toy()
+
+    run = exact.method(samples).run(exact.encoder, exact.explicand).extend(exact.encoder, EVERYTHING - samples)
+
+    result = run.explain(exact.target)
+    assert result.features is not None
+    np.testing.assert_allclose(result.features.numpy(), exact.shapley, atol=1e-5)
+    assert result.standard_error is not None
+    assert float(result.standard_error.max()) < 1e-6
+
+
+def test_extend__beyond_all_coalitions() -> None:
+    exact = toy()
+    run = exact.method(EVERYTHING).run(exact.encoder, exact.explicand)
+
+    with pytest.raises(ValueError, match="All 1022 coalitions are there already; the values are exact"):
+        run.extend(exact.encoder, 1)
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def test_full__one_where_the_segment_is_kept() -> None:
+    segments = torch.tensor([[0, 0, 1], [2, 1, 1]])
+    coalitions = Coalitions(segments, torch.tensor([[1, 0, 1], [0, 1, 0]], dtype=torch.uint8))
+
+    assert coalitions.full(slice(0, 1)).tolist() == [[[1, 1, 0], [1, 0, 0]]]
+    assert coalitions.full(slice(1, 2)).tolist() == [[[0, 0, 1], [0, 1, 1]]]
+
+
+def test_samples__fewer_than_segments() -> None:
+    exact = toy()
+    inputs = exact.net.inputs
+
+    with pytest.raises(ValueError, match=r"KernelShap needs at least .*10.* Got samples=9 instead"):
+        exact.method(9).run(exact.encoder, exact.explicand)
+    assert exact.net.inputs == inputs
+
+
+@pytest.mark.parametrize("samples", [1, 0, -3])
+def test_samples__not_enough_for_anything(samples: int) -> None:
+    with pytest.raises(ValueError, match=f"'samples' parameter must be at least 2. Got {samples} instead"):
+        cocoax.KernelShap(samples=samples)
+
+
+@pytest.mark.parametrize("method", [cocoax.KernelShap(grid=1), cocoax.KernelShap(segments=torch.zeros(16, 16).long())])
+def test_segments__only_one(encoder: cocoax.Encoder, method: cocoax.KernelShap) -> None:
+    with pytest.raises(ValueError, match="at least two segments"):
+        method.run(encoder, images(1)[0])
+
+
+def test_segments__wrong_shape(encoder: cocoax.Encoder) -> None:
+    with pytest.raises(ValueError, match=r"integer label map of shape \[16, 16\]. Got torch.int64 \[8, 8\] instead"):
+        cocoax.KernelShap(segments=torch.arange(64).view(8, 8)).run(encoder, images(1)[0])
+
+
+def test_segments__not_integers(encoder: cocoax.Encoder) -> None:
+    with pytest.raises(ValueError, match=r"integer label map of shape \[16, 16\]. Got torch.float32 \[16, 16\] instead"):
+        cocoax.KernelShap(segments=torch.zeros(16, 16)).run(encoder, images(1)[0])
+
+
+def test_segments__as_numpy_array(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    # Superpixel algorithms (skimage.segmentation.slic) give NumPy arrays.
+    segments = np.arange(16)[:, None] // 3 + np.zeros((16, 16), dtype=np.int64)
+    target = cocoax.representation_similarity()
+
+    run = cocoax.KernelShap(samples=30, segments=segments).run(encoder, images(1)[0])  # type: ignore[arg-type]
+    ours = cocoax.KernelShap(samples=30, segments=torch.from_numpy(segments)).explain(encoder, images(1)[0], target)
+
+    assert torch.equal(run.explain(target).values, ours.values)
+    assert run.method.describe()["segments"] == {"type": "Tensor", "shape": [16, 16]}
+    loaded = cocoax.Run.load(run.save(tmp_path / "run.safetensors"))
+    assert len(loaded.extend(encoder, 10)) == 40
+
+
+def test_grid__finer_than_the_image(encoder: cocoax.Encoder) -> None:
+    with pytest.raises(ValueError, match="A grid of 17 x 2 is finer than the image of 16 x 16 pixels"):
+        cocoax.KernelShap(grid=(17, 2)).run(encoder, images(1)[0])
+
+
+def test_standard_error__not_understated_when_coalitions_are_few() -> None:
+    """With hardly more coalitions than segments the fit follows its data, and plain residuals would look far too good."""
+    encoder = cocoax.Encoder(SmallNet().eval())
+    explicand = images(1)[0]
+    target = cocoax.representation_similarity()
+    answers = [cocoax.KernelShap(samples=150, seed=seed).explain(encoder, explicand, target) for seed in range(40)]
+    spread = torch.stack([answer.features for answer in answers]).var(0).mean().sqrt()
+    reported = torch.stack([answer.standard_error for answer in answers]).square().mean().sqrt()
+    assert 0.8 < float(reported / spread) < 1.5

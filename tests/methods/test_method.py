@@ -1,0 +1,328 @@
+"""What every attribution method promises: shapes, seeds, errors and metadata."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import cocoax
+from cocoax.methods.method import check_targets
+from cocoax.version import versions
+from tests.conftest import SmallNet, images
+
+SEEDED: dict[str, Callable[[int], cocoax.Method]] = {
+    "Rise": lambda seed: cocoax.Rise(samples=30, grid=3, seed=seed),
+    "KernelShap": lambda seed: cocoax.KernelShap(samples=30, grid=3, seed=seed),
+    "SmoothGrad": lambda seed: cocoax.SmoothGrad(samples=5, seed=seed),
+    "GradientShap": lambda seed: cocoax.GradientShap(samples=5, seed=seed),
+    "ExpectedGradients": lambda seed: cocoax.ExpectedGradients(images(6, seed=9), samples=5, seed=seed),
+    "RandomAttribution": lambda seed: cocoax.RandomAttribution(seed=seed),
+    "Captum GradientShap": lambda seed: cocoax.Captum("GradientShap", stdevs=0.2, seed=seed),
+    "Captum KernelShap": lambda seed: cocoax.Captum("KernelShap", n_samples=20, grid=3, seed=seed),
+    "Captum ShapleyValueSampling": lambda seed: cocoax.Captum("ShapleyValueSampling", n_samples=2, grid=3, seed=seed),
+}
+UNSEEDED: dict[str, Callable[[int], cocoax.Method]] = {
+    "VanillaGradients": lambda _: cocoax.VanillaGradients(),
+    "IntegratedGradients": lambda _: cocoax.IntegratedGradients(steps=4),
+    "Occlusion": lambda _: cocoax.Occlusion(),
+    "Captum Saliency": lambda _: cocoax.Captum("Saliency"),
+}
+EVERY = {**SEEDED, **UNSEEDED}
+PER_CHANNEL = {name for name in EVERY if name not in ("Rise", "KernelShap", "Occlusion")}
+
+every_method = pytest.mark.parametrize("name", EVERY)
+every_seeded_method = pytest.mark.parametrize("name", SEEDED)
+
+
+@pytest.fixture
+def target(encoder: cocoax.Encoder) -> cocoax.Target:
+    corpus = encoder.reference(images(4, seed=1), name="corpus")
+    foil = encoder.reference(images(5, seed=2), name="foil")
+    return cocoax.contrastive_corpus_similarity(corpus, foil)
+
+
+@pytest.fixture
+def targets(target: cocoax.Target) -> list[cocoax.Target]:
+    return [target, cocoax.representation_similarity("dot")]
+
+
+@pytest.fixture
+def other_random_states() -> Iterator[None]:
+    """The generators of Python and numpy are given back to the other tests as they were."""
+    python, numpy = random.getstate(), np.random.get_state()
+    yield
+    random.setstate(python)
+    np.random.set_state(numpy)
+
+
+def assert_same(one: cocoax.Attribution, other: cocoax.Attribution, *, exactly: bool = False) -> None:
+    tolerance = 0.0 if exactly else 1e-6
+    torch.testing.assert_close(one.values, other.values, rtol=0, atol=tolerance)
+    for name in ("raw", "standard_error", "features"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
+    assert one.score == pytest.approx(other.score, abs=tolerance)
+    assert one.metadata == other.metadata
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+@every_method
+def test_explain__one_explicand_one_target(name: str, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    result = EVERY[name](0).explain(encoder, images(1)[0], target)
+    assert isinstance(result, cocoax.Attribution)
+    assert result.values.shape == (16, 16)
+    assert result.values.dtype == torch.float32
+    assert float(result.values.std()) > 0
+    if name in PER_CHANNEL:
+        assert result.raw is not None
+        assert result.raw.shape == (3, 16, 16)
+        torch.testing.assert_close(result.values, result.raw.mean(0))
+    else:
+        assert result.raw is None
+
+
+@every_method
+def test_explain__one_explicand_many_targets(
+    name: str, encoder: cocoax.Encoder, targets: list[cocoax.Target], target: cocoax.Target
+) -> None:
+    explicand = images(1)[0]
+    found = EVERY[name](0).explain(encoder, explicand, targets)
+    assert isinstance(found, list)
+    assert [one.metadata["target"] for one in found] == [one.name for one in targets]
+    assert_same(found[0], EVERY[name](0).explain(encoder, explicand, target))
+    assert_same(found[1], EVERY[name](0).explain(encoder, explicand, targets[1]))
+
+
+@every_method
+def test_explain__list_of_one_target_gives_a_list(name: str, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    found = EVERY[name](0).explain(encoder, images(1)[0], (target,))
+    assert isinstance(found, list)
+    assert len(found) == 1
+
+
+@every_method
+def test_explain__many_explicands_one_target(name: str, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    explicands = images(3)
+    found = EVERY[name](0).explain(encoder, explicands, target)
+    assert isinstance(found, list)
+    assert len(found) == 3
+    for one, result in zip(explicands, found, strict=True):
+        assert_same(result, EVERY[name](0).explain(encoder, one, target))
+
+
+@every_method
+def test_explain__many_explicands_many_targets(name: str, encoder: cocoax.Encoder, targets: list[cocoax.Target]) -> None:
+    explicands = images(2)
+    found = EVERY[name](0).explain(encoder, list(explicands), targets)
+    assert [len(one) for one in found] == [2, 2]
+    for one, results in zip(explicands, found, strict=True):
+        for target, result in zip(targets, results, strict=True):
+            assert_same(result, EVERY[name](0).explain(encoder, one, target))
+
+
+@every_method
+def test_explain__list_of_one_explicand_gives_a_list(name: str, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    found = EVERY[name](0).explain(encoder, images(1), target)
+    assert isinstance(found, list)
+    assert isinstance(found[0], cocoax.Attribution)
+
+
+@every_method
+def test_explain__scores_are_those_of_the_target(
+    name: str, net: SmallNet, encoder: cocoax.Encoder, targets: list[cocoax.Target]
+) -> None:
+    explicand = images(1)[0]
+    found = EVERY[name](0).explain(encoder, explicand, targets)
+    with torch.no_grad():
+        own = net(explicand[None])
+        blurred = net(cocoax.Blur()(explicand)[None])
+    for target, result in zip(targets, found, strict=True):
+        assert result.score == pytest.approx(float(target.score(own, own[0])), abs=1e-5)
+        if name != "ExpectedGradients":  # which has a baseline of its own
+            assert result.baseline_score == pytest.approx(float(target.score(blurred, own[0])), abs=1e-5)
+
+
+@every_method
+def test_explain__picture_and_its_box_are_kept(name: str, net: SmallNet) -> None:
+    encoder = cocoax.Encoder(net, cocoax.ImagePreprocess(resize=18, crop=16))
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 40, 3), dtype=np.uint8)
+    result = EVERY[name](0).explain(encoder, Image.fromarray(pixels), cocoax.representation_similarity())
+    assert result.values.shape == (16, 16)
+    assert result.picture is not None
+    assert np.array_equal(result.picture.numpy(), pixels)
+    assert result.box == pytest.approx((4 / 24, 1 / 18, 20 / 24, 17 / 18))
+
+
+# --- seeds ------------------------------------------------------------------------------------------------------------
+
+
+@every_method
+@pytest.mark.usefixtures("other_random_states")
+def test_explain__same_seed_is_bit_identical_whatever_was_drawn_before(
+    name: str, encoder: cocoax.Encoder, targets: list[cocoax.Target]
+) -> None:
+    explicand = images(1)[0]
+    before = EVERY[name](7).explain(encoder, explicand, targets)
+    with torch.random.fork_rng():
+        torch.manual_seed(123)
+        torch.rand(5)
+        np.random.seed(5)
+        np.random.rand(3)
+        random.seed(1)
+        again = EVERY[name](7).explain(encoder, explicand, targets)
+    for one, other in zip(before, again, strict=True):
+        assert_same(one, other, exactly=True)
+
+
+@every_seeded_method
+def test_explain__other_seed_differs(name: str, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    explicand = images(1)[0]
+    one, other = (SEEDED[name](seed).explain(encoder, explicand, target) for seed in (0, 1))
+    assert not torch.equal(one.values, other.values)
+
+
+@every_method
+def test_explain__random_state_of_numpy_and_python_is_left_alone(
+    name: str, encoder: cocoax.Encoder, target: cocoax.Target
+) -> None:
+    def states() -> tuple[Any, Any]:
+        return random.getstate(), [str(part) for part in np.random.get_state()]
+
+    with np.printoptions(threshold=10_000):
+        before = states()
+        EVERY[name](3).explain(encoder, images(1)[0], target)
+        assert states() == before
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@every_method
+def test_explain__target_of_another_encoder(name: str, target: cocoax.Target) -> None:
+    other = cocoax.Encoder(SmallNet(seed=5).eval())
+    with pytest.raises(ValueError, match="'corpus' lives in another representation space than the encoder"):
+        EVERY[name](0).explain(other, images(1)[0], target)
+
+
+@every_method
+def test_explain__no_targets(name: str, encoder: cocoax.Encoder) -> None:
+    with pytest.raises(ValueError, match="There are 0 targets; pass at least one"):
+        EVERY[name](0).explain(encoder, images(1)[0], [])
+
+
+@every_method
+@pytest.mark.parametrize("nothing", [[], images(1)[:0]], ids=["list", "tensor"])
+def test_explain__no_explicands(name: str, nothing: Any, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    with pytest.raises(ValueError, match="There are 0 explicands; pass at least one"):
+        EVERY[name](0).explain(encoder, nothing, target)
+
+
+@pytest.mark.parametrize("wrong", ["a cat", ["a cat"], 3, [None]], ids=repr)
+def test_explain__not_a_target(wrong: Any, encoder: cocoax.Encoder) -> None:
+    with pytest.raises(TypeError, match=r"must be a Target, such as .* Got (str|int|NoneType) instead"):
+        cocoax.VanillaGradients().explain(encoder, images(1)[0], wrong)
+
+
+def test_explain__reference_instead_of_target(encoder: cocoax.Encoder) -> None:
+    corpus = encoder.reference(images(2))
+    with pytest.raises(TypeError, match=r"must be a Target, such as .* Got Reference instead"):
+        cocoax.VanillaGradients().explain(encoder, images(1)[0], corpus)
+
+
+def test_check_targets__among_good_ones(target: cocoax.Target) -> None:
+    assert check_targets(target) == [target]
+    assert check_targets((target, target)) == [target, target]
+    with pytest.raises(TypeError, match="Got int instead"):
+        check_targets([target, 4])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("method", [cocoax.SmoothGrad, cocoax.GradientShap, cocoax.RandomAttribution])
+def test_explain__negative_seed(method: Any, encoder: cocoax.Encoder) -> None:
+    with pytest.raises(ValueError, match=r"seed.*-1"):
+        method(seed=-1).explain(encoder, images(1)[0], cocoax.representation_similarity())
+
+
+# --- metadata ---------------------------------------------------------------------------------------------------------
+
+
+@every_method
+def test_metadata__says_how_it_was_made(name: str, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    result = EVERY[name](3).explain(encoder, images(1)[0], target)
+    metadata = dict(result.metadata)
+    assert json.loads(json.dumps(metadata)) == metadata
+    assert metadata["method"] == name
+    assert metadata["target"] == "corpus rather than foil"
+    assert metadata["similarity"] == "Cosine()"
+    assert metadata["encoder"] == "SmallNet"
+    assert metadata["space"] == encoder.space
+    assert metadata["versions"] == versions()
+    assert metadata["versions"].items() >= {"cocoax": cocoax.__version__, "torch": torch.__version__}.items()
+    if name in SEEDED:
+        assert metadata["options"]["seed"] == 3
+    assert result.name == "corpus rather than foil"
+
+
+def test_metadata__options(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    method = cocoax.IntegratedGradients(steps=3, baseline=cocoax.Constant((0.1, 0.2, 0.3)), batch_size=2)
+    result = method.explain(encoder, images(1)[0], target)
+    assert result.metadata["options"] == {
+        "steps": 3,
+        "baseline": {"type": "Constant", "value": [0.1, 0.2, 0.3]},
+        "batch_size": 2,
+    }
+    assert result.metadata["samples"] == 3
+
+
+def test_describe__every_option() -> None:
+    assert cocoax.SmoothGrad(samples=4, noise=0.1, seed=2).describe() == {
+        "type": "SmoothGrad",
+        "baseline": None,
+        "batch_size": None,
+        "samples": 4,
+        "noise": 0.1,
+        "seed": 2,
+    }
+
+
+# --- options as plain values ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Rise", "IntegratedGradients", "GradientShap", "Captum"])
+def test_baseline__of_another_shape(name: str, encoder: cocoax.Encoder) -> None:
+    made = {
+        "Rise": cocoax.Rise(samples=10, baseline=images(1, 8, 8)[0]),
+        "IntegratedGradients": cocoax.IntegratedGradients(baseline=images(1, 8, 8)[0]),
+        "GradientShap": cocoax.GradientShap(baseline=images(1, 8, 8)[0]),
+        "Captum": cocoax.Captum("DeepLift", baseline=images(1, 8, 8)[0]),
+    }[name]
+    with pytest.raises(ValueError, match=r"baseline has shape \[3, 8, 8\] but the explicand has \[3, 16, 16\]"):
+        made.explain(encoder, images(1)[0], cocoax.representation_similarity())
+
+
+def test_explain__arguments_in_the_wrong_order(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    for call in (cocoax.Rise().explain, cocoax.Rise().run):
+        with pytest.raises(TypeError, match=r"The first argument must be a cocoax.Encoder: .* Got Tensor instead"):
+            call(images(1)[0], encoder, target)
+
+
+def test_baseline__named_by_a_string(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    with pytest.raises(ValueError, match=r"write cocoax\.Blur\(\)"):
+        cocoax.Rise(samples=20, grid=4, baseline="blur").explain(encoder, images(1)[0], target)
+
+
+def test_repr__fits_on_a_line(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    run = cocoax.Rise(samples=20, grid=4).run(encoder, images(1)[0])
+    for thing in (run, run.explain(target), target.references[0], target, encoder):
+        assert "\n" not in repr(thing)
+        assert len(repr(thing)) < 200

@@ -1,0 +1,214 @@
+"""Localisation over annotated pictures: what is asked, what is kept, and the summaries."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import cocoax
+from cocoax.evaluation.localisation import MaskScores, mask_scores
+from cocoax.evaluation.statistics import wilson
+from cocoax.paper.annotated import Example, collage_examples
+from cocoax.paper.studies.localise import Asking, _append, describe, localise, summarise
+from tests.conftest import SmallNet
+from tests.towers import picture, two_towers
+
+
+def example(number: int, classes: tuple[str, ...] = ("cat", "dog")) -> Example:
+    def load() -> tuple[Image.Image, dict[str, np.ndarray]]:
+        masks = {}
+        for index, name in enumerate(classes):
+            masks[name] = np.zeros((24, 24), bool)
+            masks[name][:, index * 12 : (index + 1) * 12] = True
+        return picture(number), masks
+
+    return Example(f"picture {number}", classes, load)
+
+
+RISE = cocoax.Rise(samples=30, grid=4)
+
+
+def test_localise__every_class_in_three_ways_by_definition() -> None:
+    encoder = two_towers()
+    records = localise(encoder, [example(0), example(1, ("cat",))], RISE, Asking(template="this is a {}"))
+    assert [(record.picture, record.name, record.target) for record in records] == [
+        *((f"picture {0}", name, kind) for name in ("cat", "dog") for kind in ("contrastive", "corpus", "label-free")),
+        ("picture 1", "cat", "corpus"),
+        ("picture 1", "cat", "label-free"),
+    ]
+    cat, dog = (encoder.text.reference([f"this is a {name}"]) for name in ("cat", "dog"))
+    targets = [
+        cocoax.contrastive_corpus_similarity(cat, dog),
+        cocoax.corpus_similarity(cat),
+        cocoax.representation_similarity(),
+    ]
+    maps = RISE.explain(encoder, picture(0), targets)
+    masks = example(0).load()[1]
+    for record, attribution in zip(records[:3], maps, strict=True):
+        expected = mask_scores(attribution, masks, "cat", picture="picture 0", target=record.target)
+        assert expected is not None
+        assert record.found == expected.found
+        assert record.energy == pytest.approx(expected.energy, abs=1e-4)
+        assert record.best_iou == pytest.approx(expected.best_iou, abs=1e-2)
+
+
+def test_localise__foil_of_ones_own_leaves_out_the_class_itself() -> None:
+    encoder = two_towers()
+    (record, *_) = localise(encoder, [example(0)], RISE, Asking(foil=["cat", "rocket", "cup"]))
+    like = encoder.text.reference(["a cat"])
+    foil = encoder.text.reference(["a rocket", "a cup"])
+    attribution = RISE.explain(encoder, picture(0), cocoax.contrastive_corpus_similarity(like, foil))
+    expected = mask_scores(attribution, example(0).load()[1], "cat")
+    assert expected is not None
+    assert record.energy == pytest.approx(expected.energy, abs=1e-4)
+
+
+def test_localise__goes_on_where_it_stopped(tmp_path: Path) -> None:
+    encoder = two_towers()
+    net = encoder.module
+    assert isinstance(net, SmallNet)
+    examples = [example(0), example(1), example(2)]
+    first = localise(encoder, examples[:2], RISE, folder=tmp_path)
+    net.inputs = 0
+    assert localise(encoder, examples[:2], RISE, folder=tmp_path) == first
+    assert net.inputs == 0
+    with (tmp_path / "results.jsonl").open("a") as file:
+        file.write('{"key": "cut o')  # as a crash leaves it
+    every = localise(encoder, examples, RISE, folder=tmp_path)
+    assert every[: len(first)] == first
+    assert net.inputs == 32
+    assert localise(encoder, examples, RISE, folder=tmp_path) == every  # the cut line has not spoilt the one after it
+    assert net.inputs == 32
+    assert every == localise(encoder, examples, RISE)
+    localise(encoder, examples, RISE, folder=tmp_path / "undisturbed")
+    results = [folder / "results.jsonl" for folder in (tmp_path, tmp_path / "undisturbed")]
+    assert results[0].read_bytes() == results[1].read_bytes()
+
+
+@pytest.mark.parametrize("place", [3, 60, 200, -5])
+def test_localise__damaged_line_is_told_and_computed_again(place: int, tmp_path: Path) -> None:
+    encoder = two_towers()
+    examples = [example(0), example(1)]
+    first = localise(encoder, examples, RISE, folder=tmp_path)
+    results = tmp_path / "results.jsonl"
+    lines = results.read_bytes().splitlines(keepends=True)
+    damaged = bytearray(lines[1])
+    damaged[place] ^= 1
+    results.write_bytes(lines[0] + damaged)
+    with pytest.warns(UserWarning, match=r"Line 2 of .*results\.jsonl is damaged; its picture is asked about again"):
+        assert localise(encoder, examples, RISE, folder=tmp_path) == first
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_localise__full_disk_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"No space left on device: '.*results\.jsonl'"):
+        _append(tmp_path / "results.jsonl", "key", [])
+
+
+def test_localise__lines_from_before_there_were_digests(tmp_path: Path) -> None:
+    encoder = two_towers()
+    net = encoder.module
+    assert isinstance(net, SmallNet)
+    first = localise(encoder, [example(0)], RISE, folder=tmp_path)
+    entry = json.loads((tmp_path / "results.jsonl").read_text())
+    del entry["digest"]
+    (tmp_path / "results.jsonl").write_text(json.dumps(entry) + "\n")
+    net.inputs = 0
+    assert localise(encoder, [example(0)], RISE, folder=tmp_path) == first
+    assert net.inputs == 0
+
+
+@pytest.mark.parametrize("change", [{"template": "this {}"}, {"tolerance": 3.0}, {"fraction": 0.3}, {"foil": ["rocket"]}])
+def test_localise__kept_runs_answer_other_questions(change: dict[str, Any], tmp_path: Path) -> None:
+    encoder = two_towers()
+    net = encoder.module
+    assert isinstance(net, SmallNet)
+    localise(encoder, [example(0)], RISE, folder=tmp_path, keep_runs=True)
+    net.inputs = 0
+    found = localise(encoder, [example(0)], RISE, Asking(**change), folder=tmp_path, keep_runs=True)
+    assert net.inputs == 0
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+    assert found == localise(encoder, [example(0)], RISE, Asking(**change))
+
+
+def test_localise__changed_picture_is_computed_again(tmp_path: Path) -> None:
+    encoder = two_towers()
+    localise(encoder, [example(0)], RISE, folder=tmp_path)
+    localise(encoder, [replace(example(0), version="2")], RISE, folder=tmp_path)
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+
+
+def test_localise__another_baseline_picture_is_computed_again(tmp_path: Path) -> None:
+    encoder = two_towers()
+    shape = encoder.explicand(picture(0)).tensor.shape
+    black, white = (replace(RISE, baseline=cocoax.Fixed(torch.full(shape, value))) for value in (0.0, 1.0))
+    for method in (black, white, black):
+        localise(encoder, [example(0)], method, folder=tmp_path)
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+
+
+def test_localise__tells_of_pictures_with_nothing_to_see() -> None:
+    def load() -> tuple[Image.Image, dict[str, np.ndarray]]:
+        mask = np.zeros((24, 24), bool)
+        mask[0, 0] = True  # cut off by preprocessing
+        return picture(), {"cat": mask}
+
+    told: list[str] = []
+    assert localise(two_towers(), [Example("empty", ("cat",), load)], RISE, tell=told.append) == []
+    assert told == ["empty: nothing that is annotated lies in the part that the encoder sees"]
+
+
+def test_localise__bad_input() -> None:
+    with pytest.raises(ValueError, match="There are 0 pictures"):
+        localise(two_towers(), [], RISE)
+    with pytest.raises(ValueError, match="'template' parameter"):
+        Asking(template="no place for a name")
+
+
+# --- statistics -------------------------------------------------------------------------------------------------------
+
+
+def test_summarise__overall_and_per_class() -> None:
+    record = MaskScores("p", "cat", "corpus", True, 1.0, 0.5, 0.2, 0.4, 0.25)
+    records = [
+        record,
+        replace(record, picture="q", found=False, energy=0.7),
+        replace(record, picture="q", name="dog", found=None),
+    ]
+    records.append(replace(record, target="label-free", energy=0.1))
+    summaries = {(summary.target, summary.name): summary for summary in summarise(records)}
+    assert set(summaries) == {("corpus", ""), ("label-free", ""), ("corpus", "cat"), ("corpus", "dog"), ("label-free", "cat")}
+    overall = summaries["corpus", ""]
+    assert (overall.questions, overall.found.count, overall.found.mean) == (3, 2, 0.5)
+    assert (overall.found.low, overall.found.high) == wilson(1, 2)
+    assert overall.energy.mean == pytest.approx((0.5 + 0.7 + 0.5) / 3)
+    assert overall.energy.low <= overall.energy.mean <= overall.energy.high
+    assert str(summaries["corpus", "dog"].found) == "–"
+    assert str(overall.found) == "50.0% [9.5%, 90.5%]"
+    assert [summary.name for summary in summarise(records, per_class=False)] == ["", ""]
+    assert json.loads(json.dumps(describe(summarise(records)), allow_nan=False))[0]["questions"] == 3
+    with pytest.raises(ValueError, match="There are 0 results"):
+        summarise([])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    "COCOAX_PHOTOS" not in os.environ, reason="set COCOAX_PHOTOS to a folder of photos named after their classes"
+)
+def test_localise__starter_finds_four_photos_in_a_collage() -> None:
+    """The figures of the documentation, on fewer collages: contrast helps, and label-free cannot do better than chance."""
+    examples = collage_examples(os.environ["COCOAX_PHOTOS"], count=12)
+    records = localise(cocoax.load("starter"), examples, cocoax.Rise(samples=500))
+    found = {summary.target: summary.found for summary in summarise(records, per_class=False)}
+    assert found["label-free"].mean == 0.25
+    assert found["contrastive"].mean > 0.7
+    assert found["contrastive"].mean >= found["corpus"].mean > 0.5

@@ -1,0 +1,151 @@
+"""Files are written whole or not at all, by one process or by several; errors name them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from cocoax.store import alone_in, whole_file, write_as_named, write_figure, write_safetensors, write_text
+from cocoax.store.files import as_path
+
+
+def test_write_text__is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_text(tmp_path / "new" / "table.md", "first")
+    assert path.read_text() == "first"
+
+    def killed(*_paths: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_text(path, "second")
+    assert path.read_text() == "first"
+
+
+def test_whole_file__error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "table.md", "first")
+
+    def interrupted() -> None:
+        with whole_file(path) as part:
+            part.write_text("sec")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [file.name for file in tmp_path.iterdir()] == ["table.md"]
+    assert path.read_text() == "first"
+
+
+def test_whole_file__two_writers_do_not_share_a_temporary_file(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    with whole_file(path) as first, whole_file(path) as second:
+        first.write_text("first")
+        second.write_text("second")
+    assert path.read_text() == "first"  # the last to finish
+    assert [file.name for file in tmp_path.iterdir()] == ["table.md"]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_files__the_umask_is_respected(mask: int, tmp_path: Path) -> None:
+    """A saved run contains the photo."""
+    before = os.umask(mask)
+    try:
+        files = [
+            write_text(tmp_path / "a.md", "text"),
+            write_safetensors(tmp_path / "a.safetensors", {"a": torch.zeros(1)}, "test", {}),
+            write_figure(tmp_path / "a.png", plt.figure(figsize=(1, 1))),
+        ]
+    finally:
+        os.umask(before)
+        plt.close()
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o666 & ~mask] * 3
+
+
+def test_whole_file__full_disk_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"No space left on device: '.*table\.md'") as raised, whole_file(tmp_path / "table.md"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert raised.value.errno == errno.ENOSPC
+    with pytest.raises(FileNotFoundError, match="elsewhere"), whole_file(tmp_path / "table.md"):
+        (tmp_path / "elsewhere").read_bytes()  # what is wrong with another file is not said about this one
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", [".png", ".pdf"])
+def test_write_figure__the_same_figure_is_the_same_file(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = []
+    for name, then in (("first", "1000000000"), ("second", "1500000000")):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", then)  # what matplotlib takes for the time
+        figure, ax = plt.subplots(figsize=(1, 1))
+        ax.plot([0, 1], label="a line")
+        files.append(write_figure(tmp_path / f"{name}{ending}", figure).read_bytes())
+        plt.close(figure)
+    assert files[0] == files[1]
+
+
+TOGETHER = """
+import sys, time
+from pathlib import Path
+from cocoax.store import alone_in
+
+folder, name = Path(sys.argv[1]), sys.argv[2]
+for _ in range(20):
+    with alone_in(folder):
+        count = int((folder / "count").read_text())
+        time.sleep(0.001)
+        (folder / "count").write_text(str(count + 1))
+"""
+
+
+def test_alone_in__processes_wait_for_each_other(tmp_path: Path) -> None:
+    (tmp_path / "count").write_text("0")
+    processes = [subprocess.Popen([sys.executable, "-c", TOGETHER, str(tmp_path), str(name)]) for name in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert (tmp_path / "count").read_text() == "60"
+
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from cocoax.store import alone_in
+
+with alone_in(Path(sys.argv[1])):
+    print("in", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_alone_in__a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDING, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "in\n"
+        process.kill()
+        process.wait()
+        begun = time.monotonic()
+        with alone_in(tmp_path):
+            assert time.monotonic() - begun < 60
+
+
+def test_as_path__the_folder_one_is_in() -> None:
+    assert as_path(".") == Path(".")
+
+
+def test_write_as_named__a_file_by_its_ending_or_all_into_a_folder(tmp_path: Path) -> None:
+    kinds = {".md": lambda file: write_text(file, "words"), ".json": lambda file: write_text(file, "1")}
+    assert write_as_named(tmp_path / "x.JSON", "answer", kinds) == [tmp_path / "x.JSON"]
+    assert (tmp_path / "x.JSON").read_text() == "1"
+    files = write_as_named(str(tmp_path / "v1.2"), "answer", kinds)
+    assert files == [tmp_path / "v1.2" / "answer.md", tmp_path / "v1.2" / "answer.json"]
+    with pytest.raises(ValueError, match=r"Files end in \.md, \.json; .* Got x\.PDF"):
+        write_as_named(tmp_path / "x.PDF", "answer", kinds)
+    assert not (tmp_path / "x.PDF").exists()
+    (tmp_path / "y.md").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"y\.md is a folder; name a file in it"):
+        write_as_named(tmp_path / "y.md", "answer", kinds)
