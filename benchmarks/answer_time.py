@@ -64,7 +64,7 @@ def main() -> None:
     if options.fixed:
         method = cocoax.Rise(complements=False)
     else:
-        from cocoax.questions.asking import asking_method
+        from cocoax.questions.answers import asking_method
 
         method = asking_method()
     studio = Studio(encoder if options.crop else encoder.whole(), method)

@@ -26,7 +26,7 @@ from PIL import Image
 from torch import Tensor
 
 import cocoax
-from cocoax.inputs.image_files import image_files
+from cocoax.inputs.image import image_files
 from cocoax.paper.annotated import Example, collage_examples
 
 SIDE = 256

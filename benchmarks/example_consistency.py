@@ -21,10 +21,9 @@ from torch import Tensor
 
 import cocoax
 from cocoax.data.cifar10 import cifar10
-from cocoax.evaluation.consistency import consistency
-from cocoax.insight.important_examples import ExampleMethod, Neighbours, Simplex
+from cocoax.evaluation.sanity import consistency
+from cocoax.insight.important_examples import ExampleMethod, Members, Neighbours, Simplex
 from cocoax.insight.influence import Influence, TracIn
-from cocoax.insight.members import Members
 from cocoax.paper.training.objectives import nt_xent
 from cocoax.paper.training.recipes import RECIPES
 

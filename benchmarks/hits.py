@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.inputs import Explicand
-from cocoax.inputs.image_files import image_files
+from cocoax.inputs.image import image_files
 from cocoax.masking.masked_encoder import Game
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))

@@ -24,7 +24,7 @@ import cocoax
 from cocoax.data import photo
 from cocoax.data.cifar10 import cifar10
 from cocoax.encoders.families.starter import EFFICIENTNET_PREPROCESS
-from cocoax.insight.subsets import Subsets
+from cocoax.insight.subset_search import Subsets
 from cocoax.masking import Game
 from cocoax.masking.segments import grid_segments
 from cocoax.progress import bar

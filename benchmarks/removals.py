@@ -37,7 +37,7 @@ from cocoax.data import caption, open_data
 from cocoax.data.samples import square
 from cocoax.evaluation.localisation import energy_inside, heat, pointing_game
 from cocoax.evaluation.statistics import Interval, t_interval
-from cocoax.inputs.image_files import image_files, open_image
+from cocoax.inputs.image import image_files, open_image
 from cocoax.masking import Game
 from cocoax.methods.attribution import HARDLY, removed_of
 from cocoax.seeding import stream

@@ -32,7 +32,7 @@ from cocoax.data import photo
 from cocoax.encoders.onnx_backend import VARIABLE
 from cocoax.masking import GridMasks
 from cocoax.masking import masks as masks_module
-from cocoax.methods.rise_estimates import efficient_estimate
+from cocoax.methods.rise import efficient_estimate
 from cocoax.methods.run_cache import saved_run
 from cocoax.targets import score_all
 

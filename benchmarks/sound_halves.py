@@ -20,9 +20,9 @@ import torch
 from torch import nn
 
 import cocoax
-from cocoax.evaluation.randomisation import randomised
+from cocoax.evaluation.sanity import randomised
 from cocoax.evaluation.statistics import wilson
-from cocoax.inputs.audio import one_channel, read_file, sound_files
+from cocoax.inputs.sound import one_channel, read_file, sound_files
 from cocoax.seeding import stream
 
 RATE = 16_000

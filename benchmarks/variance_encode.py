@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from cocoax import Blur, Encoder, load
 from cocoax.data import photo
-from cocoax.inputs.image_files import ImagePreprocess
+from cocoax.inputs.image import ImagePreprocess
 from cocoax.masking import Game
 from cocoax.masking.masks import GridMasks, MaskGeometry
 from cocoax.progress import bar

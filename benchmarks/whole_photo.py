@@ -30,7 +30,7 @@ import cocoax
 from cocoax.evaluation.localisation import seen_mask
 from cocoax.evaluation.statistics import wilson
 from cocoax.inputs import Explicand, Picture
-from cocoax.inputs.image_files import picture_of
+from cocoax.inputs.image import picture_of
 from cocoax.paper.annotated import strip_examples
 from cocoax.targets import Target
 

@@ -122,7 +122,7 @@ def test_unknown__words_of_a_reference(tmp_path: Path) -> None:
 
 
 def test_unknown__is_not_a_token_with_another_meaning() -> None:
-    from cocoax.inputs.tokenizer import Tokenizer
+    from cocoax.inputs.text import Tokenizer
 
     tokenizer = bert_tokenizer()
     assert Tokenizer(tokenizer).unknown == tokenizer.unk_token_id

@@ -10,7 +10,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.questions import sides
+from cocoax.questions import question as sides
 from tests.conftest import SmallNet
 
 

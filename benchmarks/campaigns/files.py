@@ -39,8 +39,8 @@ import cocoax
 from cocoax.data.cifar10 import cifar10
 from cocoax.data.labelled import LabelledImages
 from cocoax.evaluation.localisation import MaskScores
-from cocoax.inputs.audio import read_file
-from cocoax.inputs.image_files import open_image
+from cocoax.inputs.image import open_image
+from cocoax.inputs.sound import read_file
 from cocoax.methods.run_cache import Unfinished, saved_run
 from cocoax.paper.annotated import coco_examples
 from cocoax.paper.networks.checkpoint import read_checkpoint

@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         VanillaGradients,
         interactions,
     )
-    from cocoax.questions.asking import Answer, Question, Side, ask
+    from cocoax.questions.answers import Answer, Question, Side, ask
     from cocoax.questions.hits import Hit, Hits, explain_hits
     from cocoax.questions.matches import Match, explain_match
     from cocoax.references import Reference, foil_size

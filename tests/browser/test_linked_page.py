@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from cocoax.inputs import Names
-from cocoax.methods.interaction_side import Matched
-from cocoax.methods.interactions import Interactions
+from cocoax.methods.interactions import Interactions, Matched
 from tests.methods.runs import independent
 
 pytestmark = pytest.mark.browser

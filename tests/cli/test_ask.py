@@ -16,7 +16,7 @@ from PIL import Image
 import cocoax
 from cocoax.masking.baseline_presets import ASKED, OFFERED
 from cocoax.methods.rise import relative_error
-from cocoax.questions.asking import LEAST, MOST, TOLERANCE, asking_method
+from cocoax.questions.answers import LEAST, MOST, TOLERANCE, asking_method
 from tests.cli.support import interrupt_after, invoke, picture, rows_of, run_main
 from tests.conftest import SmallNet
 

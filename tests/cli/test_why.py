@@ -15,7 +15,7 @@ from torch.nn.functional import cosine_similarity
 import cocoax
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.families.sentence import TextModel, load_hf_text
-from cocoax.questions.windows import windows_of
+from cocoax.questions.matches import windows_of
 from tests.cli.support import interrupt_after, invoke, picture
 from tests.sounds import RATE, hum, listener
 from tests.tiny import save_bert

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax.encoders import devices
 from cocoax.encoders.devices import device_asked_for, device_named, precision_named, why_not
-from cocoax.evaluation.measures import class_probability
+from cocoax.evaluation.curves import class_probability
 from tests.conftest import SmallNet, images
 from tests.second_device import ELSEWHERE, Elsewhere, SecondDevice
 from tests.tiny import TEXTS, save_bert

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import Encoder, ImagePreprocess, TextEncoder
 from cocoax.encoders.identity import Identity, look, looking_once
-from cocoax.inputs.image_files import to_tensor
+from cocoax.inputs.image import to_tensor
 from cocoax.store import digest
 from tests.conftest import SmallNet, images
 

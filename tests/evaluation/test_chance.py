@@ -6,7 +6,7 @@ import torch
 
 import cocoax
 from cocoax.evaluation import chance_map
-from cocoax.methods.gradient import normal
+from cocoax.methods.gradients import normal
 from tests.conftest import images
 
 X = images(1, height=12, width=10)[0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cocoax.evaluation import t_interval
-from cocoax.evaluation.consistency import consistency
+from cocoax.evaluation.sanity import consistency
 
 
 def test_consistency__counts_the_first_ones() -> None:

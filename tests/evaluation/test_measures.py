@@ -7,7 +7,7 @@ from scipy.special import softmax
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.evaluation.measures import class_probability, corpus_majority_probability, logits_of, majority_class
+from cocoax.evaluation.curves import class_probability, corpus_majority_probability, logits_of, majority_class
 from tests.conftest import images
 
 WEIGHT = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.evaluation import randomised
-from cocoax.evaluation.randomisation import parametrised_layers
+from cocoax.evaluation.sanity import parametrised_layers
 from tests.conftest import SmallNet, images
 
 

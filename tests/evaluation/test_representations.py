@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.neighbors import KNeighborsClassifier
 
-from cocoax.evaluation.representations import effective_rank, knn_accuracy
+from cocoax.evaluation.sanity import effective_rank, knn_accuracy
 
 
 def clouds(number: int, seed: int, classes: int = 4, dimension: int = 6) -> tuple[torch.Tensor, np.ndarray]:

@@ -15,8 +15,8 @@ import soundfile
 import torch
 from torch import Tensor
 
-from cocoax.inputs import audio
-from cocoax.inputs.audio import FRAME, FREQUENCIES, HOP, from_spectra, one_channel, player, read_file, sound_files, to_spectra
+from cocoax.inputs import sound as audio
+from cocoax.inputs.sound import FRAME, FREQUENCIES, HOP, from_spectra, one_channel, player, read_file, sound_files, to_spectra
 from tests.sounds import pitch, tone
 
 

@@ -15,8 +15,8 @@ import torch
 from PIL import EpsImagePlugin, Image
 
 from cocoax import Encoder, ImagePreprocess
-from cocoax.inputs import image_files as source
-from cocoax.inputs.image_files import WHOLE, image_files, open_image, picture_of, picture_of_tensor, to_tensor
+from cocoax.inputs import image as source
+from cocoax.inputs.image import WHOLE, image_files, open_image, picture_of, picture_of_tensor, to_tensor
 from tests.conftest import SmallNet, images
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import Encoder, Explicand, ImagePreprocess
 from cocoax.inputs import Picture
-from cocoax.inputs.image_files import WHOLE, to_tensor
+from cocoax.inputs.image import WHOLE, to_tensor
 from tests.conftest import SmallNet, images
 
 

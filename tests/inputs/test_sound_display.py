@@ -15,8 +15,8 @@ from matplotlib.image import AxesImage
 
 import cocoax
 from cocoax.inputs import Sound
-from cocoax.inputs.audio import FREQUENCIES
 from cocoax.inputs.display import load_display, save_display
+from cocoax.inputs.sound import FREQUENCIES
 from cocoax.report import Section, write_report
 from tests.pages import EVIL, Page
 from tests.sounds import RATE, tone

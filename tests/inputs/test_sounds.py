@@ -13,8 +13,8 @@ from PIL import Image
 
 import cocoax
 from cocoax.inputs import Sound, Sounds
-from cocoax.inputs.audio import FREQUENCIES
-from cocoax.masking.spectra import Silence
+from cocoax.inputs.sound import FREQUENCIES
+from cocoax.masking.baselines import Silence
 from tests.sounds import RATE, Ear, hum, listener, pitch, tone
 
 

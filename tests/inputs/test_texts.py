@@ -15,7 +15,7 @@ import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders.identity import describe
 from cocoax.inputs import Text, Texts
-from cocoax.inputs.tokenizer import Tokenizer
+from cocoax.inputs.text import Tokenizer
 from tests.encoders.words import Words, tokenize
 from tests.tiny import bert_tokenizer, bytes_tokenizer
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cocoax.inputs.tokenizer import Tokenizer
+from cocoax.inputs.text import Tokenizer
 from tests.tiny import bert_tokenizer, bytes_tokenizer
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocoax.inputs.words import check_features, group, sentences, words
+from cocoax.inputs.text import check_features, group, sentences, words
 
 
 def pieces(text: str, spans: list[tuple[int, int]]) -> list[str]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.insight.subsets import Subsets
+from cocoax.insight.subset_search import Subsets
 from cocoax.masking import Game
 from tests.conftest import SmallNet, images
 

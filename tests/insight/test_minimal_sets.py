@@ -16,7 +16,7 @@ import cocoax
 from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.inputs import Display, Picture
 from cocoax.insight.minimal_sets import Minimal, PartSet
-from cocoax.insight.subsets import parts_of
+from cocoax.insight.subset_search import parts_of
 from tests.conftest import SmallNet, images
 from tests.insight.games import all_scores, pictures, table
 from tests.tiny import save_bert

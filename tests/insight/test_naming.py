@@ -8,7 +8,7 @@ from sklearn.linear_model import Lasso
 
 import cocoax
 from cocoax.insight.collection import collection_of
-from cocoax.insight.naming import combine, name_corpora
+from cocoax.insight.discovery import combine, name_corpora
 from tests.towers import picture, two_towers
 
 

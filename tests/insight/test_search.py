@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cocoax.insight.search import Search
+from cocoax.insight.subset_search import Search
 from tests.insight.games import subsets
 
 
@@ -48,8 +48,8 @@ def test_search__goes_through_no_more_sets_than_memory_allows(monkeypatch: pytes
         monkeypatch.setattr(
             Process, name, lambda self, sets, *rest, own=own, **more: seen.append(len(sets)) or own(self, sets, *rest, **more)
         )
-    monkeypatch.setattr("cocoax.insight.search._MOST", 320)
-    monkeypatch.setattr("cocoax.insight.search._AT_ONCE", 400)
+    monkeypatch.setattr("cocoax.insight.subset_search._MOST", 320)
+    monkeypatch.setattr("cocoax.insight.subset_search._SETS_PER_PREDICTION", 400)
     level = 0.6 * float(worth(np.ones((1, parts)), rules, 0.0)[0])
     known = np.r_[np.ones((1, parts)), np.random.default_rng(0).integers(0, 2, (1500, parts))]
     search = Search(lambda sets: worth(sets, rules, level), known, worth(known, rules, level), budget=60)

@@ -7,7 +7,7 @@ import torch
 
 import cocoax
 from cocoax.inputs import Names, Picture
-from cocoax.insight.subsets import Subsets, names_of, parts_of, shares
+from cocoax.insight.subset_search import Subsets, names_of, parts_of, shares
 from cocoax.masking import grid_segments
 from tests.insight.games import pictures, table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from cocoax.masking import BitMasks
-from cocoax.methods.rise_estimates import efficient_estimate, paper_estimate
+from cocoax.methods.rise import efficient_estimate, paper_estimate
 
 MASKS = BitMasks.draw(5, 0.4, 300, seed=0)
 Y = torch.randn(300, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cocoax.masking import GridMasks
-from cocoax.masking.pooled import PooledMasks
+from cocoax.masking.masks import PooledMasks
 
 MASKS = GridMasks.draw(13, 18, (3, 4), 0.4, 60, seed=0)
 Y = torch.randn(60, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

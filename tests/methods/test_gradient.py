@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.methods import gradient
-from cocoax.methods.gradient import GradientMethod, normal, shared_parts
+from cocoax.methods import gradients as gradient
+from cocoax.methods.gradients import GradientMethod, normal, shared_parts
 from tests.conftest import SmallNet, images
 
 METHODS: dict[str, GradientMethod] = {

@@ -13,8 +13,7 @@ import torch
 
 from cocoax.inputs import Names, Picture
 from cocoax.inputs.text import Text
-from cocoax.methods.interaction_side import Matched
-from cocoax.methods.interactions import Interactions
+from cocoax.methods.interactions import Interactions, Matched
 from tests.methods.runs import independent
 
 

@@ -16,7 +16,7 @@ import cocoax
 from cocoax.inputs import Explicand, Inputs
 from cocoax.masking import Game
 from cocoax.methods import Run
-from cocoax.methods.gradient import GradientMethod
+from cocoax.methods.gradients import GradientMethod
 from tests.kinds import Recordings, Series, Several, recording_encoder, recordings
 
 KINDS: dict[str, Inputs] = {"parts": Recordings(), "parts after a beginning": Recordings(fixed=3), "steps": Series()}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax.inputs import Display, Names, Picture, Text
-from cocoax.inputs.image_files import WHOLE
+from cocoax.inputs.image import WHOLE
 from tests.conftest import images
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import cocoax
-from cocoax.methods.gradient import normal
+from cocoax.methods.gradients import normal
 from tests.conftest import images
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 import cocoax
-from cocoax.inputs.audio import HOP
-from cocoax.masking.spectra import SpectralNoise
+from cocoax.inputs.sound import HOP
+from cocoax.masking.baselines import SpectralNoise
 from cocoax.methods.run_cache import saved_run
 from tests.sounds import RATE, Ear, hum, listener, question
 

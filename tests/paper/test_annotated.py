@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cocoax.inputs.image_files import open_image
+from cocoax.inputs.image import open_image
 from cocoax.paper.annotated import (
     class_names,
     coco_examples,

@@ -16,8 +16,8 @@ import cocoax
 from cocoax import Question, Side, ask
 from cocoax.encoders.identity import WeightsDigest
 from cocoax.inputs import Explicand, Picture
-from cocoax.questions import sides
-from cocoax.questions.asking import fitted
+from cocoax.questions import question as sides
+from cocoax.questions.answers import fitted
 from cocoax.questions.report import write_answers
 from cocoax.similarity import Cosine, Similarity
 from tests.conftest import SmallNet, images

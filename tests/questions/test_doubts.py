@@ -11,7 +11,7 @@ import pytest
 import cocoax
 from cocoax.cautions import Caution, forget_cautions
 from cocoax.evaluation.separability import Telling
-from cocoax.questions import remarks as doubts
+from cocoax.questions import answers as doubts
 from tests.conftest import images
 
 

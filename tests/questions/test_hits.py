@@ -16,7 +16,7 @@ from torch import Tensor
 import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders.families.sentence import load_hf_text
-from cocoax.questions.windows import pieces_of
+from cocoax.questions.matches import pieces_of
 from tests.tiny import save_bert
 from tests.towers import Spaces, Words, picture
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax.inputs import Picture
-from cocoax.questions.regions import Region, top_regions
+from cocoax.questions.answers import Region, top_regions
 
 
 def attribution(values: Tensor, error: float | None = 0.1, **options: object) -> cocoax.Attribution:

@@ -8,7 +8,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from cocoax.survey.tables import Table, read_table
+from cocoax.survey.items import Table, read_table
 
 ROWS = [{"text": f"{number}", "stars": number} for number in range(5000)]
 

@@ -20,7 +20,7 @@ from cocoax.app.events import Page
 from cocoax.app.guard import Guard, Uploads
 from cocoax.app.studio import MEGABYTES, Studio
 from cocoax.app.visitors import LINE
-from cocoax.questions.asking import TOLERANCE, asking_method
+from cocoax.questions.answers import TOLERANCE, asking_method
 
 
 def launch(

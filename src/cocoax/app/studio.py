@@ -21,11 +21,11 @@ from PIL import Image
 from cocoax import Attribution, Curve, Encoder, Question, Rise, Run, Side, ask, curves
 from cocoax.app.visitors import PANELS, Progress, Visitor, Visitors, no_pictures
 from cocoax.encoders.families.processors import noise
-from cocoax.inputs.image_files import open_image
+from cocoax.inputs.image import open_image
 from cocoax.masking import Removal
 from cocoax.methods.method import Input
-from cocoax.questions.asking import fitted
-from cocoax.questions.sides import SEPARATOR
+from cocoax.questions.answers import fitted
+from cocoax.questions.question import SEPARATOR
 
 MEGABYTES = 20  # the largest upload
 CHUNK, MOST_AT_ONCE = 24, 72  # masked copies encoded before anybody else gets their turn: the first, and at most later ones,

@@ -18,7 +18,7 @@ def read_input(typed: str) -> str | Path:
 
     - is standard input.
     """
-    from cocoax.inputs.image_files import SUFFIXES as PICTURES
+    from cocoax.inputs.image import SUFFIXES as PICTURES
 
     if typed == "-":
         typed = sys.stdin.read()
@@ -45,14 +45,14 @@ def names_file(typed: str) -> bool:
 
 def names_picture(typed: str) -> bool:
     """Return whether words end as the files of pictures do."""
-    from cocoax.inputs.image_files import SUFFIXES
+    from cocoax.inputs.image import SUFFIXES
 
     return Path(typed).suffix.lower() in SUFFIXES and " " not in typed
 
 
 def is_sound(path: Path) -> bool:
     """Return whether a file ends as sounds do."""
-    from cocoax.inputs.audio import SUFFIXES
+    from cocoax.inputs.sound import SUFFIXES
 
     return path.suffix.lower() in SUFFIXES
 

@@ -54,7 +54,7 @@ def ask_picture(
     """
     from cocoax.cli.indexes import ask_index, check_unused, is_index
     from cocoax.cli.pictures import Asking, ask_about, check_no_texts, pictures_of, print_answered
-    from cocoax.inputs.image_files import open_image
+    from cocoax.inputs.image import open_image
 
     draw_into_files()
     check_no_texts(images)
@@ -88,7 +88,7 @@ def method_of(name: str, options: Mapping[str, Any]) -> cocoax.Method:
 
     What removed parts become is left to the encoder, see :func:`cocoax.cli.view.seen`.
     """
-    from cocoax.questions.asking import asking_method
+    from cocoax.questions.answers import asking_method
 
     chosen = {option: value for option, value in options.items() if value is not None and option != "baseline"}
     if name != "rise" or "samples" in chosen:

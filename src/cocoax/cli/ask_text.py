@@ -107,7 +107,7 @@ def method_for_texts(name: str, options: dict[str, Any]) -> cocoax.Method:
 
 def text_tower(name: str, features: str, device: str | None = None) -> cocoax.TextEncoder:
     """Load an encoder by name and return it, or its text tower, set to explain words, tokens or sentences."""
-    from cocoax.inputs.words import check_features
+    from cocoax.inputs.text import check_features
 
     kind = check_features(features)
     loaded = cocoax.load(name, device=device)

@@ -53,7 +53,7 @@ def compare_augmentations(
     ),
 ) -> None:
     """Show what still makes a picture look like the original after each of seven augmentations."""
-    from cocoax.inputs.image_files import image_files, open_image
+    from cocoax.inputs.image import image_files, open_image
     from cocoax.paper.studies.augmentations import explain_augmentations, write_augmentations
     from cocoax.seeding import stream
 

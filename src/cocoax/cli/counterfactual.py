@@ -88,7 +88,7 @@ def cut_alike(
     """Return donors whose cells have the size of the photo's: of those with other proportions, as much of the centre."""
     from PIL import ImageOps
 
-    from cocoax.inputs.image_files import open_image
+    from cocoax.inputs.image import open_image
 
     size = open_image(photo).size
     made = [encoder.explicand(donor) for donor in donors]

@@ -50,7 +50,7 @@ def find_minimal(
     out: OutOption = None,
 ) -> None:
     """What is the least of an input that keeps its score? And the least without which it falls?"""
-    from cocoax.questions.asking import fitted
+    from cocoax.questions.answers import fitted
 
     draw_into_files()
     check_out(out, given, *like, *(unlike or []))

@@ -23,10 +23,9 @@ from cocoax.cli.terminal import (
     print_table,
     print_written,
 )
-from cocoax.inputs.image_files import image_files, open_image
+from cocoax.inputs.image import image_files, open_image
 from cocoax.progress import bar
-from cocoax.questions.asking import fitted
-from cocoax.questions.regions import Region
+from cocoax.questions.answers import Region, fitted
 from cocoax.questions.report import compare, region_rows, write_answers
 from cocoax.targets import Target
 

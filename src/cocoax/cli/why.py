@@ -109,7 +109,7 @@ class Documents:
         """Return the ``count`` documents whose cosine to the query is largest, best first."""
         import torch
 
-        from cocoax.questions.windows import pieces_of, represent
+        from cocoax.questions.matches import pieces_of, represent
         from cocoax.vectors import Selection, read_vectors
 
         own = represent(pieces_of(encoder, query)).double()
@@ -154,8 +154,8 @@ def read_index(index: Path, texts: Path | None, text_column: str, vector_column:
 
 def _folder(folder: Path) -> Sequence[str | Path]:
     """Return the texts of a folder's text files, or else its sounds, or else its pictures."""
-    from cocoax.inputs.audio import SUFFIXES as SOUNDS
-    from cocoax.inputs.image_files import image_files
+    from cocoax.inputs.image import image_files
+    from cocoax.inputs.sound import SUFFIXES as SOUNDS
     from cocoax.store import files_below
 
     texts = [text for path in files_below(folder, TEXT_FILES) if (text := path.read_text(encoding="utf-8").strip())]

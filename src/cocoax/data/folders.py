@@ -11,7 +11,7 @@ import numpy as np
 
 from cocoax.data.labelled import LabelledImages, Split, check_split
 from cocoax.encoders.families.starter import imagenet_classes
-from cocoax.inputs.image_files import SUFFIXES, image_files
+from cocoax.inputs.image import SUFFIXES, image_files
 
 # What the folders of the splits are called; ImageNet's own test/ has no labels, so val/ comes first.
 _SPLIT_FOLDERS = {"train": ("train",), "test": ("val", "valid", "validation", "test")}

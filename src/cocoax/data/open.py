@@ -8,7 +8,7 @@ from cocoax.data.cifar10 import CIFAR10_FOLDER, cifar10
 from cocoax.data.folders import image_folder, split_folder
 from cocoax.data.labelled import LabelledImages, Split
 from cocoax.data.mura import MURA_FOLDER, mura
-from cocoax.inputs.image_files import SUFFIXES
+from cocoax.inputs.image import SUFFIXES
 
 LAYOUTS = f"""Known layouts, each in a folder of its own:
 - CIFAR-10: {CIFAR10_FOLDER}/ with data_batch_1, … and test_batch. Get cifar-10-python.tar.gz from its author's page at the

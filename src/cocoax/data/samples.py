@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from PIL import Image
 
-from cocoax.inputs.image_files import open_image
+from cocoax.inputs.image import open_image
 
 _FILES = {
     "astronaut": "astronaut.png",

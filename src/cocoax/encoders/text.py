@@ -10,9 +10,7 @@ from torch import nn
 
 from cocoax.encoders.embedding import embedding_layer
 from cocoax.encoders.encoder import Encoder
-from cocoax.inputs.text import Texts, TooLong
-from cocoax.inputs.tokenizer import Tokenizer
-from cocoax.inputs.words import Features, check_features
+from cocoax.inputs.text import Features, Texts, Tokenizer, TooLong, check_features
 
 
 class TextEncoder(Encoder):

@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cocoax.encoders.arguments import is_sentence_transformer
 from cocoax.encoders.devices import HALF, precision_named
-from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.encoder import Encoder, is_sentence_transformer
 from cocoax.encoders.families import clip, huggingface, open_clip, sentence, timm
 from cocoax.encoders.families.processors import Preprocess, noise, preprocess_of, same_pixels
 from cocoax.encoders.forward import first_parameter

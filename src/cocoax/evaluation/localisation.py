@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import ndimage
 
-from cocoax.inputs.image_files import Box
+from cocoax.inputs.image import Box
 from cocoax.methods import Attribution
 
 

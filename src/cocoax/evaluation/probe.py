@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cocoax.evaluation.measures import logits_of
+from cocoax.evaluation.curves import logits_of
 from cocoax.progress import bar
 from cocoax.seeding import stream
 

@@ -3,8 +3,7 @@
 from cocoax.inputs.base import Inputs
 from cocoax.inputs.display import Display, Names, Picture
 from cocoax.inputs.explicand import Explicand
-from cocoax.inputs.image import Pictures
-from cocoax.inputs.image_files import ImagePreprocess
+from cocoax.inputs.image import ImagePreprocess, Pictures
 from cocoax.inputs.sound import Sound, Sounds
 from cocoax.inputs.table import Rows
 from cocoax.inputs.text import Text, Texts

@@ -17,13 +17,12 @@ from torch import Tensor
 from cocoax.checks import check_kind, check_plain
 from cocoax.inputs.exchange import Exchange, FeatureExchange, Importance, check_shape
 from cocoax.inputs.explicand import Explicand
-from cocoax.inputs.image_files import MAX_PIXELS
 from cocoax.store import digest
 
 # Elements of a batch on a CPU: measured, larger ones leave the caches and take up to twice as long per image.
 CPU_BATCH = 640_000
 _MOST_ELEMENTS = 1_000_000_000  # of any batch
-_LARGEST = 4 * MAX_PIXELS  # elements of one input
+_LARGEST = 400_000_000  # elements of one input, four times the pixels of the largest picture
 
 Fitted = TypeVar("Fitted", covariant=True)
 

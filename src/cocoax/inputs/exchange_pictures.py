@@ -141,7 +141,7 @@ def best_shifts(own: Tensor, theirs: Tensor) -> list[tuple[int, int]]:
 
 def _seen(explicand: Explicand) -> Tensor:
     """Return what the encoder sees of a picture, in its own colours and the size of the tensor, ``[H, W, 3]``."""
-    from cocoax.inputs.image_files import picture_of_tensor
+    from cocoax.inputs.image import picture_of_tensor
 
     height, width = explicand.tensor.shape[1:]
     if explicand.picture is None:

@@ -1,13 +1,23 @@
-"""Texts as inputs: the features are words, tokens or sentences."""
+"""Where the words, tokens and sentences of a text begin and end, and which tokens belong to which.
+
+Words are those of Unicode's default rules (UAX #29): "don't", "3.14" and an emoji with all its parts are one, punctuation
+marks are words of their own, and so is each character of Chinese; Katakana stays together. The rules know no dictionary, so
+Thai, Lao, Khmer and Burmese come as single characters: ``features="tokens"`` says more about those.
+"""
 
 from __future__ import annotations
 
 import html
+import json
+import unicodedata
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
+import regex
 import torch
 from torch import Tensor, nn
 
@@ -20,11 +30,192 @@ from cocoax.inputs.exchange_texts import WordExchange
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.fonts import lettered, wrapped
 from cocoax.inputs.outlines import write_on
-from cocoax.inputs.tokenizer import Tokenizer
-from cocoax.inputs.words import Features, Span, check_features, group
+from cocoax.store import digest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Span = tuple[int, int]
+Features = Literal["words", "tokens", "sentences"]
+
+_WORD_BOUNDARY = regex.compile(r"\b", regex.WORD | regex.VERSION1)
+# A sentence ends at . ! ? … (and quotes after them) before a space that no small letter follows, at the marks of Chinese and
+# Japanese, or at an empty line.
+_SENTENCE_END = regex.compile(r"""[.!?…؟۔]+[\p{Pe}\p{Pf}"']*(?=\s+[^\s\p{Ll}]|\s*$)|[。！？]+[\p{Pe}\p{Pf}]*|\n\s*\n""")
+
+
+def check_features(features: str) -> Features:
+    """Raise unless it is one of the three kinds."""
+    for known in get_args(Features):
+        if features == known:
+            return known  # type: ignore[no-any-return]
+    raise ValueError(f"The 'features' parameter must be 'words', 'tokens' or 'sentences'. Got {features!r} instead.")
+
+
+def words(text: str) -> list[Span]:
+    """Return begin and end of every word and punctuation mark."""
+    return _pieces(text, [match.start() for match in _WORD_BOUNDARY.finditer(text)])
+
+
+def sentences(text: str) -> list[Span]:
+    """Return begin and end of every sentence, by its punctuation; an abbreviation before a capital letter ends one too."""
+    return _pieces(text, [match.end() for match in _SENTENCE_END.finditer(text)])
+
+
+def _pieces(text: str, cuts: Sequence[int]) -> list[Span]:
+    """Return begin and end of what lies between the cuts, without the space around it."""
+    bounds = [0, *cuts, len(text)]
+    spans = []
+    for begin, end in pairwise(bounds):
+        piece = text[begin:end]
+        if piece.strip():
+            spans.append((begin + len(piece) - len(piece.lstrip()), begin + len(piece.rstrip())))
+    return spans
+
+
+def group(text: str, tokens: Sequence[Span | None], features: Features) -> tuple[list[Span], list[int]]:
+    """Return the features of a text, and for each token the one that it belongs to; special tokens are None and -1.
+
+    A token belongs to the feature it shares most characters with; a token of nothing but space to the one before. Words that
+    have no token but such a one (an unknown word of Thai is one token, and each of its characters a word) join that feature.
+    What is in no token, such as a character that the tokenizer drops, the encoder never sees, and it is no feature.
+    """
+    if features == "tokens":
+        spans = [_trimmed(text, span) for span in tokens if span is not None]
+        numbers = iter(range(len(spans)))
+        return spans, [-1 if span is None else next(numbers) for span in tokens]
+    spans = words(text) if features == "words" else sentences(text)
+    owner = [-1] * len(text)
+    for number, (begin, end) in enumerate(spans):
+        owner[begin:end] = [number] * (end - begin)
+    members: list[int | None] = []
+    within: dict[int, set[int]] = {}  # for each feature, those that its tokens touch
+    before = 0
+    for span in tokens:
+        if span is None:
+            members.append(None)
+            continue
+        shared = Counter(number for number in owner[slice(*span)] if number >= 0)
+        before = max(shared, key=lambda number: (shared[number], -number)) if shared else before
+        members.append(before)
+        within.setdefault(before, {before}).update(shared)
+    seen = sorted({number for number in members if number is not None})
+    place = {number: index for index, number in enumerate(seen)}
+    joined = [_joined(spans, number, within[number] - set(seen)) for number in seen]
+    return joined, [-1 if number is None else place[number] for number in members]
+
+
+def _joined(spans: Sequence[Span], number: int, others: Collection[int]) -> Span:
+    """Return a span joined with those of ``others`` that follow it, or come before it, without a gap in their numbers."""
+    first = last = number
+    while first - 1 in others:
+        first -= 1
+    while last + 1 in others:
+        last += 1
+    return spans[first][0], spans[last][1]
+
+
+def _trimmed(text: str, span: Span) -> Span:
+    """Return a span without space at its ends, which some tokenizers count to a token, unless it is nothing else."""
+    inner = _pieces(text[slice(*span)], [])
+    return (span[0] + inner[0][0], span[0] + inner[0][1]) if inner else span
+
+
+# --- tokenizer --------------------------------------------------------------------------------------------------------------
+
+
+class Tokenizer:
+    """From a string to token ids, and to their places.
+
+    Args:
+        tokenizer: of transformers (a fast one; all but a few are).
+        prompt: text that is put before every input, as some encoders want; it is never part of an explanation.
+
+    """
+
+    def __init__(self, tokenizer: Any, prompt: str = "") -> None:
+        self.tokenizer = tokenizer
+        self.prompt = prompt
+        self.content = _content(tokenizer)  # identifies vocabulary and rules
+
+    def __call__(self, text: str) -> list[int]:
+        """Return token ids, special tokens included."""
+        ids: list[int] = self.tokenizer(self.prompt + text, truncation=False, verbose=False)["input_ids"]
+        return ids
+
+    def places(self, text: str) -> tuple[list[int], list[Span | None]]:
+        """Return token ids, and where each begins and ends in the text; None for special tokens and those of the prompt."""
+        if not getattr(self.tokenizer, "is_fast", False):
+            raise TypeError(
+                f"{type(self.tokenizer).__name__} does not say where its tokens stand in a text, so texts can be references "
+                "but not explicands; load the fast tokenizer of the model."
+            )
+        encoded = self.tokenizer(
+            self.prompt + text,
+            truncation=False,
+            verbose=False,
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+        )
+        start = len(self.prompt)
+        places: list[Span | None] = [
+            None if special or end <= start else (max(begin - start, 0), end - start)
+            for (begin, end), special in zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True)
+        ]
+        return encoded["input_ids"], _with_marks(text, places)
+
+    @property
+    def pad(self) -> int:
+        """The id that fills up a batch; nothing attends to it, so any will do where the tokenizer has none."""
+        for token in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id):
+            if token is not None:
+                return int(token)
+        return 0
+
+    @property
+    def unknown(self) -> int | None:
+        """The id that stands for words it does not know; None if it has none, or uses one for something else too."""
+        others = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
+        token = getattr(self.tokenizer, "unk_token_id", None)
+        return None if token is None or token in others else int(token)
+
+    @property
+    def mask(self) -> int | None:
+        """The id of the mask token, if there is one."""
+        token = getattr(self.tokenizer, "mask_token_id", None)
+        return None if token is None else int(token)
+
+    def __repr__(self) -> str:
+        return f"{type(self.tokenizer).__name__}({self.content}, {self.prompt!r})"
+
+
+def _content(tokenizer: Any) -> str:
+    """Return a digest of vocabulary and rules."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return digest(sorted(tokenizer.get_vocab().items()))
+    rules = json.loads(backend.to_str())
+    # Calls switch these on and off; and parts of it have another order in every process.
+    return digest(
+        json.dumps({key: value for key, value in rules.items() if key not in ("truncation", "padding")}, sort_keys=True)
+    )
+
+
+def _with_marks(text: str, places: list[Span | None]) -> list[Span | None]:
+    """Return the places with the marks on their last letter, which normalisation takes off; those of other tokens stay."""
+    taken = {index for span in places if span is not None for index in range(*span)}
+    spans: list[Span | None] = []
+    for span in places:
+        if span is not None:
+            begin, end = span
+            while begin < end < len(text) and end not in taken and unicodedata.category(text[end]) == "Mn":
+                end += 1
+            span = begin, end
+        spans.append(span)
+    return spans
+
+
+# --- text -------------------------------------------------------------------------------------------------------------------
 
 TooLong = Literal["raise", "cut"]
 
@@ -153,7 +344,7 @@ class Texts(Inputs):
 
     Args:
         tokenize: a tokenizer of transformers, or any callable from a string to its token ids, special tokens included. To be
-            explained, a text also needs ``tokenize.places(text)``, as :class:`cocoax.inputs.tokenizer.Tokenizer` has it.
+            explained, a text also needs ``tokenize.places(text)``, as :class:`cocoax.inputs.text.Tokenizer` has it.
         limit: the most tokens the module takes.
         pad: the id that fills up shorter texts of a batch; the tokenizer's if not given.
         mask: the id of the mask token, which can stand for removed words; the tokenizer's if not given.

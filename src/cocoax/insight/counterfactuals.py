@@ -20,7 +20,7 @@ from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.exchange import Change, Exchange
 from cocoax.insight.results import Result
-from cocoax.insight.search import Search
+from cocoax.insight.subset_search import Search
 from cocoax.methods import KernelShap
 from cocoax.methods.method import Askable, check_encoder, check_targets
 from cocoax.report import Section

@@ -22,9 +22,8 @@ from torch.utils.data import TensorDataset
 from cocoax.checks import check_count, check_positive
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
-from cocoax.insight.important_examples import ExampleMethod
-from cocoax.insight.members import Members
-from cocoax.insight.subsets import Subsets, labels_of
+from cocoax.insight.important_examples import ExampleMethod, Members
+from cocoax.insight.subset_search import Subsets, labels_of
 from cocoax.masking import resolve
 from cocoax.paper.networks.checkpoint import read_checkpoint
 from cocoax.paper.networks.families import torchvision_name

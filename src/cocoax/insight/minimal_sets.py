@@ -14,8 +14,7 @@ from cocoax.checks import check_count, check_finite, check_kind, check_number
 from cocoax.encoders import Encoder
 from cocoax.inputs import Display
 from cocoax.insight.results import Result
-from cocoax.insight.search import Search
-from cocoax.insight.subsets import Subsets, names_of, parts_of, shares
+from cocoax.insight.subset_search import Search, Subsets, names_of, parts_of, shares
 from cocoax.masking import Game
 from cocoax.masking.masked_encoder import score_ends, score_masked
 from cocoax.methods import Run

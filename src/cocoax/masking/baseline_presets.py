@@ -16,10 +16,9 @@ from torch.nn import functional as F
 from cocoax.encoders import Encoder
 from cocoax.encoders.patches import patches_of
 from cocoax.inputs import Inputs
-from cocoax.inputs.image_files import image_files
-from cocoax.masking.baselines import Baseline, Blur, Mean, Several
-from cocoax.masking.drop_tokens import DropTokens
-from cocoax.masking.removals import Removal
+from cocoax.inputs.image import image_files
+from cocoax.masking.baselines import Baseline, Blur, Mean, Removal, Several
+from cocoax.masking.token_removals import DropTokens
 from cocoax.seeding import stream
 
 DONORS = 3  # other pictures that scores are averaged over

@@ -1,9 +1,14 @@
-"""Baselines: what replaces a removed pixel, column or segment. They act on the preprocessed explicand ``[C, ...]``."""
+"""Removals: what it means to take a feature away.
+
+A removal turns an explicand and a batch of kept features into inputs for the encoder. Numbers are blended with a baseline
+(``baselines``), words are masked, deleted or hidden (``tokens``).
+"""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from numbers import Integral, Real
@@ -14,10 +19,109 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import as_float, as_items, as_numbers, check_at_least, shown
+from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import Embeddings
 from cocoax.inputs import Explicand, Inputs
-from cocoax.masking.removals import Removal
+from cocoax.inputs.sound import from_spectra, to_spectra
 from cocoax.seeding import stream
+
+
+class Removal(ABC):
+    """A way to remove features of an explicand.
+
+    Attributes:
+        called: the string that stands for it where the kind of input allows that, as in ``baseline="mask"``.
+        made_for: the inputs it makes sense for, in words.
+        defined: every removal that has been imported, so that files can name those of users too.
+
+    """
+
+    called: ClassVar[str | None] = None
+    made_for: ClassVar[str] = "numbers"
+    defined: ClassVar[list[type[Removal]]] = []
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        Removal.defined.append(cls)
+
+    @abstractmethod
+    def emptied(self, explicand: Explicand) -> Tensor:
+        """Return the explicand with all of its features removed, prepared for the encoder; or :meth:`versions` of that."""
+
+    def versions(self, explicand: Explicand, emptied: Tensor) -> Sequence[Tensor]:
+        """Return each version of the explicand without its features; scores are averaged over them.
+
+        Where inputs are numbers, those are what :meth:`emptied` gave with one dimension more than the explicand has.
+        """
+        several = explicand.tensor.is_floating_point() and emptied.ndim > explicand.tensor.ndim
+        return list(emptied) if several else [emptied]  # token ids may lie over an attention mask, which is no version
+
+    @abstractmethod
+    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Sequence[Tensor] | Tensor:
+        """Return the explicand with some features kept, for every row of ``kept [n, *shape]``; prepared for the encoder.
+
+        ``emptied`` is what :meth:`emptied` gave. Where that has K versions, so has each row, one after the other. Tensors of
+        numbers are where the encoder is.
+        """
+
+    def divided(self, explicand: Explicand, encoder: Encoder, grid: int | tuple[int, int] | None = None) -> Explicand:
+        """Return the explicand with features that can be removed; ``grid`` are the cells of a method that has some.
+
+        By default the features that it has.
+        """
+        return explicand
+
+    def through(self, encoder: Encoder, explicand: Explicand) -> Encoder:
+        """Return the encoder that takes what :meth:`masked` gives; by default the one that takes the explicand."""
+        return encoder
+
+    @property
+    def blends(self) -> bool:
+        """Whether masked inputs are nothing but blends of the explicand and of what :meth:`emptied` gives."""
+        return False
+
+    def in_order(self, explicand: Explicand, kept: Tensor) -> Tensor | None:
+        """Return the order in which rows are best encoded: those of a length together. None: as they come."""
+        return None
+
+    @classmethod
+    def default(cls, inputs: Inputs) -> Self:
+        """Return the removal as a kind of input has it by default."""
+        return cls()
+
+    def ready(self, inputs: Inputs) -> Removal:
+        """Return the same with what only the kind of input knows filled in."""
+        return self
+
+    def embedded(self, inputs: Embeddings) -> Removal:
+        """Return the removal as gradients see it: embeddings in place of those of the words."""
+        raise ValueError(f"{inputs.advice} Got {self!r} instead.")
+
+
+@dataclass(frozen=True)
+class Forgotten(Removal):
+    """A removal of a user's own in a file, which holds what it did but not how.
+
+    Args:
+        name: of its class.
+
+    """
+
+    name: str
+
+    def emptied(self, explicand: Explicand) -> Tensor:
+        """Raise."""
+        raise ValueError(
+            f"The run removed features by {self.name!r}, which files cannot hold; it answers targets but cannot be extended. "
+            "Start a new run."
+        )
+
+    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
+        """Raise."""
+        return self.emptied(explicand)
+
+
+# --- baselines --------------------------------------------------------------------------------------------------------------
 
 _ROUNDING = 8 * torch.finfo(torch.float32).eps
 _WIDEST = 10_001  # of a blur's kernel, in pixels
@@ -300,3 +404,44 @@ class Several(Baseline):
 def _places(explicand: Tensor) -> tuple[int, ...]:
     """Return all dimensions but that of channels."""
     return tuple(range(1, explicand.ndim))
+
+
+# --- spectra ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Silence(Constant):
+    """Nothing at all: zeros in place of samples or spectra."""
+
+    made_for = "sounds"
+    called = "silence"
+
+
+@dataclass(frozen=True)
+class SpectralNoise(Baseline):
+    """Noise with the spectrum of the whole sound: as loud at every frequency, but without any course in time.
+
+    Every frequency of the whole sound gets a random phase. Spectra are those of that noise: random numbers in place of them
+    would not fit together, and half as loud a noise would be heard.
+
+    Args:
+        seed: of the noise; the same for the same seed.
+
+    """
+
+    made_for = "sounds"
+    called = "noise"
+    seed: int = 0
+
+    def __call__(self, explicand: Tensor) -> Tensor:
+        """Return noise for samples ``[1, T]``, or for spectra ``[2, F, frames]``."""
+        if explicand.ndim == 3:
+            return to_spectra(self(from_spectra(explicand[None]))[0])
+        spectrum = torch.fft.rfft(explicand)
+        phases = stream(self.seed).uniform(0, 2 * np.pi, spectrum.shape[-1])
+        phases[0] = 0  # the mean, and the highest frequency of an even number of samples, have a sign, not a phase
+        if explicand.shape[-1] % 2 == 0:
+            phases[-1] = 0
+        turned = torch.from_numpy(phases).to(explicand)
+        noise: Tensor = torch.fft.irfft(spectrum * torch.polar(torch.ones_like(turned), turned), explicand.shape[-1])
+        return noise

@@ -18,8 +18,8 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.folding import agree, given_up
 from cocoax.encoders.onnx_backend import for_many
 from cocoax.inputs import Explicand
+from cocoax.masking.baselines import Removal
 from cocoax.masking.registry import resolve
-from cocoax.masking.removals import Removal
 from cocoax.progress import Bar
 from cocoax.store import digest
 from cocoax.targets import Target, score_all

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cocoax.masking.control_variates import Controls, Units
+from cocoax.masking.control_variates import Controls, KernelControls, Units
 from cocoax.masking.segments import check_grid
 from cocoax.seeding import stream
 
@@ -277,3 +277,165 @@ def averaging(side: int, cells: int) -> Tensor:
     cells = min(cells, side)
     member = (torch.arange(side) * cells // side)[None] == torch.arange(cells)[:, None]
     return member.double() / member.sum(1, keepdim=True)
+
+
+# --- bits -------------------------------------------------------------------------------------------------------------------
+
+_BITS_DESIGN = 2  # part of the stream; masks over pixels have another
+
+
+class BitMasks:
+    """Masks over ``m`` features: ``bits [n, m]`` (uint8), each kept with probability ``keep``."""
+
+    def __init__(self, bits: Tensor, keep: float) -> None:
+        self.bits = bits
+        self.keep = keep
+
+    @classmethod
+    def draw(cls, features: int, keep: float, count: int, seed: int) -> BitMasks:
+        """Return ``count`` random masks; a larger count begins with the same ones."""
+        streams = (stream(seed, block, _BITS_DESIGN, int(keep * 2**32)) for block in range(-(-count // _BLOCK)))
+        blocks = [random.random((_BLOCK, features)) < keep for random in streams]
+        bits = np.concatenate([np.zeros((0, features), bool), *blocks])[:count]
+        return cls(torch.from_numpy(bits.astype(np.uint8)), keep)
+
+    @classmethod
+    def enumerate(cls, features: int, count: int | None, seed: int) -> BitMasks:
+        """Return all subsets, each once, in a random order, so that the first ``count`` of them are a fair sample."""
+        order = stream(seed, 0).permutation(2**features)[:count]
+        bits = (order[:, None] >> np.arange(features)) & 1
+        return cls(torch.from_numpy(bits.astype(np.uint8)), 0.5)
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The bits."""
+        return {"bits": self.bits}
+
+    def full(self, rows: slice) -> Tensor:
+        """Return some masks, ``[n, m]``."""
+        return self.bits[rows].float()
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether they are all subsets, each once, with equal chances: then sums over them are expectations."""
+        features = self.bits.shape[1]
+        return self.keep == 0.5 and len(self) == 2**features and len(torch.unique(self.bits, dim=0)) == len(self)
+
+    def places(self, masks: BitMasks) -> Tensor:
+        """Return where each of other masks stands among these, which are all subsets: ``[n]``."""
+        powers = 2 ** torch.arange(self.bits.shape[1])
+        place = torch.empty(len(self), dtype=torch.int64)
+        place[self.bits.long() @ powers] = torch.arange(len(self))
+        return place[masks.bits.long() @ powers]
+
+    @property
+    def units(self) -> Units:
+        """Each is drawn by itself."""
+        return Units.alone(len(self))
+
+    @property
+    def firsts(self) -> BitMasks:
+        """All of them."""
+        return self
+
+    @property
+    def cells(self) -> Tensor:
+        """The bits as numbers, ``[n, m]``."""
+        return self.bits.double()
+
+    def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
+        """Return Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, 1, m]``; ``[groups, k, 1, m]`` for groups apart."""
+        bits, weights = self.bits.double(), weights.double()
+        if groups is None:
+            return (weights.T @ bits)[:, None]
+        members = [groups == group for group in range(int(groups.max()) + 1)]
+        return torch.stack([(weights[mine].T @ bits[mine])[:, None] for mine in members])
+
+    def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
+        """Return Σᵢ wᵢ mᵢ², the same as Σᵢ wᵢ mᵢ."""
+        return self.weighted_sum(weights)
+
+    @cached_property
+    def controls(self) -> KernelControls:
+        """Models of scores on the masks, minus their expectation."""
+        return KernelControls(self.bits.double() - self.keep, self.keep * (1 - self.keep))
+
+    def coarse_covariance(self, coefficients: Tensor) -> Tensor:
+        """Return Cov(u·b, m), exactly, for every column of ``coefficients [m, k]``: ``[k, 1, m]``."""
+        return self.keep * (1 - self.keep) * coefficients.T[:, None, :]
+
+
+# --- pooled -----------------------------------------------------------------------------------------------------------------
+
+
+class PooledMasks:
+    """The means of grid masks over the cells of a grid: ``cells [n, rows, columns]``.
+
+    They offer the sums that :class:`cocoax.masking.GridMasks` offers, of means over cells instead of pixels; since all
+    estimates are linear in the masks, a map estimated from them is the map of the masks pooled to the cells.
+    """
+
+    def __init__(self, masks: GridMasks, grid: int | tuple[int, int]) -> None:
+        geometry = masks.geometry
+        rows, columns = check_grid(geometry.height, geometry.width, grid)
+        self.keep = masks.keep
+        self._masks = masks
+        self._pool = averaging(geometry.height, rows), averaging(geometry.width, columns)
+        self._moment = tuple(moment @ pool.T for moment, pool in zip(geometry.pooled_moment, self._pool, strict=True))
+
+    @cached_property
+    def cells(self) -> Tensor:
+        """The means ``[n, rows, columns]``."""
+        shifts = self._masks.shifts.long()
+        down, right = (
+            (pool @ up)[shifts[:, axis]]
+            for axis, (pool, up) in enumerate(zip(self._pool, self._masks.geometry.up, strict=True))
+        )
+        return down @ self._masks.bits.double() @ right.mT
+
+    @property
+    def controls(self) -> Controls:
+        """Linear models of scores on the coarse masks."""
+        return self._masks.controls
+
+    @property
+    def units(self) -> Units:
+        """Which masks were drawn together."""
+        return self._masks.units
+
+    @cached_property
+    def firsts(self) -> PooledMasks:
+        """The first mask of each unit."""
+        return self if self._masks.firsts is self._masks else PooledMasks(self._masks.firsts, self.shape)
+
+    def __len__(self) -> int:
+        return len(self._masks)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        return len(self._pool[0]), len(self._pool[1])
+
+    @cached_property
+    def _flat(self) -> Tensor:
+        return self.cells.flatten(1)
+
+    def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
+        """Return Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, rows, columns]``, or for each group apart."""
+        if groups is None:
+            return (weights.double().T @ self._flat).view(-1, *self.shape)
+        members = [groups == group for group in range(int(groups.max()) + 1)]
+        return torch.stack([(weights[own].double().T @ self._flat[own]).view(-1, *self.shape) for own in members])
+
+    def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
+        """Return Σᵢ wᵢ mᵢ² for every column of ``weights [n, k]``: ``[k, rows, columns]``."""
+        return (weights.double().T @ self._flat.square()).view(-1, *self.shape)
+
+    def coarse_covariance(self, coefficients: Tensor) -> Tensor:
+        """Return Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, rows, columns]``."""
+        down, right = self._moment
+        b = coefficients.T.reshape(-1, len(down), len(right))
+        return self.keep * (1 - self.keep) * (down.T @ b @ right)

@@ -11,11 +11,20 @@ import torch
 from torch import Tensor
 
 from cocoax.inputs import Inputs
-from cocoax.masking.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise, Several
-from cocoax.masking.drop_tokens import DropTokens
-from cocoax.masking.removals import Removal
-from cocoax.masking.spectra import Silence, SpectralNoise
-from cocoax.masking.tokens import AttentionMask, Deletion, MaskToken
+from cocoax.masking.baselines import (
+    Background,
+    Baseline,
+    Blur,
+    Constant,
+    Fixed,
+    Mean,
+    Noise,
+    Removal,
+    Several,
+    Silence,
+    SpectralNoise,
+)
+from cocoax.masking.token_removals import AttentionMask, Deletion, DropTokens, MaskToken
 
 REMOVALS: dict[str, type[Removal]] = {
     kind.__name__: kind

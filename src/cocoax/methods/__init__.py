@@ -2,11 +2,16 @@
 
 from cocoax.methods.attribution import Attribution, Estimate
 from cocoax.methods.captum import Captum
-from cocoax.methods.expected_gradients import ExpectedGradients
 from cocoax.methods.field import Field
-from cocoax.methods.gradient import GradientMethod, Points
-from cocoax.methods.gradient_shap import GradientShap
-from cocoax.methods.integrated_gradients import IntegratedGradients
+from cocoax.methods.gradients import (
+    ExpectedGradients,
+    GradientMethod,
+    GradientShap,
+    IntegratedGradients,
+    Points,
+    SmoothGrad,
+    VanillaGradients,
+)
 from cocoax.methods.interactions import Interactions, interactions
 from cocoax.methods.kernel_shap import KernelShap
 from cocoax.methods.method import Method
@@ -15,8 +20,6 @@ from cocoax.methods.random import RandomAttribution
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.rise import Rise
 from cocoax.methods.run import Interrupted, Run
-from cocoax.methods.smoothgrad import SmoothGrad
-from cocoax.methods.vanilla_gradients import VanillaGradients
 
 __all__ = [
     "Attribution",

@@ -22,7 +22,7 @@ from cocoax.inputs import Explicand
 from cocoax.masking import Game, grid_segments
 from cocoax.masking.segments import check_sides
 from cocoax.methods.attribution import Attribution, Estimate, Origin, attributions
-from cocoax.methods.gradient import check_one_baseline
+from cocoax.methods.gradients import check_one_baseline
 from cocoax.methods.method import Method
 from cocoax.methods.serialise import to_plain
 from cocoax.seeding import check_seed

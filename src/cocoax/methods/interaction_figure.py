@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from cocoax.methods.interaction_side import Matched
-    from cocoax.methods.interactions import Interactions
+    from cocoax.methods.interactions import Interactions, Matched
 
 UNIT = "change in score when both are kept, beyond what each does alone"
 NOTHING = "No two parts make a difference together: all there is to see is rounding."

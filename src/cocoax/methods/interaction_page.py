@@ -20,8 +20,7 @@ from cocoax.store import digest
 from cocoax.version import __version__
 
 if TYPE_CHECKING:
-    from cocoax.methods.interaction_side import Matched
-    from cocoax.methods.interactions import Interactions
+    from cocoax.methods.interactions import Interactions, Matched
 
 LONGEST = 640  # side of a picture in a page
 PAIRS = 5

@@ -17,7 +17,7 @@ from cocoax.masking.control_variates import FOLDS
 from cocoax.methods.attribution import Estimate
 
 if TYPE_CHECKING:
-    from cocoax.methods.gradient import GradientMethod, Points
+    from cocoax.methods.gradients import GradientMethod, Points
     from cocoax.methods.removal import RemovalMethod
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import ExifTags, Image, ImageDraw, ImageOps
 
 from cocoax.data.samples import square
-from cocoax.inputs.image_files import image_files, open_image, read_file
+from cocoax.inputs.image import image_files, open_image, read_file
 from cocoax.seeding import stream
 from cocoax.store import digest, file_digest, readable
 

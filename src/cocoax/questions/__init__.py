@@ -1,13 +1,10 @@
 """Questions in words and pictures, why texts match, and where a map is hottest."""
 
-from cocoax.questions.answers import Answer, Rival
-from cocoax.questions.asking import ask
+from cocoax.questions.answers import Answer, Region, Rival, ask, top_regions
 from cocoax.questions.hits import Hit, Hits, explain_hits
 from cocoax.questions.matches import ExplainedText, Match, explain_match, explain_text
-from cocoax.questions.question import Question
-from cocoax.questions.regions import Region, top_regions
+from cocoax.questions.question import Question, Side
 from cocoax.questions.report import write_answers
-from cocoax.questions.sides import Side
 
 __all__ = [
     "Answer",

@@ -1,18 +1,142 @@
-"""Answers to questions about one picture: the map, the score in its parts, and what the picture is similar to besides."""
+"""Regions: where a map is hottest, in words and numbers."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral
+from typing import Any, Literal, TypeVar
 
+import numpy as np
+from scipy import ndimage
 from torch import Tensor
 
-from cocoax.methods import Attribution
+from cocoax.cautions import caution, was_said
+from cocoax.checks import as_items, check_kind
+from cocoax.encoders import Encoder
+from cocoax.encoders.identity import looking_once
+from cocoax.evaluation.separability import NothingToTellError, tell_apart
+from cocoax.inputs import Explicand
+from cocoax.inputs.image import Box
+from cocoax.masking.baseline_presets import ASKED, OFFERED
+from cocoax.masking.segments import in_proportion
+from cocoax.methods import Attribution, Method, Rise, Run
 from cocoax.methods.attribution import HARDLY
-from cocoax.questions.question import Question
-from cocoax.questions.regions import Region
+from cocoax.methods.method import Input, check_encoder
+from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run_cache import saved_run
+from cocoax.questions.question import Encoded, Question, Side, as_target
+from cocoax.references import Reference
+from cocoax.targets import Target, score_all, similarity_to
+
+_LEAST = 0.005  # of the map: smaller spots are not worth a sentence
+_MOST = 0.5  # of the picture: what covers less is not most of it, however far it reaches
+_WIDE = 0.7  # of the picture: what reaches further is not on one side of it
+
+
+@dataclass(frozen=True)
+class Region:
+    """A connected part of a picture where a map is high (or low).
+
+    Attributes:
+        place: where it is, in words.
+        share: of the picture's area.
+        box: left, top, right, bottom of it, as fractions of the picture.
+        value: the mean of the map over it, relative to ``neutral``: the mean change in score.
+        standard_error: of the value, at most: the mean of the errors of its pixels, as if all erred together. None where the
+            method has none.
+
+    """
+
+    place: str
+    share: float
+    box: Box
+    value: float
+    standard_error: float | None
+
+    @property
+    def certain(self) -> bool:
+        """Whether the value is more than two standard errors away from nothing."""
+        return self.standard_error is None or abs(self.value) > 2 * self.standard_error
+
+    @property
+    def percent(self) -> str:
+        """The share in words."""
+        return f"{self.share:.0%}" if self.share >= 0.005 else "<1%"
+
+    @property
+    def change(self) -> str:
+        """The value in words, with its standard error: ``+0.2 ± 0.01``."""
+        return f"{self.value:+.3g}" + ("" if self.standard_error is None else f" ± {self.standard_error:.2g}")
+
+    def __str__(self) -> str:
+        doubt = "" if self.certain else ", which may be nothing"
+        return f"{self.place}, {self.percent} of the picture: {self.change}{doubt}"
+
+
+def top_regions(attribution: Attribution, count: int = 3, *, lowering: bool = False) -> list[Region]:
+    """Return the parts of the picture that raise the target most (or lower it most), strongest first.
+
+    A region is a connected set of pixels above half of the map's peak. Which pixels those are is decided on a slightly
+    smoothed map, so that a method that speckles has regions too; the values are those of the map itself.
+    """
+    if count < 1:
+        raise ValueError(f"The 'count' parameter must be at least 1. Got {count} instead.")
+    if attribution.values.ndim != 2:
+        raise ValueError(f"Regions are parts of a picture's map [H, W]. Got shape {list(attribution.values.shape)} instead.")
+    shown = attribution.relative.numpy()
+    signed = ndimage.gaussian_filter(-shown if lowering else shown, [side / 32 for side in shown.shape])
+    peak = float(signed.max())
+    if not peak > 0:
+        return []
+    labels, number = ndimage.label(signed >= peak / 2, structure=np.ones((3, 3)))
+    spots = [labels == index for index in range(1, number + 1)]
+    spots = [inside for inside in spots if inside.mean() >= _LEAST] or [max(spots, key=np.sum)]
+    spots.sort(key=lambda inside: float(signed[inside].sum()), reverse=True)
+    return [_region(attribution, shown, inside) for inside in spots[:count]]
+
+
+def _region(attribution: Attribution, shown: np.ndarray, inside: np.ndarray) -> Region:
+    """Return the region of the pixels that are ``inside`` of it; ``shown`` is the map relative to neutral."""
+    left, top, right, bottom = attribution.box
+    rows, columns = np.nonzero(inside)
+    height, width = inside.shape
+
+    def across(place: float) -> float:
+        return float(left + (right - left) * place / width)
+
+    def down(place: float) -> float:
+        return float(top + (bottom - top) * place / height)
+
+    box = (across(columns.min()), down(rows.min()), across(columns.max() + 1), down(rows.max() + 1))
+    share = float(inside.mean()) * (right - left) * (bottom - top)
+    error = attribution.standard_error
+    return Region(
+        place=_words(across(columns.mean() + 0.5), down(rows.mean() + 0.5), box, share),
+        share=share,
+        box=box,
+        value=float(shown[inside].mean()),
+        standard_error=None if error is None else float(error.double().numpy()[inside].mean()),
+    )
+
+
+def _words(x: float, y: float, box: Box, share: float) -> str:
+    """Return which ninth of the picture a place lies in; the side does not count in a direction that the box fills."""
+    left, top, right, bottom = box
+    row = "" if bottom - top > _WIDE else ("upper", "middle", "lower")[min(int(y * 3), 2)]
+    column = "" if right - left > _WIDE else ("left", "middle", "right")[min(int(x * 3), 2)]
+    if row == column == "":
+        return "most of the picture" if share >= _MOST else "across the picture"
+    if row == column:
+        return "centre"
+    if not row or not column:
+        return f"{row or column} part"
+    return f"{row} {column}"
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------------
 
 ADVICE = (
     "Something else in place of removed parts (--baseline, baseline=) may take away more: a stronger blur, the mean colour, "
@@ -141,3 +265,208 @@ def _rounded(values: Tensor | None) -> list[Any] | None:
     if values is None:
         return None
     return [float(f"{row:.6g}") if row.ndim == 0 else _rounded(row) for row in values.double()]
+
+
+# --- remarks ----------------------------------------------------------------------------------------------------------------
+
+FEWEST = 5  # samples of a side from which on it is tested
+MOST = 200
+PERMUTATIONS = 199
+
+
+def doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str, ...]:
+    """Return a sentence if the encoder cannot tell the pictures of one side from those of the other, or not rightly.
+
+    Nothing is said either where there is too little to tell, or nothing to test: captions are no examples of what they name.
+    """
+    sides = [_samples(question.like, corpus), None if foil is None else _samples(question.unlike, foil)]
+    ours, theirs = sides
+    if ours is None or theirs is None:
+        return ()
+    try:
+        telling = tell_apart(ours, theirs, corpus.similarity, permutations=PERMUTATIONS, most=MOST)
+    except NothingToTellError:
+        return ()
+    like, unlike = question.like.name, question.unlike.name
+    if telling.verdict == "cannot tell":
+        finding, shown = f"cannot tell {like!r} from {unlike!r}", "may be noise"
+    elif telling.verdict == "the other way round":
+        finding, shown = f"takes {like!r} for {unlike!r}", "may be the opposite of what is asked"
+    else:
+        return ()
+    return (f"The encoder {finding}: AUC {telling}, where 0.5 is chance; what the map shows {shown} (see cocoax.knows).",)
+
+
+def unknown_words(question: Question, encoder: Encoder) -> tuple[str, ...]:
+    """Return a sentence for each caption that has words which the encoder does not know."""
+    captions = dict.fromkeys((*question.like.captions, *question.unlike.captions))
+    return tuple(sentence for caption in captions if (sentence := encoder.text.inputs.unfamiliar(caption)))
+
+
+def _samples(side: Side, part: Target) -> Reference | None:
+    """Return the samples of a side, if all of it are pictures or references that kept theirs, and there are enough."""
+    references = part.references
+    if side.captions or not references or any(isinstance(known, Target) for known in side.encoded):
+        return None
+    together = references[0].merge(*references[1:])
+    return together if together.samples is not None and together.count >= FEWEST else None
+
+
+# --- asking -----------------------------------------------------------------------------------------------------------------
+
+__all__ = ["Answer", "Question", "Side", "ask"]
+M = TypeVar("M", bound=Method)
+TOLERANCE = 0.1  # the relative error of a map that people need not wait for to get any smaller
+LEAST, MOST = 96, 1000  # masked copies before the error of a map is believed, and those after which there is an answer anyway
+
+
+def asking_method(most: int = MOST, tolerance: float | None = TOLERANCE, **options: Any) -> Rise:
+    """Return the method for people who wait for an answer: it stops when what they asked is known, or after ``most`` samples.
+
+    Without a tolerance it takes all of them.
+    """
+    options = {"baseline": OFFERED[ASKED], **options}
+    if tolerance is None:
+        return Rise(samples=most, **options)
+    return Rise(samples=min(LEAST, most), tolerance=tolerance, max_samples=most, **options)
+
+
+def fitted(method: M, explicand: Explicand) -> M:
+    """Return the method with about as many cells in the proportions of a picture: as fine in one direction as in the other.
+
+    A grid of (rows, columns) stays as it is.
+    """
+    grid = getattr(method, "grid", None)
+    if not isinstance(grid, Integral) or len(explicand.shape) != 2:
+        return method
+    found: Any = method
+    changed: M = replace(found, grid=in_proportion(int(grid), *explicand.shape))
+    return changed
+
+
+@looking_once()
+def ask(
+    encoder: Encoder,
+    about: Run | Input,
+    questions: Question | Encoded | str | Sequence[Question | Encoded | str],
+    method: Method | None = None,
+    *,
+    at_least: bool = False,
+    progress: bool | None = None,
+) -> list[Answer]:
+    """Answer questions about one picture, or another input of an encoder's kind.
+
+    A question may also be a target, a reference to be like, or a text that :meth:`Question.parse` reads.
+
+    ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` (Rise by
+    default) explains; runs of removal-based methods are kept and found again (``cocoax.methods.run_cache``), those with more
+    samples than asked for as a whole if ``at_least``. Where the encoder cannot tell the pictures of the two sides apart, or
+    does not know a word of a caption, a caution says so.
+    """
+    check_encoder(encoder)
+    if isinstance(questions, Question | Reference | Target | str):
+        questions = [questions]
+    several = [Question.of(asked) for asked in as_items("Questions", questions)]
+    if not several:
+        raise ValueError("There are 0 questions; ask at least one.")
+    if method is not None:
+        check_kind("The method", method, Method, "must be an attribution method, such as cocoax.Rise()")
+    space = encoder.space
+    asked = [_Asked(question, *question.parts(encoder, space), unknown_words(question, encoder)) for question in several]
+    for each in asked:
+        for sentence in each.doubts:
+            if not was_said(sentence):  # such as when a caption was encoded
+                caution("knows", sentence, sentence)
+    targets = [each.target for each in asked]
+    method = Rise() if method is None else method
+    if not isinstance(about, Run) and isinstance(method, RemovalMethod):
+        about = saved_run(encoder, about, method, targets, at_least=at_least, progress=progress)
+    attributions: list[Attribution]
+    if isinstance(about, Run):
+        attributions, own = about.explain(targets), about.ends[0]
+    else:
+        explicand = encoder.explicand(about)
+        attributions = method.explain(encoder, explicand, targets, progress=progress)
+        own = encoder.represent([explicand], progress=False)[0]
+    return [_answer(each, asked, attribution, own) for each, attribution in zip(asked, attributions, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Something that a question names, by itself: a caption, the pictures of a side together, a reference or a target."""
+
+    target: Target
+    side: Literal["like", "unlike"]
+    is_caption: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A question put to an encoder: the two parts of its target."""
+
+    question: Question
+    corpus: Target
+    foil: Target | None
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> Target:
+        """The corpus part minus the foil part."""
+        return self.question.difference(self.corpus, self.foil)
+
+    @cached_property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the encoder may not know what is asked, in sentences; empty if there is nothing to say."""
+        return (*self.unknown, *doubt(self.question, self.corpus, self.foil))
+
+    @cached_property
+    def candidates(self) -> dict[str, _Candidate]:
+        """All that the question names; what both sides name stands on the side of ``like``."""
+        named = _candidates(self.question.unlike, self.foil, "unlike")
+        return {**named, **_candidates(self.question.like, self.corpus, "like")}
+
+
+def _candidates(side: Side, part: Target | None, name: Literal["like", "unlike"]) -> dict[str, _Candidate]:
+    """Return what a side names, each caption and its pictures together, by a key that tells them from all others."""
+    if part is None or not side:
+        return {}
+    candidates: dict[str, _Candidate] = {}
+    references = part.references
+    if side.captions:
+        together = references.pop(0)
+        assert together.samples is not None
+        for caption, sample in zip(side.captions, together.samples, strict=True):
+            alone = Reference.from_representations(sample[None], name=caption, space=together.space)
+            candidates[caption] = _Candidate(similarity_to(alone, part.similarity), name, True)
+    for known in [*references[: len(side.images[:1])], *side.encoded]:
+        candidates[f"{known.name} {id(known)}"] = _Candidate(as_target(known, part.similarity), name, False)
+    return candidates
+
+
+def _answer(asked: _Asked, everything: Sequence[_Asked], attribution: Attribution, own: Tensor) -> Answer:
+    """Return the answer to one question, compared with all that is asked; ``own`` is the picture's representation ``[d]``."""
+    others = {
+        key: candidate
+        for other in everything
+        if other is not asked and other.corpus.similarity == asked.corpus.similarity
+        for key, candidate in other.candidates.items()
+    }
+    in_play = {**others, **asked.candidates}
+    parts = [asked.corpus] if asked.foil is None else [asked.corpus, asked.foil]
+    targets = [*parts, *(candidate.target for candidate in in_play.values())]
+    scores = [float(score) for score in score_all(targets, own[None], own)[0]]
+    rivals = [
+        Rival(candidate.target.name, score, candidate.side if key in asked.candidates else "other", candidate.is_caption)
+        for (key, candidate), score in zip(in_play.items(), scores[len(parts) :], strict=True)
+    ]
+    pictured = attribution.values.ndim == 2  # words, columns and segments have names instead: attribution.top()
+    return Answer(
+        question=asked.question,
+        attribution=attribution,
+        corpus_score=scores[0],
+        foil_score=None if asked.foil is None else scores[1],
+        comparison=tuple(sorted(rivals, key=lambda rival: -rival.score)),
+        regions=tuple(top_regions(attribution)) if pictured else (),
+        against=tuple(top_regions(attribution, lowering=True)) if pictured else (),
+        doubts=asked.doubts,
+    )

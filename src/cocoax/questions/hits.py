@@ -21,9 +21,8 @@ from cocoax.inputs import Explicand
 from cocoax.methods import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
 from cocoax.methods.interaction_figure import NOTHING
 from cocoax.methods.method import Input
-from cocoax.questions.matches import SAMPLES, as_list
+from cocoax.questions.matches import SAMPLES, Piece, Window, as_list, closest, closest_to, pieces_of, represent
 from cocoax.questions.summaries import ScoredSpan, fragment_of, label_of, pairs_of, parts_of, rich_of, spans_of
-from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_of, represent
 from cocoax.references import Reference
 from cocoax.report import Section, write_report
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cocoax.highlight import to_rich
 from cocoax.methods import Attribution, Interactions
-from cocoax.questions.regions import top_regions
+from cocoax.questions.answers import top_regions
 from cocoax.report import data_uri, png
 
 MOST_REGIONS = 3
@@ -31,7 +31,7 @@ class ScoredSpan:
 def spans_of(attribution: Attribution) -> list[ScoredSpan]:
     """Return the words of a text in its order, with their values relative to ``neutral``; raise for other inputs."""
     if attribution.offsets is None or attribution.text is None:
-        raise ValueError("Spans are parts of a text; a picture has regions, see cocoax.questions.regions.top_regions.")
+        raise ValueError("Spans are parts of a text; a picture has regions, see cocoax.questions.answers.top_regions.")
     values = attribution.relative.tolist()
     errors = _errors(attribution)
     return [

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.inputs.image_files import SUFFIXES
+from cocoax.inputs.image import SUFFIXES
 from cocoax.store import (
     Layout,
     digest,

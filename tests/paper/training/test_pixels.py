@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from cocoax.data.labelled import LabelledImages
-from cocoax.inputs.image_files import ImagePreprocess
+from cocoax.inputs.image import ImagePreprocess
 from cocoax.paper.training.trainer import Pixels
 from tests.paper.training.tiny import noise
 

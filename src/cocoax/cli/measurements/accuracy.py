@@ -16,7 +16,7 @@ from cocoax.data import photo
 from cocoax.encoders import Encoder, ImagePreprocess
 from cocoax.masking import GridMasks
 from cocoax.methods import Rise
-from cocoax.methods.rise_estimates import efficient_estimate, paper_estimate
+from cocoax.methods.rise import efficient_estimate, paper_estimate
 from cocoax.store import write_figure
 from cocoax.targets import contrastive_corpus_similarity, corpus_similarity, representation_similarity, score_all
 

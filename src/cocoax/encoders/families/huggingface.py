@@ -15,7 +15,7 @@ from cocoax.encoders.families import clip, sentence
 from cocoax.encoders.families.hub import Repository, interpolating, layer_of, name_of, with_part
 from cocoax.encoders.families.processors import Preprocess, noise, preprocess_of
 from cocoax.encoders.forward import Pooling, evaluating
-from cocoax.inputs.image_files import ImagePreprocess
+from cocoax.inputs.image import ImagePreprocess
 
 _CLASSIFIER = "ForImageClassification"
 

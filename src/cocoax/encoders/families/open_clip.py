@@ -14,7 +14,7 @@ from cocoax.encoders.families.hub import fetching, no_such_model, title_of
 from cocoax.encoders.families.processors import Preprocess
 from cocoax.encoders.families.torchvision import import_library
 from cocoax.encoders.text import TextEncoder
-from cocoax.inputs.image_files import ImagePreprocess
+from cocoax.inputs.image import ImagePreprocess
 from cocoax.store import digest
 
 

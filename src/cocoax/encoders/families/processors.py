@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from cocoax.inputs.image_files import ImagePreprocess
+from cocoax.inputs.image import ImagePreprocess
 
 Preprocess = Callable[[Image.Image], Tensor]
 

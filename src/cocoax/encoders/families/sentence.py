@@ -19,9 +19,7 @@ from cocoax.encoders.families.hub import (
 )
 from cocoax.encoders.forward import layer_name
 from cocoax.encoders.text import TextEncoder
-from cocoax.inputs.text import TooLong
-from cocoax.inputs.tokenizer import Tokenizer
-from cocoax.inputs.words import Features
+from cocoax.inputs.text import Features, Tokenizer, TooLong
 
 TextPooling = Literal["mean", "first", "cls", "last", "max"]
 UNLIMITED = 100_000  # tokenizers without a limit say 10^30

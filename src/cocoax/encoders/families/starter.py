@@ -22,8 +22,8 @@ from cocoax.encoders.families.hub import import_package
 from cocoax.encoders.families.minilm import MiniLM, WordPieces
 from cocoax.encoders.families.sentence import TextOptions
 from cocoax.encoders.text import TextEncoder
-from cocoax.inputs.image_files import ImagePreprocess
-from cocoax.inputs.tokenizer import Tokenizer
+from cocoax.inputs.image import ImagePreprocess
+from cocoax.inputs.text import Tokenizer
 from cocoax.store import file_digest
 
 EFFICIENTNET_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"

@@ -16,7 +16,7 @@ from cocoax.encoders.families.processors import Preprocess
 from cocoax.encoders.families.torchvision import import_library
 from cocoax.encoders.folding import shallow_copy
 from cocoax.encoders.forward import Pooling
-from cocoax.inputs.image_files import ImagePreprocess
+from cocoax.inputs.image import ImagePreprocess
 
 
 def load_timm(

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from cocoax.data.cifar10 import CIFAR10_CLASSES
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.families.starter import imagenet_classes
-from cocoax.inputs.image_files import ImagePreprocess, resize_of
+from cocoax.inputs.image import ImagePreprocess, resize_of
 from cocoax.paper.networks.checkpoint import Checkpoint, read_checkpoint
 from cocoax.paper.networks.resnet import CifarResNet, ResNet
 from cocoax.paper.networks.simclr import ARCHITECTURE

@@ -17,9 +17,9 @@ import torch
 from PIL import Image
 
 from cocoax.encoders import Encoder, Explicand, ImagePreprocess
-from cocoax.evaluation.measures import logits_of
+from cocoax.evaluation.curves import logits_of
 from cocoax.inputs import Picture
-from cocoax.inputs.image_files import open_image, picture_of
+from cocoax.inputs.image import open_image, picture_of
 from cocoax.methods import Attribution, Method, Rise
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run_cache import saved_run

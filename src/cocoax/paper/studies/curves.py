@@ -14,7 +14,7 @@ import numpy as np
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders import Encoder
 from cocoax.evaluation import Measure, corpus_majority_probability
-from cocoax.evaluation.measures import logits_of
+from cocoax.evaluation.curves import logits_of
 from cocoax.methods import GradientShap, IntegratedGradients, Method, Rise
 from cocoax.paper.studies.folder import Library, Results
 from cocoax.paper.studies.judging import Task, judge

@@ -21,8 +21,8 @@ from cocoax.data.labelled import LabelledImages
 from cocoax.encoders.devices import device_asked_for
 from cocoax.encoders.forward import evaluating
 from cocoax.evaluation.probe import accuracy
-from cocoax.evaluation.representations import effective_rank, knn_accuracy
-from cocoax.inputs.image_files import ImagePreprocess, open_image, resize_of
+from cocoax.evaluation.sanity import effective_rank, knn_accuracy
+from cocoax.inputs.image import ImagePreprocess, open_image, resize_of
 from cocoax.paper.networks.resnet import ARCHITECTURES, ResNet
 from cocoax.paper.training.lars import Lars
 from cocoax.paper.training.objectives import Classifier, Objective, SimClr, SimSiam

@@ -1,9 +1,4 @@
-"""The smallest set of parts that does something, found with few encoder calls.
-
-A Gaussian process over sets (Rasmussen & Williams 2006), fitted to the scores of the sets that are known, proposes; the
-encoder decides. Its kernel is a sum of all orders of interactions: products of pairs, and an exponential of the number of
-parts in which two sets differ.
-"""
+"""Sets of parts of an input: words, columns, segments, or cells of a grid over pixels."""
 
 from __future__ import annotations
 
@@ -15,12 +10,84 @@ from math import comb
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.inputs import Display
+from cocoax.masking import Masks, grid_segments
+from cocoax.methods import Run
+from cocoax.methods.field import default_grid
+
+_MASKS_PER_BLOCK = 256  # masks that are looked at in full size at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Subsets:
+    """Masks that keep whole parts: ``labels [*shape]`` say which part a feature is in, ``bits [n, parts]`` which are kept."""
+
+    labels: Tensor
+    bits: Tensor
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Both."""
+        return {"labels": self.labels, "bits": self.bits}
+
+    def full(self, rows: slice) -> Tensor:
+        """Return masks ``[n, *shape]``."""
+        return self.bits[rows].float()[:, self.labels]
+
+
+def parts_of(run: Run) -> Tensor:
+    """Return which part each feature of a run's explicand is in, ``[*shape]``.
+
+    Parts are the segments of its masks where they have some; else words, columns and the like are parts of their own, and
+    pixels belong to the cells of the masks' grid.
+    """
+    segments: Tensor | None = getattr(run.masks, "segments", None)
+    shape = run.explicand.shape
+    if segments is not None:
+        return segments
+    return labels_of(shape, default_grid(run.method, shape, 1) if len(shape) == 2 else 1)
+
+
+def labels_of(shape: tuple[int, ...], grid: int | tuple[int, int]) -> Tensor:
+    """Return which part each feature of a shape is in: features of a list are parts, pixels belong to cells of a grid."""
+    return torch.arange(shape[0]) if len(shape) == 1 else grid_segments(shape[0], shape[1], grid)
+
+
+def shares(masks: Masks, labels: Tensor) -> Tensor:
+    """Return how much of each part every mask keeps, ``[n, parts]``; exactly 0 or 1 where masks keep whole parts."""
+    member = torch.nn.functional.one_hot(labels.flatten()).double()
+    rows = (masks.full(slice(start, start + _MASKS_PER_BLOCK)) for start in range(0, len(masks), _MASKS_PER_BLOCK))
+    kept = torch.cat([full.flatten(1).double() @ member for full in rows])
+    return kept / member.sum(0)  # divided last: a sum of n ones is n, but one of n times 1/n may miss 1
+
+
+def names_of(labels: Tensor, display: Display) -> tuple[str, ...]:
+    """Return what to call each part: its words or columns, the row and column of a cell, or a number."""
+    parts = int(labels.max()) + 1
+    if display.names is not None and labels.ndim == 1:
+        own = labels.tolist()
+        return tuple(
+            " ".join(name for name, label in zip(display.names, own, strict=True) if label == part) for part in range(parts)
+        )
+    columns = len(torch.unique(labels[0])) if labels.ndim == 2 else parts
+    if labels.ndim == 2 and torch.equal(labels, labels_of(tuple(labels.shape), (parts // columns, columns))):
+        return tuple(f"row {part // columns + 1}, column {part % columns + 1}" for part in range(parts))
+    return tuple(f"part {part + 1}" for part in range(parts))
+
+
+# --- search -----------------------------------------------------------------------------------------------------------------
 
 _ENUMERATED = 20_000  # sets of one size that are all looked at; of more, the most promising
 _BEAM = 32  # sets that are extended by every part, where there are too many to look at all
 _FITTED = 300  # sets that the kernel's own numbers are fitted to
 _MOST = 1000  # sets that the process goes through, since its memory and time grow with their square and cube
-_AT_ONCE = 2000  # sets whose gains are predicted at a time
+_SETS_PER_PREDICTION = 2000  # sets whose gains are predicted at a time
 _DOUBTED = 256  # sets whose uncertainty is looked at, of those with the highest prediction
 _HOPE = 0.5  # standard deviations by which a prediction may be too low for a small size to be tried at once
 _DOUBT = 2.5  # and by which it must be too low for a set to be given up
@@ -124,7 +191,10 @@ class Search:
         beam = np.zeros((1, self.sets.shape[1]), np.uint8)
         for size in range(1, limit):
             sets = self._of_size(size, beam)
-            gains = [model.predict(sets[start : start + _AT_ONCE]) for start in range(0, len(sets), _AT_ONCE)]
+            gains = [
+                model.predict(sets[start : start + _SETS_PER_PREDICTION])
+                for start in range(0, len(sets), _SETS_PER_PREDICTION)
+            ]
             order = np.argsort(-np.concatenate(gains), kind="stable")
             beam = sets[order[:_BEAM]]
             new = [index for index in order[: _DOUBTED + len(self._seen)] if _key(sets[index]) not in self._seen][:_DOUBTED]

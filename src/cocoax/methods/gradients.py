@@ -13,22 +13,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import check_kind
+from cocoax.checks import check_at_least, check_count, check_kind, check_positive
 from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.forward import frozen, is_out_of_memory, rounding_of
 from cocoax.inputs import Explicand
-from cocoax.masking import Game, resolve
+from cocoax.masking import Fixed, Game, resolve
 from cocoax.methods.attribution import Attribution, Estimate, Origin, attributions
 from cocoax.methods.method import Method, normal
 from cocoax.methods.plugin_checks import points_of, weights_of
 from cocoax.progress import bar
 from cocoax.references import Reference
+from cocoax.seeding import stream
 from cocoax.similarity import Similarity
 from cocoax.targets import Target
 
@@ -319,3 +322,191 @@ def _no_gradient(encoder: Encoder) -> str:
 def along(positions: Tensor, explicand: Tensor) -> Tensor:
     """Return positions ``[n]`` on lines to the explicand, to be multiplied by differences of its shape."""
     return positions.to(explicand).view(-1, *[1] * explicand.ndim)
+
+
+# --- vanilla gradients ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class VanillaGradients(GradientMethod):
+    """The gradient of the target at the explicand: ∇γ(x). For embeddings of words, ∇γ(x) ⊙ (x - b)."""
+
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return the explicand."""
+        return Points(explicand.tensor[None], slope(explicand, baseline))
+
+
+# --- smoothgrad -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SmoothGrad(GradientMethod):
+    """The mean gradient at noisy copies of the explicand: mean of ∇γ(x + ε), ε ~ N(0, noise²).
+
+    Args:
+        samples: number of noisy copies.
+        noise: standard deviation, in units of the preprocessed input, or of the standard deviation of embeddings.
+        seed: of the noise.
+        batch_size: points differentiated at a time; automatic if not given.
+
+    """
+
+    samples: int = 50
+    noise: float = 0.2
+    seed: int = 0
+    sampled = True
+
+    def __post_init__(self) -> None:
+        check_count("samples", self.samples, 2)
+        check_positive("noise", self.noise)
+
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return noisy copies."""
+        noise = noise_at(explicand, self.seed, rows)
+        return Points(explicand.tensor + self.noise * noise, slope(explicand, baseline))
+
+
+# --- integrated gradients ---------------------------------------------------------------------------------------------------
+
+MOST_STEPS = 1000  # finding the points takes the cube of their number, and a hundred are enough for anything smooth
+
+
+@lru_cache
+def _quadrature(steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return points and weights of the Gauss-Legendre quadrature on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(steps)
+    return (1 + nodes) / 2, weights / 2
+
+
+@dataclass(frozen=True)
+class IntegratedGradients(GradientMethod):
+    """(x - b) times the mean gradient on the straight line from the baseline b to the explicand x.
+
+    Complete: the values per channel (``raw``) sum to γ(x) - γ(b). The integral is taken by Gauss-Legendre quadrature.
+
+    Args:
+        steps: points of the quadrature.
+        baseline: where the line begins.
+        batch_size: points differentiated at a time; automatic if not given.
+
+    """
+
+    steps: int = 50
+
+    def __post_init__(self) -> None:
+        check_count("steps", self.steps, 1, MOST_STEPS)
+
+    def weights(self) -> Tensor:
+        """Return the weights of the quadrature on [0, 1]."""
+        return torch.from_numpy(_quadrature(self.steps)[1])
+
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return points on the line."""
+        nodes = _quadrature(self.steps)[0]
+        difference = explicand.tensor - baseline
+        return Points(baseline + along(torch.from_numpy(nodes[rows]), explicand.tensor) * difference, difference)
+
+    def chance(self, explicand: Explicand, baseline: Tensor, seed: int = 0) -> Tensor:
+        """Return the map of gradients that are noise."""
+        return noisy_gradients(explicand, baseline, seed)
+
+
+# --- gradient shap ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GradientShap(GradientMethod):
+    """The mean of ∇γ(b + α (x̃ - b)) ⊙ (x̃ - b), with x̃ = x + ε a noisy explicand and α uniform in [0, 1].
+
+    Args:
+        samples: number of draws of noise and α.
+        noise: standard deviation of ε, in units of the preprocessed input, or of the standard deviation of embeddings.
+        baseline: b, for each explicand its own.
+        seed: of noise and α.
+        batch_size: points differentiated at a time; automatic if not given.
+
+    """
+
+    samples: int = 50
+    noise: float = 0.2
+    seed: int = 0
+    sampled = True
+
+    def __post_init__(self) -> None:
+        check_count("samples", self.samples, 2)
+        check_at_least("noise", self.noise, 0)
+
+    def draws(self, explicand: Explicand, rows: slice) -> tuple[Tensor, Tensor]:
+        """Return the noise ε ``[n, C, ...]`` and the positions α ``[n]`` of some samples."""
+        alphas = stream(self.seed).random(self.samples, dtype="float32")
+        return self.noise * noise_at(explicand, self.seed, rows), torch.from_numpy(alphas[rows])
+
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return points between the baseline and the noisy explicand."""
+        noise, positions = self.draws(explicand, rows)
+        difference = explicand.tensor + noise - baseline
+        return Points(baseline + along(positions, baseline) * difference, difference)
+
+    def chance(self, explicand: Explicand, baseline: Tensor, seed: int = 0) -> Tensor:
+        """Return the map of gradients that are noise."""
+        return noisy_gradients(explicand, baseline, seed)
+
+
+# --- expected gradients -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedGradients(GradientMethod):
+    """The mean of ∇γ(b + α (x - b)) ⊙ (x - b) over background inputs b and α uniform in [0, 1].
+
+    Integrated gradients with the baseline averaged out; in expectation complete with respect to the mean score of the
+    background. ``baseline_score`` is the score of the background's mean image.
+
+    Args:
+        background: inputs to draw baselines from (pictures or preprocessed tensors), of the explicand's size. Texts may have
+            any length: their tokens are laid under those of the explicand, cut off or filled up with the mask token.
+        samples: number of draws of b and α.
+        seed: of the draws.
+
+    """
+
+    background: Any = field(repr=False)
+    samples: int = 200
+    seed: int = 0
+    baseline: Any = field(default=None, init=False)  # the background takes its place
+    sampled = True
+
+    def __post_init__(self) -> None:
+        check_count("samples", self.samples, 2)
+
+    def prepared(self, encoder: Encoder) -> Self:
+        """Return the method with the background as one tensor; its mean image is the baseline whose score is reported."""
+        inputs = [encoder.prepare(item).detach().to("cpu", torch.float32) for item in encoder.as_list(self.background)]
+        if not inputs:
+            raise ValueError("The background has 0 inputs; pass at least one.")
+        if len({prepared.shape for prepared in inputs}) > 1:
+            raise ValueError("The background inputs have different shapes; they must be preprocessed alike.")
+        background = torch.stack(inputs)
+        ready = replace(self, background=background)
+        object.__setattr__(ready, "baseline", _BackgroundMean(background.mean(0)))
+        return ready
+
+    def draws(self) -> tuple[Tensor, Tensor]:
+        """Return which background input, and which α, each sample has."""
+        random = stream(self.seed)
+        which = random.integers(0, len(self.background), self.samples)
+        return torch.from_numpy(which), torch.from_numpy(random.random(self.samples, dtype="float32"))
+
+    def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+        """Return points between background inputs and the explicand."""
+        which, positions = self.draws()
+        chosen = self.background[which[rows]]
+        difference = explicand.tensor - chosen
+        return Points(chosen + along(positions[rows], baseline) * difference, difference)
+
+
+@dataclass(frozen=True, eq=False)
+class _BackgroundMean(Fixed):
+    """The mean of the background, in place of a baseline."""
+
+    subject = "The background inputs have"
