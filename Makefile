@@ -50,7 +50,7 @@ $(VENV)/.interop: $(INSTALLED)
 	@touch $@
 
 test-interop: $(VENV)/.interop
-	$(BIN)/pytest -m 'not browser' tests/test_interop.py tests/habits
+	$(BIN)/pytest -m 'not browser' tests/test_interop.py
 
 # The campaigns of docs/reliability.md; each prints its table and ends with an error if something did not hold.
 test-hard: $(INSTALLED)

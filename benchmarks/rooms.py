@@ -28,7 +28,6 @@ ROOMS = [
         "seeding",
         "checks",
         "cautions",
-        "habits",
         "progress",
         "store",
         "similarity",
@@ -96,7 +95,7 @@ class Floor:
 
 # From the ground up.
 FLOORS = [
-    Floor(("version", "seeding", "checks", "cautions", "habits", "progress", "store"), "small things that everybody needs"),
+    Floor(("version", "seeding", "checks", "cautions", "progress", "store"), "small things that everybody needs"),
     Floor(("similarity",), "s: how alike two representations are"),
     Floor(("vectors",), "embeddings that are kept elsewhere"),
     Floor(("references",), "C, F: corpus and foil, encoded once"),

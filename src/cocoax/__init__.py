@@ -178,8 +178,7 @@ if not TYPE_CHECKING:  # or else a type checker would believe that there is a na
             except ModuleNotFoundError as error:
                 if error.name != f"cocoax.{name}":
                     raise
-                hint = import_module("cocoax.habits").instead("cocoax", name)
-                raise AttributeError(f"module 'cocoax' has no attribute {name!r}{hint}") from None
+                raise AttributeError(f"module 'cocoax' has no attribute {name!r}") from None
         globals()[name] = value
         return value
 

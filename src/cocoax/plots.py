@@ -28,7 +28,7 @@ def overlay(
     limit: float | None = None,
     title: str | None = None,
     colour_bar: bool = True,
-    **habits: Any,
+    cmap: str = COLOURS,
 ) -> Axes:
     """Draw an attribution over its picture.
 
@@ -43,7 +43,7 @@ def overlay(
             pixels dwarf all others, as gradients do, it is the 99th percentile, and the colour bar says so.
         title: by default the question and the score.
         colour_bar: draw the colour bar.
-        habits: ``cmap``, and ``alpha`` and ``vmax`` for opacity and limit, as matplotlib has them.
+        cmap: a diverging colour map of matplotlib.
 
     """
     if attribution.values.ndim != 2:
@@ -56,7 +56,7 @@ def overlay(
         limit=limit,
         title=title,
         colour_bar=colour_bar,
-        **habits,
+        cmap=cmap,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from PIL import Image
 
 import cocoax
-from cocoax.methods.method import check_targets
+from cocoax.methods.method import OPTIONS_ELSEWHERE, check_targets
 from cocoax.version import versions
 from tests.conftest import SmallNet, images
 
@@ -326,3 +327,35 @@ def test_repr__fits_on_a_line(encoder: cocoax.Encoder, target: cocoax.Target) ->
     for thing in (run, run.explain(target), target.references[0], target, encoder):
         assert "\n" not in repr(thing)
         assert len(repr(thing)) < 200
+
+
+@pytest.mark.parametrize("name", OPTIONS_ELSEWHERE)
+def test_options__by_the_name_that_another_library_has(name: str) -> None:
+    having = [
+        kind
+        for kind in (cocoax.Rise, cocoax.IntegratedGradients, cocoax.Occlusion, cocoax.SmoothGrad)
+        if OPTIONS_ELSEWHERE[name] in kind.__dataclass_fields__
+    ]
+    assert having
+    for kind in having:
+        with pytest.raises(TypeError, match=f"'{OPTIONS_ELSEWHERE[name]}'"):
+            kind(**{name: 3})
+
+
+@dataclass(frozen=True)
+class Counted(cocoax.Occlusion):
+    """A method of a user's own with an option that has such a name."""
+
+    n_samples: int = 3
+
+
+def test_options__of_ones_own_and_of_captum_keep_their_names() -> None:
+    assert Counted(n_samples=5).n_samples == 5
+    assert cocoax.Captum("Lime", n_samples=5).options == {"n_samples": 5}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'n_samples'"):
+        cocoax.VanillaGradients(n_samples=3)  # type: ignore[call-arg]
+
+
+def test_explain__without_a_target(encoder: cocoax.Encoder) -> None:
+    with pytest.raises(TypeError, match="missing"):
+        cocoax.Rise().explain(encoder, images(1)[0])  # type: ignore[call-overload]

@@ -33,7 +33,6 @@ from cocoax.encoders.forward import (
 from cocoax.encoders.identity import Identity, describe_settings, look
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
 from cocoax.encoders.whole import whole
-from cocoax.habits import Elsewhere, Hinting
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
 from cocoax.inputs.unpack import each_input
 from cocoax.progress import bar
@@ -124,7 +123,7 @@ def inputs_for(
 # --- encoder ----------------------------------------------------------------------------------------------------------------
 
 
-class Encoder(Hinting):
+class Encoder:
     """An encoder f: a module with its kind of inputs, batching and bookkeeping.
 
     Args:
@@ -147,8 +146,6 @@ class Encoder(Hinting):
     ``[C, H, W]``. The module runs in eval mode, where its parameters are, and is left as it was found.
 
     """
-
-    called, from_pretrained = "encoder", Elsewhere()
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ import base64
 import html
 import io
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from torch import Tensor
@@ -112,19 +112,6 @@ def hidden_in_noise(shown: Shown, limit: float | None = None) -> np.ndarray:
     return not_known(values, errors, colour_scale(values)[0] if limit is None else limit)
 
 
-def as_written(habits: dict[str, Any], opacity: float, limit: float | None) -> tuple[str, float, float | None]:
-    """Return colours, opacity and limit, also where they are written as matplotlib has them: cmap, alpha, vmax (and vmin)."""
-    unknown = set(habits) - {"cmap", "alpha", "vmax", "vmin"}
-    if unknown:
-        raise TypeError(
-            f"A map is drawn with opacity (alpha), limit (vmax), cmap, title and colour_bar. Got {sorted(unknown)[0]!r}."
-        )
-    limit = habits.get("vmax", limit)
-    if "vmin" in habits and habits["vmin"] != (None if limit is None else -limit):
-        raise ValueError("Colour scales are centred at zero, so that white makes no difference; give vmax= alone.")
-    return habits.get("cmap", COLOURS), habits.get("alpha", opacity), limit
-
-
 def image_element(draw: Callable[[Axes], object], text: str, height: float = 4.0) -> str:
     """Return an HTML image, of this height in inches, of what is drawn on axes; it is inside of the element."""
     from matplotlib.figure import Figure
@@ -173,11 +160,10 @@ def draw_over(
     limit: float | None = None,
     title: str | None = None,
     colour_bar: bool = True,
-    **habits: Any,
+    cmap: str = COLOURS,
 ) -> Axes:
     """Draw a map ``[H, W]`` over a backdrop, a picture of which it covers a box; see :func:`cocoax.plots.overlay`."""
     picture, box = backdrop
-    colours, opacity, limit = as_written(habits, opacity, limit)
     check_opacity(opacity)
     check_limit(limit)
     values = shown.relative.numpy()
@@ -197,7 +183,7 @@ def draw_over(
         veil[round(top) : round(bottom), round(left) : round(right), 3] = 0
         ax.imshow(veil)
     place = (left - 0.5, right - 0.5, bottom - 0.5, top - 0.5)
-    drawn = ax.imshow(values, cmap=colours, vmin=-limit, vmax=limit, alpha=opacity, extent=place, interpolation="bilinear")
+    drawn = ax.imshow(values, cmap=cmap, vmin=-limit, vmax=limit, alpha=opacity, extent=place, interpolation="bilinear")
     unknown = hidden_in_noise(shown, limit)
     _hatch_pixels(ax, unknown, place)
     ax.set_xlim(-0.5, width - 0.5)

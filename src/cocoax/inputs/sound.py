@@ -22,9 +22,9 @@ from cocoax.inputs.base import Inputs
 from cocoax.inputs.display import Display
 from cocoax.inputs.drawing import (
     BLUE,
+    COLOURS,
     RED,
     Shown,
-    as_written,
     check_limit,
     check_opacity,
     draw_scale,
@@ -246,9 +246,8 @@ class Sound(Display):
         limit: float | None = None,
         title: str | None = None,
         colour_bar: bool = True,
-        **habits: Any,
+        cmap: str = COLOURS,
     ) -> Axes:
-        colours, opacity, limit = as_written(habits, opacity, limit)
         check_opacity(opacity)
         check_limit(limit)
         if ax is None:
@@ -268,7 +267,7 @@ class Sound(Display):
             self.seconds,
             heights,
             values,
-            cmap=colours,
+            cmap=cmap,
             vmin=-end,
             vmax=end,
             alpha=opacity,

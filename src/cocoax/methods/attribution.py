@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cocoax.checks import check_at_least, check_count
-from cocoax.habits import Hinting
 from cocoax.inputs import Display, Explicand, Picture
 from cocoax.inputs.display import Displayed, load_display, save_display
 from cocoax.inputs.drawing import figure_of, hidden_in_noise
@@ -43,7 +42,7 @@ _LAYOUT = Layout(
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution(Displayed, Hinting):
+class Attribution(Displayed):
     """How much each part of an input counts for a target.
 
     Attributes:
@@ -62,7 +61,6 @@ class Attribution(Displayed, Hinting):
 
     """
 
-    called = "attribution"
     values: Tensor
     score: float
     baseline_score: float

@@ -15,7 +15,6 @@ from torch import Tensor
 from cocoax.checks import as_items
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
-from cocoax.habits import Hinting, check_options
 from cocoax.inputs import Explicand
 from cocoax.inputs.base import naming_input
 from cocoax.methods.attribution import Attribution
@@ -33,24 +32,31 @@ INPUT_TYPES = (str, Path, Image.Image, np.ndarray, Tensor, Explicand)
 Input = str | Path | Image.Image | Samples | Explicand | Sequence[float] | tuple[Samples, float] | tuple[float, Samples]
 
 
-class Method(Hinting, ABC):
+# What Captum, SHAP, LIME and scikit-learn call options of methods, and what they are called here.
+OPTIONS_ELSEWHERE = {
+    **dict.fromkeys(("n_samples", "nsamples", "num_samples", "npermutations", "n_perturb_samples"), "samples"),
+    "n_steps": "steps",
+    "random_state": "seed",
+    "baselines": "baseline",
+    "internal_batch_size": "batch_size",
+    "perturbations_per_eval": "batch_size",
+    "sliding_window_shapes": "window",
+    "strides": "stride",
+}
+
+
+class Method(ABC):
     """An attribution method φ: spreads a target over the features of an explicand.
 
     Methods are immutable descriptions; the same method with the same seed gives the same result, whatever ran before.
     """
 
-    called = "method"
-
-    def __new__(cls, *given: Any, **options: Any) -> Self:
-        """Make a method; raise for what is given from the habits of other libraries."""
-        check_options(cls, options)
-        ours = cls.__module__.startswith("cocoax.")  # one of a user's own may take modules
-        models = [each for each in given if not isinstance(each, type)]
-        if ours and any(hasattr(each, "represent") or hasattr(each, "forward") for each in models):
-            raise TypeError(
-                f"{cls.__name__} is made of its options alone, and takes the encoder when it explains: "
-                f"cocoax.{cls.__name__}().explain(encoder, input, target)."
-            )
+    def __new__(cls, *_given: Any, **options: Any) -> Self:
+        """Make a method; raise if an option has the name that another library gives it."""
+        has = getattr(cls, "__dataclass_fields__", {})
+        for name in options:
+            if name not in has and OPTIONS_ELSEWHERE.get(name) in has:
+                raise TypeError(f"{cls.__name__} has no option '{name}'; here it is called '{OPTIONS_ELSEWHERE[name]}'.")
         return super().__new__(cls)
 
     # A string is an iterable of strings, and a tensor one of tensors; taken as one input, they come first.
