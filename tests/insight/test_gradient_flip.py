@@ -10,6 +10,7 @@ import torch
 
 import cocoax
 from cocoax.insight import gradient_counterfactual
+from cocoax.insight.gradient_flip import _blurred
 from tests.insight.games import Letters, Words, pictures, table
 
 
@@ -56,7 +57,7 @@ def test_gradient__a_blurred_copy_follows() -> None:
     encoder, picture, _, target = pictures()
     found = gradient_counterfactual(encoder, picture, target, smoothness=0.0)
     pair = torch.stack([picture, found.result.tensor])
-    blurred = encoder.inputs.smoothed(pair, 1.5)
+    blurred = _blurred(encoder.inputs, pair, 1.5)
     assert blurred is not None
     before, after, low, high = encoder.represent(torch.cat([pair, blurred]))
     follows = float((after - before) @ (high - low) / (after - before).square().sum())

@@ -60,6 +60,7 @@ def find_counterfactual(
 ) -> None:
     """What is the smallest change of an input that makes it more like the other side?"""
     from cocoax.insight import gradient_counterfactual
+    from cocoax.insight.exchange import exchange_type
     from cocoax.masking.segments import in_proportion
 
     draw_into_files()
@@ -76,7 +77,7 @@ def find_counterfactual(
     explicand = loaded.explicand(item)
     donors: list[Any] = listed(loaded, offered)
     options: dict[str, Any] = {"fixed": fixed} if fixed else {}
-    if "grid" in loaded.inputs.exchange_options:
+    if "grid" in exchange_type(loaded.inputs).options:
         options["grid"] = in_proportion(7, *explicand.shape) if grid is None else grid
         donors = cut_alike(loaded, donors, Path(item), explicand)
     show(cocoax.counterfactual(loaded, explicand, target, donors, count=count, seed=seed, **options), out, as_json)

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import check_kind, check_plain
-from cocoax.inputs.exchange import Exchange, FeatureExchange, Importance, check_shape
 from cocoax.inputs.explicand import Explicand
 from cocoax.store import digest
 
@@ -70,7 +69,6 @@ class Inputs(ABC):
         removal_names: those that can be asked for by a string, as in ``baseline="mask"``.
         advice: what to write as ``baseline=``.
         any_shape: whether prepared inputs differ in shape; those of one shape then form a batch.
-        exchange_options: what :meth:`exchange` takes beside donors.
 
     """
 
@@ -81,7 +79,6 @@ class Inputs(ABC):
     removals: ClassVar[tuple[str, ...]] = ("Constant", "Mean", "Noise", "Fixed", "Background")
     removal_names: ClassVar[tuple[str, ...]] = ()
     any_shape: bool = False
-    exchange_options: ClassVar[tuple[str, ...]] = ("fixed",)
     advice: ClassVar[str] = "Write baseline=cocoax.Constant(0.0), or give an input to put in place."
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -210,27 +207,6 @@ class Inputs(ABC):
     def fit(self, removal: Fitting[Fitted]) -> Fitted:
         """Return the removal with what only this kind of input knows filled in."""
         return removal.ready(self)
-
-    # --- what exchanging a part with another input means ----------------------------------------------------------------
-
-    def exchange(self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any) -> Exchange:
-        """Return what may be exchanged with donors, those with the lowest scores first: by default each feature.
-
-        ``importance`` tells how much each part of an input raises the score, at the cost of encoder calls.
-        """
-        return FeatureExchange(explicand, donors, **options)
-
-    def check_donor(self, explicand: Explicand, donor: Explicand) -> None:
-        """Raise if parts of a donor cannot be exchanged with those of an explicand; by default if their shapes differ."""
-        check_shape(explicand, donor)
-
-    def smoothed(self, batch: Tensor, width: float) -> Tensor | None:
-        """Return prepared inputs blurred by this width, in elements; None where that has no meaning."""
-        return None
-
-    def windows(self, explicand: Explicand) -> Tensor | None:
-        """Return parts of an input as inputs of their own, prepared, ``[rows, columns, ...]``; None where there are none."""
-        return None
 
 
 @contextmanager

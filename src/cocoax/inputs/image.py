@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
-from torch.nn import functional
 
 from cocoax.cautions import caution
 from cocoax.checks import as_numbers, check_plain
@@ -24,8 +23,6 @@ from cocoax.inputs.base import Fitting, Inputs, check_elements
 from cocoax.inputs.display import Picture
 from cocoax.inputs.drawing import WHOLE as WHOLE
 from cocoax.inputs.drawing import Box as Box
-from cocoax.inputs.exchange import Importance
-from cocoax.inputs.exchange_pictures import CellExchange
 from cocoax.inputs.explicand import Explicand
 from cocoax.store import as_path, digest, file_digest, files_below
 
@@ -328,7 +325,6 @@ class Pictures(Inputs):
         "Several",
         "DropTokens",
     )
-    exchange_options: ClassVar[tuple[str, ...]] = ("grid",)
     advice = "Pictures take cocoax.Blur(), Mean(), Constant(0.0), Noise(), or a picture."
 
     def __init__(self, preprocess: Preprocess | None = None, any_shape: bool = False) -> None:
@@ -489,29 +485,6 @@ class Pictures(Inputs):
         batch: Tensor = super().collate(prepared, like)
         # Channels innermost, in which convolutions run up to twice as fast; the values are the same.
         return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
-
-    def exchange(
-        self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
-    ) -> CellExchange:
-        """Return the cells of a ``grid``, which may be exchanged with those of two donors."""
-        rows, columns = options.get("grid", (7, 7))
-        return CellExchange(explicand, donors, importance, (rows, columns))
-
-    def smoothed(self, batch: Tensor, width: float) -> Tensor:
-        """Return pictures blurred by a width in pixels, a standard deviation: means over three by three, repeated."""
-        for _ in range(round(1.5 * width**2)):  # each adds 2/3 to the variance
-            batch = functional.avg_pool2d(functional.pad(batch, (1, 1, 1, 1), mode="replicate"), 3, 1)
-        return batch
-
-    def windows(self, explicand: Explicand) -> Tensor:
-        """Return windows of a quarter of the height and width, at every half of one, enlarged to the size of the whole."""
-        size = explicand.tensor.shape[-2:]
-        cut = explicand.tensor
-        for dimension, side in enumerate(size, start=1):
-            cut = cut.unfold(dimension, max(1, side // 4), max(1, side // 8))
-        rows, columns = cut.shape[1:3]
-        pieces = cut.permute(1, 2, 0, 3, 4).flatten(0, 1)
-        return functional.interpolate(pieces, size, mode="bilinear").view(rows, columns, *explicand.tensor.shape)
 
     def digest(self, item: Any) -> str:
         """Return a digest of one picture: the content of its file, or the prepared tensor."""

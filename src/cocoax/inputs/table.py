@@ -12,8 +12,6 @@ from torch import Tensor
 from cocoax.checks import as_items, as_numbers
 from cocoax.inputs.base import Inputs, naming_input
 from cocoax.inputs.display import Names
-from cocoax.inputs.exchange import Importance
-from cocoax.inputs.exchange_rows import ColumnExchange
 from cocoax.inputs.explicand import Explicand
 
 
@@ -30,7 +28,6 @@ class Rows(Inputs):
     noun = "row"
     hint = "Check the number and the order of the columns that it expects."
     removals: ClassVar[tuple[str, ...]] = ("Background", "Constant", "Fixed")
-    exchange_options: ClassVar[tuple[str, ...]] = ("fixed", "integer", "categorical")
     advice = "Columns take cocoax.Background(rows), a row, or cocoax.Constant(0.0)."
 
     def __init__(
@@ -133,27 +130,6 @@ class Rows(Inputs):
         prepared = self.prepare(item)
         given = np.asarray(item, np.float64).reshape(-1).tolist()  # as they were before they were preprocessed
         return Explicand(prepared, Names(self.columns, tuple(given) if len(given) == len(self.columns) else None))
-
-    def exchange(
-        self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
-    ) -> ColumnExchange:
-        """Return the columns, which may change within the range of the donors, or of the background if there are none.
-
-        ``fixed``, ``integer`` and ``categorical`` name columns that stay, or take only whole numbers or values of the data.
-        """
-        rows = [self._given(donor) for donor in donors]
-        if not rows and self.preprocess is None and self.background is not None:
-            rows = list(self.background.double().numpy())
-        if not rows:
-            raise ValueError("Which values may columns take? Pass donors=rows, in whose range they may change.")
-        return ColumnExchange(self._given(explicand), self.columns, np.stack(rows), self.prepare, options)
-
-    def _given(self, explicand: Explicand) -> np.ndarray:
-        """Return a row as it was before it was preprocessed."""
-        given: tuple[float, ...] | None = getattr(explicand.display, "given", None)
-        if given is None and self.preprocess is not None:
-            raise ValueError("The row was preprocessed, and what it was before is not known; pass the row as it is.")
-        return explicand.tensor.double().numpy().reshape(-1) if given is None else np.array(given)
 
     def to_module(self, batch: Any) -> Any:
         """Return rows ``[n, m]``, without the dimension of one channel that explicands have."""

@@ -25,8 +25,6 @@ from cocoax.cautions import caution
 from cocoax.inputs.base import Inputs
 from cocoax.inputs.display import Display, Piece
 from cocoax.inputs.drawing import BLUE, RED, Shown, bars_height, draw_bars, hidden_in_noise
-from cocoax.inputs.exchange import Importance
-from cocoax.inputs.exchange_texts import WordExchange
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.fonts import lettered, wrapped
 from cocoax.inputs.outlines import write_on
@@ -514,15 +512,6 @@ class Texts(Inputs):
     def at_once(self, tensor: Tensor, on_cpu: bool) -> int:
         """Return 64."""
         return 64
-
-    def exchange(
-        self, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
-    ) -> WordExchange:
-        """Return the words, which may be deleted or replaced by words of donors; ``fixed`` ones stay."""
-        return WordExchange(explicand, donors, importance, self.prepare, **options)
-
-    def check_donor(self, explicand: Explicand, donor: Explicand) -> None:
-        """Texts of any length can be donors."""
 
     def label(self, item: Any) -> str:
         """Return the text itself."""

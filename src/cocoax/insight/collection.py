@@ -6,15 +6,16 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from cocoax.encoders import Encoder
-from cocoax.inputs import Display, Explicand
+from cocoax.inputs import Display, Explicand, Inputs, Pictures
 from cocoax.inputs.unpack import each_input
 from cocoax.masking import Game
 from cocoax.methods import Attribution, Field, Occlusion, Rise
@@ -152,7 +153,7 @@ class Given(Collection):
     def _of_windows(self, number: int) -> Field:
         """Return the vectors of an input's windows as its field: a map of what each would score by itself."""
         explicand = self.encoder.explicand(self.items[number])
-        windows = self.encoder.inputs.windows(explicand)
+        windows = _windows(self.encoder.inputs, explicand)
         assert windows is not None  # or it had not been cut
         values, own = self._encoded(windows), self.representations[number]
         middle = values.flatten(0, 1).mean(0)
@@ -194,7 +195,7 @@ class Given(Collection):
         with bar(len(chosen), f"crops by {self.encoder.name}") as shown:
             for number in chosen:
                 explicand = self.encoder.explicand(self.items[int(number)])
-                windows = self.encoder.inputs.windows(explicand)
+                windows = _windows(self.encoder.inputs, explicand)
                 self._cut = windows is not None
                 own = self._alone(explicand) if windows is None else self._encoded(windows).flatten(0, 1)
                 vectors.append(own.float().numpy())
@@ -280,6 +281,24 @@ class Indexed(Collection):
     def displays(self, numbers: Sequence[int]) -> list[Display | None]:
         """Return what the index shows."""
         return self.index.displays(list(numbers))
+
+
+@singledispatch
+def _windows(kind: Inputs, explicand: Explicand) -> Tensor | None:
+    """Return parts of an input as inputs of their own, prepared, ``[rows, columns, ...]``; None where there are none."""
+    return None
+
+
+@_windows.register
+def _(kind: Pictures, explicand: Explicand) -> Tensor:
+    """Return windows of a quarter of the height and width, at every half of one, enlarged to the size of the whole."""
+    size = explicand.tensor.shape[-2:]
+    cut = explicand.tensor
+    for dimension, side in enumerate(size, start=1):
+        cut = cut.unfold(dimension, max(1, side // 4), max(1, side // 8))
+    rows, columns = cut.shape[1:3]
+    pieces = cut.permute(1, 2, 0, 3, 4).flatten(0, 1)
+    return functional.interpolate(pieces, size, mode="bilinear").view(rows, columns, *explicand.tensor.shape)
 
 
 def linear(similarity: str | Similarity) -> LinearSimilarity:

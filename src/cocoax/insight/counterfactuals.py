@@ -18,7 +18,7 @@ from torch import Tensor
 from cocoax.checks import check_count
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
-from cocoax.inputs.exchange import Change, Exchange
+from cocoax.insight.exchange import Change, Exchange, exchange_type
 from cocoax.insight.results import Result
 from cocoax.insight.subset_search import Search
 from cocoax.methods import KernelShap
@@ -246,21 +246,26 @@ class _Table:
 
     def exchange(self, donors: Any, options: dict[str, Any]) -> Exchange:
         """Return what may be exchanged with donors, those with the lowest scores first."""
-        kind = self.encoder.inputs
+        kind = exchange_type(self.encoder.inputs)
         for name in options:
-            if name not in kind.exchange_options:
-                known = ", ".join(kind.exchange_options)
+            if name not in kind.options:
+                known = ", ".join(kind.options)
                 raise TypeError(f"Counterfactuals of this kind of input take {known}. Got {name!r} instead.")
         grid = options.get("grid", _GRID)
         self.grid = (grid, grid) if isinstance(grid, int) else tuple(grid)
-        options = {**options, "grid": self.grid} if "grid" in kind.exchange_options else options
+        options = {**options, "grid": self.grid} if "grid" in kind.options else options
         none = donors is None or (isinstance(donors, list | tuple) and not donors)
         items = [] if none else self.encoder.as_list(donors)
         offered = []
         for index, item in enumerate(items):
             try:
                 donor = self.encoder.explicand(item)
-                kind.check_donor(self.explicand, donor)
+                if kind.one_shape and donor.tensor.shape != self.explicand.tensor.shape:
+                    shapes = f"{list(donor.tensor.shape)} but the explicand {list(self.explicand.tensor.shape)}"
+                    raise ValueError(
+                        f"It has shape {shapes}; parts are exchanged between inputs of one shape. Cut or resize them alike, "
+                        "as the encoder's preprocess= can."
+                    )
                 offered.append(donor)
             except (TypeError, ValueError, OSError) as error:
                 kinds = {TypeError: TypeError, FileNotFoundError: FileNotFoundError}
@@ -268,7 +273,7 @@ class _Table:
         if offered:
             scores = self.scores([donor.tensor for donor in offered])
             offered = [offered[index] for index in np.argsort(scores, kind="stable")]
-        return kind.exchange(self.explicand, offered, self.importance, **options)
+        return kind(self.encoder.inputs, self.explicand, offered, self.importance, **options)
 
     def importance(self, explicand: Explicand) -> Tensor:
         """Return how much each part of an input raises the score: its field times the target."""

@@ -8,14 +8,16 @@ copy follow?
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from cocoax.checks import check_at_least, check_count, check_positive
 from cocoax.encoders import Encoder
-from cocoax.inputs import Explicand
+from cocoax.inputs import Explicand, Inputs, Pictures
 from cocoax.insight.counterfactuals import check_above
 from cocoax.insight.results import Result
 from cocoax.methods.method import Askable, check_encoder, check_targets
@@ -170,7 +172,7 @@ def gradient_counterfactual(
         changed, taken = _descended(encoder, ready.tensor, asked, (float(smoothness), steps, float(rate)))
     inputs = encoder.inputs
     pair = torch.stack([ready.tensor, changed])
-    blurred = inputs.smoothed(pair, _BLUR)
+    blurred = _blurred(inputs, pair, _BLUR)
     representations = encoder.encode(pair if blurred is None else torch.cat([pair, blurred]))
     scores = asked.score(representations, representations[0]).tolist()
     follows = None
@@ -188,6 +190,20 @@ def gradient_counterfactual(
         ready,
         inputs.explicand(changed),
     )
+
+
+@singledispatch
+def _blurred(kind: Inputs, batch: Tensor, width: float) -> Tensor | None:
+    """Return prepared inputs blurred by this width, in elements; None for kinds where that has no meaning."""
+    return None
+
+
+@_blurred.register
+def _(kind: Pictures, batch: Tensor, width: float) -> Tensor:
+    """Return pictures blurred by a width in pixels, a standard deviation: means over three by three, repeated."""
+    for _ in range(round(1.5 * width**2)):  # each adds 2/3 to the variance
+        batch = functional.avg_pool2d(functional.pad(batch, (1, 1, 1, 1), mode="replicate"), 3, 1)
+    return batch
 
 
 def _spread(tensor: Tensor) -> Tensor:
@@ -209,7 +225,7 @@ def _descended(encoder: Encoder, tensor: Tensor, target: Any, how: tuple[float, 
         if float(score.detach()) < 0:
             return changed.detach(), step
         (slope,) = torch.autograd.grad(score, changed)
-        smooth = encoder.inputs.smoothed(slope[None], smoothness)
+        smooth = _blurred(encoder.inputs, slope[None], smoothness)
         slope = slope if smooth is None else smooth[0]
         step_size = rate * spread / slope.square().mean().sqrt().clamp(min=1e-30)
         changed = changed.detach() - step_size * slope
