@@ -316,3 +316,14 @@ def test_removing__another_default_removal() -> None:
     other = encoder.inputs.removing(cocoax.Mean())
     assert (encoder.inputs.default_removal, other.default_removal) == ("Blur", cocoax.Mean())
     assert other.whole(lambda _shapes: True, 1).default_removal == cocoax.Mean()
+
+
+def test_preprocess__does_not_depend_on_the_default_dtype() -> None:
+    preprocess = ImagePreprocess(resize=8, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (12, 10, 3), np.uint8))
+    expected, before = preprocess(picture), torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(preprocess(picture), expected)
+    finally:
+        torch.set_default_dtype(before)

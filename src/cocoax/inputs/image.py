@@ -190,7 +190,7 @@ class ImagePreprocess:
         image = image.resize((width, height), Image.Resampling[self.interpolation.upper()])
         left, top, right, bottom = self._cropped((width, height))
         pixels = to_tensor(image.crop((left, top, right, bottom)))
-        mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
+        mean, std = (torch.tensor(values, dtype=torch.float32).view(-1, 1, 1) for values in (self.mean, self.std))
         return (pixels - mean) / std
 
     def box(self, size: tuple[int, int]) -> Box:

@@ -172,11 +172,15 @@ class GridMasks:
         rows = (~follows).nonzero()[:, 0]
         return Units(rows, others[rows])
 
-    @cached_property
+    @property
     def firsts(self) -> GridMasks:
-        """The first mask of each unit."""
+        """The first mask of each unit: these masks, where none is paired, which may not be cached (a reference cycle)."""
+        return self if len(self.units.rows) == len(self) else self._firsts
+
+    @cached_property
+    def _firsts(self) -> GridMasks:
         rows = self.units.rows
-        return self if len(rows) == len(self) else GridMasks(self.geometry, self.bits[rows], self.shifts[rows], self.keep)
+        return GridMasks(self.geometry, self.bits[rows], self.shifts[rows], self.keep)
 
     @property
     def as_drawn(self) -> bool:
@@ -237,7 +241,7 @@ class GridMasks:
         sums = []
         for weight in weights.float().unbind(1):
             # Few terms go into each entry of the table, so single precision loses nothing; the rest is as precise as K is.
-            table = torch.zeros(number * cell_down * cell_right, rows * columns)
+            table = torch.zeros(number * cell_down * cell_right, rows * columns, dtype=torch.float32)
             table.index_add_(0, index, flat * weight[:, None])
             table = table.to(down.dtype).view(number, cell_down, cell_right, rows, columns).transpose(2, 3)
             sums.append(down_flat @ (table.reshape(number, cell_down * rows, -1) @ right_flat))
@@ -406,10 +410,14 @@ class PooledMasks:
         """Which masks were drawn together."""
         return self._masks.units
 
-    @cached_property
+    @property
     def firsts(self) -> PooledMasks:
         """The first mask of each unit."""
-        return self if self._masks.firsts is self._masks else PooledMasks(self._masks.firsts, self.shape)
+        return self if self._masks.firsts is self._masks else self._firsts
+
+    @cached_property
+    def _firsts(self) -> PooledMasks:
+        return PooledMasks(self._masks.firsts, self.shape)
 
     def __len__(self) -> int:
         return len(self._masks)
