@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo app test test-slow test-hard test-interop test-browser screenshots lint clean
+.PHONY: help install demo app bench test test-slow test-hard test-interop test-browser screenshots lint clean
 
 help:
 	@echo "make demo         explain two photos with the starter encoder; says where the pictures are"
@@ -12,6 +12,7 @@ help:
 	@echo "make test-slow    the long checks as well"
 	@echo "make test-hard    an hour of bad calls, kills, damaged files, full disks and long streams (docs/reliability.md)"
 	@echo "make test-interop targets in Captum, SHAP, shapiq, Quantus and pytorch-grad-cam; installs the last two"
+	@echo "make bench        speed and accuracy of this machine, beside Captum, SHAP and shapiq (docs/performance.md)"
 	@echo "make app          the web page, at http://127.0.0.1:7860"
 	@echo "make test-browser the web page in a real browser; installs Chromium if there is none"
 	@echo "make install      create $(VENV) with everything that demo and tests need"
@@ -58,6 +59,9 @@ test-hard: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz_commands --calls 1000
 	for campaign in files trouble kill long; do OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaigns.$$campaign || exit 1; done
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.page_load --minutes 10
+
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks.bench
 
 app: $(INSTALLED)
 	$(BIN)/cocoax app

@@ -13,7 +13,7 @@ from tests.cli.support import run_main
 from tests.paper.studies.tiny import write_checkpoint, write_folders
 
 # What runs no network; and bench, whose goals are those of a CPU.
-WITHOUT = {"cache", "encoders", "convert-simclr", "compare", "bench"}
+WITHOUT = {"cache", "encoders", "convert-simclr", "compare"}
 ARGUMENTS = {
     "ask": ["IMAGE", "--like", "a cat"],
     "ask-text": ["a cat sat", "--like", "a dog"],

@@ -22,7 +22,7 @@ from cocoax.cli.main import COMMANDS, EXAMPLES, app, main
 from tests.cli.support import invoke, picture, run_main
 
 NAMES = ["demo", "ask-text", "match", "why", "minimal", "counterfactual", "examples", "index", "compare"]
-NAMES += ["knows", "discover", "bench", "app", "cache", "encoders"]
+NAMES += ["knows", "discover", "app", "cache", "encoders"]
 NAMES += ["ask", "localise", "augmentations", "convert-simclr", "train", "reproduce"]
 
 # --- help and version -------------------------------------------------------------------------------------------------

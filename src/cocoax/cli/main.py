@@ -28,7 +28,6 @@ COMMANDS = {
     "compare": "compare:compare_indexes",
     "knows": "knows:ask_knowledge",
     "discover": "discover:discover_corpora",
-    "bench": "bench:run_bench",
     "app": "web_page:serve_page",
     "cache": "cache:show_cache",
     "encoders": "encoders:list_encoders",

@@ -10,7 +10,7 @@ import sys
 import torch
 from torch import Tensor, nn
 
-from cocoax.cli.measurements.measurement import Measurement, at_most
+from benchmarks.bench.measurement import Measurement, at_most
 from cocoax.encoders import Encoder
 from cocoax.methods import Rise
 from cocoax.targets import representation_similarity

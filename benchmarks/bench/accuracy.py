@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cocoax.cli.measurements.measurement import Measurement, at_least
-from cocoax.cli.measurements.subjects import PHOTOS, Subject
+from benchmarks.bench.measurement import Measurement, at_least
+from benchmarks.bench.subjects import PHOTOS, Subject
 from cocoax.data import photo
 from cocoax.encoders import Encoder, ImagePreprocess
 from cocoax.masking import GridMasks

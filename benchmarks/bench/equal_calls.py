@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from cocoax.cli.measurements.games import ExactGame, exact_games
-from cocoax.cli.measurements.measurement import Measurement, at_least
-from cocoax.cli.measurements.rivals import OURS, Estimator, our_estimate, rise_estimators, shapley_estimators
+from benchmarks.bench.estimators import OURS, Estimator, our_estimate, rise_estimators, shapley_estimators
+from benchmarks.bench.games import ExactGame, exact_games
+from benchmarks.bench.measurement import Measurement, at_least
 from cocoax.methods import KernelShap, Rise
 from cocoax.store import write_figure
 

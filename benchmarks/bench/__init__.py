@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cocoax.cli.measurements.accuracy import coverage, plot_errors, sample_efficiency
-from cocoax.cli.measurements.equal_calls import error_per_call, plot_curves
-from cocoax.cli.measurements.measurement import Measurement, write_json
-from cocoax.cli.measurements.memory import peak_memory
-from cocoax.cli.measurements.speed import (
+from benchmarks.bench.accuracy import coverage, plot_errors, sample_efficiency
+from benchmarks.bench.equal_calls import error_per_call, plot_curves
+from benchmarks.bench.measurement import Measurement, write_json
+from benchmarks.bench.memory import peak_memory
+from benchmarks.bench.speed import (
     captum_gradients,
     captum_kernel_shap,
     integrated_gradients,
@@ -20,7 +20,7 @@ from cocoax.cli.measurements.speed import (
     overhead,
     published_pattern,
 )
-from cocoax.cli.measurements.subjects import subjects
+from benchmarks.bench.subjects import subjects
 
 __all__ = ["Measurement", "error_per_call", "measure_everything", "plot_curves", "plot_errors", "write_json"]
 

@@ -9,8 +9,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from cocoax.cli.measurements.measurement import Measurement, at_least, at_most
-from cocoax.cli.measurements.subjects import Subject
+from benchmarks.bench.measurement import Measurement, at_least, at_most
+from benchmarks.bench.subjects import Subject
 from cocoax.data import photo
 from cocoax.encoders import Encoder, Explicand
 from cocoax.encoders.forward import frozen

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.cli.measurements.games import Exact, ExactGame
+from benchmarks.bench.games import Exact, ExactGame
 from cocoax.methods import KernelShap, Rise
 from cocoax.methods.attribution import Estimate
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cocoax.cli.measurements.subjects import PHOTOS
+from benchmarks.bench.subjects import PHOTOS
 from cocoax.data import photo
 from cocoax.encoders import Encoder, TabularEncoder, load
 from cocoax.masking import Game, grid_segments
@@ -80,7 +80,7 @@ def subsets(players: int) -> Tensor:
 
 
 def exact_games(quick: bool, say: Callable[[str], None] = print) -> Iterator[ExactGame]:
-    """Return the games of ``cocoax bench --accuracy``; in full also those of 16 384 and of 65 536 subsets."""
+    """Return the games of ``--accuracy``; in full also those of 16 384 and of 65 536 subsets."""
     texts = load("minilm")
     corpora = [texts.reference([topic], progress=False) for topic in _TOPICS]
     for text in _TEXTS[: 2 if quick else 3]:

@@ -1,0 +1,167 @@
+"""The benchmark that ``make bench`` runs: exact games, estimators of other packages, timings, and what is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import cocoax
+from benchmarks.bench import __main__ as command
+from benchmarks.bench import equal_calls, speed
+from benchmarks.bench.accuracy import coverage
+from benchmarks.bench.estimators import Estimator, rise_estimators, shapley_estimators
+from benchmarks.bench.games import ExactGame, exact_game, rows_game, subsets
+from benchmarks.bench.measurement import Measurement, at_most
+from benchmarks.bench.subjects import Subject
+from tests.conftest import SmallNet, images
+
+
+def random_game(players: int, targets: int = 2, seed: int = 0) -> ExactGame:
+    return ExactGame("random", torch.from_numpy(np.random.default_rng(seed).standard_normal((2**players, targets))))
+
+
+def test_shapley__mean_over_all_orders() -> None:
+    game = random_game(5)
+    expected = torch.zeros(5, 2, dtype=torch.float64)
+    orders = list(permutations(range(5)))
+    for order in orders:
+        kept = 0
+        for player in order:
+            expected[player] += (game.scores[kept + 2**player] - game.scores[kept]) / len(orders)
+            kept += 2**player
+
+    torch.testing.assert_close(game.shapley.values, expected)
+    torch.testing.assert_close(game.shapley.sizes, expected.square().mean(0))
+
+
+def test_rise__mean_of_the_scores_with_a_feature() -> None:
+    game = random_game(4)
+    for player in range(4):
+        having = [number for number in range(16) if number >> player & 1]
+        torch.testing.assert_close(game.rise.values[player], game.scores[having].mean(0))
+
+
+def photo_of_six(encoder: cocoax.Encoder) -> tuple[Tensor, list[cocoax.Reference]]:
+    corpora = [encoder.reference(images(2, 8, 9, seed=seed), progress=False, cache=False) for seed in range(4)]
+    return images(1, 8, 9, seed=9)[0], corpora
+
+
+def test_exact_game__what_the_encoder_says_of_every_subset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COCOAX_CACHE", str(tmp_path))
+    encoder = cocoax.Encoder(SmallNet().eval())
+    explicand, corpora = photo_of_six(encoder)
+
+    game = exact_game("small", encoder, explicand, corpora, (2, 3), say=lambda _: None)
+
+    assert game.players == 6
+    baseline = cocoax.Blur()(explicand)
+    segments = cocoax.masking.grid_segments(8, 9, (2, 3))
+    target = cocoax.similarity_to(corpora[1])
+    apart = target - cocoax.similarity_to(corpora[0].merge(*corpora[2:]))
+    for number in (0, 1, 22, 63):
+        kept = sum((segments == player) & bool(number >> player & 1) for player in range(6)).bool()
+        with torch.no_grad():
+            representation = encoder.module(torch.where(kept, explicand, baseline)[None])
+        assert float(game.scores[number, 1]) == pytest.approx(float(apart.score(representation)), abs=1e-5)
+        assert float(game.scores[number, 5]) == pytest.approx(float(target.score(representation)), abs=1e-5)
+
+
+def test_rows_game__removed_columns_are_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COCOAX_CACHE", str(tmp_path))
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((40, 4))
+    game = rows_game("rows", rows, (rows[:, 0] > 0).astype(int), 3, say=lambda _: None)
+    assert game.scores.shape == (16, 8)
+    # The column that makes the class matters most for the class rather than the other.
+    assert int(game.shapley.values[:, 0].abs().argmax()) == 0
+
+
+WORTHS = torch.tensor([[1.0, -2.0, 0.5, 0.0, 3.0, 1.0], [2.0, 1.0, 0.0, 1.0, -1.0, 0.5]], dtype=torch.float64).T
+
+
+@pytest.mark.parametrize("estimator", shapley_estimators(), ids=lambda estimator: estimator.title)
+def test_shapley_estimators__a_sum_over_features(estimator: Estimator) -> None:
+    game = ExactGame("additive", subsets(6).double() @ WORTHS)
+    targets = [0, 1] if estimator.shares else [1]
+    if estimator.name == "SPEX":
+        with pytest.raises(ValueError, match="Insufficient budget"):  # a curve has no point there
+            estimator.estimate(game, targets, 60, 0)
+        return
+    found = estimator.estimate(game, targets, 60, 0)
+    # Some leave it to chance even so, and trees see steps.
+    noisy = estimator.name in ("OwenSamplingSV", "UnbiasedKernelSHAP", "SVARM", "ProxySPEX")
+    np.testing.assert_allclose(found, WORTHS[:, targets].numpy(), atol=0.5 if noisy else 1e-4)
+
+
+@pytest.mark.parametrize("estimator", rise_estimators(), ids=lambda estimator: estimator.title)
+def test_rise_estimators__less_error_with_more_calls(estimator: Estimator) -> None:
+    game = ExactGame("random", torch.from_numpy(np.random.default_rng(0).standard_normal((2**9, 2))).cumsum(0))
+    errors = [
+        np.mean([estimator.squared_error(game, game.rise, [0, 1], calls, seed) for seed in range(5)]) for calls in (30, 500)
+    ]
+    assert errors[0] > errors[1]
+
+
+def test_error_per_call__of_a_small_game_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    matplotlib.use("Agg")
+    game = ExactGame("small", torch.from_numpy(np.random.default_rng(0).standard_normal((2**8, 8))).cumsum(0))
+    few = [estimator for estimator in shapley_estimators() if estimator.name in ("KernelShap", "KernelExplainer")]
+    curve = equal_calls.curve
+    monkeypatch.setattr(equal_calls, "CALLS", (50, 100, 200))
+    monkeypatch.setattr(equal_calls, "shapley_estimators", lambda: few)
+    monkeypatch.setattr(equal_calls, "curve", lambda *arguments: curve(*arguments[:4], 2, (50, 100, 200)))
+    monkeypatch.setattr(command, "error_per_call", lambda quick, say: equal_calls.error_per_call(quick, say, [game]))
+    command.main(["--accuracy", "--out", str(tmp_path / "new" / "out.json")])
+    written = json.loads((tmp_path / "new" / "out.json").read_text(encoding="utf-8"))
+    assert sum("coverage" in figure["name"] for figure in written["figures"]) == 4
+    assert (tmp_path / "new" / "out.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize(
+    ("measure", "goals"),
+    [
+        (speed.overhead, ["≤ 1.1"]),
+        (speed.published_pattern, ["≥ 4.5"]),
+        (speed.integrated_gradients, ["≤ 2.3"]),
+        (speed.captum_gradients, ["≥ 1.8", "≥ 1.8"]),
+        (speed.captum_kernel_shap, ["≥ 1.1", "≥ 4"]),
+    ],
+)
+def test_speed__both_sides_run(
+    measure: Callable[[Subject, int], list[Measurement]], goals: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ratios(above: Callable[[], object], below: Callable[[], object], repeats: int) -> list[float]:
+        below()
+        above()
+        return [2.0, 5.0, 3.0][:repeats]
+
+    monkeypatch.setattr(speed, "ratios", ratios)
+    encoder = cocoax.Encoder(SmallNet().eval(), cocoax.ImagePreprocess(resize=16, crop=16), name="small")
+    with torch.random.fork_rng():
+        measurements = measure(Subject("small", encoder, 1.1, 4, 40), 3)
+    assert [figure.goal for figure in measurements] == goals
+    assert all(figure.median == 3.0 for figure in measurements)
+
+
+def test_ratios__pairs_what_was_timed_in_turns_and_drops_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([9.0, 1.0, 1.0, 2.0, 2.0, 1.0])
+    monkeypatch.setattr(speed, "seconds", lambda work: work() or next(times))
+    assert speed.ratios(lambda: None, lambda: None, 2) == [2.0, 0.5]
+
+
+def test_coverage__is_near_95_percent() -> None:
+    for figure in coverage(seeds=6, sizes=(40, 300)):
+        assert 88 <= figure.median <= 99.5
+
+
+def test_goal__is_compared_with_the_median() -> None:
+    assert at_most("a", "b", [9.0, 2.0, 1.0], 2.0).reached
+    assert not at_most("a", "b", [9.0, 2.0, 1.0], 1.5).reached
