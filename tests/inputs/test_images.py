@@ -277,6 +277,37 @@ def test_open_image__limit_is_for_arrays_and_images_too(monkeypatch: pytest.Monk
     assert open_image(pixels()).size == (10, 12)
 
 
+@pytest.mark.parametrize("suffix", ["jpg", "png", "tif"])
+@pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "I;16"])
+def test_open_image__reduced_to_an_area(mode: str, suffix: str, tmp_path: Path) -> None:
+    if suffix == "jpg" and mode not in ("RGB", "L"):
+        pytest.skip("JPEG has no such pixels")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter
+    large = np.zeros((400, 600), np.uint8)
+    large[:, 300:] = 255
+    picture = Image.fromarray(large.astype(np.uint16) * 257) if mode == "I;16" else Image.fromarray(large).convert(mode)
+    picture.save(tmp_path / f"large.{suffix}", exif=exif)
+    reduced = open_image(tmp_path / f"large.{suffix}", area=6000)
+    whole = open_image(tmp_path / f"large.{suffix}")
+    assert whole.size == (400, 600) or suffix == "tif"  # which Pillow turns by itself
+    assert reduced.mode == whole.mode
+    assert reduced.width * reduced.height == pytest.approx(6000, rel=0.05)
+    assert np.abs(values(reduced) - values(whole.resize(reduced.size, Image.Resampling.BICUBIC))).mean() < 3
+    assert open_image(tmp_path / f"large.{suffix}", area=600 * 400).tobytes() == whole.tobytes()
+
+
+def test_open_image__only_a_jpeg_is_reduced_while_it_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MAX_DECODED", 20_000)
+    picture = Image.fromarray(pixels(200, 300))
+    for name, options in (("a.tif", {}), ("a.png", {}), ("progressive.jpg", {"progressive": True})):
+        picture.save(tmp_path / name, **options)
+        with pytest.raises(ValueError, match=r"has 300 x 200 pixels, more than the 20,000"):
+            open_image(tmp_path / name, area=5000)
+    picture.save(tmp_path / "a.jpg")
+    assert open_image(tmp_path / "a.jpg", area=5000).size == (87, 58)
+
+
 @pytest.mark.parametrize("size", [(0, 0), (0, 5), (1, 1), (1, 9), (9, 1)])
 def test_open_image__too_few_pixels(size: tuple[int, int]) -> None:
     rejected(Image.new("RGB", size), ValueError, rf"has {size[0]} x {size[1]} pixels; at least 2 x 2 are needed")

@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -29,6 +29,7 @@ from cocoax.store import as_path, digest, file_digest, files_below
 _SHORTEST = 8  # pixels of a side of a long picture
 UNIT = 32  # pixels; most networks halve the sides of a picture five times
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
+MAX_DECODED = 32_000_000  # pixels that are decoded of a picture of which a small copy is wanted
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 # Whatever a file is called, Pillow would try all it knows, some of which start other programs (EPS starts Ghostscript).
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
@@ -44,11 +45,14 @@ def image_files(folder: Path) -> list[Path]:
     return files
 
 
-def open_image(source: str | Path | Image.Image | np.ndarray) -> Image.Image:
+def open_image(source: str | Path | Image.Image | np.ndarray, area: int | None = None) -> Image.Image:
     """Return a picture as upright 8-bit RGB (or L, for grey ones), from a file, a PIL image or an array.
 
     Turned as its EXIF data says, transparency laid on white, 16-bit grey scaled down to 8 bits. An array is uint8
     ``[H, W]`` or ``[H, W, 1, 3 or 4]``.
+
+    A file of more pixels than ``area`` is reduced to them, in little memory: a JPEG is decoded at a half, a quarter or an
+    eighth of its size, and other files of more than ``MAX_DECODED`` pixels are refused.
     """
     if isinstance(source, np.ndarray):
         image = _from_array(source)
@@ -57,14 +61,18 @@ def open_image(source: str | Path | Image.Image | np.ndarray) -> Image.Image:
     else:
         if str(source).lower().startswith(("http:", "https:", "ftp:", "s3:", "gs:", "data:")):
             raise ValueError(f"{source} is an address, and nothing is fetched here; download it and pass the file.")
-        return read_file(as_path(source), _to_rgb)
-    if error := _size_error(image.size):
+        return read_file(as_path(source), _to_rgb if area is None else partial(_reduced, area=area), area)
+    if error := _size_error(image.size, MAX_PIXELS):
         raise ValueError(f"The image {error}")
     return _to_rgb(image)
 
 
-def read_file(path: Path, convert: Callable[[Image.Image], Read]) -> Read:
-    """Return what ``convert`` makes of a picture as the file has it, neither turned nor converted; errors name it."""
+def read_file(path: Path, convert: Callable[[Image.Image], Read], area: int | None = None) -> Read:
+    """Return what ``convert`` makes of a picture as the file has it, neither turned nor converted; errors name it.
+
+    With ``area``, a JPEG of many times that number of pixels is decoded smaller.
+    """
+    most = MAX_PIXELS if area is None else MAX_DECODED
     if not path.is_file():
         raise FileNotFoundError(f"No file at {path}; check the path.")
     try:
@@ -76,8 +84,10 @@ def read_file(path: Path, convert: Callable[[Image.Image], Read]) -> Read:
                 if image.format == "PNG":
                     image.verify()  # pixels have checksums, which are not looked at otherwise
             with Image.open(path, formats=_FORMATS) as image:
+                if area is not None and not image.info.get("progressive"):  # libjpeg decodes progressive ones whole
+                    image.draft(None, _within(image.size, area))
                 size = image.size
-                if _size_error(size) is None:
+                if _size_error(size, most) is None:
                     image.load()
                     return convert(image)
     except UnidentifiedImageError as error:
@@ -88,17 +98,34 @@ def read_file(path: Path, convert: Callable[[Image.Image], Read]) -> Read:
         if "floating-point" in str(error):
             raise
         raise ValueError(f"{path} is damaged or cut off ({error}); fetch it again.") from error
-    raise ValueError(f"{path} {_size_error(size)}")
+    raise ValueError(f"{path} {_size_error(size, most)}")
 
 
-def _size_error(size: tuple[int, int]) -> str | None:
+def _size_error(size: tuple[int, int], most: int) -> str | None:
     """Return what is wrong with the size of a picture, if anything."""
     width, height = size
-    if width * height > MAX_PIXELS:
-        return f"has {width} x {height} pixels, more than the {MAX_PIXELS:,} that are allowed; make it smaller first."
+    if width * height > most:
+        return f"has {width} x {height} pixels, more than the {most:,} that are allowed; make it smaller first."
     if min(size) < 2:
         return f"has {width} x {height} pixels; at least 2 x 2 are needed to explain anything."
     return None
+
+
+def _within(size: tuple[int, int], area: int) -> tuple[int, int]:
+    """Return a size of the same proportions with at most about ``area`` pixels; sides have at least 2."""
+    scale = min(1.0, math.sqrt(area / (size[0] * size[1])))
+    width, height = (max(2, round(scale * side)) for side in size)
+    return width, height
+
+
+def _reduced(image: Image.Image, area: int) -> Image.Image:
+    """Return a picture as upright RGB or grey, with about ``area`` pixels at most."""
+    size = _within(image.size, area)
+    if image.mode not in ("L", "RGB", "LA", "RGBA") or "transparency" in image.info:
+        image = _to_rgb(image)
+        size = _within(image.size, area)  # it may have been turned
+    image.thumbnail(size, Image.Resampling.BICUBIC, reducing_gap=3.0)  # before it is copied; a small one stays as it is
+    return _to_rgb(image)
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
@@ -106,8 +133,9 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode in ("L", "RGB") and "transparency" not in image.info:
         return image
     if image.mode.startswith("I"):  # 16-bit grey, which Pillow gives as I;16 or I
-        values = np.asarray(image).astype(np.float64)
-        return Image.fromarray(np.clip(values / 257, 0, 255).round().astype(np.uint8))
+        values = np.asarray(image).astype(np.float32)
+        values /= 257  # in place, as pictures may be large
+        return Image.fromarray(values.clip(0, 255, out=values).round(out=values).astype(np.uint8))
     if image.mode == "F":
         raise ValueError("The image has floating-point pixels (mode F); pass a tensor in the encoder's range instead.")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
