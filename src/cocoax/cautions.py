@@ -1,4 +1,4 @@
-"""What may not be what was meant: a sentence that is said once."""
+"""Warnings about calls that are allowed but may not be what was meant; each is given once in a process."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import warnings
 from pathlib import Path
 
 _HERE = str(Path(__file__).parent)
-_said: dict[tuple[str, str], str] = {}  # the sentence, by the check and what it is about
+_given: dict[tuple[str, str], str] = {}  # sentences by the name of the check and its subject
 
 
 class Caution(UserWarning):
-    """Something that is allowed, but may not be what was meant; silenced like any other warning."""
+    """A call that is allowed but may not be what was meant; silenced like any other warning."""
 
 
-def caution(check: str, about: str, sentence: str) -> None:
-    """Warn, but once in a process for each ``check`` and what it is ``about``, such as the name of an encoder."""
-    if (check, about) not in _said:
-        _said[check, about] = sentence
+def caution(check: str, subject: str, sentence: str) -> None:
+    """Warn once in a process for each ``check`` and ``subject``, such as the name of an encoder."""
+    if (check, subject) not in _given:
+        _given[check, subject] = sentence
         warnings.warn(sentence, Caution, stacklevel=_callers_level())
 
 
-def was_said(sentence: str) -> bool:
-    """Whether a check has come to just this sentence already."""
-    return sentence in _said.values()
+def was_given(sentence: str) -> bool:
+    """Return whether this warning was given already."""
+    return sentence in _given.values()
 
 
 def _callers_level() -> int:
-    """Return how many calls the code that called Cocoax is away from :func:`caution`: it is what a warning points at."""
+    """Return the stack level, seen from :func:`caution`, of the code that called Cocoax: a warning points there."""
     frame, level, outermost = sys._getframe(1), 1, 1
     while frame.f_back is not None:
         file = frame.f_code.co_filename
@@ -39,5 +39,5 @@ def _callers_level() -> int:
 
 
 def forget_cautions() -> None:
-    """Say everything again, as a new process would."""
-    _said.clear()
+    """Give every warning again, as a new process would."""
+    _given.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 import cocoax
 from cocoax.masking import GridMasks, Removal
@@ -18,7 +20,6 @@ from cocoax.methods.attribution import Estimate
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.rise import relative_error
 from cocoax.methods.run import IN_FILES
-from cocoax.progress import Silence
 from cocoax.store import read_safetensors, write_safetensors
 from tests.conftest import SmallNet, images
 from tests.methods.runs import EXTENDABLE, METHODS, SAMPLED, assert_identical, every_method
@@ -600,15 +601,15 @@ def test_load__method_of_a_users_own_that_has_moved(
 
 
 def test_bar__shows_how_many_samples_it_will_take(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    bars: list[Silence] = []
+    bars: list[Any] = []
     totals: list[int] = []
 
-    class Recorded(Silence):
-        def set_postfix_str(self, s: str = "") -> None:
+    class Recorded(tqdm):  # type: ignore[misc]
+        def set_postfix_str(self, s: str = "", refresh: bool = True) -> None:
             totals.append(self.total)
 
-    def recorded(total: int | None, *_: object) -> Silence:
-        bars.append(Recorded(total))
+    def recorded(total: int | None, *_: object) -> Recorded:
+        bars.append(Recorded(total=total, file=io.StringIO()))
         return bars[-1]
 
     monkeypatch.setattr(run_module, "bar", recorded)

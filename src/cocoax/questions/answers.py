@@ -13,7 +13,7 @@ import numpy as np
 from scipy import ndimage
 from torch import Tensor
 
-from cocoax.cautions import caution, was_said
+from cocoax.cautions import caution, was_given
 from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
@@ -375,7 +375,7 @@ def ask(
     asked = [_Asked(question, *question.parts(encoder, space), unknown_words(question, encoder)) for question in several]
     for each in asked:
         for sentence in each.doubts:
-            if not was_said(sentence):  # such as when a caption was encoded
+            if not was_given(sentence):  # such as when a caption was encoded
                 caution("knows", sentence, sentence)
     targets = [each.target for each in asked]
     method = Rise() if method is None else method
