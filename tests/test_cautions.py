@@ -71,7 +71,8 @@ def test_removal__that_removes_nothing() -> None:
     with pytest.warns(Caution, match=message):
         cocoax.Rise(samples=20).run(encoder(), flat)
     cocoax.Rise(samples=20).run(encoder(), flat)  # it was said
-    forget_cautions()
+    with pytest.warns(Caution, match=message):  # of another picture it was not
+        cocoax.Rise(samples=20).run(encoder(), Image.new("RGB", (40, 40), (20, 30, 90)))
     with pytest.warns(Caution, match=r"Nothing is removed: what Fixed puts in place of the input is the input itself"):
         cocoax.Rise(samples=20, baseline=picture()).run(encoder(), picture())
 

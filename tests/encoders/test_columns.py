@@ -108,7 +108,7 @@ def test_reference__of_rows(encoder: TabularEncoder) -> None:
         ([1.0, 2.0], ValueError, r"Input 0: A row of 'Rows' has 3 columns \(age, height, weight…\)\. Got shape \[2\]"),
         ([1.0, float("nan"), 2.0], ValueError, r"Input 0: Column 'height' is nan; fill in what is missing first"),
         ([1.0, 2.0, float("inf")], ValueError, r"Column 'weight' is inf"),
-        (np.array(["a", "b", "c"]), TypeError, r"A row must hold numbers only .*turn categories into numbers"),
+        (np.array(["a", "b", "c"]), TypeError, r"A row must hold numbers only.*turn categories into numbers"),
         ("a row", TypeError, r"rows of numbers.*Got str"),
         (
             pd.Series(TABLE[0], index=["height", "age", "weight"]),

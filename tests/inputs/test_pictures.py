@@ -327,3 +327,17 @@ def test_preprocess__does_not_depend_on_the_default_dtype() -> None:
         assert torch.equal(preprocess(picture), expected)
     finally:
         torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_explicand__floats_from_0_to_1_are_a_picture(dtype: type) -> None:
+    """As scikit-image and matplotlib hold them."""
+    encoder = Encoder(SmallNet().eval(), ImagePreprocess(resize=16, crop=16))
+    array = one_array(40, 30)
+    expected, floats = encoder.explicand(array), (array / 255).astype(dtype)
+    assert encoder.is_one(floats)
+    for item in (encoder.explicand(floats), encoder.explicand(np.concatenate([floats, np.ones_like(floats[..., :1])], 2))):
+        assert torch.equal(item.tensor, expected.tensor)
+        assert item.shape == (16, 16)
+    assert torch.equal(encoder.represent(floats[None]), encoder.represent(array[None]))
+    assert torch.equal(encoder.prepare(floats.transpose(2, 0, 1)), torch.from_numpy(floats.transpose(2, 0, 1)))

@@ -24,6 +24,7 @@ ROW = torch.tensor([[30.0, 180.0, 75.0]])
         torch.tensor([30, 180, 75]),
         torch.tensor([30.0, 180.0, 75.0], dtype=torch.float64, requires_grad=True),
         pd.Series([30, 180, 75], index=["age", "height", "weight"]),
+        {"weight": 75, "age": 30, "height": np.float32(180)},
         ROW,
         Explicand(ROW, Names(("a", "b", "c"))),
     ],
@@ -50,12 +51,18 @@ def test_each__rows_of_a_data_frame() -> None:
     ("row", "error", "message"),
     [
         ([1.0, 2.0], ValueError, r"A row of 'people' has 3 columns \(age, height, weight…\)\. Got shape \[2\] instead"),
-        (["a", "b", "c"], TypeError, r"A row must hold numbers only .*turn categories into numbers first"),
+        (["1", "b", "c"], TypeError, r"column 'age' is '1'; turn categories into numbers"),
+        ([1.0, "red", 2.0], TypeError, r"column 'height' is 'red'"),
+        ([1.0, 2.0, None], TypeError, r"column 'weight' is None.*fill in"),
+        ({"age": 1, "height": "tall", "weight": 2}, TypeError, r"column 'height' is 'tall'"),
+        ({"age": 1, "height": 2}, ValueError, r"no column 'weight'"),
+        ({"age": 1, "height": 2, "weight": 3, "name": 4}, ValueError, r"column 'name' too much"),
         ([1.0, float("nan"), 2.0], ValueError, r"Column 'height' is nan; fill in what is missing first"),
         (pd.Series([1, 2, 3], index=list("abc")), ValueError, r"The columns are a, b, c… but 'people' expects age, height"),
     ],
 )
 def test_prepare__bad_rows(row: Any, error: type[Exception], message: str) -> None:
+    assert ROWS.is_one(row)  # so that the error is about the row, not about its numbers as rows
     with pytest.raises(error, match=message):
         ROWS.prepare(row)
 

@@ -99,6 +99,12 @@ def test_explicand__empty(pieces: TextEncoder, empty: str) -> None:
         pieces.explicand(empty)
 
 
+def test_explicand__half_a_character(pieces: TextEncoder) -> None:
+    for call in (pieces.explicand, pieces.prepare):
+        with pytest.raises(ValueError, match=r"lone surrogate.* at place 6"):
+            call("a cat \ud800")
+
+
 def test_explicand__nothing_but_what_the_tokenizer_drops(pieces: TextEncoder) -> None:
     with pytest.raises(ValueError, match=r"no tokens that 'pieces' knows"):
         pieces.explicand("\u0301\u0301")

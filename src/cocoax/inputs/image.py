@@ -26,7 +26,7 @@ from cocoax.inputs.drawing import Box as Box
 from cocoax.inputs.explicand import Explicand
 from cocoax.store import as_path, digest, file_digest, files_below
 
-_SHORTEST = 8  # pixels of a side of a long picture
+_SHORTEST = 8  # pixels of a side of a picture
 UNIT = 32  # pixels; most networks halve the sides of a picture five times
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 MAX_DECODED = 32_000_000  # pixels that are decoded of a picture of which a small copy is wanted
@@ -49,7 +49,7 @@ def open_image(source: str | Path | Image.Image | np.ndarray, area: int | None =
     """Return a picture as upright 8-bit RGB (or L, for grey ones), from a file, a PIL image or an array.
 
     Turned as its EXIF data says, transparency laid on white, 16-bit grey scaled down to 8 bits. An array is uint8
-    ``[H, W]`` or ``[H, W, 1, 3 or 4]``.
+    ``[H, W]`` or ``[H, W, 1, 3 or 4]``, or floats from 0 to 1 as of :func:`is_float_picture`.
 
     A file of more pixels than ``area`` is reduced to them, in little memory: a JPEG is decoded at a half, a quarter or an
     eighth of its size, and other files of more than ``MAX_DECODED`` pixels are refused.
@@ -144,7 +144,20 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("L" if image.mode == "1" else "RGB")
 
 
+def is_float_picture(array: object) -> bool:
+    """Whether an array holds a picture as scikit-image and matplotlib do: floats ``[H, W, 3 or 4]`` from 0 to 1.
+
+    One with fewer than ``_SHORTEST`` rows is preprocessed, with channels in place of rows.
+    """
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.ndim != 3:
+        return False
+    sides = min(array.shape[:2]) >= _SHORTEST and array.shape[2] in (3, 4) and math.prod(array.shape) <= 4 * MAX_PIXELS
+    return sides and bool(array.min() >= 0 and array.max() <= 1)
+
+
 def _from_array(array: np.ndarray) -> Image.Image:
+    if is_float_picture(array):
+        array = (array * 255).round().astype(np.uint8)
     if array.dtype != np.uint8 or array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
         raise ValueError(
             "An array that is a picture must be uint8 of shape [H, W] or [H, W, 1, 3 or 4]. "
@@ -480,7 +493,9 @@ class Pictures(Inputs):
 
         With ``seen`` all of the picture is in it.
         """
-        if isinstance(item, Tensor) or (isinstance(item, np.ndarray) and item.dtype != np.uint8):
+        if isinstance(item, Tensor) or (
+            isinstance(item, np.ndarray) and item.dtype != np.uint8 and not is_float_picture(item)
+        ):
             tensor = _check_tensor(item)
             self._check_range(tensor)
             return tensor, None

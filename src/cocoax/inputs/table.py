@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import as_items, as_numbers
+from cocoax.checks import as_items, as_numbers, shown
 from cocoax.inputs.base import Inputs, naming_input
 from cocoax.inputs.display import Names
 from cocoax.inputs.explicand import Explicand
 
 
 class Rows(Inputs):
-    """Rows of numbers: arrays, lists, tensors, data frames and their rows.
+    """Rows of numbers: arrays, lists, tensors, dicts by column names, data frames and their rows.
 
     Args:
         columns: the names of the m columns.
@@ -72,8 +73,9 @@ class Rows(Inputs):
 
     def is_one(self, inputs: object) -> bool:
         """Whether this is one row rather than many."""
-        if isinstance(inputs, list | tuple):
-            return len(inputs) > 0 and all(isinstance(value, int | float | np.number) for value in inputs)
+        values = list(inputs.values()) if isinstance(inputs, Mapping) else inputs
+        if isinstance(values, list | tuple):  # what is no number is an error of the row, not another row
+            return len(values) > 0 and all(value is None or isinstance(value, Real | str) for value in values)
         return isinstance(inputs, Explicand) or getattr(inputs, "ndim", None) == 1
 
     def many(self, inputs: Any) -> Iterable[Any]:
@@ -91,14 +93,7 @@ class Rows(Inputs):
             return item.tensor
         if isinstance(item, Tensor) and item.ndim == 2 and item.shape[0] == 1 and item.is_floating_point():
             return item  # it was prepared before
-        if hasattr(item, "index") and hasattr(item, "to_numpy"):  # a row of a data frame
-            self._check_names(item.index)
-            item = item.to_numpy()
-        try:
-            array = as_numbers("A row", item).numpy() if isinstance(item, Tensor) else np.asarray(item)
-            row = torch.from_numpy(array.astype(np.float32))
-        except (ValueError, TypeError) as error:
-            raise TypeError(f"A row must hold numbers only ({error}); turn categories into numbers first.") from error
+        row = torch.from_numpy(self._numbers(item).astype(np.float32))
         if row.ndim != 1 or (self.preprocess is None and len(row) != len(self.columns)):
             raise ValueError(
                 f"A row of {self.encoder!r} has {len(self.columns)} columns ({', '.join(self.columns[:4])}…). "
@@ -116,6 +111,42 @@ class Rows(Inputs):
             raise ValueError(f"Column {self.columns[bad[0]]!r} is {float(row[bad[0]])}; fill in what is missing first.")
         return row[None]
 
+    def _numbers(self, item: Any) -> np.ndarray:
+        """Return a row as numbers, in the order of the columns; raise if it holds anything else."""
+        if hasattr(item, "index") and hasattr(item, "to_numpy"):  # a row of a data frame
+            self._check_names(item.index)
+            item = item.to_numpy()
+        if isinstance(item, Mapping):
+            item = self._by_name(item)
+        if isinstance(item, Tensor):
+            return as_numbers("A row", item).numpy()
+        try:
+            array = np.asarray(item)
+        except ValueError as error:
+            raise TypeError(f"A row must hold numbers only ({error}).") from error
+        if array.dtype.kind in "biuf":
+            return array
+        for place, value in enumerate(item if isinstance(item, list | tuple) else array.reshape(-1).tolist()):
+            if not isinstance(value, Real):
+                column = repr(self.columns[place]) if len(array.reshape(-1)) == len(self.columns) else place
+                raise TypeError(
+                    f"A row must hold numbers only: column {column} is {shown(value)}; turn categories into numbers, and "
+                    "fill in what is missing first."
+                )
+        return array.astype(np.float64)
+
+    def _by_name(self, item: Mapping[Any, Any]) -> list[Any]:
+        """Return the values of a dict in the order of the columns; raise unless it has just these columns."""
+        named = {str(name): value for name, value in item.items()}
+        if set(named) != set(self.columns):
+            missing, unknown = (
+                [name for name in some if name not in others]
+                for some, others in ((self.columns, named), (named, self.columns))
+            )
+            what = f"has no column {missing[0]!r}" if missing else f"has a column {unknown[0]!r} too much"
+            raise ValueError(f"The row {what}; the columns of {self.encoder!r} are {', '.join(self.columns[:4])}…")
+        return [named[name] for name in self.columns]
+
     def _check_names(self, names: Any) -> None:
         if tuple(map(str, names)) != self.columns:
             raise ValueError(
@@ -128,7 +159,7 @@ class Rows(Inputs):
         if isinstance(item, Explicand):
             return item
         prepared = self.prepare(item)
-        given = np.asarray(item, np.float64).reshape(-1).tolist()  # as they were before they were preprocessed
+        given = self._numbers(item).astype(np.float64).reshape(-1).tolist()  # as they were before they were preprocessed
         return Explicand(prepared, Names(self.columns, tuple(given) if len(given) == len(self.columns) else None))
 
     def to_module(self, batch: Any) -> Any:

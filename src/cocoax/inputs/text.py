@@ -543,4 +543,11 @@ def _check_text(text: Any) -> str:
         raise TypeError(f"A text must be a string. Got {type(text).__name__} instead.")
     if not text.strip():
         raise ValueError("The text is empty; write at least one word.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"The text holds half a character, {text[error.start]!r} (a lone surrogate), at place {error.start}; decode the "
+            "file it came from with errors='replace'."
+        ) from None
     return text

@@ -100,7 +100,7 @@ class Game:
         if all(torch.equal(self._ends_of[0], end) for end in self._ends_of[1:]):
             caution(
                 "nothing removed",
-                self._unfolded.name,
+                f"{self._unfolded.name} {digest(self.explicand.tensor)}",  # of every input that this is so for
                 f"Nothing is removed: what {name} puts in place of the input is the input itself, so there is nothing to "
                 f"explain. {advice}",
             )
