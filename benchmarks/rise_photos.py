@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 import cocoax
-from cocoax.cli.measurements.subjects import PHOTOS, subjects
+from benchmarks.bench.subjects import PHOTOS, subjects
 from cocoax.data import photo
 from cocoax.encoders.onnx_backend import VARIABLE
 from cocoax.masking import GridMasks
@@ -44,7 +44,7 @@ REPEATS = 7
 TIMED = """
 import time
 import cocoax
-from cocoax.cli.measurements.subjects import subjects
+from benchmarks.bench.subjects import subjects
 encoder, picture = subjects(quick=True)[1].encoder, cocoax.data.photo("cat")
 cocoax.Rise(samples=64).run(encoder, picture, progress=False)
 began = time.perf_counter()
