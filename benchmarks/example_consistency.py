@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 import cocoax
-from cocoax.data.cifar10 import cifar10
+from cocoax.data.readers import cifar10
 from cocoax.evaluation.sanity import consistency
 from cocoax.insight.important_examples import ExampleMethod, Members, Neighbours, Simplex
 from cocoax.insight.influence import Influence, TracIn

@@ -22,7 +22,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax.data import photo
-from cocoax.data.cifar10 import cifar10
+from cocoax.data.readers import cifar10
 from cocoax.encoders.families.starter import EFFICIENTNET_PREPROCESS
 from cocoax.insight.subset_search import Subsets
 from cocoax.masking import Game

@@ -36,8 +36,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.data.cifar10 import cifar10
 from cocoax.data.labelled import LabelledImages
+from cocoax.data.readers import cifar10
 from cocoax.evaluation.localisation import MaskScores
 from cocoax.inputs.image import open_image
 from cocoax.inputs.sound import read_file

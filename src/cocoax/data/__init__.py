@@ -2,7 +2,7 @@
 
 from cocoax.data.captions import caption, cifar100
 from cocoax.data.labelled import LabelledImages
-from cocoax.data.open import open_data
+from cocoax.data.readers import open_data
 from cocoax.data.samples import COLLAGE, collage, photo
 
 __all__ = [

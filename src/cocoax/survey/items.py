@@ -16,7 +16,7 @@ from torch import Tensor
 from cocoax.checks import as_items
 from cocoax.data import open_data
 from cocoax.data.labelled import LabelledImages, Split
-from cocoax.data.open import has_layout
+from cocoax.data.readers import has_layout
 from cocoax.inputs import Inputs
 from cocoax.inputs.base import plural
 from cocoax.inputs.image import SUFFIXES as PICTURES

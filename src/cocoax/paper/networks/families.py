@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cocoax.data.cifar10 import CIFAR10_CLASSES
+from cocoax.data.readers import CIFAR10_CLASSES
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.families.starter import imagenet_classes
 from cocoax.inputs.image import ImagePreprocess, resize_of
