@@ -14,7 +14,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib.resources import files
 from itertools import combinations, product
 from pathlib import Path
 from statistics import mean, median
@@ -316,7 +315,7 @@ def seconds(folder: Path) -> dict[str, Any]:
 def words(folder: Path) -> dict[str, Any]:
     """Known aligned words among the strongest three pairs of two sentences; all subsets are encoded."""
     encoder = cocoax.load("minilm")
-    lines = files("cocoax.paper").joinpath("aligned_words.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    lines = Path(__file__).with_name("aligned_words.tsv").read_text(encoding="utf-8").splitlines()[1:]
     each, both, missed = [], [], []
     for line in lines:
         one, other, *known = line.split("\t")

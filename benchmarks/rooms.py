@@ -38,7 +38,7 @@ ROOMS = [
         "encoders",
         "masking",
     ),
-    *("methods", "evaluation", "plots", "highlight", "report", "questions", "data", "paper", "survey", "insight"),
+    *("methods", "evaluation", "plots", "highlight", "report", "data", "questions", "survey", "insight", "paper"),
     *("cocoax", "app", "cli", "__main__"),
 ]
 
@@ -106,11 +106,11 @@ FLOORS = [
     Floor(("methods",), "φ: methods, runs, attributions"),
     Floor(("evaluation",), "η: curves and other measures"),
     Floor(("plots", "highlight", "report"), "pictures and pages"),
-    Floor(("questions",), "questions in words and pictures"),
     Floor(("data",), "sample photos, captions, labelled folders"),
-    Floor(("paper",), "the paper's studies, data, networks"),
+    Floor(("questions",), "questions in words and pictures"),
     Floor(("survey",), "whole data sets"),
     Floor(("insight",), "what an encoder knows"),
+    Floor(("paper",), "the paper's studies, data, networks"),
     Floor(("cocoax",), "the public names, in __init__.py"),
     Floor(("app",), "the web page"),
     Floor(("cli", "__main__"), "the command line"),

@@ -5,18 +5,19 @@ python examples/measure_text.py [--timings]
 
 from __future__ import annotations
 
+import csv
 import math
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 import captum.attr
 import torch
 
 import cocoax
-from cocoax.paper.decisive_words import DecisiveWord, decisive_words
 
 SAMPLES = 300
 FRACTION = 0.2
@@ -25,6 +26,26 @@ PARAGRAPH = (
     "reading about the price of oil. They talked for a while about the weather, the new neighbours and the broken telescope "
     "in the attic."
 )
+
+
+@dataclass(frozen=True)
+class DecisiveWord:
+    """A text that has to do with a topic, rather than with another, because of a single word."""
+
+    text: str
+    topic: str
+    rather_than: str
+    word: str
+
+
+def decisive_words() -> list[DecisiveWord]:
+    """Return 48 pairs of a text and a topic: 24 sentences about two things each, once for either thing."""
+    lines = Path(__file__).with_name("decisive_words.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    return [
+        DecisiveWord(text, *pair)
+        for text, topic, word, other, its_word in csv.reader(lines, delimiter="\t")
+        for pair in ((topic, other, word), (other, topic, its_word))
+    ]
 
 
 @dataclass(frozen=True)

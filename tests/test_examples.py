@@ -10,7 +10,6 @@ from types import ModuleType
 import pytest
 
 import cocoax
-from cocoax.paper.decisive_words import decisive_words
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -45,7 +44,8 @@ def test_search_debugging__explains_the_top_hit(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.slow
 @pytest.mark.parametrize("removal", ["mask", "deletion", "attention"])
 def test_measure_text__decisive_words_come_first(removal: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rates = example("measure_text", monkeypatch).rates(cocoax.load("minilm"), decisive_words(), removal)
+    measure = example("measure_text", monkeypatch)
+    rates = measure.rates(cocoax.load("minilm"), measure.decisive_words(), removal)
     assert rates.contrastive >= 0.9
     assert rates.deletion_beats_random >= 0.9
     assert rates.label_free < 0.6  # it does not know the question, and one of two words can be right
@@ -53,6 +53,20 @@ def test_measure_text__decisive_words_come_first(removal: str, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_measure_text__captum_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
-    apart, incomplete = example("measure_text", monkeypatch).captum_difference(cocoax.load("minilm"), decisive_words()[:8])
+    measure = example("measure_text", monkeypatch)
+    apart, incomplete = measure.captum_difference(cocoax.load("minilm"), measure.decisive_words()[:8])
     assert apart < 1e-5
     assert incomplete < 1e-4
+
+
+def test_decisive_words__each_is_a_word_of_its_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = example("measure_text", monkeypatch).decisive_words()
+    assert len(pairs) == 48
+    for pair in pairs:
+        assert pair.text.split().count(pair.word) == 1
+        assert pair.topic != pair.rather_than
+        assert pair.word.lower() not in pair.topic.lower().split()  # otherwise the question would contain the answer
+    assert all(
+        first.text == second.text and first.topic == second.rather_than
+        for first, second in zip(pairs[::2], pairs[1::2], strict=True)
+    )

@@ -38,14 +38,13 @@ from torch import Tensor, nn
 import cocoax
 from cocoax.data.labelled import LabelledImages
 from cocoax.data.readers import cifar10
+from cocoax.encoders.families.checkpoint import read_checkpoint
 from cocoax.evaluation.localisation import MaskScores
 from cocoax.inputs.image import open_image
 from cocoax.inputs.sound import read_file
 from cocoax.methods.run_cache import Unfinished, saved_run
 from cocoax.paper.annotated import coco_examples
-from cocoax.paper.networks.checkpoint import read_checkpoint
-from cocoax.paper.networks.resnet import ARCHITECTURES, CifarResNet
-from cocoax.paper.networks.tensor_bundle import TensorBundle
+from cocoax.paper.networks.resnet import ARCHITECTURES, ResNet
 from cocoax.paper.studies.curves import UNIT
 from cocoax.paper.studies.folder import Library, Results
 from cocoax.paper.studies.localise import _append, _read
@@ -55,7 +54,6 @@ from cocoax.store import digest, write_safetensors
 from cocoax.survey import Index, build
 from cocoax.survey.layout import positions
 
-BUNDLE = Path(__file__).parents[2] / "tests" / "encoders" / "load" / "data" / "bundles"
 WATCHED = {"os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect", "pickle.find_class"}
 SECONDS, MEGABYTES = 5.0, 500.0  # that reading a damaged file may take
 SENTENCES = (ValueError, OSError, cocoax.Interrupted)
@@ -103,7 +101,7 @@ CORPUS = cocoax.similarity_to(ENCODER.reference(IMAGE[None], cache=False))
 VECTORS = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
 OPTIONS = {"study": "main", "samples": 40, "encoder": "net"}
 DATA = LabelledImages(np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), dtype=np.uint8), np.arange(8) % 2, ["a", "b"])
-ARCHITECTURES["tiny"] = lambda: CifarResNet((1, 1), (8, 8))
+ARCHITECTURES["tiny"] = lambda: ResNet((1, 1), (8, 8), (3, 1))
 RECIPE = replace(RECIPES["simclr-small"], architecture="tiny", projection=8, batch_size=4, epochs=1, side=8)
 
 
@@ -269,23 +267,6 @@ def read_weights(path: Path) -> str:
     )
 
 
-def write_bundle(ending: str) -> Callable[[Path], Path]:
-    """Return what copies a checkpoint of TensorFlow and returns the file of this ending."""
-
-    def made(folder: Path) -> Path:
-        for file in BUNDLE.glob("one.*"):
-            shutil.copy(file, folder)
-        return folder / f"one.ckpt.{ending}"
-
-    return made
-
-
-def read_bundle(path: Path) -> str:
-    """Return a digest of all tensors of a checkpoint of TensorFlow."""
-    bundle = TensorBundle(path.parent / "one.ckpt")
-    return digest(*(part for name in sorted(bundle.entries) if name != "notes" for part in (name, bundle[name])))
-
-
 def write_cifar(folder: Path) -> Path:
     """Write a small batch of CIFAR-10."""
     source = np.random.default_rng(0)
@@ -404,8 +385,6 @@ KINDS = {
         saved(lambda path: write_safetensors(path, Net().state_dict(), "encoder", {"side": 8}), "a.safetensors"), read_weights
     ),
     "torch checkpoint": Kind(saved(write_weights, "a.pth"), read_weights),
-    "TensorFlow index": Kind(write_bundle("index"), read_bundle),
-    "TensorFlow data": Kind(write_bundle("data-00000-of-00001"), read_bundle),
     "CIFAR-10 batch": Kind(write_cifar, read_cifar, checksum=False),
     "PNG": Kind(write_picture("png"), lambda path: digest(np.array(open_image(path)))),
     "JPEG": Kind(write_picture("jpg"), lambda path: digest(np.array(open_image(path))), checksum=False),

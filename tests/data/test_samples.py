@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 
 from cocoax.data import COLLAGE, collage, photo, samples
-from cocoax.paper.decisive_words import decisive_words
 
 NAMES = ("astronaut", "cat", "coffee", "rocket", "motorbike")
 
@@ -75,16 +74,3 @@ def test_collage__a_quadrant_each(side: int) -> None:
 def test_collage__too_small(side: int) -> None:
     with pytest.raises(ValueError, match=rf"'side' parameter must be .*Got {side} instead"):
         collage(side)
-
-
-def test_decisive_words__each_is_a_word_of_its_text_once() -> None:
-    pairs = decisive_words()
-    assert len(pairs) == 48
-    for pair in pairs:
-        assert pair.text.split().count(pair.word) == 1
-        assert pair.topic != pair.rather_than
-        assert pair.word.lower() not in pair.topic.lower().split()  # otherwise the question would contain the answer
-    assert all(
-        first.text == second.text and first.topic == second.rather_than
-        for first, second in zip(pairs[::2], pairs[1::2], strict=True)
-    )

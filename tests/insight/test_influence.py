@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.insight.influence import _last_layers, _Losses
-from cocoax.paper.networks.resnet import CifarResNet
+from cocoax.paper.networks.resnet import ResNet
 from tests.conftest import SmallNet, images
 from tests.insight.games import table
 
@@ -133,10 +133,10 @@ def test_checkpoints__files_and_heads_that_are_left_out(tmp_path: Path) -> None:
     torch.testing.assert_close(from_file.values, from_dict.values)
 
 
-def padded(blocks: int, seed: int = 0) -> CifarResNet:
+def padded(blocks: int, seed: int = 0) -> ResNet:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return CifarResNet((blocks, blocks), (4, 8), padded=True).eval()
+        return ResNet((blocks, blocks), (4, 8), (3, 1), padded=True).eval()
 
 
 def test_checkpoints__names_of_others_and_more_blocks() -> None:

@@ -19,8 +19,8 @@ def convert_checkpoint(
     checkpoint: Annotated[Path, typer.Argument(help="Folder of the TensorFlow checkpoint, or the prefix of its files.")],
     out: Annotated[Path, typer.Argument(help="File to write, *.safetensors.")],
 ) -> None:
-    """Convert a published SimCLR checkpoint (ResNet-50, TensorFlow) with its classifier; TensorFlow is not needed."""
-    from cocoax.paper.networks.simclr import convert_simclr
+    """Convert a published SimCLR checkpoint (ResNet-50, TensorFlow) with its classifier; needs TensorFlow."""
+    from cocoax.paper.networks.simclr_converter import convert_simclr
 
     path = convert_simclr(checkpoint, out)
     print_plain(f"wrote {path}; load it with cocoax.load('simclr:{path}')")

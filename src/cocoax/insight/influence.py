@@ -21,12 +21,11 @@ from torch.utils.data import TensorDataset
 
 from cocoax.checks import check_count, check_positive
 from cocoax.encoders import Encoder
+from cocoax.encoders.families.checkpoint import read_checkpoint, torchvision_name
 from cocoax.inputs import Explicand
 from cocoax.insight.important_examples import ExampleMethod, Members
 from cocoax.insight.subset_search import Subsets, labels_of
 from cocoax.masking import resolve
-from cocoax.paper.networks.checkpoint import read_checkpoint
-from cocoax.paper.networks.families import torchvision_name
 from cocoax.seeding import stream
 from cocoax.store import digest
 

@@ -13,7 +13,7 @@ from torch import nn
 
 import cocoax
 from cocoax.data.labelled import LabelledImages
-from cocoax.paper.networks.resnet import CifarResNet
+from cocoax.paper.networks.resnet import ResNet
 from cocoax.paper.studies.records import Records
 from cocoax.paper.studies.study import Options
 from cocoax.paper.studies.titles import MEASURES, METHOD_TITLES, TARGET_TITLES
@@ -62,7 +62,7 @@ def write_checkpoint(path: Path, trained: str = "classifier", classes: list[str]
     """A network as ``cocoax train`` leaves it, with a head if there are classes."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        network = CifarResNet((1, 1), (8, 8))
+        network = ResNet((1, 1), (8, 8), (3, 1))
         weights = dict(network.state_dict())
         if classes is not None:
             weights |= {f"head.{name}": tensor for name, tensor in nn.Linear(8, len(classes)).state_dict().items()}

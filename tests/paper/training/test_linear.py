@@ -11,7 +11,7 @@ from torch import nn
 
 import cocoax
 from cocoax.evaluation import LinearProbe, accuracy
-from cocoax.paper.networks.resnet import CifarResNet, ResNet
+from cocoax.paper.networks.resnet import ResNet
 from cocoax.paper.training.linear import train_linear
 from cocoax.store import write_safetensors
 from tests.paper.studies.tiny import CLASSES, HELD_OUT, TRAIN, write_checkpoint
@@ -70,7 +70,7 @@ def test_train_linear__checkpoints_of_others(tmp_path: Path, family: str) -> Non
     with torch.random.fork_rng():
         torch.manual_seed(3)
         network = (
-            ResNet(widths=(4, 6, 8, 10)) if family in ("simclr", "resnet18") else CifarResNet((1, 1, 1, 1), (4, 6, 8, 10))
+            ResNet(widths=(4, 6, 8, 10)) if family in ("simclr", "resnet18") else ResNet((1, 1, 1, 1), (4, 6, 8, 10), (3, 1))
         )
         head = nn.Linear(10, 7)
     weights = network.state_dict()

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from cocoax.data.readers import CIFAR10_CLASSES
 from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.families.checkpoint import Checkpoint, read_checkpoint, torchvision_name
 from cocoax.encoders.families.starter import imagenet_classes
 from cocoax.inputs.image import ImagePreprocess, resize_of
-from cocoax.paper.networks.checkpoint import Checkpoint, read_checkpoint
-from cocoax.paper.networks.resnet import CifarResNet, ResNet
-from cocoax.paper.networks.simclr import ARCHITECTURE
+from cocoax.paper.networks.resnet import ResNet
+from cocoax.paper.networks.simclr_converter import ARCHITECTURE
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
@@ -33,11 +33,18 @@ IMAGENET_PREPROCESS = ImagePreprocess(256, 224, IMAGENET_MEAN, IMAGENET_STD, "bi
 def load_cifar_resnet(path: str | Path) -> Encoder:
     """Load a classifier for CIFAR-10: ResNet-20, 32, 44, 56, … (He et al. 2016; 64 features), or one trained here."""
 
-    def preprocess(plan: Plan) -> ImagePreprocess:
-        return CIFAR_RESNET_PREPROCESS if plan.padded else SMALL_PREPROCESS
+    def preprocess(architecture: Architecture) -> ImagePreprocess:
+        return CIFAR_RESNET_PREPROCESS if architecture.padded else SMALL_PREPROCESS
 
     expected = "a CIFAR ResNet (3x3 stem, basic blocks)"
-    encoder = _load("cifar-resnet", path, expected, lambda plan: plan.small and not plan.bottleneck, preprocess, "classifier")
+    encoder = _load(
+        "cifar-resnet",
+        path,
+        expected,
+        lambda architecture: architecture.small and not architecture.bottleneck,
+        preprocess,
+        "classifier",
+    )
     if encoder.head is None:
         raise ValueError(f"{path} has no classifier; load it with 'simsiam:' or 'simclr:' instead of 'cifar-resnet:'.")
     return encoder
@@ -46,11 +53,11 @@ def load_cifar_resnet(path: str | Path) -> Encoder:
 def load_simsiam(path: str | Path) -> Encoder:
     """Load a SimSiam encoder for CIFAR-10 (Chen & He 2021): ResNet-18 with 512 features, taken before the projector."""
 
-    def fits(plan: Plan) -> bool:
-        return plan.small and not plan.padded and not plan.bottleneck
+    def fits(architecture: Architecture) -> bool:
+        return architecture.small and not architecture.padded and not architecture.bottleneck
 
     expected = "a CIFAR ResNet-18 (3x3 stem, 2-2-2-2 basic blocks, 1x1 convolutions as shortcuts)"
-    return _load("simsiam", path, expected, fits, lambda _plan: SIMSIAM_PREPROCESS, "simsiam")
+    return _load("simsiam", path, expected, fits, lambda _found: SIMSIAM_PREPROCESS, "simsiam")
 
 
 def load_simclr(path: str | Path) -> Encoder:
@@ -72,11 +79,11 @@ def load_small_simclr() -> Encoder:
 
 
 def _load_simclr(path: str | Path, name: str | None = None) -> Encoder:
-    def preprocess(plan: Plan) -> ImagePreprocess:
-        return SMALL_PREPROCESS if plan.small else SIMCLR_PREPROCESS
+    def preprocess(architecture: Architecture) -> ImagePreprocess:
+        return SMALL_PREPROCESS if architecture.small else SIMCLR_PREPROCESS
 
     expected = "a ResNet-50 that 'cocoax convert-simclr' wrote, or a ResNet that 'cocoax train simclr' wrote"
-    return _load("simclr", path, expected, lambda plan: not plan.padded, preprocess, "simclr", name)
+    return _load("simclr", path, expected, lambda found: not found.padded, preprocess, "simclr", name)
 
 
 def load_resnet18(path: str | Path) -> Encoder:
@@ -91,11 +98,18 @@ def load_resnet50(path: str | Path) -> Encoder:
 
 def _load_torchvision(family: str, path: str | Path, name: str, blocks: str) -> Encoder:
     expected = f"a {name} (7x7 stem, {blocks})"
-    return _load(family, path, expected, lambda plan: plan.name == name, lambda _plan: IMAGENET_PREPROCESS, "classifier")
+    return _load(
+        family,
+        path,
+        expected,
+        lambda architecture: architecture.name == name,
+        lambda _architecture: IMAGENET_PREPROCESS,
+        "classifier",
+    )
 
 
 @dataclass(frozen=True)
-class Plan:
+class Architecture:
     """The architecture of a ResNet, read off its weights."""
 
     stem: int  # side of the first convolution's kernel
@@ -133,45 +147,42 @@ class Plan:
 
     def build(self, tensorflow_pooling: bool = False) -> nn.Module:
         """Make the network, with weights that are still to be filled in."""
+        stem = (self.stem, 2 if self.stem == 4 else 1) if self.small else (7, 2)
+        options = {"bottleneck": self.bottleneck, "padded": self.padded, "tensorflow_pooling": tensorflow_pooling}
         with torch.random.fork_rng():  # modules draw their initial weights, which are replaced, from the global random state
-            if self.small:
-                stem = (self.stem, 2 if self.stem == 4 else 1)
-                return CifarResNet(self.blocks, self.widths, stem, self.padded).eval()
-            return ResNet(self.blocks, self.widths, self.bottleneck, tensorflow_pooling).eval()
+            return ResNet(self.blocks, self.widths, stem, **options).eval()
 
 
 def _load(
     family: str,
     path: str | Path,
     expected: str,
-    fits: Callable[[Plan], bool],
-    preprocess: Callable[[Plan], ImagePreprocess],
+    fits: Callable[[Architecture], bool],
+    preprocess: Callable[[Architecture], ImagePreprocess],
     trained: str,
     name: str | None = None,
 ) -> Encoder:
     """Load a checkpoint as an encoder of a family, or raise an error that says what it is instead."""
     checkpoint = read_checkpoint(path)
     prefix, weights = _backbone(checkpoint)
-    plan = _plan(weights)
-    if plan is None or not fits(plan):
+    architecture = _architecture_of(weights)
+    if architecture is None or not fits(architecture):
         names = ", ".join(list(checkpoint.tensors)[:4])
-        actual = f"weights that are no ResNet's: {names}, …" if plan is None else plan
+        actual = f"weights that are no ResNet's: {names}, …" if architecture is None else architecture
         raise ValueError(f"{checkpoint.path} does not fit '{family}:'. Expected {expected}; found {actual}.")
     by = checkpoint.metadata.get("trained", trained)
     if by != trained:
         raise ValueError(f"{checkpoint.path} does not fit '{family}:'. Expected one trained as {trained}; found {by}.")
     # SimCLR's ResNet-50 was trained in TensorFlow; what was trained here says which architecture it has.
     tensorflow = family == "simclr" and checkpoint.metadata.get("architecture", ARCHITECTURE) == ARCHITECTURE
-    network = plan.build(tensorflow_pooling=tensorflow)
-    if isinstance(network, CifarResNet):
-        weights = {_our_name(key): tensor for key, tensor in weights.items()}
-    fill(network, weights, f"{checkpoint.path}, {plan},")
-    head = _head(checkpoint, prefix, plan.features)
+    network = architecture.build(tensorflow_pooling=tensorflow)
+    fill(network, {_own_name(key): tensor for key, tensor in weights.items()}, f"{checkpoint.path}, {architecture},")
+    head = _head(checkpoint, prefix, architecture.features)
     return Encoder(
         network,
-        _as_trained(preprocess(plan), checkpoint.metadata),
+        _as_trained(preprocess(architecture), checkpoint.metadata),
         head=head,
-        classes=_classes(checkpoint, head, plan),
+        classes=_classes(checkpoint, head, architecture),
         name=name or f"{family}:{checkpoint.path.stem}",
     )
 
@@ -220,19 +231,13 @@ def _backbone(checkpoint: Checkpoint) -> tuple[str, dict[str, Tensor]]:
     return prefix, {name: tensor for name, tensor in below.items() if re.match(r"(conv1|bn1|layer\d+\.\d+)\.", name)}
 
 
-def torchvision_name(name: str) -> str:
-    """The name that torchvision gives to a weight of ours; others stay."""
-    name = re.sub(r"\bstages\.(\d+)\.", lambda match: f"layer{int(match[1]) + 1}.", name)
-    return re.sub(r"\bshortcut\.(\d)\.", r"downsample.\1.", name)
-
-
-def _our_name(name: str) -> str:
-    """The name that :class:`CifarResNet` gives to a weight with torchvision's name."""
+def _own_name(name: str) -> str:
+    """The name that :class:`ResNet` gives to a weight with torchvision's name."""
     name = re.sub(r"^layer(\d+)\.", lambda match: f"stages.{int(match[1]) - 1}.", name)
     return name.replace(".downsample.", ".shortcut.")
 
 
-def _plan(weights: dict[str, Tensor]) -> Plan | None:
+def _architecture_of(weights: dict[str, Tensor]) -> Architecture | None:
     """The architecture that weights with torchvision's names are of, if they are a ResNet's."""
     stages: dict[int, set[int]] = {}
     for name in weights:
@@ -245,7 +250,7 @@ def _plan(weights: dict[str, Tensor]) -> Plan | None:
     widths = [first.shape[0] for first in firsts if first is not None and first.ndim == 4]
     if len(widths) != len(stages):
         return None
-    return Plan(
+    return Architecture(
         stem=stem.shape[-1],
         blocks=tuple(len(stages[stage]) for stage in range(1, len(stages) + 1)),
         widths=tuple(widths),
@@ -272,7 +277,7 @@ def _head(checkpoint: Checkpoint, prefix: str, features: int) -> nn.Linear | Non
     return None
 
 
-def _classes(checkpoint: Checkpoint, head: nn.Linear | None, plan: Plan) -> list[str] | None:
+def _classes(checkpoint: Checkpoint, head: nn.Linear | None, architecture: Architecture) -> list[str] | None:
     """The names of the head's classes: what the file says, or else those of the data set that such networks are known for.
 
     Ten classes are CIFAR-10's only for a network made for small images: any other may be Imagenette's, or anybody's.
@@ -282,6 +287,6 @@ def _classes(checkpoint: Checkpoint, head: nn.Linear | None, plan: Plan) -> list
     named = checkpoint.metadata.get("classes")
     if isinstance(named, list):
         return [str(name) for name in named]
-    if plan.small and head.out_features == len(CIFAR10_CLASSES):
+    if architecture.small and head.out_features == len(CIFAR10_CLASSES):
         return list(CIFAR10_CLASSES)
-    return imagenet_classes() if not plan.small and head.out_features == 1000 else None
+    return imagenet_classes() if not architecture.small and head.out_features == 1000 else None

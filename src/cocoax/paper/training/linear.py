@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders import load
+from cocoax.encoders.families.checkpoint import read_checkpoint
 from cocoax.evaluation import LinearProbe, accuracy
-from cocoax.paper.networks.checkpoint import read_checkpoint
 from cocoax.store import write_safetensors
 
 

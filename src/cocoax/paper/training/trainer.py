@@ -23,7 +23,7 @@ from cocoax.encoders.forward import evaluating
 from cocoax.evaluation.probe import accuracy
 from cocoax.evaluation.sanity import effective_rank, knn_accuracy
 from cocoax.inputs.image import ImagePreprocess, open_image, resize_of
-from cocoax.paper.networks.resnet import ARCHITECTURES, ResNet
+from cocoax.paper.networks.resnet import ARCHITECTURES
 from cocoax.paper.training.lars import Lars
 from cocoax.paper.training.objectives import Classifier, Objective, SimClr, SimSiam
 from cocoax.paper.training.recipes import Recipe, learning_rate, plain_view
@@ -65,7 +65,7 @@ class Training:
         with torch.random.fork_rng():
             torch.manual_seed(recipe.seed)
             self.objective = _objective(recipe, len(data.classes))
-        if recipe.kind == "simsiam" and isinstance(self.encoder, ResNet):
+        if recipe.kind == "simsiam" and recipe.architecture == "resnet18":
             raise ValueError(
                 "SimSiam is for small images here: 'simsiam:' loads networks with a small stem, such as cifar-resnet18. "
                 f"Got {recipe.architecture}; train that with simclr."

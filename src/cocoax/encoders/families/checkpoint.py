@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,3 +78,9 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
 def _tensors(content: Mapping[object, object]) -> dict[str, Tensor]:
     """The entries that are tensors with a name."""
     return {name: value for name, value in content.items() if isinstance(name, str) and isinstance(value, Tensor)}
+
+
+def torchvision_name(name: str) -> str:
+    """Return the name that torchvision gives to a weight of a ResNet here; other names stay."""
+    name = re.sub(r"\bstages\.(\d+)\.", lambda match: f"layer{int(match[1]) + 1}.", name)
+    return re.sub(r"\bshortcut\.(\d)\.", r"downsample.\1.", name)

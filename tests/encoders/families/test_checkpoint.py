@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from cocoax.paper.networks.checkpoint import read_checkpoint
+from cocoax.encoders.families.checkpoint import read_checkpoint
 from cocoax.store import write_safetensors
 
 WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "a.steps": torch.tensor(7)}
