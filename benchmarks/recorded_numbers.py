@@ -1308,7 +1308,7 @@ def command_why() -> dict[str, Any]:
     return {
         "contents": [hit["content"] for hit in found["hits"]],
         "scores": [[hit["similarity"], hit["margin"]] for hit in found["hits"]],
-        "parts": [{side: parts_in(hit[side]) for side in ("query", "document")} for hit in found["hits"]],
+        "parts": [{side: parts_in(hit[side]["parts"]) for side in ("query", "document")} for hit in found["hits"]],
     }
 
 

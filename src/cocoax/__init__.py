@@ -56,8 +56,7 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         interactions,
     )
     from cocoax.questions.answers import Answer, Question, Side, ask
-    from cocoax.questions.hits import Hit, Hits, explain_hits
-    from cocoax.questions.matches import Match, explain_match
+    from cocoax.questions.matches import Hit, Hits, Match, explain_hits, explain_match
     from cocoax.references import Reference, foil_size
     from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
     from cocoax.store import cache_info, clear_cache

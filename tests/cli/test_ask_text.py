@@ -37,8 +37,8 @@ def test_ask_text__prints_the_text_the_score_and_the_words(method: str) -> None:
     output = ask(TEXT, "--like", "a cat", "--unlike", "a dog", "--samples", "60", "--method", method)
     assert "a cat rather than a dog" in output
     assert TEXT in output
-    assert ": corpus" in output
-    assert "violinist" in output.split(": corpus")[1]
+    assert "(similarity to a cat)" in output
+    assert "violinist" in output.split("(similarity to a cat)")[1]
 
 
 def test_ask_text__writes_a_report_and_json(tmp_path: Path) -> None:

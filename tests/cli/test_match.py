@@ -36,7 +36,7 @@ def match(*arguments: str) -> str:
 def test_match__texts() -> None:
     output = match("a red car", "the big car", "--rather-than", "a dog", "--rather-than", "the cat")
     assert "the document rather than" not in output
-    for words in ("similarity", "a red car", "the big car", "The strongest pairs:", "corpus", "car – car"):
+    for words in ("similarity", "a red car", "the big car", "The strongest pairs:", "(to the other documents)", "car – car"):
         assert words in output
 
 

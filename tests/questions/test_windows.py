@@ -17,7 +17,7 @@ import cocoax
 from cocoax import TextEncoder
 from cocoax.cautions import Caution, forget_cautions
 from cocoax.encoders.families.sentence import load_hf_text
-from cocoax.questions.matches import pieces_of, represent, tower_of, windows_of
+from cocoax.questions.windows import pieces_of, represent, tower_of, windows_of
 from tests.kinds import Recordings, recording_encoder, recordings
 from tests.tiny import save_bert
 from tests.towers import picture, two_towers

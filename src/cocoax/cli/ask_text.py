@@ -16,7 +16,7 @@ from cocoax.cli.methods import METHODS, method_class, option_names
 from cocoax.cli.terminal import ASKED, HOW, OUTPUT, AsJson, Device, Kept, print_json, print_written
 
 if TYPE_CHECKING:
-    from cocoax.questions.matches import ExplainedText
+    from cocoax.questions.matches import MatchSide
 
 EXAMPLES = (
     'cocoax ask-text "The violinist parked her car" --like music --unlike traffic',
@@ -121,7 +121,7 @@ def text_tower(name: str, features: str, device: str | None = None) -> cocoax.Te
 
 def sides_of_match(
     tower: cocoax.TextEncoder, query: str, like: Sequence[str], unlike: Sequence[str], method: cocoax.Method
-) -> dict[str, ExplainedText]:
+) -> dict[str, MatchSide]:
     """Explain by heading why a query found the one document of ``like`` rather than others, seen from either."""
     match = cocoax.explain_match(tower, query, like[0], unlike, method=method)
     return {"The query": match.query_side, "The document": match.document_side}
@@ -129,7 +129,7 @@ def sides_of_match(
 
 def side_of_text(
     tower: cocoax.TextEncoder, text: str, like: Sequence[str], unlike: Sequence[str], method: cocoax.Method
-) -> dict[str, ExplainedText]:
+) -> dict[str, MatchSide]:
     """Explain by heading why a text is like some texts rather than like others."""
     from cocoax.questions.matches import explain_text
 

@@ -11,7 +11,7 @@ from rich.padding import Padding
 
 from cocoax.cli.terminal import print_line, print_plain, print_shown, print_table
 from cocoax.highlight import to_rich
-from cocoax.questions.matches import ExplainedText
+from cocoax.questions.matches import MatchSide
 from cocoax.questions.report import free_ending
 from cocoax.report import Section, write_report
 from cocoax.store import alone_in, to_json, write_text
@@ -23,7 +23,7 @@ HOW_TO_READ = (
 )
 
 
-def print_side(heading: str, side: ExplainedText, most: int = 8) -> None:
+def print_side(heading: str, side: MatchSide, most: int = 8) -> None:
     """Print a text in colour, its score in parts, and the ``most`` words that count most for and against."""
     print_line(f"[bold]{escape(heading)}[/]: {escape(side.attribution.name)}")
     print_shown(Padding(to_rich(side.attribution), (1, 2)))
@@ -38,7 +38,7 @@ def print_side(heading: str, side: ExplainedText, most: int = 8) -> None:
         print_plain(remark)
 
 
-def _word_table(side: ExplainedText, most: int | None = None) -> tuple[list[str], list[list[str]]]:
+def _word_table(side: MatchSide, most: int | None = None) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a table of words, largest values first, with standard errors and parts if there are any."""
     whole = side.attribution
     assert whole.tokens is not None
@@ -58,7 +58,7 @@ def _word_table(side: ExplainedText, most: int | None = None) -> tuple[list[str]
     return header, rows
 
 
-def write_sides(folder: Path, sides: Mapping[str, ExplainedText]) -> list[Path]:
+def write_sides(folder: Path, sides: Mapping[str, MatchSide]) -> list[Path]:
     """Write an HTML report and the numbers as JSON; return the files. Those that are there from an earlier time stay."""
     sections = []
     for heading, side in sides.items():
@@ -72,12 +72,12 @@ def write_sides(folder: Path, sides: Mapping[str, ExplainedText]) -> list[Path]:
     return [page, numbers]
 
 
-def describe_sides(sides: Mapping[str, ExplainedText]) -> dict[str, Any]:
+def describe_sides(sides: Mapping[str, MatchSide]) -> dict[str, Any]:
     """Return everything about each side as plain values, by heading."""
     return {heading: _numbers(side) for heading, side in sides.items()}
 
 
-def _numbers(side: ExplainedText) -> dict[str, Any]:
+def _numbers(side: MatchSide) -> dict[str, Any]:
     """Return everything about a side as plain values."""
     whole = side.attribution
     return {

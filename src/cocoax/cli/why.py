@@ -109,7 +109,7 @@ class Documents:
         """Return the ``count`` documents whose cosine to the query is largest, best first."""
         import torch
 
-        from cocoax.questions.matches import pieces_of, represent
+        from cocoax.questions.windows import pieces_of, represent
         from cocoax.vectors import Selection, read_vectors
 
         own = represent(pieces_of(encoder, query)).double()

@@ -1,206 +1,47 @@
-"""Windows: texts that are longer than an encoder takes, looked at in pieces that overlap by half."""
+"""Why a document matches a query, and why the hits of a search came up: what in the query and in each document made it."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-import torch
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
 from torch import Tensor
 
-from cocoax.cautions import caution
-from cocoax.checks import as_items
+from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
-from cocoax.inputs.text import words
 from cocoax.methods import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
-from cocoax.methods.method import INPUT_TYPES, Input, check_encoder
-from cocoax.questions.summaries import fragment_of, pairs_of, parts_of
+from cocoax.methods.interaction_figure import NOTHING
+from cocoax.methods.method import INPUT_TYPES, Input
+from cocoax.questions.summaries import ScoredSpan, fragment_of, label_of, pairs_of, parts_of, rich_of, spans_of
+from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_of, represent
 from cocoax.references import Reference
 from cocoax.report import Section, write_report
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.store import digest, to_json, write_as_named, write_figure, write_text
-from cocoax.targets import similarity_to
+from cocoax.store import to_json, write_as_named, write_figure, write_text
+from cocoax.targets import Target, similarity_to
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-@dataclass(frozen=True)
-class Window:
-    """A piece of a long text: number ``number`` of ``count``, from 1, the characters from ``begin`` to ``end``."""
-
-    number: int
-    count: int
-    begin: int
-    end: int
-
-    def __str__(self) -> str:
-        return f"window {self.number} of {self.count}, characters {self.begin} to {self.end}"
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """What is explained of an input: all of it, or one window of a text.
-
-    Attributes:
-        tower: the encoder that takes it.
-        whole: the input.
-        content: what the encoder is given: the input, or the text of the window.
-        window: which window it is, if the input is too long to be taken as a whole.
-
-    """
-
-    tower: Encoder
-    whole: Any
-    content: Any
-    window: Window | None = None
-
-    def explicand(self) -> Explicand:
-        """Return it made ready to be explained; a window is shown within its whole text."""
-        explicand = self.tower.explicand(self.content)
-        if self.window is None:
-            return explicand
-        shown: Any = explicand.display
-        offsets = tuple((begin + self.window.begin, end + self.window.begin) for begin, end in shown.offsets)
-        return replace(explicand, display=replace(shown, text=self.whole, offsets=offsets))
-
-    @property
-    def seen(self) -> Any:
-        """What is encoded where it is compared: the text; of a picture what is explained of it, which may be all of it."""
-        return self.content if isinstance(self.content, str) else self.explicand()
-
-    def key(self, explicand: Explicand | None = None) -> object:
-        """Return what equal inputs of one encoder share; two texts of the same tokens may be written in two ways."""
-        explicand = self.explicand() if explicand is None else explicand
-        return id(self.tower.module), digest(explicand.tensor), getattr(explicand.display, "text", None)
-
-
-def tower_of(encoder: Encoder, item: object) -> Encoder:
-    """Return the tower that takes an input: the text tower for strings, the encoder itself for everything else.
-
-    A string that names a file may have been meant as what is in the file: that is said once for each encoder.
-    """
-    check_encoder(encoder)
-    if not (isinstance(item, str) or (isinstance(item, Explicand) and item.text is not None)):
-        return encoder
-    try:
-        tower = encoder.text
-    except AttributeError as error:
-        if isinstance(item, str) and _is_input(encoder, item):
-            return encoder
-        raise ValueError(f"{error} Texts are explained by encoders that take them.") from error
-    if tower is not encoder and isinstance(item, str) and os.path.isfile(item):  # a Path raises where the text is long
-        instead = f"pass pathlib.Path({item!r}) to explain the {encoder.inputs.noun}"
-        caution("a file as a text", encoder.name, f"{item!r} is a file, but strings are texts here; {instead}.")
-    return tower
-
-
-def _is_input(encoder: Encoder, item: str) -> bool:
-    """Whether a string is an input itself where there is no text tower: the path of a file, or what the kind reads."""
-    try:
-        return Path(item).exists() or encoder.prepare(item) is not None
-    except (OSError, ValueError, TypeError):
-        return False
-
-
-def pieces_of(encoder: Encoder, item: Any) -> list[Piece]:
-    """Return an input as one piece, or as windows where it is a text with more tokens than the encoder takes.
-
-    An encoder that was told to cut long texts off (``too_long="cut"``) gets them whole, and cuts them off.
-    """
-    tower = tower_of(encoder, item)
-    windows = windows_of(tower, item) if isinstance(item, str) else []
-    if len(windows) < 2:
-        return [Piece(tower, item, item)]
-    return [Piece(tower, item, item[window.begin : window.end], window) for window in windows]
-
-
-def windows_of(tower: Encoder, text: str) -> list[Window]:
-    """Return windows of whole words that overlap by half and together cover a text; none where all of it fits."""
-    inputs: Any = tower.inputs
-    limit = getattr(inputs, "limit", None)
-    if limit is None or inputs.too_long == "cut" or not text.strip() or len(list(inputs.tokenize(text))) <= limit:
-        return []
-    spans = words(text)
-    _, places = inputs.places(text)
-    special = sum(place is None for place in places)
-    tokens = [0] * len(spans)  # of each word
-    number = 0
-    for place in (place for place in places if place is not None):
-        while number + 1 < len(spans) and place[0] >= spans[number + 1][0]:
-            number += 1
-        tokens[number] += 1
-    room = max(limit - special, 1)
-    pieces: list[tuple[int, int]] = []
-    first = 0
-    while True:
-        last = _fitting(tokens, first, room)
-        # Tokens at the edges may come out otherwise when the rest of the text is missing.
-        while last > first + 1 and len(list(inputs.tokenize(text[spans[first][0] : spans[last - 1][1]]))) > limit:
-            last -= 1
-        if not pieces or spans[last - 1][1] > pieces[-1][1]:  # after a very long word it may hold nothing new
-            pieces.append((spans[first][0], spans[last - 1][1]))
-        if last == len(spans):
-            break
-        first = max(min(_fitting(tokens, first, room // 2), last), first + 1)
-    return [Window(index + 1, len(pieces), begin, end) for index, (begin, end) in enumerate(pieces)]
-
-
-def _fitting(tokens: Sequence[int], first: int, room: int) -> int:
-    """Return where words from ``first`` on end that have no more tokens than there is room for; at least one word."""
-    total, last = 0, first
-    while last < len(tokens) and (total + tokens[last] <= room or last == first):
-        total += tokens[last]
-        last += 1
-    return last
-
-
-def closest(
-    pieces: Sequence[Piece],
-    others: Sequence[Piece],
-    similarity: Similarity,
-    own: Tensor | None = None,
-    theirs: Tensor | None = None,
-) -> tuple[Piece, Piece]:
-    """Return the most similar pair of pieces of two inputs; nothing is encoded where there is one of each.
-
-    ``own`` and ``theirs`` are the representations of the pieces of each, if they are known.
-    """
-    if len(pieces) == len(others) == 1:
-        return pieces[0], others[0]
-    own, theirs = represent(pieces) if own is None else own, represent(others) if theirs is None else theirs
-    scores = similarity.pairwise(own.double(), theirs.double())
-    best = int(scores.argmax())
-    return pieces[best // len(others)], others[best % len(others)]
-
-
-def closest_to(pieces: Sequence[Piece], own: Tensor, similarity: Similarity, theirs: Tensor | None = None) -> Piece:
-    """Return the piece that is most similar to a representation ``[d]``; ``theirs`` are the pieces' own, if known."""
-    if len(pieces) == 1:
-        return pieces[0]
-    theirs = represent(pieces) if theirs is None else theirs
-    return pieces[int(similarity.pairwise(own[None].double(), theirs.double()).argmax())]
-
-
-def represent(pieces: Sequence[Piece], progress: bool | None = False) -> Tensor:
-    """Return the representations of pieces of one encoder's inputs, ``[n, d]``."""
-    return torch.as_tensor(pieces[0].tower.represent((piece.seen for piece in pieces), progress=progress))
-
-
-# --- matches ----------------------------------------------------------------------------------------------------------------
-
 SAMPLES = 500
+HOW_TO_READ = (
+    "Red parts of the query raise the margin of this hit over the others, and red parts of the hit its similarity to the "
+    "query; blue ones lower it. Point at a word to see its value; what is underlined with dots or hatched is not known."
+)
 
 
 @dataclass(frozen=True, eq=False)
-class ExplainedText:
-    """One side of a match explained, a text or a picture: its attribution, and the two parts that it is the difference of.
+class MatchSide:
+    """The query or the document of a match, explained: its attribution, and the two parts that it is the difference of.
 
     Attributes:
         attribution: of the similarity to the corpus minus that to the foil.
@@ -218,10 +59,9 @@ class ExplainedText:
     window: Window | None = None
 
     def __str__(self) -> str:
-        score = f"score {self.attribution.score:+.3f}"
-        if self.foil is not None:
-            score += f": corpus {self.corpus.score:+.3f}, foil {self.foil.score:+.3f}"
-        return score if self.window is None else f"{score}; {self.window}"
+        foils = None if self.foil is None else (self.foil.name, self.foil.score)
+        words = _difference(self.corpus.name, self.corpus.score, foils)
+        return words if self.window is None else f"{words}; {self.window}"
 
     def describe(self) -> dict[str, Any]:
         """Return it as plain values: the question, scores, and what counts (words, regions or features)."""
@@ -236,6 +76,13 @@ class ExplainedText:
         }
 
 
+def _difference(name: str, similarity: float, foil: tuple[str, float] | None) -> str:
+    """Return a score in words, as the difference that it is."""
+    if foil is None:
+        return f"similarity to {name} {similarity:+.3f}"
+    return f"{similarity - foil[1]:+.3f} = {similarity:.3f} (similarity to {name}) − {foil[1]:.3f} (to {foil[0]})"
+
+
 @dataclass(frozen=True, eq=False)
 class Match:
     """Why a document matches a query, seen from both sides. Either may be a text, a picture, or what else encoders take.
@@ -246,14 +93,17 @@ class Match:
         query_side, document_side: the same with their corpus and foil parts, and the window of a long text that matched.
         similarity: of query and document.
         others: the similarity of the query to each of the other documents.
+        rather_than: what those are called; empty where the document is compared with nothing.
         measure: the similarity s that was used.
 
     """
 
-    query_side: ExplainedText
-    document_side: ExplainedText
+    _document: ClassVar[str] = "the document"
+    query_side: MatchSide
+    document_side: MatchSide
     similarity: float
     others: tuple[float, ...]
+    rather_than: str
     measure: Similarity
 
     @property
@@ -266,6 +116,21 @@ class Match:
         """The attribution to the words or pixels of the document."""
         return self.document_side.attribution
 
+    @property
+    def margin(self) -> float:
+        """The similarity of query and document, minus the mean similarity of the query to the others."""
+        return self.similarity - (sum(self.others) / len(self.others) if self.others else 0.0)
+
+    @property
+    def spans(self) -> list[ScoredSpan]:
+        """The words of the document: start, end, score and standard error of each."""
+        return spans_of(self.document)
+
+    @property
+    def query_spans(self) -> list[ScoredSpan]:
+        """The words of the query: start, end, score and standard error of each."""
+        return spans_of(self.query)
+
     @cached_property
     def interactions(self) -> Interactions:
         """How parts of the query and of the document meet, whatever the others; from the two runs, without the encoder."""
@@ -277,6 +142,19 @@ class Match:
             )
         return interactions(query, document, self.measure)
 
+    @property
+    def has_interactions(self) -> bool:
+        """Whether there are two runs, and a similarity that is a sum over pairs: kernels are not."""
+        return self.query_side.run is not None and isinstance(self.measure, LinearSimilarity)
+
+    @property
+    def summary(self) -> str:
+        """The scores in words."""
+        foil = (self.rather_than, self.similarity - self.margin) if self.rather_than else None
+        sides = (("query", self.query_side), ("document", self.document_side))
+        windows = [f"{name}: {side.window}" for name, side in sides if side.window is not None]
+        return "; ".join([_difference(self._document, self.similarity, foil), *windows])
+
     def __repr__(self) -> str:
         top = [_shortly(side) for side in (self.query, self.document)]
         return f"Match(similarity {self.similarity:+.3f}, query: {top[0]}; document: {top[1]})"
@@ -286,8 +164,7 @@ class Match:
         return fragment_of(self.query) + fragment_of(self.document)
 
     def _repr_html_(self) -> str:
-        sides = f"<h4>The query</h4>{self.query._repr_html_()}<h4>The document</h4>{self.document._repr_html_()}"
-        return f"<div><p><b>Why they match</b>: similarity {self.similarity:+.3f}</p>{sides}</div>"
+        return f"<div><p><b>{escape(self.summary)}</b></p>{self.query._repr_html_()}{self.document._repr_html_()}</div>"
 
     def plot(self) -> Figure:
         """Draw both sides beside each other: maps over pictures, bars for words."""
@@ -305,16 +182,13 @@ class Match:
         """Return it as plain values: similarities, both sides with what counts in them, and the strongest pairs."""
         return {
             "similarity": self.similarity,
+            "margin": self.margin,
+            "rather_than": self.rather_than,
             "others": list(self.others),
             "query": self.query_side.describe(),
             "document": self.document_side.describe(),
-            "pairs": pairs_of(self.interactions) if self._has_interactions else None,
+            "pairs": pairs_of(self.interactions) if self.has_interactions else None,
         }
-
-    @property
-    def _has_interactions(self) -> bool:
-        runs = self.query_side.run is not None and self.document_side.run is not None
-        return runs and isinstance(self.measure, LinearSimilarity)
 
     def save(self, path: str | Path) -> list[Path]:
         """Write a page that loads nothing (.html), its numbers (.json) or a drawing (.png), or all of them into a folder.
@@ -333,7 +207,7 @@ class Match:
             Section(heading, f"What makes it like {side.attribution.name}: {side}.", html=fragment_of(side.attribution))
             for heading, side in (("The query", self.query_side), ("The document", self.document_side))
         ]
-        if self._has_interactions:
+        if self.has_interactions:
             sections.append(Section("How their parts meet", html=self.interactions.html()))
         return write_report(file, f"Why they match: similarity {self.similarity:+.3f}", sections)
 
@@ -351,6 +225,118 @@ def _shortly(attribution: Attribution) -> str:
     return "a picture" if attribution.names is None else ", ".join(word for word, _ in attribution.top(3, "positive"))
 
 
+@dataclass(frozen=True, eq=False)
+class Hit(Match):
+    """Why one hit of a search came up: the match of the query and this hit.
+
+    The score is the margin: the similarity of query and hit, minus the mean similarity of the query to what the hit is
+    compared with. Of the hit's own parts, the margin depends on nothing but the similarity to the query.
+
+    Attributes:
+        rank: its place among the hits, from 1.
+        content: the hit.
+        is_query: whether the hit is the query itself.
+
+    """
+
+    _document = "this hit"
+    rank: int
+    content: Input
+    is_query: bool
+
+    def __repr__(self) -> str:
+        return f"Hit({self.rank}, {label_of(self.content, 40)!r}, {self.summary})"
+
+    @property
+    def summary(self) -> str:
+        """The scores in words."""
+        return f"{super().summary}; the query itself" if self.is_query else super().summary
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain values; words have start, end, score and standard error."""
+        content = self.document.text if self.document.text is not None else label_of(self.content)
+        return {"rank": self.rank, "content": content, "is_query": self.is_query, **super().describe()}
+
+    @property
+    def pairs_in_words(self) -> str:
+        """The strongest pairs in a sentence; nothing for kernels, which have none."""
+        if not self.has_interactions:
+            return ""
+        pairs = [f"{first} – {second} {value:+.3f}" for first, second, value, _ in self.interactions.top(3)]
+        return f"Strongest pairs: {', '.join(pairs)}." if pairs else NOTHING
+
+
+@dataclass(frozen=True, eq=False)
+class Hits(Sequence[Hit]):
+    """Why the hits of a search came up, in the order of the hits; made by :func:`cocoax.explain_hits`.
+
+    ``print`` it with a console of Rich to see texts in colour.
+    """
+
+    query: Input
+    hits: tuple[Hit, ...]
+    encoder: str
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __repr__(self) -> str:
+        lines = "".join(f"\n  {hit!r}" for hit in self.hits)
+        return f"Hits of {label_of(self.query)!r}:{lines}"
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        first = self.hits[0]
+        query = first.query.text if first.query.text is not None else label_of(self.query)
+        hits = [hit.describe() for hit in self.hits]
+        return {"query": query, "encoder": self.encoder, "similarity": str(first.measure), "hits": hits}
+
+    def to_json(self, indent: int | None = 1) -> str:
+        """Return everything as JSON."""
+        return to_json(self.describe(), indent=indent)
+
+    def html(self) -> str:
+        """Return query and hit in colour for each hit, as an HTML fragment."""
+        return "\n".join(f"<h3>{escape(f'{hit.rank}. {hit.summary}')}</h3>{hit.html()}" for hit in self.hits)
+
+    def _repr_html_(self) -> str:
+        heading = f"<b>{escape(label_of(self.query, 200))}</b><br><small>{HOW_TO_READ}</small>"
+        return f"<div><p>{heading}</p>{self.html()}</div>"
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Write a page that loads nothing (.html) or JSON (.json), or both into a folder; return the files."""
+        return write_as_named(
+            path, "hits", {".html": self._write_page, ".json": lambda file: write_text(file, self.to_json())}
+        )
+
+    def _write_page(self, file: Path) -> Path:
+        sections = [Section("How to read it", HOW_TO_READ)]
+        for hit in self.hits:
+            words = f"{hit.summary}. {hit.pairs_in_words}"
+            sections.append(Section(f"{hit.rank}. {label_of(hit.content)}", words, html=hit.html()))
+        return write_report(file, f"Why did these come up? {label_of(self.query)}", sections)
+
+    def __rich__(self) -> Group:
+        parts: list[Any] = [Text.assemble(("Query: ", "bold"), label_of(self.query, 200))]
+        for hit in self.hits:
+            parts.append(Text.assemble((f"\n{hit.rank}. {label_of(hit.content)}", "bold"), f": {hit.summary}"))
+            shown = [*(rich_of(side) for side in (hit.query, hit.document)), Text(hit.pairs_in_words)]
+            parts += [Padding(each, (0, 3)) for each in shown if each.plain]
+        return Group(*parts)
+
+
 def explain_text(
     encoder: Encoder,
     text: Input,
@@ -360,24 +346,12 @@ def explain_text(
     method: Method | None = None,
     similarity: str | Similarity = "cosine",
     progress: bool | None = None,
-) -> ExplainedText:
+) -> MatchSide:
     """Explain what in a text, or another input, makes it similar to some things, rather than to others.
 
     Without a ``method`` it is :class:`cocoax.Rise` with 500 samples; one run gives the attribution and both of its parts.
     """
-    method = Rise(samples=SAMPLES) if method is None else method
-    like = similarity_to(corpus, similarity)
-    targets = [like]
-    if foil is not None:
-        unlike = similarity_to(foil, similarity)
-        targets = [like - unlike, like, unlike]
-    run = None
-    if isinstance(method, RemovalMethod):
-        run = method.run(encoder, text, targets, progress=progress)
-        answers = run.explain(targets)
-    else:
-        answers = method.explain(encoder, text, targets, progress=progress)
-    return ExplainedText(answers[0], answers[0] if foil is None else answers[1], None if foil is None else answers[2], run)
+    return _Matcher(_checked(method), get_similarity(similarity), progress).side(Piece(encoder, text, text), corpus, foil)
 
 
 @looking_once()
@@ -389,7 +363,7 @@ def explain_match(
     *,
     method: Method | None = None,
     similarity: str | Similarity = "cosine",
-    documents: Encoder | None = None,
+    document_encoder: Encoder | None = None,
     progress: bool | None = None,
 ) -> Match:
     """Explain why a document matched a query, rather than some others.
@@ -406,51 +380,221 @@ def explain_match(
             what makes query and document similar. The document is never compared with itself.
         method: how to explain; :class:`cocoax.Rise` with 500 samples if not given.
         similarity: that of the search.
-        documents: the encoder of documents, where queries have another prompt: ``encoder.by(prompt="passage: ")``.
+        document_encoder: that of documents, where queries have another prompt: ``encoder.by(prompt="passage: ")``.
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    documents = encoder if documents is None else documents
-    measure = get_similarity(similarity)
-    searched_piece, matched_piece = closest(pieces_of(encoder, query), pieces_of(documents, document), measure)
-
-    def reference(piece: Piece, name: str) -> Reference:
-        return piece.tower.reference([piece.seen], name=name, keep_samples=measure.needs_samples, progress=False)
-
-    matched, searched = reference(matched_piece, "the document"), reference(searched_piece, "the query")
-    own = searched.mean.float()[None]  # of one input, so its representation
-    foils = [closest_to(pieces_of(documents, other), own[0], measure) for other in as_list(rather_than)]
-    others = [reference(piece, "another") for piece in _other_than(matched_piece, foils)]
-    plural = "s" if len(others) > 1 else ""
-    foil = others[0].merge(*others[1:], name=f"the other document{plural}") if others else None
-    scores = [float(similarity_to(each, measure).score(own)[0]) for each in (matched, *others)]
-
-    def explained(piece: Piece, corpus: Reference) -> ExplainedText:
-        side = explain_text(
-            piece.tower, piece.explicand(), corpus, foil, method=method, similarity=measure, progress=progress
-        )
-        return ExplainedText(side.attribution, side.corpus, side.foil, side.run, piece.window)
-
-    return Match(
-        query_side=explained(searched_piece, matched),
-        document_side=explained(matched_piece, searched),
-        similarity=scores[0],
-        others=tuple(scores[1:]),
-        measure=measure,
-    )
+    matcher = _Matcher(_checked(method), get_similarity(similarity), progress)
+    inputs = [document, *_as_list(rather_than)]
+    found, *others = matcher.found(encoder, query, encoder if document_encoder is None else document_encoder, inputs)
+    foils = _distinct(found, others, "The document")
+    foil = _Foil(foils, f"the other document{'s' if len(foils) > 1 else ''}") if foils else None
+    return Match(**matcher.match(found, foil, "the document", both=True))
 
 
-def _other_than(document: Piece, foils: Sequence[Piece]) -> list[Piece]:
-    """Return the foils that are not the document itself; raise if all of them are."""
-    others = [foil for foil in foils if foil.key() != document.key()]
-    if foils and not others:
-        raise ValueError(
-            "The document is to be explained rather than itself: 'rather_than' holds nothing but the document. Give another "
-            "input, or leave it out."
-        )
-    return others
+@looking_once()
+def explain_hits(
+    encoder: Encoder,
+    query: Input,
+    hits: Sequence[Input],
+    rather_than: Input | Sequence[Input] | None = None,
+    *,
+    method: Method | None = None,
+    similarity: str | Similarity = "cosine",
+    document_encoder: Encoder | None = None,
+    progress: bool | None = None,
+) -> Hits:
+    """Explain why the hits of a search came up: what in the query and what in each hit, rather than the next hits.
+
+    Every input gets one run, from which all questions are answered; the same input twice gets one. Strings are texts,
+    everything else is of the encoder's own kind. Of texts that are longer than the encoder takes, the windows that are most
+    similar are explained; a long query has a run for each of its windows that fits a hit best.
+
+    Args:
+        encoder: that of the search.
+        query: what was searched for.
+        hits: what was found, best first.
+        rather_than: what each hit is compared with. By default the hits after it; the last has none, and is compared with
+            nothing. Other inputs: those, for every hit. An empty list: nothing. A hit is never compared with itself.
+        method: one that removes features; :class:`cocoax.Rise` with 500 samples if not given.
+        similarity: that of the search.
+        document_encoder: that of documents, where queries have another prompt: ``encoder.by(prompt="passage: ")``.
+        progress: show a progress bar (``None``: when it takes long).
+
+    """
+    method = _checked(method)
+    advice = "must be one that removes features, such as cocoax.Rise(): hits are explained from its runs"
+    check_kind("The 'method' parameter", method, RemovalMethod, advice)
+    contents = _as_list(hits)
+    if not contents:
+        raise ValueError("There are 0 hits to explain; pass what the search found, best first.")
+    matcher = _Matcher(method, get_similarity(similarity), progress)
+    inputs = [*contents, *(_as_list(rather_than) if rather_than is not None else [])]
+    every = matcher.found(encoder, query, encoder if document_encoder is None else document_encoder, inputs)
+    found, others = every[: len(contents)], every[len(contents) :]
+    foils = _next_hits(found) if rather_than is None else _given_foils(found, others)
+    for hit in found:  # all runs first: what a hit is compared with is then known from its own
+        matcher.run(hit.query)
+        matcher.run(hit.piece, similarity_to(matcher.reference(hit.query, "the query"), matcher.measure))
+    explained = [
+        Hit(**matcher.match(hit, foil, f"hit {rank}"), rank=rank, content=content, is_query=hit.is_query)
+        for rank, (content, hit, foil) in enumerate(zip(contents, found, foils, strict=True), start=1)
+    ]
+    return Hits(query, tuple(explained), encoder.name)
 
 
-def as_list(inputs: Input | Sequence[Input]) -> list[Input]:
+def _checked(method: Method | None) -> Method:
+    """Return the method, by default that of matches; raise if it is none."""
+    if method is not None:
+        check_kind("The 'method' parameter", method, Method, "must be an attribution method, such as cocoax.Rise()")
+    return Rise(samples=SAMPLES) if method is None else method
+
+
+def _as_list(inputs: Input | Sequence[Input]) -> list[Input]:
     """Return one input, or many, as a list."""
     return [inputs] if isinstance(inputs, INPUT_TYPES) else as_items("Inputs", inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """An input that a query is compared with, in windows if it is long."""
+
+    pieces: Sequence[Piece]  # its windows, or all of it
+    representations: Tensor | None  # of these, where query or input are long
+    query: Piece  # the window of the query and its own that are most similar, as they are in a search by windows
+    piece: Piece
+    key: object  # equal for equal inputs
+    is_query: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Foil:
+    """What a hit is compared with, and what all of it is called."""
+
+    parts: Sequence[_Found]
+    name: str
+
+
+class _Matcher:
+    """The runs of a search, one for each distinct input, and the matches from them."""
+
+    def __init__(self, method: Method, measure: Similarity, progress: bool | None) -> None:
+        self.method, self.measure, self.progress = method, measure, progress
+        self._explicands: dict[Piece, tuple[Explicand, object]] = {}
+        self._runs: dict[object, Run] = {}
+        self._representations: dict[object, Tensor] = {}
+
+    def _explicand(self, piece: Piece) -> tuple[Explicand, object]:
+        """Return a piece made ready to be explained, and what equal ones share."""
+        if piece not in self._explicands:
+            explicand = piece.explicand()
+            self._explicands[piece] = explicand, piece.key(explicand)
+        return self._explicands[piece]
+
+    def found(self, encoder: Encoder, query: Input, document_encoder: Encoder, inputs: Sequence[Input]) -> list[_Found]:
+        """Return each input with the windows of the query and of its own that fit best; raise if any is empty."""
+        asked, every = pieces_of(encoder, query), [pieces_of(document_encoder, item) for item in inputs]
+        own = represent(asked) if any(len(pieces) > 1 for pieces in (asked, *every)) else None
+        found = []
+        for pieces in every:
+            theirs = None if own is None or len(asked) == len(pieces) == 1 else represent(pieces)
+            best, piece = closest(asked, pieces, self.measure, own, theirs)
+            key = self._explicand(piece)[1]
+            found.append(_Found(pieces, theirs, best, piece, key, key == self._explicand(best)[1]))
+        return found
+
+    def run(self, piece: Piece, *targets: Target) -> Run:
+        """Return the run of an input; if the same went through the same encoder before, that one."""
+        assert isinstance(self.method, RemovalMethod)
+        explicand, key = self._explicand(piece)
+        if key not in self._runs:
+            self._runs[key] = self.method.run(piece.tower, explicand, targets, progress=self.progress)
+        return self._runs[key]
+
+    def representation(self, piece: Piece) -> Tensor:
+        """Return the representation of an input, ``[d]``; a run has it already."""
+        explicand, key = self._explicand(piece)
+        if key in self._runs:
+            return self._runs[key].ends[0]
+        if key not in self._representations:
+            self._representations[key] = piece.tower.represent([explicand], progress=False)[0]
+        return self._representations[key]
+
+    def reference(self, piece: Piece, name: str) -> Reference:
+        """Return an input as a reference."""
+        return Reference.from_representations(self.representation(piece)[None], name=name, space=piece.tower.space)
+
+    def side(self, piece: Piece, corpus: Reference, foil: Reference | None) -> MatchSide:
+        """Return what in an input makes it similar to a corpus, rather than to a foil."""
+        targets = [similarity_to(corpus, self.measure)]
+        if foil is not None:
+            unlike = similarity_to(foil, self.measure)
+            targets = [targets[0] - unlike, targets[0], unlike]
+        run = self.run(piece, *targets) if isinstance(self.method, RemovalMethod) else None
+        if run is not None:
+            answers = run.explain(targets)
+        else:
+            answers = self.method.explain(piece.tower, self._explicand(piece)[0], targets, progress=self.progress)
+        return MatchSide(answers[0], answers[foil is not None], None if foil is None else answers[2], run, piece.window)
+
+    def match(self, found: _Found, foil: _Foil | None, name: str, *, both: bool = False) -> dict[str, Any]:
+        """Return the match of the query and an input, as arguments of :class:`Match`; ``both`` sides have the foil."""
+        query, document = self.reference(found.query, "the query"), self.reference(found.piece, name)
+        others = [self.reference(self._compared(other, found.query), "another") for other in (foil.parts if foil else ())]
+        merged = others[0].merge(*others[1:], name=foil.name) if foil else None
+        query_side = self.side(found.query, document, merged)
+        document_side = self.side(found.piece, query, merged if both else None)
+        own = query.mean.float()[None]  # of one input, so its representation
+        scores = [float(similarity_to(each, self.measure).score(own)[0]) for each in (document, *others)]
+        return {
+            "query_side": query_side,
+            "document_side": document_side,
+            "similarity": scores[0],
+            "others": tuple(scores[1:]),
+            "rather_than": foil.name if foil else "",
+            "measure": self.measure,
+        }
+
+    def _compared(self, other: _Found, query: Piece) -> Piece:
+        """Return the window of another input that is most similar to one window of the query, which the margin is over."""
+        if other.query is query or len(other.pieces) == 1:
+            return other.piece
+        return closest_to(other.pieces, self.representation(query), self.measure, other.representations)
+
+
+def _distinct(hit: _Found, others: Sequence[_Found], noun: str) -> list[_Found]:
+    """Return the distinct inputs that are not the hit itself; raise if all of them are."""
+    distinct = {other.key: other for other in others if other.key != hit.key}
+    if others and not distinct:
+        raise ValueError(
+            f"{noun} is to be explained rather than itself: 'rather_than' holds nothing but that input. Give another one, or "
+            "leave it out."
+        )
+    return list(distinct.values())
+
+
+def _next_hits(hits: Sequence[_Found]) -> list[_Foil | None]:
+    """Return what each hit is compared with by default: those after it that are not the same input once more."""
+    foils: list[_Foil | None] = []
+    for rank, hit in enumerate(hits, 1):
+        later = [other for other in range(rank + 1, len(hits) + 1) if hits[other - 1].key != hit.key]
+        name = f"hit{'s' if len(later) > 1 else ''} {_range(later)}"
+        foils.append(_Foil([hits[other - 1] for other in later], name) if later else None)
+    return foils
+
+
+def _given_foils(hits: Sequence[_Found], others: Sequence[_Found]) -> list[_Foil | None]:
+    """Return what each hit is compared with, of inputs that were given: all of them but the hit itself."""
+    foils: list[_Foil | None] = []
+    for rank, hit in enumerate(hits, 1):
+        parts = _distinct(hit, others, f"Hit {rank}")
+        name = label_of(parts[0].piece.whole, 40) if len(parts) == 1 else f"{len(parts)} others"
+        foils.append(_Foil(parts, name) if parts else None)
+    return foils
+
+
+def _range(ranks: Sequence[int]) -> str:
+    """Return ranks in words: ``3``, ``2 to 10``, ``2, 4``."""
+    if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
+        return f"{ranks[0]} to {ranks[-1]}"
+    return " and ".join(map(str, ranks)) if len(ranks) < 3 else ", ".join(map(str, ranks))

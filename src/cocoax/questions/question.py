@@ -245,9 +245,12 @@ class Question:
     @classmethod
     def parse(cls, text: str, similarity: str | Similarity = "cosine") -> Question:
         """Return the question that :attr:`name` writes as this text; ``itself`` is the picture."""
+        words = "A question reads 'a cat / a kitten rather than a dog'"
+        if not isinstance(text, str):
+            raise TypeError(f"{words}. Got {type(text).__name__} instead.")
         like, contrast, unlike = text.partition(_RATHER)
         if not text.strip() or (contrast and not (like.strip() and unlike.strip())) or _RATHER in unlike:
-            raise ValueError(f"A question reads 'a cat / a kitten rather than a dog'. Got {text!r} instead.")
+            raise ValueError(f"{words}. Got {text!r} instead.")
         likes = None if like.strip() == _ITSELF else like.split(SEPARATOR)
         return cls(likes, unlike.split(SEPARATOR) if contrast else None, similarity=similarity)
 
