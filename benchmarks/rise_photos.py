@@ -33,7 +33,7 @@ from cocoax.encoders.onnx_backend import VARIABLE
 from cocoax.masking import GridMasks
 from cocoax.masking import masks as masks_module
 from cocoax.methods.rise import efficient_estimate
-from cocoax.methods.run_cache import saved_run
+from cocoax.methods.run_cache import cached_run
 from cocoax.targets import score_all
 
 TARGETS = {"label-free": 0, "corpus": 2, "COCOA": 3}
@@ -61,7 +61,7 @@ def encode(folder: Path, samples: int) -> None:
             path = folder / f"{name}-{design}.safetensors"
             if not path.exists():
                 method = cocoax.Rise(samples if complements else samples // 2, complements=complements)
-                saved_run(encoder, photo(name), method, folder=folder / "unfinished").save(path)
+                cached_run(encoder, photo(name), method, folder=folder / "unfinished").save(path)
                 print(path.name, flush=True)
 
 

@@ -17,7 +17,7 @@ from cocoax.data import photo
 from cocoax.encoders import Encoder, TabularEncoder, load
 from cocoax.masking import Game, grid_segments
 from cocoax.methods.kernel_shap import Coalitions
-from cocoax.store import Layout, cache_folder, digest, read_safetensors, sound_or_aside, write_safetensors
+from cocoax.store import Layout, cache_folder, digest, load_or_quarantine, read_safetensors, write_safetensors
 from cocoax.targets import Target, contrastive_corpus_similarity, corpus_similarity, score_all
 
 _EVERY = 60.0  # seconds of work that an interruption loses at most
@@ -147,7 +147,7 @@ def exact_game(
     game = Game(encoder, prepared)
     key = digest("exact game", encoder.space, prepared.tensor, segments, score_all(targets, game.ends, game.ends[0]))
     path = cache_folder() / "games" / f"{key}.safetensors"
-    kept = sound_or_aside(path, lambda file: read_safetensors(file, _LAYOUT)[0])
+    kept = load_or_quarantine(path, lambda file: read_safetensors(file, _LAYOUT)[0])
     scores = torch.zeros(0, len(targets), dtype=torch.float64) if kept is None else kept["scores"]
     players = int(segments.max()) + 1
     bits = subsets(players)

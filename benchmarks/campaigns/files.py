@@ -42,7 +42,7 @@ from cocoax.encoders.families.checkpoint import read_checkpoint
 from cocoax.evaluation.localisation import MaskScores
 from cocoax.inputs.image import open_image
 from cocoax.inputs.sound import read_file
-from cocoax.methods.run_cache import Unfinished, saved_run
+from cocoax.methods.run_cache import RunCheckpoint, cached_run
 from cocoax.paper.annotated import coco_examples
 from cocoax.paper.networks.resnet import ARCHITECTURES, ResNet
 from cocoax.paper.studies.curves import UNIT
@@ -134,10 +134,10 @@ def in_cache(make: Callable[[], object]) -> Callable[[Path], Path]:
 
 def write_unfinished(folder: Path) -> Path:
     """Write what a killed run leaves, at the place where it is looked for."""
-    saved_run(ENCODER, IMAGE, RISE)
+    cached_run(ENCODER, IMAGE, RISE)
     whole = only_file(folder / "cache")
     path = whole.with_suffix(".unfinished.safetensors")
-    Unfinished(path, "net").note(RUN.masks, RUN.representations[:13], at_once=True)
+    RunCheckpoint(path, "net").note(RUN.masks, RUN.representations[:13], at_once=True)
     whole.unlink()
     return path
 
@@ -145,7 +145,7 @@ def write_unfinished(folder: Path) -> Path:
 def read_unfinished(path: Path) -> str:
     """Go on from what a killed run left."""
     path.with_name(path.name.replace(".unfinished", "")).unlink(missing_ok=True)
-    return of_attribution(saved_run(ENCODER, IMAGE, RISE).explain(TARGET))
+    return of_attribution(cached_run(ENCODER, IMAGE, RISE).explain(TARGET))
 
 
 def write_unit(folder: Path) -> Path:
@@ -366,8 +366,8 @@ KINDS = {
     ),
     "run": Kind(saved(RUN.save, "a"), lambda path: of_attribution(cocoax.Run.load(path).explain(TARGET))),
     "cached run": Kind(
-        in_cache(lambda: saved_run(ENCODER, IMAGE, RISE)),
-        lambda _: of_attribution(saved_run(ENCODER, IMAGE, RISE).explain(TARGET)),
+        in_cache(lambda: cached_run(ENCODER, IMAGE, RISE)),
+        lambda _: of_attribution(cached_run(ENCODER, IMAGE, RISE).explain(TARGET)),
     ),
     "unfinished run": Kind(write_unfinished, read_unfinished),
     "field": Kind(saved(RUN.field().save, "a"), lambda path: of_attribution(cocoax.Field.load(path).explain(TARGET))),

@@ -23,7 +23,15 @@ from torch import Tensor
 from cocoax.cautions import caution
 from cocoax.checks import as_numbers, check_kind, check_number, check_plain, check_positive, shown
 from cocoax.similarity import Cosine, LinearSimilarity
-from cocoax.store import Layout, about, cache_folder, read_safetensors, sound_or_aside, understood, write_safetensors
+from cocoax.store import (
+    Layout,
+    cache_folder,
+    corrupt_file_errors,
+    load_or_quarantine,
+    prefix_errors,
+    read_safetensors,
+    write_safetensors,
+)
 from cocoax.vectors import Selection, read_vectors
 
 KEPT = 10_000  # samples that a reference keeps unless told otherwise
@@ -201,7 +209,7 @@ class Reference:
             sums = parts if not sums else [before + part for before, part in zip(sums, parts, strict=True)]
             count, total = count + len(vectors), total + float(factors.sum())
             samples += [vectors.float()] if keep_samples else []
-        with about(source):
+        with prefix_errors(source):
             if not count:
                 chosen = "" if where is None else f" where {where!r:.80}"
                 raise ValueError(f"There are 0 vectors{chosen}; select at least one.")
@@ -274,7 +282,7 @@ class Reference:
     def load(cls, path: str | Path) -> Reference:
         """Read a reference written by :meth:`save`."""
         tensors, header = read_safetensors(path, _LAYOUT)
-        with understood(path):
+        with corrupt_file_errors(path):
             skipped = tuple((int(index), str(reason)) for index, reason in header.pop("skipped"))
             if header["count"] < 1:
                 raise ValueError(f"it is a reference of {header['count']} inputs.")
@@ -382,7 +390,7 @@ def cached(key: str) -> Reference | None:
         path = cache_folder() / "references" / f"{key}.safetensors"
     except OSError:  # there is no cache, of which storing it warns
         return None
-    return sound_or_aside(path, Reference.load, cached=True)
+    return load_or_quarantine(path, Reference.load)
 
 
 def store(key: str, reference: Reference) -> None:

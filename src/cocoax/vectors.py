@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import as_numbers
-from cocoax.store import about, as_path, each_readable, readable
+from cocoax.store import as_path, each_readable, prefix_errors, readable
 
 AT_ONCE = 1_000_000  # numbers in a batch; some copies of it are in memory at a time
 ROWS = 8192  # of a batch, where a store does not say how long its vectors are before they are read
@@ -69,7 +69,7 @@ def read_vectors(source: Any, selection: Selection) -> Iterator[tuple[np.ndarray
         )
     where, weights = _chosen(selection.where), _weights(selection.weights)
     dimension, count = None, 0
-    with about(source):
+    with prefix_errors(source):
         for batch in _reader(source)(source, selection):
             if not len(batch.rows):
                 continue

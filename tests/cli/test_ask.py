@@ -45,9 +45,9 @@ def test_ask__prints_score_comparison_and_regions_and_writes_files(
     assert (tmp_path / "out" / content[0]["overlay"]).stat().st_size > 1000
     assert (tmp_path / "out" / "answers.json").stat().st_size < 10_000
     assert (content[0]["score"], content[0]["options"]["grid"]) == (pytest.approx(answer.score, abs=1e-6), 7)
-    names = {file.suffix for file in (tmp_path / "out").iterdir()}
+    names = {file.suffix for file in (tmp_path / "out").glob("[!.]*")}
     assert names == {".png", ".safetensors", ".html", ".json"}
-    for file in (tmp_path / "out").iterdir():
+    for file in (tmp_path / "out").glob("[!.]*"):
         assert f"wrote {file}" in result.output
 
 
@@ -392,7 +392,7 @@ def test_ask__a_folder_goes_on_after_a_broken_picture(
         assert row[:3] == [str(photos / name), "a cat rather than a dog", f"{answer.score:+.3f}"]
         assert row[3].startswith(answer.regions[0].place)
         folder = out / Path(name).with_suffix("")
-        assert {file.suffix for file in folder.iterdir()} == {".png", ".safetensors", ".html", ".json"}
+        assert {file.suffix for file in folder.glob("[!.]*")} == {".png", ".safetensors", ".html", ".json"}
     written = [f"wrote {(out / name).with_suffix('') / 'report.html'}" for name in names]
     assert shown.out.splitlines()[4:] == written
 

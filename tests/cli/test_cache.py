@@ -14,7 +14,7 @@ import pytest
 
 import cocoax
 from cocoax.cli.cache import duration_of, size_of
-from cocoax.methods.run_cache import saved_run
+from cocoax.methods.run_cache import cached_run
 from tests.cli.support import invoke, rows_of
 from tests.conftest import SmallNet, images
 
@@ -28,7 +28,7 @@ def filled(tmp_path: Path) -> Path:
     first.reference(images(3))
     first.reference(images(2, seed=1))
     second.reference(images(3))
-    saved_run(first, images(1)[0], cocoax.Rise(samples=20))
+    cached_run(first, images(1)[0], cocoax.Rise(samples=20))
     folder = tmp_path / "cache"
     (folder / "runs" / f"{'a' * 32}.safetensors.01234567.part").write_bytes(b"half")
     return folder

@@ -70,10 +70,10 @@ def test_localise__collages_and_masks(towers: cocoax.Encoder, tmp_path: Path) ->
     result = invoke("localise", str(tmp_path / "photos"), "--collages", "2", "--samples", "20", "--out", str(tmp_path / "a"))
     assert result.exit_code == 0, result.output
     lines = (tmp_path / "a" / "results.jsonl").read_text().splitlines()
-    assert [len(json.loads(line)["records"]) for line in lines] == [12, 12]
+    assert [len(json.loads(line)) for line in lines] == [9] * 24
     strips = ("--strips", "2", "--samples", "20", "--out", str(tmp_path / "s"))
     assert invoke("localise", str(tmp_path / "photos"), *strips).exit_code == 0
-    assert len((tmp_path / "s" / "results.jsonl").read_text().splitlines()) == 2
+    assert len(list((tmp_path / "s" / "units").iterdir())) == 2
     (tmp_path / "masks" / "cat").mkdir(parents=True)
     Image.new("L", (24, 24), 255).save(tmp_path / "masks" / "cat" / "dog.png")
     arguments = ("--masks", str(tmp_path / "masks"), "--samples", "20", "--out", str(tmp_path / "b"))
@@ -105,14 +105,12 @@ def test_localise__interrupted_says_what_was_kept_and_goes_on(
     with monkeypatch.context() as patch:
         interrupt_after(patch, cocoax.Encoder, "encode", 6)
         said = interruption(*arguments)
-    kept = len((out / "results.jsonl").read_text().splitlines())
+    kept = len(list((out / "units").iterdir()))
     assert 0 < kept < 3
     results = "picture" if kept == 1 else "pictures"
-    assert said == (
-        f"interrupted: kept the results of {kept} {results} in {out / 'results.jsonl'}; the same command goes on from there"
-    )
+    assert said == f"interrupted: kept the results of {kept} {results} in {out}; the same command goes on from there"
     assert invoke(*arguments).exit_code == 0
-    assert len((out / "results.jsonl").read_text().splitlines()) == 3
+    assert len(list((out / "units").iterdir())) == 3
 
 
 @pytest.mark.parametrize(

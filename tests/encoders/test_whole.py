@@ -15,7 +15,7 @@ import cocoax
 from cocoax import Encoder, ImagePreprocess
 from cocoax.cautions import Caution
 from cocoax.inputs.drawing import WHOLE
-from cocoax.methods.run_cache import saved_run
+from cocoax.methods.run_cache import cached_run
 from tests.encoders.families import tiny
 
 CROPPED = ImagePreprocess(resize=64, crop=56)
@@ -111,7 +111,7 @@ def test_whole__references_and_space_stay(tmp_path: Path) -> None:
 def test_whole__saved_runs_are_told_apart(tmp_path: Path) -> None:
     encoder = Encoder(Convolutional().eval(), CROPPED)
     for view in (encoder, encoder.whole(), Encoder(Rigid().eval(), CROPPED).whole()):
-        saved_run(view, photo(100, 50), cocoax.Rise(samples=10), folder=tmp_path)
+        cached_run(view, photo(100, 50), cocoax.Rise(samples=10), folder=tmp_path)
     assert len(list(tmp_path.glob("*.safetensors"))) == 3
 
 

@@ -17,7 +17,7 @@ from cocoax.inputs import Explicand
 from cocoax.masking import Game
 from cocoax.masking.baseline_presets import OFFERED, offered, offered_by
 from cocoax.methods.interaction_figure import cell_box
-from cocoax.methods.run_cache import saved_run
+from cocoax.methods.run_cache import cached_run
 from cocoax.survey.entries import Maker, Making
 from cocoax.survey.items import Item
 from cocoax.survey.plans import seeded
@@ -139,9 +139,9 @@ def test_run__saved_loaded_and_extended(encoder: cocoax.Encoder, tmp_path: Path)
 def test_saved_run__is_told_from_another_grid_and_removal(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     lengths = {}
     for removal in (DropTokens(), DropTokens(grid=2), None):
-        run = saved_run(encoder, picture(), cocoax.Rise(samples=20, grid=3, baseline=removal), folder=tmp_path)
+        run = cached_run(encoder, picture(), cocoax.Rise(samples=20, grid=3, baseline=removal), folder=tmp_path)
         lengths[str(removal)] = run.masks.full(slice(0, 1)).numel()
-        again = saved_run(encoder, picture(), cocoax.Rise(samples=24, grid=3, baseline=removal), folder=tmp_path)
+        again = cached_run(encoder, picture(), cocoax.Rise(samples=24, grid=3, baseline=removal), folder=tmp_path)
         torch.testing.assert_close(again.representations[:20], run.representations, rtol=0, atol=0)
     assert list(lengths.values()) == [9, 4, SIDE * SIDE]
     assert len(list(tmp_path.glob("*.safetensors"))) == 3

@@ -621,7 +621,7 @@ def test_bar__shows_how_many_samples_it_will_take(encoder: cocoax.Encoder, monke
     assert bars[0].total == bars[0].n == len(run)  # which a bar is filled up to
 
     short = run.first(32)
-    short.go_on(encoder, 16, [])
+    short.resume(encoder, 16, [])
     assert len(bars) == 2
     assert len(short) == len(run) or short.stopped
     assert bars[1].total == bars[1].n == len(short) - 32

@@ -13,7 +13,7 @@ from torch import Tensor
 import cocoax
 from cocoax.inputs.sound import HOP
 from cocoax.masking.baselines import SpectralNoise
-from cocoax.methods.run_cache import saved_run
+from cocoax.methods.run_cache import cached_run
 from tests.sounds import RATE, Ear, hum, listener, question
 
 FEATURES = {"segments": 6, "cells": 12}  # how many there are
@@ -187,23 +187,23 @@ def test_saved_run__costs_nothing_the_second_time(features: str) -> None:
     encoder = listener(features)
     assert isinstance(encoder.module, Ear)
     method = cocoax.Rise(samples=40)
-    first = saved_run(encoder, hum(), method)
+    first = cached_run(encoder, hum(), method)
     encoder.module.inputs = 0
-    again = saved_run(encoder, (RATE, hum()), method)
+    again = cached_run(encoder, (RATE, hum()), method)
     assert encoder.module.inputs == 0
     assert torch.equal(first.representations, again.representations)
-    saved_run(encoder, hum(), cocoax.Rise(samples=40, baseline="noise"))
-    saved_run(encoder, hum(seed=1), method)
+    cached_run(encoder, hum(), cocoax.Rise(samples=40, baseline="noise"))
+    cached_run(encoder, hum(seed=1), method)
     other = listener(features, segments=5)
-    assert saved_run(other, hum(), method).explain(question(other)).values.shape == (5 if features == "segments" else 10,)
+    assert cached_run(other, hum(), method).explain(question(other)).values.shape == (5 if features == "segments" else 10,)
     assert cocoax.cache_info().runs == 4
 
 
 def test_run__answers_for_segments_do_not_serve_cells() -> None:
     segments, cells = listener(segments=6), listener("cells", segments=6, bands=1)
     method = cocoax.Rise(samples=20)
-    saved_run(segments, hum(), method)
-    saved_run(cells, hum(), method)
+    cached_run(segments, hum(), method)
+    cached_run(cells, hum(), method)
     assert cocoax.cache_info().runs == 2
 
 

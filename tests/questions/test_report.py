@@ -31,7 +31,7 @@ def test_write_answers__files(tmp_path: Path) -> None:
     found = answers()
     files = write_answers(tmp_path / "new", EVIL, found)
     assert {file.parent for file in files} == {tmp_path / "new"}
-    assert sorted((tmp_path / "new").rglob("*")) == sorted(files)
+    assert sorted((tmp_path / "new").rglob("[!.]*")) == sorted(files)
     assert [file.name for file in files[:2]] == ["report.html", "answers.json"]
     assert files[4].name == "2-a-rocket-of-bold-rather-than-a-dog.png"
     with Image.open(files[2]) as image:
@@ -79,7 +79,7 @@ def test_write_answers__again_keeps_what_is_there(tmp_path: Path) -> None:
         ["report-2.html", "answers-2.json", "1-a-rocket-of-bold-rather-than-a-dog-2.png"],
         ["report-3.html", "answers-3.json", "1-a-rocket-of-bold-rather-than-a-dog-3.png"],
     ]
-    assert sorted((tmp_path / "out").iterdir()) == sorted(file for files in times for file in files)
+    assert sorted((tmp_path / "out").glob("[!.]*")) == sorted(file for files in times for file in files)
     assert [json.loads(files[1].read_text())["title"] for files in times] == ["first", "second", "third"]
 
 
@@ -89,7 +89,7 @@ def test_write_answers__several_at_once_lose_nothing(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         written = list(pool.map(lambda answer: write_answers(tmp_path / "out", answer.name, [answer]), several + several[:1]))
     names = [file.name for files in written for file in files]
-    assert len(names) == len(set(names)) == len(list((tmp_path / "out").iterdir())) == 16
+    assert len(names) == len(set(names)) == len(list((tmp_path / "out").glob("[!.]*"))) == 16
     for answer, files in zip(several, written, strict=False):
         assert json.loads(files[1].read_text())["title"] == answer.name
         assert cocoax.Attribution.load(files[3]).score == answer.score

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import cocoax
-from cocoax.store import cache_folder, cache_info, clear_cache, sound_or_aside
+from cocoax.store import cache_folder, cache_info, clear_cache, load_or_quarantine
 from tests.conftest import images
 
 
@@ -91,25 +91,25 @@ def read_whole(path: Path) -> str:
     return text
 
 
-def test_sound_or_aside__sound_absent_and_damaged(tmp_path: Path) -> None:
+def test_load_or_quarantine__sound_absent_and_damaged(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    assert sound_or_aside(path, read_whole) is None
+    assert load_or_quarantine(path, read_whole) is None
     path.write_text("whole")
-    assert sound_or_aside(path, read_whole) == "whole"
+    assert load_or_quarantine(path, read_whole) == "whole"
     path.write_text("half")
     with pytest.warns(UserWarning, match=rf"{path} is damaged. It was put aside as a.damaged, and .* computed again"):
-        assert sound_or_aside(path, read_whole) is None
+        assert load_or_quarantine(path, read_whole) is None
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.damaged", "half")]
 
 
-def test_sound_or_aside__what_may_not_be_read_is_not_damaged(tmp_path: Path) -> None:
+def test_load_or_quarantine__what_may_not_be_read_is_not_damaged(tmp_path: Path) -> None:
     def forbidden(path: Path) -> str:
         raise PermissionError(13, "Permission denied", str(path))
 
     path = tmp_path / "a"
     path.write_text("of another user")
     with pytest.warns(UserWarning, match=r"a cannot be read .*Permission denied.*going on without"):
-        assert sound_or_aside(path, forbidden) is None
+        assert load_or_quarantine(path, forbidden) is None
     assert os.listdir(tmp_path) == ["a"]
 
 

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from cocoax.store import alone_in, whole_file, write_as_named, write_figure, write_safetensors, write_text
+from cocoax.store import atomic_write, folder_lock, write_as_named, write_figure, write_safetensors, write_text
 from cocoax.store.files import as_path
 
 
@@ -30,11 +30,11 @@ def test_write_text__is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.M
     assert path.read_text() == "first"
 
 
-def test_whole_file__error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_atomic_write__error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = write_text(tmp_path / "table.md", "first")
 
     def interrupted() -> None:
-        with whole_file(path) as part:
+        with atomic_write(path) as part:
             part.write_text("sec")
             raise KeyboardInterrupt
 
@@ -44,9 +44,9 @@ def test_whole_file__error_leaves_the_old_file_and_nothing_else(tmp_path: Path) 
     assert path.read_text() == "first"
 
 
-def test_whole_file__two_writers_do_not_share_a_temporary_file(tmp_path: Path) -> None:
+def test_atomic_write__two_writers_do_not_share_a_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "table.md"
-    with whole_file(path) as first, whole_file(path) as second:
+    with atomic_write(path) as first, atomic_write(path) as second:
         first.write_text("first")
         second.write_text("second")
     assert path.read_text() == "first"  # the last to finish
@@ -69,11 +69,14 @@ def test_files__the_umask_is_respected(mask: int, tmp_path: Path) -> None:
     assert [file.stat().st_mode & 0o777 for file in files] == [0o666 & ~mask] * 3
 
 
-def test_whole_file__full_disk_names_the_file(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"No space left on device: '.*table\.md'") as raised, whole_file(tmp_path / "table.md"):
+def test_atomic_write__full_disk_names_the_file(tmp_path: Path) -> None:
+    with (
+        pytest.raises(OSError, match=r"No space left on device: '.*table\.md'") as raised,
+        atomic_write(tmp_path / "table.md"),
+    ):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert raised.value.errno == errno.ENOSPC
-    with pytest.raises(FileNotFoundError, match="elsewhere"), whole_file(tmp_path / "table.md"):
+    with pytest.raises(FileNotFoundError, match="elsewhere"), atomic_write(tmp_path / "table.md"):
         (tmp_path / "elsewhere").read_bytes()  # what is wrong with another file is not said about this one
     assert list(tmp_path.iterdir()) == []
 
@@ -93,18 +96,18 @@ def test_write_figure__the_same_figure_is_the_same_file(ending: str, tmp_path: P
 TOGETHER = """
 import sys, time
 from pathlib import Path
-from cocoax.store import alone_in
+from cocoax.store import folder_lock
 
 folder, name = Path(sys.argv[1]), sys.argv[2]
 for _ in range(20):
-    with alone_in(folder):
+    with folder_lock(folder):
         count = int((folder / "count").read_text())
         time.sleep(0.001)
         (folder / "count").write_text(str(count + 1))
 """
 
 
-def test_alone_in__processes_wait_for_each_other(tmp_path: Path) -> None:
+def test_folder_lock__processes_wait_for_each_other(tmp_path: Path) -> None:
     (tmp_path / "count").write_text("0")
     processes = [subprocess.Popen([sys.executable, "-c", TOGETHER, str(tmp_path), str(name)]) for name in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
@@ -114,22 +117,22 @@ def test_alone_in__processes_wait_for_each_other(tmp_path: Path) -> None:
 HOLDING = """
 import sys, time
 from pathlib import Path
-from cocoax.store import alone_in
+from cocoax.store import folder_lock
 
-with alone_in(Path(sys.argv[1])):
+with folder_lock(Path(sys.argv[1])):
     print("in", flush=True)
     time.sleep(600)
 """
 
 
-def test_alone_in__a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_folder_lock__a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDING, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "in\n"
         process.kill()
         process.wait()
         begun = time.monotonic()
-        with alone_in(tmp_path):
+        with folder_lock(tmp_path):
             assert time.monotonic() - begun < 60
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from cocoax.store import Layout, check_torch_file, load_tensors, read_safetensors, understood, write_safetensors
+from cocoax.store import Layout, check_torch_file, corrupt_file_errors, load_tensors, read_safetensors, write_safetensors
 from cocoax.store.tensors import _DTYPES
 
 HEADER = {"number": 0.1, "names": ["a", None, "猫"]}
@@ -90,15 +89,6 @@ def test_read_safetensors__no_flipped_bit_is_overlooked(step: int, tmp_path: Pat
     assert refused > 20 * right
 
 
-def test_read_safetensors__from_before_there_were_digests(tmp_path: Path) -> None:
-    path = tmp_path / "old.safetensors"
-    metadata = {"cocoax": json.dumps({"kind": "thing", **HEADER})}
-    safetensors.torch.save_file({"a": torch.ones(2)}, path, metadata=metadata)
-    with pytest.warns(UserWarning, match=r"old\.safetensors was written before files of Cocoax had a digest.*save it again"):
-        tensors, header = read_safetensors(path, "thing")
-    assert (tensors["a"].tolist(), header) == ([1.0, 1.0], HEADER)
-
-
 @pytest.mark.parametrize("text", ["[]", "3", '{"kind": ' + "[" * 100_000, '{"kind": ' + "9" * 5000 + "}", "null", ""])
 def test_read_safetensors__rubbish_in_the_header(text: str, tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
@@ -141,13 +131,13 @@ def test_layout__what_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError("a"), IndexError("b"), RecursionError("c"), TypeError("d"), OverflowError("e")])
-def test_understood__names_the_file(error: Exception) -> None:
+def test_corrupt_file_errors__names_the_file(error: Exception) -> None:
     with (
         pytest.raises(ValueError, match=rf"file is damaged, or not of this version .*{type(error).__name__}"),
-        understood("file"),
+        corrupt_file_errors("file"),
     ):
         raise error
-    with pytest.raises(ValueError, match=r"^file cannot be used: too small.$"), understood("file"):
+    with pytest.raises(ValueError, match=r"^file cannot be used: too small.$"), corrupt_file_errors("file"):
         raise ValueError("too small.")
 
 

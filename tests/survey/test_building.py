@@ -13,6 +13,7 @@ from PIL import Image
 
 import cocoax
 from cocoax.masking.baseline_presets import OtherPictures
+from cocoax.store import folder_lock
 from cocoax.survey import Index, build
 from cocoax.survey import resumption as resuming
 from cocoax.survey.manifest import Manifest
@@ -106,13 +107,9 @@ def test_build__all_failed(folder: Path, tmp_path: Path) -> None:
 
 
 def test_build__two_at_once(folder: Path, tmp_path: Path) -> None:
-    fcntl = pytest.importorskip("fcntl")
     build(photos.encoder(), folder, tmp_path / "index", METHOD)
-    held = os.open(tmp_path / "index", os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_EX)
-    with pytest.raises(ValueError, match="Another build is at work in"):
+    with folder_lock(tmp_path / "index"), pytest.raises(ValueError, match="Another process is at work in"):
         build(photos.encoder(), folder, tmp_path / "index", METHOD)
-    os.close(held)
     build(photos.encoder(), folder, tmp_path / "index", METHOD)
 
 
@@ -270,17 +267,3 @@ def test_build__a_folder_with_a_foreign_file_is_refused_and_left_alone(folder: P
         build(photos.encoder(), folder, tmp_path / "index", METHOD)
     assert [path for path in (tmp_path / "index").rglob("*") if path.is_file()] == [foreign]
     assert foreign.read_text() == "the user's own"
-
-
-def test_build__unfinished_files_of_a_killed_build_go_and_foreign_files_stay(folder: Path, tmp_path: Path) -> None:
-    index = tmp_path / "index"
-    build(photos.encoder(), folder, index, METHOD)
-    foreign = [index / place / name for place in ("", "shards", "downloads") for name in FOREIGN if name != "x.parquet"]
-    shard = next((index / "shards").glob("*.parquet")).name
-    unfinished = [index / "manifest.json.0123abcd.part", index / "shards" / f"{shard}.0123abcd.part"]
-    for path in [*foreign, *unfinished]:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("the user's own")
-    build(photos.encoder(), folder, index, METHOD)
-    assert all(path.read_text() == "the user's own" for path in foreign)
-    assert not any(path.exists() for path in unfinished)

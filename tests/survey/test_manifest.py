@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow
@@ -14,16 +12,6 @@ import cocoax
 from cocoax.cautions import Caution
 from cocoax.survey import Index
 from cocoax.survey.manifest import Manifest, makers
-
-
-def test_manifest__a_damaged_one_is_named(index: Index, tmp_path: Path) -> None:
-    shutil.copytree(index.folder, tmp_path / "index")
-    path = tmp_path / "index" / "manifest.json"
-    whole = path.read_bytes()
-    for place in range(0, len(whole) - 1, 7):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(ValueError, match=r"manifest\.json cannot be read .*make the index anew"):
-            Index.open(tmp_path / "index")
 
 
 def test_made_by__versions_and_threads(index: Index) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,7 +73,6 @@ def localise_captions(
         raise ValueError(f"--foil is 'present' or 'all'. Got {foil!r} instead.")
     examples = open_examples(folder, annotations, masks, collages, strips, boxes, seed)
     out.mkdir(parents=True, exist_ok=True)
-    results = out / "results.jsonl"
     loaded = cocoax.load(encoder, device=device)
     try:
         records = localise(
@@ -85,13 +85,12 @@ def localise_captions(
             tell=note,
         )
     except KeyboardInterrupt as stop:
-        kept = len(results.read_text(encoding="utf-8").splitlines()) if results.exists() else 0
-        raise Kept(
-            f"kept the results of {counted(kept, 'picture')} in {results}; the same command goes on from there"
-        ) from stop
+        kept = len(list((out / "units").glob("*.safetensors")))
+        raise Kept(f"kept the results of {counted(kept, 'picture')} in {out}; the same command goes on from there") from stop
     summaries = summarise(records)
     content = {"encoder": encoder, "samples": samples, "summaries": describe(summaries)}
-    files = [write_text(out / "summary.json", to_json(content, indent=1)), results]
+    lines = "".join(f"{to_json(asdict(record))}\n" for record in records)
+    files = [write_text(out / "summary.json", to_json(content, indent=1)), write_text(out / "results.jsonl", lines)]
     if as_json:
         print_json({**content, "pictures": len({record.picture for record in records}), "files": files})
         return

@@ -14,7 +14,7 @@ from cocoax.highlight import to_rich
 from cocoax.questions.matches import MatchSide
 from cocoax.questions.report import free_ending
 from cocoax.report import Section, write_report
-from cocoax.store import alone_in, to_json, write_text
+from cocoax.store import folder_lock, to_json, write_text
 
 HOW_TO_READ = (
     "Red words raise the score, blue ones lower it; point at a word to see its value. What is underlined with dots is not "
@@ -65,7 +65,7 @@ def write_sides(folder: Path, sides: Mapping[str, MatchSide]) -> list[Path]:
         header, rows = _word_table(side)
         text = " ".join((f"{side.attribution.name}: {side}. {HOW_TO_READ}", *side.attribution.remarks))
         sections.append(Section(heading, text, header=header, rows=rows, html=side.attribution.html()))
-    with alone_in(folder):
+    with folder_lock(folder):
         ending = free_ending(folder, "answer{}.html")
         numbers = write_text(folder / f"answer{ending}.json", to_json(describe_sides(sides), indent=1))
         page = write_report(folder / f"answer{ending}.html", "What makes this text similar to that?", sections)

@@ -22,7 +22,7 @@ from cocoax.inputs.drawing import figure_of, hidden_in_noise
 from cocoax.masking.masked_encoder import check_range
 from cocoax.masking.masks import averaging
 from cocoax.masking.segments import check_grid
-from cocoax.store import Layout, read_safetensors, understood, write_safetensors
+from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
 from cocoax.targets import Target
 from cocoax.version import versions
 
@@ -162,7 +162,7 @@ class Attribution(Displayed):
     def load(cls, path: str | Path) -> Attribution:
         """Read an attribution written by :meth:`save`."""
         tensors, header = read_safetensors(path, _LAYOUT)
-        with understood(path):
+        with corrupt_file_errors(path):
             display = load_display(tensors, header.pop("display", None))
             parts = {name: tensors[name] for name in _TENSORS if name in tensors}
             if "standard_error" in parts and parts["standard_error"].shape != parts["values"].shape:

@@ -24,7 +24,7 @@ from cocoax.methods.attribution import Attribution, Estimate, Origin, attributio
 from cocoax.methods.method import Askable, as_asked, check_targets
 from cocoax.seeding import stream
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.store import Layout, read_safetensors, understood, write_safetensors
+from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Field:
     def load(cls, path: str | Path) -> Field:
         """Read a field written by :meth:`save`."""
         tensors, header = read_safetensors(path, _LAYOUT)
-        with understood(path):
+        with corrupt_file_errors(path):
             similarity = get_similarity(header["similarity"])
             assert isinstance(similarity, LinearSimilarity)
             for name in ("values", "deviations"):

@@ -31,7 +31,7 @@ from cocoax.methods.plugin_checks import check_memory, drawn, estimated
 from cocoax.methods.serialise import for_file, from_plain, type_name
 from cocoax.progress import Bar, bar
 from cocoax.similarity import Similarity
-from cocoax.store import Layout, read_safetensors, understood, write_safetensors
+from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _LAYOUT = Layout(
 )
 
 
-class Journal(Protocol):
+class Checkpoint(Protocol):
     """Where a run notes what it has encoded while it is made, so that not all is lost if its process is killed."""
 
     def earlier(self, masks: Masks) -> Tensor | None:
@@ -91,7 +91,7 @@ class Run:
         stopped: why sampling ended, where the method decides that by itself.
         expected: how many samples it will have taken then, as far as the method can tell.
         rounding: how far rounding moves scores, relative to the terms that they are sums of.
-        journal: where it notes what it has encoded while it is made.
+        checkpoint: where it notes what it has encoded while it is made.
         maker: the encoder that made it, for as long as that is in memory.
 
     """
@@ -106,7 +106,7 @@ class Run:
     space: str
     stopped: str = ""
     rounding: float = ROUNDING
-    journal: Journal | None = field(default=None, repr=False)
+    checkpoint: Checkpoint | None = field(default=None, repr=False)
     maker: weakref.ref[Encoder] | None = field(default=None, repr=False)
     expected: int = 0
 
@@ -119,7 +119,7 @@ class Run:
         targets: Sequence[Target],
         progress: bool | None,
         space: str,
-        journal: Journal | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Self:
         """Encode everything that ``method`` asks for; ``space`` is the encoder's."""
         removal = resolve(method.baseline, encoder.inputs)
@@ -129,12 +129,12 @@ class Run:
         check_memory(method, masks, game.ends)
         method = replace(method, baseline=game.removal)
         nothing = game.ends.new_empty(0, game.ends.shape[1])
-        run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, journal=journal)
+        run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, checkpoint=checkpoint)
         run.rounding = rounding_of(encoder)
         run.maker = weakref.ref(encoder)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
             run._encode(game, masks, shown)
-            run._go_on(game, targets, shown)
+            run._sample(game, targets, shown)
         return run
 
     def __len__(self) -> int:
@@ -158,7 +158,7 @@ class Run:
         self.stopped = ""
         return self
 
-    def go_on(self, encoder: Encoder, lacking: int, targets: Sequence[Target], progress: bool | None = None) -> Self:
+    def resume(self, encoder: Encoder, lacking: int, targets: Sequence[Target], progress: bool | None = None) -> Self:
         """Encode what it lacks, and then as much as its method asks for by itself; return itself."""
         more = 0 if lacking else self.method.more(self, targets)
         if not (lacking or more):
@@ -168,10 +168,10 @@ class Run:
         with bar(lacking or None, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
             if lacking:
                 self._encode(game, self._drawn_again(had + lacking), shown)
-            self._go_on(game, targets, shown, had, more)
+            self._sample(game, targets, shown, had, more)
         return self
 
-    def _go_on(self, game: Game, targets: Sequence[Target], shown: Bar, had: int = 0, asked: int = 0) -> None:
+    def _sample(self, game: Game, targets: Sequence[Target], shown: Bar, had: int = 0, asked: int = 0) -> None:
         """Encode as much as the method asks for by itself; ``had`` samples were there before what is shown.
 
         ``asked`` is what it has asked for already.
@@ -186,8 +186,8 @@ class Run:
         except Interrupted:
             raise
         except KeyboardInterrupt:  # between two rounds
-            if self.journal is not None:
-                self.journal.note(self.masks, self.representations, at_once=True)
+            if self.checkpoint is not None:
+                self.checkpoint.note(self.masks, self.representations, at_once=True)
             self.stopped = "interrupted"
             raise Interrupted(self) from None
 
@@ -245,7 +245,7 @@ class Run:
         representations = self.ends.new_empty(len(masks), *several, self.ends.shape[1])
         if done:
             representations[:done] = self.representations
-        earlier = None if self.journal is None else self.journal.earlier(masks)
+        earlier = None if self.checkpoint is None else self.checkpoint.earlier(masks)
         if earlier is not None and earlier.shape[1:] == representations.shape[1:] and len(earlier) > done:
             representations[done : len(earlier)] = earlier[done:]
             shown.update(len(earlier) - done)
@@ -254,11 +254,11 @@ class Run:
             for part in game.encode(masks, done, self.method.batch_size, shown):
                 representations[done : done + len(part)] = part
                 done += len(part)
-                if self.journal is not None:
-                    self.journal.note(masks, representations[:done])
+                if self.checkpoint is not None:
+                    self.checkpoint.note(masks, representations[:done])
         except KeyboardInterrupt:
-            if self.journal is not None:
-                self.journal.note(masks, representations[:done], at_once=True)
+            if self.checkpoint is not None:
+                self.checkpoint.note(masks, representations[:done], at_once=True)
             self.representations = representations[:done].clone()
             self.masks = drawn(self.method, self.explicand.shape, done)
             self.stopped = "interrupted"
@@ -358,7 +358,7 @@ class Run:
     def load(cls, path: str | Path) -> Self:
         """Read a run written by :meth:`save`; it answers targets and can be extended."""
         tensors, header = read_safetensors(path, _LAYOUT)
-        with understood(path):
+        with corrupt_file_errors(path):
             return cls._from_file(tensors, header)
 
     @classmethod

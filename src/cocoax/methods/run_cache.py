@@ -22,14 +22,14 @@ from cocoax.methods.method import check_targets
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run import Interrupted, OtherMasksError, Run
 from cocoax.methods.serialise import to_plain
-from cocoax.store import Layout, alone_in, cache_folder, digest, read_safetensors, sound_or_aside, write_safetensors
+from cocoax.store import Layout, cache_folder, digest, folder_lock, load_or_quarantine, read_safetensors, write_safetensors
 from cocoax.targets import Target
 
 EVERY = 5.0  # seconds of work that a killed process loses at most
 _LAYOUT = Layout("unfinished run", {"representations": "* d"}, {"encoder": str})
 
 
-def saved_run(
+def cached_run(
     encoder: Encoder,
     explicand: Any,
     method: RemovalMethod,
@@ -69,42 +69,42 @@ def saved_run(
         method = replace(method, baseline=resolve(method.baseline, encoder.inputs))
         path = place / f"{_key(encoder, prepared, method)}.safetensors"
         run = _load(path, encoder, method)
-        unfinished = Unfinished(path.with_suffix(".unfinished.safetensors"), encoder.name)
+        unfinished = RunCheckpoint(path.with_suffix(".unfinished.safetensors"), encoder.name)
         try:
-            run, before = _gone_on(run, encoder, method, asked, at_least, progress, unfinished)
+            run, before = _resumed(run, encoder, method, asked, at_least, progress, unfinished)
             if run is None:
                 run = Run.start(method, encoder, prepared, asked, progress, space, unfinished)
         except Interrupted as stop:
-            stop.run.journal = None
+            stop.run.checkpoint = None
             raise
-        run.journal = None
+        run.checkpoint = None
         if len(run) > before:
             _store(path, run)
             unfinished.forget(len(run))
     return run
 
 
-def _gone_on(
+def _resumed(
     run: Run | None,
     encoder: Encoder,
     method: RemovalMethod,
     targets: Sequence[Target],
     at_least: bool,
     progress: bool | None,
-    journal: Unfinished,
+    checkpoint: RunCheckpoint,
 ) -> tuple[Run | None, int]:
     """Return a kept run as long as it should be, and how much of it was there; None if its masks cannot be drawn again."""
     if run is None:
         return None, 0
     try:
         run, lacking = method.at_length(run, at_least)
-        there, run.journal = len(run), journal
-        return run.go_on(encoder, lacking, targets, progress), there
+        there, run.checkpoint = len(run), checkpoint
+        return run.resume(encoder, lacking, targets, progress), there
     except OtherMasksError:
         return None, 0
 
 
-class Unfinished:
+class RunCheckpoint:
     """What a run has encoded so far, in a file beside the place where it will be kept: a killed process loses seconds.
 
     The file is written every few seconds, but never so often that writing takes more than a twentieth of the time.
@@ -118,7 +118,7 @@ class Unfinished:
 
     def earlier(self, masks: Masks) -> Tensor | None:
         """Return the representations that an unfinished run left, for as many of the first masks as it has in common."""
-        tensors = sound_or_aside(self.path, lambda path: read_safetensors(path, _LAYOUT)[0])
+        tensors = load_or_quarantine(self.path, lambda path: read_safetensors(path, _LAYOUT)[0])
         if tensors is None:
             return None
         representations: Tensor = tensors["representations"]
@@ -178,7 +178,7 @@ def _key(encoder: Encoder, explicand: Explicand, method: RemovalMethod) -> str:
 
 
 def _load(path: Path, encoder: Encoder, method: RemovalMethod) -> Run | None:
-    run = sound_or_aside(path, Run.load, cached=True)
+    run = load_or_quarantine(path, Run.load)
     if run is not None:
         run.method, run.encoder = method, encoder.name
     return run
@@ -187,8 +187,8 @@ def _load(path: Path, encoder: Encoder, method: RemovalMethod) -> Run | None:
 def _store(path: Path, run: Run) -> None:
     """Keep a run, unless another process has kept a longer one meanwhile; one that can be made no longer gives way."""
     try:
-        with alone_in(path.parent):
-            there = sound_or_aside(path, Run.load, cached=True)
+        with folder_lock(path.parent):
+            there = load_or_quarantine(path, Run.load)
             if there is None or len(there) < len(run) or not there.can_be_drawn_again:
                 run.save(path)
     except (OSError, TypeError) as error:

@@ -26,7 +26,7 @@ from cocoax.methods import Attribution, Method, Rise, Run
 from cocoax.methods.attribution import HARDLY
 from cocoax.methods.method import Input, check_encoder
 from cocoax.methods.removal import RemovalMethod
-from cocoax.methods.run_cache import saved_run
+from cocoax.methods.run_cache import cached_run
 from cocoax.questions.question import Encoded, Question, Side, as_target
 from cocoax.references import Reference
 from cocoax.targets import Target, score_all, similarity_to
@@ -380,7 +380,7 @@ def ask(
     targets = [each.target for each in asked]
     method = Rise() if method is None else method
     if not isinstance(about, Run) and isinstance(method, RemovalMethod):
-        about = saved_run(encoder, about, method, targets, at_least=at_least, progress=progress)
+        about = cached_run(encoder, about, method, targets, at_least=at_least, progress=progress)
     attributions: list[Attribution]
     if isinstance(about, Run):
         attributions, own = about.explain(targets), about.ends[0]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cocoax.questions.answers import Answer
 from cocoax.report import Section, data_uri, write_report
-from cocoax.store import alone_in, to_json, write_figure, write_text
+from cocoax.store import folder_lock, to_json, write_figure, write_text
 
 
 def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> list[Path]:
@@ -27,7 +27,7 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
     if not answers:
         raise ValueError("There are 0 answers to write; ask at least one question.")
     folder = Path(folder)
-    with alone_in(folder):
+    with folder_lock(folder):
         return _write_answers(folder, title, answers, free_ending(folder, "report{}.html"))
 
 

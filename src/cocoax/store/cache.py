@@ -22,7 +22,7 @@ Content = TypeVar("Content")
 
 # The last are what killed writers left behind, and damaged files that were put aside.
 CACHE_KINDS = ("references", "runs", "leftovers")
-# A key, which is a digest; the rest is what whole_file and sound_or_aside add.
+# A key, which is a digest; the rest is what atomic_write and load_or_quarantine add.
 _CACHED_NAME = re.compile(r"[0-9a-f]{32}(\.unfinished)?\.safetensors(?P<leftover>\.[0-9a-f]{8}\.part|\.damaged)?")
 _LONGEST_HEADER = 100_000_000  # of a safetensors file, as the format has it
 
@@ -138,14 +138,13 @@ def _encoder_of(path: Path) -> str | None:
     return None if name is None or name == "reference" else str(name)
 
 
-def sound_or_aside(path: Path, load: Callable[[Path], Content], *, cached: bool = False) -> Content | None:
-    """Return what ``load`` makes of a file; None if there is none, or none that is sound.
+def load_or_quarantine(path: Path, load: Callable[[Path], Content]) -> Content | None:
+    """Return what ``load`` makes of a file; None if there is no file, or no sound one.
 
-    A damaged file is put aside, under its name and ``.damaged``, and a warning names it. In a cache, files from before there
-    were digests are as good as none.
+    A damaged file, for which ``load`` raises a ``ValueError``, gets the ending ``.damaged``, and a warning names it.
     """
     try:
-        return load(path) if path.exists() and not (cached and _has_no_digest(path)) else None
+        return load(path) if path.exists() else None
     except ValueError as error:
         aside = path.with_name(f"{path.name}.damaged")
         with suppress(OSError):  # it is not used, wherever it is
@@ -154,9 +153,3 @@ def sound_or_aside(path: Path, load: Callable[[Path], Content], *, cached: bool 
     except OSError as error:
         warnings.warn(f"{path} cannot be read ({error}); going on without.", stacklevel=3)
     return None
-
-
-def _has_no_digest(path: Path) -> bool:
-    """Return whether a file of ours begins as those did that were written before there were digests."""
-    with path.open("rb") as file:
-        return b'"cocoax":"{\\"kind\\": ' in file.read(200)

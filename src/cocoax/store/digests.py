@@ -41,22 +41,17 @@ def file_digest(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sealed(text: str, *parts: object) -> str:
+def with_checksum(text: str, *parts: object) -> str:
     """Return a JSON object, given as text, with one entry more at its beginning: a digest of the text and of ``parts``."""
     return f'{{"digest": "{digest(text, *parts)}", {text[1:]}'
 
 
-def unsealed(text: str, *parts: object) -> str | None:
-    """Return the text that :func:`sealed` was given, or None if that text had no digest; raise if it is damaged.
-
-    A text without a digest begins with another entry, so that damage to the word "digest" does not make one of it.
-    """
-    seal = re.match(r'\{"digest": "([0-9a-f]{32})", ', text)
-    if seal is None:
-        if not re.match(r'\{\s*("(kind|key)": |\})', text):
-            raise ValueError("its header is damaged")
-        return None
-    plain = "{" + text[seal.end() :]
-    if digest(plain, *parts) != seal[1]:
+def without_checksum(text: str, *parts: object) -> str:
+    """Return the text that :func:`with_checksum` was given; raise if the text or one of the ``parts`` has changed since."""
+    checksum = re.match(r'\{"digest": "([0-9a-f]{32})", ', text)
+    if checksum is None:
+        raise ValueError("its header is damaged")
+    plain = "{" + text[checksum.end() :]
+    if digest(plain, *parts) != checksum[1]:
         raise ValueError("its content is not what was written")
     return plain

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import secrets
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,18 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PART = ".part"  # how a file ends while it is written
-
-
-def unfinished_files(folder: Path, names: str) -> list[Path]:
-    """Return the files that killed writers left in a folder, of those that :func:`whole_file` writes there.
-
-    Args:
-        folder: looked at itself, not the folders in it.
-        names: a pattern of the names of the finished files. A file of any other name is the user's own.
-
-    """
-    pattern = re.compile(rf"(?:{names})\.[0-9a-f]{{8}}{re.escape(PART)}")
-    return sorted(path for path in folder.glob(f"*{PART}") if pattern.fullmatch(path.name) and path.is_file())
+LOCK = ".cocoax.lock"  # the file by which a folder is locked
 
 
 def as_path(path: str | Path) -> Path:
@@ -52,7 +39,7 @@ def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
 
 
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Give a temporary file to write; it takes the place of ``path`` at the end of the block, and is deleted after an error.
 
     So ``path`` is always either the old file or the whole new one, after a power cut too. Its folder is made if there is
@@ -64,7 +51,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PART}")  # two processes may write the same file
     try:
-        with naming(path, part):
+        with named_os_errors(path, part):
             yield part
             _to_disk(part)
             os.replace(part, path)
@@ -73,7 +60,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def naming(path: Path, part: Path | None = None) -> Iterator[None]:
+def named_os_errors(path: Path, part: Path | None = None) -> Iterator[None]:
     """Let errors of the system name the file that is written, such as of a full disk, of which Python does not say it.
 
     ``part`` is what the file is called while it is written.
@@ -96,28 +83,26 @@ def _to_disk(path: Path) -> None:
 
 
 @contextmanager
-def alone_in(folder: Path, wait: bool = True) -> Iterator[None]:
+def folder_lock(folder: Path, wait: bool = True) -> Iterator[None]:
     """Wait until no other process is in such a block for the same folder; a killed process keeps nobody waiting.
 
-    With ``wait=False`` raise a ``BlockingIOError`` instead.
+    With ``wait=False`` raise a ``BlockingIOError`` instead. The lock is the file ``.cocoax.lock``, which stays there. A file
+    system without locks, or a folder that cannot be written, is used without.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    if sys.platform == "win32":  # which cannot lock a folder
-        yield
-        return
-    import fcntl
+    from filelock import FileLock, Timeout
 
-    descriptor = os.open(folder, os.O_RDONLY)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK, timeout=-1 if wait else 0)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError:  # not every file system of a network has locks
-            pass
+        lock.acquire()
+    except Timeout as error:
+        raise BlockingIOError(f"Another process is at work in {folder}.") from error
+    except (OSError, NotImplementedError):
+        pass
+    try:
         yield
     finally:
-        os.close(descriptor)
+        lock.release()
 
 
 @contextmanager
@@ -135,7 +120,7 @@ def readable(source: Any, holding: str = "vectors") -> Iterator[None]:
 
 
 @contextmanager
-def about(source: Any) -> Iterator[None]:
+def prefix_errors(source: Any) -> Iterator[None]:
     """Let what is said about the content of a file begin with the file's name; a source that is no file has none."""
     try:
         yield
@@ -158,7 +143,7 @@ def each_readable(parts: Iterable[Any], source: Any) -> Iterator[Any]:
 
 def write_text(path: str | Path, text: str) -> Path:
     """Write a text file, all or nothing; return the path."""
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         part.write_text(text, encoding="utf-8")
     return Path(path)
 
@@ -170,7 +155,7 @@ def write_figure(path: str | Path, figure: Figure, dpi: int = 150) -> Path:
     """
     path = Path(path)
     undated: dict[str, Any] = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {}
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         figure.savefig(part, format=path.suffix[1:], dpi=dpi, **undated)
     return path
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,8 +12,8 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from cocoax.store.digests import sealed, unsealed
-from cocoax.store.files import as_path, whole_file
+from cocoax.store.digests import with_checksum, without_checksum
+from cocoax.store.files import as_path, atomic_write
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,8 +39,8 @@ def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], kind: str
             ".safetensors. Pictures are written by .plot().savefig(path), pages by .html(), tables by .to_dataframe()."
         )
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = sealed(json.dumps({"kind": kind, **header}), *_by_name(plain))
-    with whole_file(path) as part, part.open("wb") as file:
+    text = with_checksum(json.dumps({"kind": kind, **header}), *_by_name(plain))
+    with atomic_write(path) as part, part.open("wb") as file:
         _write(file, plain, {"cocoax": text})
     return Path(path)
 
@@ -134,22 +133,18 @@ def _check_tensor(name: str, tensor: Tensor, pattern: str, sizes: dict[str, int]
 def read_safetensors(path: str | Path, layout: Layout | str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return tensors and JSON header of a file that :func:`write_safetensors` wrote; raise unless it is whole and sound.
 
-    ``layout`` says what it must hold, or is its kind where anything goes. A file from before there were digests is read, with
-    a warning.
+    ``layout`` says what it must hold, or is its kind where anything goes.
     """
     layout = Layout(layout) if isinstance(layout, str) else layout
     tensors, metadata = load_tensors(path)
-    header, has_digest = header_of(path, tensors, metadata.get("cocoax", "{}"))
+    if "cocoax" not in metadata:
+        raise ValueError(f"{path} does not hold a Cocoax {layout.kind}: it holds something else.")
+    header = header_of(path, tensors, metadata["cocoax"])
     kind = header.pop("kind", None)
     if kind != layout.kind:
-        raise ValueError(f"{path} does not hold a Cocoax {layout.kind}: it holds {kind or 'something else'}.")
-    with understood(path):
+        raise ValueError(f"{path} does not hold a Cocoax {layout.kind}: it holds {kind}.")
+    with corrupt_file_errors(path):
         layout.check(tensors, header)
-    if not has_digest:
-        warnings.warn(
-            f"{path} was written before files of Cocoax had a digest, so damage to it cannot be noticed; save it again.",
-            stacklevel=3,
-        )
     return tensors, header
 
 
@@ -173,20 +168,19 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
     return tensors, metadata
 
 
-def header_of(path: str | Path, tensors: Mapping[str, Tensor], text: str) -> tuple[dict[str, Any], bool]:
-    """Return the JSON header of a file of ours and whether it has a digest; raise if that is not the one of its content."""
+def header_of(path: str | Path, tensors: Mapping[str, Tensor], text: str) -> dict[str, Any]:
+    """Return the JSON header of a file of ours; raise if its digest is not that of its content."""
     try:
-        plain = unsealed(text, *_by_name(tensors))
-        header = json.loads(text if plain is None else plain)
+        header = json.loads(without_checksum(text, *_by_name(tensors)))
         if not isinstance(header, dict):
             raise TypeError("its header is no JSON object")
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {str(error)[:200]}. It is not used.") from error
-    return header, plain is not None
+    return header
 
 
 @contextmanager
-def understood(path: str | Path) -> Iterator[None]:
+def corrupt_file_errors(path: str | Path) -> Iterator[None]:
     """Turn whatever the content of a file makes fail in the block into an error that names the file."""
     try:
         yield

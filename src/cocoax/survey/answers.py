@@ -18,7 +18,7 @@ from cocoax.methods.attribution import Attribution
 from cocoax.questions import Question
 from cocoax.references import Reference
 from cocoax.seeding import stream
-from cocoax.store import to_json, whole_file, write_text
+from cocoax.store import atomic_write, to_json, write_text
 from cocoax.survey.items import Scalar, plain
 from cocoax.targets import Target, similarity_to
 
@@ -216,7 +216,7 @@ class Survey:
             return write_text(path, to_json(self.describe(), indent=1))
         if path.suffix == ".parquet":
             frame = self.to_dataframe()
-            with whole_file(path) as part:
+            with atomic_write(path) as part:
                 frame.to_parquet(part)
             return path
         raise ValueError(f"A survey is written as .html, .json or .parquet. Got {str(path)!r} instead.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,14 +19,13 @@ from cocoax.encoders.forward import rounding_of
 from cocoax.methods.method import check_encoder
 from cocoax.methods.removal import RemovalMethod
 from cocoax.progress import Bar, bar
-from cocoax.store import alone_in, as_path, unfinished_files
+from cocoax.store import UnitFolder, as_path
 from cocoax.survey.entries import Entry, Maker, Making, Ready, linear_similarity
 from cocoax.survey.index import Index
 from cocoax.survey.items import Item, Reading, column_types, open_items
-from cocoax.survey.layout import FILE as POSITIONS
-from cocoax.survey.manifest import MANIFEST, Manifest, makers, plain_making
+from cocoax.survey.manifest import Manifest, index_folder, makers, plain_making
 from cocoax.survey.resumption import missing_items
-from cocoax.survey.shards import SHARD_NAME, shard_name, store, table_of
+from cocoax.survey.shards import shard_name, store, table_of
 
 GROUP = 32  # inputs that are read while the encoder is at work, and whose ends are encoded together
 SHARD = 256
@@ -113,8 +111,11 @@ def build(
         rounding_of(loaded),
         makers(1 if options.get("workers") or options.get("ray") else torch.get_num_threads()),
     )
-    with _alone(folder):
-        earlier = _check_folder(folder, manifest)
+    place = index_folder(folder)
+    _check_folder(place, manifest)  # before anything is written
+    with place.lock():
+        earlier = _check_folder(place, manifest)
+        place.remove_leftovers()
         again = {name: bool(options.get(name, False)) for name in ("retry", "drop")}
         missing = missing_items(loaded, items, folder, manifest, **again, progress=options.get("progress"))
         manifest.after(earlier, bool(missing)).save(folder)
@@ -150,32 +151,15 @@ def _make(
             make_here(Maker(loaded, making, manifest.space), chunks, manifest, folder, tally)
 
 
-def _check_folder(folder: Path, manifest: Manifest) -> Manifest | None:
-    """Return the manifest that is there; raise if the folder holds something else than an index that was made in this way.
-
-    The unfinished files of a killed build are deleted.
-    """
-    unfinished = unfinished_files(folder, f"{re.escape(MANIFEST)}|{re.escape(POSITIONS)}")
-    unfinished += unfinished_files(folder / "shards", SHARD_NAME)
-    there = any(path not in unfinished for path in folder.iterdir())
-    if there and not (folder / MANIFEST).exists():
-        raise ValueError(f"{folder} is not empty and no index; choose an empty folder, or a new one.")
-    earlier = Manifest.load(folder) if there else None
-    if earlier is not None:
-        earlier.check(manifest)
-    for path in unfinished:
-        path.unlink(missing_ok=True)
+def _check_folder(folder: UnitFolder, manifest: Manifest) -> Manifest | None:
+    """Return the manifest that is there; raise if the folder holds something else than an index that was made in this way."""
+    if not (folder.folder / folder.head).exists():
+        if folder.foreign_files() or folder.files():
+            raise ValueError(f"{folder.folder} is not empty and no index; choose an empty folder, or a new one.")
+        return None
+    earlier = Manifest.load(folder.folder)
+    earlier.check(manifest)
     return earlier
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold a folder, so that two builds do not write the same entries."""
-    try:
-        with alone_in(folder, wait=False):
-            yield
-    except BlockingIOError:
-        raise ValueError(f"Another build is at work in {folder}; wait until it is done.") from None
 
 
 def _chunks(missing: Sequence[tuple[int, Item]], size: int) -> list[Chunk]:

@@ -14,14 +14,15 @@ from torch import Tensor
 from cocoax.inputs.image import SUFFIXES
 from cocoax.store import (
     Layout,
+    atomic_write,
     digest,
+    load_or_quarantine,
     read_safetensors,
-    sound_or_aside,
     to_json,
-    whole_file,
     write_safetensors,
     write_text,
 )
+from cocoax.survey.manifest import POSITIONS
 
 if TYPE_CHECKING:
     from cocoax.survey.answers import Survey
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 10
 AT_ONCE = 2**21  # numbers that are worked on at a time, 8 MB of cosines
-FILE = "positions.safetensors"
 KIND = Layout("positions", {"projection": "n 2", "neighbours": "int n k", "distances": "n k"}, {"of": str})
 
 
@@ -51,8 +51,8 @@ class Positions:
 
 def positions(index: Index) -> Positions:
     """Return where rows lie: as the index keeps it, else worked out and kept there."""
-    path, own = index.folder / FILE, digest(index.representations)
-    kept = sound_or_aside(path, lambda file: read_safetensors(file, KIND))
+    path, own = index.folder / POSITIONS, digest(index.representations)
+    kept = load_or_quarantine(path, lambda file: read_safetensors(file, KIND))
     if kept is not None and kept[1]["of"] == own:
         return Positions(**kept[0])
     found = _positions(index.representations)
@@ -111,7 +111,7 @@ def export_atlas(index: Index, path: str | Path, survey: Survey | None = None) -
             columns[name] = pa.array(scores, from_pandas=True)
     for name, values in index.columns.items():
         columns[f"column_{name}" if name in columns else name] = pa.array(values.tolist())
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         pq.write_table(pa.table(columns), part)
     return Path(path)
 

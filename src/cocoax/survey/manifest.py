@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch import Tensor
 from cocoax.cautions import caution
 from cocoax.inputs.base import plural
 from cocoax.methods.serialise import to_plain
-from cocoax.store import as_path, digest, sealed, to_json, unsealed, write_text
+from cocoax.store import Layout, UnitFolder, as_path, corrupt_file_errors, digest, to_json
 from cocoax.survey.entries import Making
 from cocoax.version import versions
 
@@ -23,6 +24,17 @@ WORDS = {  # of what is noted only where there is something to note: what it is 
     "view": ("view of its inputs", "what the encoder itself sees"),
     "tensors": ("content of the method's tensors", "not noted"),
 }
+
+
+SHARD_NAME = r"\d{8,}-[0-9a-f]{8}\.parquet"  # a pattern of what shard_name returns
+POSITIONS = "positions.safetensors"
+_HEAD = {"encoder": str, "space": str, "making": dict, "noun": str, "source": str, "columns": dict}
+_LAYOUT = Layout("index", {}, {**_HEAD, "rounding": int | float, "made_by": dict, "format": int})
+
+
+def index_folder(folder: str | Path) -> UnitFolder:
+    """Return the folder of an index: its manifest is the head, its shards are the units."""
+    return UnitFolder(Path(folder), _LAYOUT, MANIFEST, "shards", SHARD_NAME, (rf"{re.escape(POSITIONS)}(\.damaged)?",))
 
 
 @dataclass(frozen=True)
@@ -56,23 +68,21 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Write it."""
-        write_text(folder / MANIFEST, sealed(to_json({"kind": "index", **asdict(self)}, indent=1)) + "\n")
+        index_folder(folder).write_head(asdict(self))
 
     @classmethod
     def load(cls, folder: str | Path) -> Manifest:
         """Read it; raise if the folder is no index, or one of another version."""
-        path = as_path(folder) / MANIFEST
-        if not path.is_file():
+        plain = index_folder(as_path(folder)).read_head()
+        if plain is None:
             raise FileNotFoundError(
                 f"{folder} is no index: it has no {MANIFEST}. Make one with 'cocoax index DATA --out INDEX'."
             )
-        try:
-            plain = json.loads(unsealed(path.read_text(encoding="utf-8").removesuffix("\n")) or "{}")
-            if plain.pop("kind") != "index" or plain["format"] != FORMAT:
-                raise ValueError("it is of another version")
+        path = Path(folder) / MANIFEST
+        if plain["format"] != FORMAT:
+            raise ValueError(f"{path} is that of an index of another version; make the index anew.")
+        with corrupt_file_errors(path):
             return cls(**plain)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} cannot be read ({error}); make the index anew.") from error
 
     def after(self, earlier: Manifest | None, more: bool) -> Manifest:
         """Return it with what made the entries that are there already, and if there will be ``more``, what makes those."""
@@ -156,4 +166,4 @@ def plain_making(making: Making, view: tuple[object, ...] = ()) -> dict[str, Any
 
 def shard_files(folder: str | Path) -> list[Path]:
     """Return the shards of an index, in order."""
-    return sorted((Path(folder) / "shards").glob("*.parquet"))
+    return index_folder(folder).files()

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cocoax.inputs import Display
 from cocoax.inputs.display import load_display, save_display
-from cocoax.store import digest, whole_file
+from cocoax.store import atomic_write, digest
 from cocoax.survey.entries import Entry
 from cocoax.survey.items import Item, Scalar
 from cocoax.survey.manifest import Manifest
@@ -35,9 +35,6 @@ class UnfinishedError(ValueError):
         super().__init__(
             f"The last build of the index {folder} was interrupted ({why}); run the same call again, which goes on with it."
         )
-
-
-SHARD_NAME = r"\d{8,}-[0-9a-f]{8}\.parquet"  # a pattern of what shard_name returns
 
 
 def shard_name(number: int, ids: Sequence[str]) -> str:
@@ -142,7 +139,7 @@ def write_shard(path: Path, table: Any, manifest: Manifest) -> Path:
     head = {MEAN: _mean_field(table), ORIGIN: manifest.origin}
     table = table.replace_schema_metadata({**head, HEAD: _head_digest(table.schema, head)})
     kinds = {name: "zstd" if name in ("shown", "id", "digest", "error") else "none" for name in table.column_names}
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         pq.write_table(
             table,
             part,

@@ -17,7 +17,7 @@ import cocoax
 from cocoax.evaluation.localisation import MaskScores, mask_scores
 from cocoax.evaluation.statistics import wilson
 from cocoax.paper.annotated import Example, collage_examples
-from cocoax.paper.studies.localise import Asking, _append, describe, localise, summarise
+from cocoax.paper.studies.localise import Asking, describe, localise, summarise
 from tests.conftest import SmallNet
 from tests.towers import picture, two_towers
 
@@ -80,51 +80,20 @@ def test_localise__goes_on_where_it_stopped(tmp_path: Path) -> None:
     net.inputs = 0
     assert localise(encoder, examples[:2], RISE, folder=tmp_path) == first
     assert net.inputs == 0
-    with (tmp_path / "results.jsonl").open("a") as file:
-        file.write('{"key": "cut o')  # as a crash leaves it
     every = localise(encoder, examples, RISE, folder=tmp_path)
     assert every[: len(first)] == first
     assert net.inputs == 32
-    assert localise(encoder, examples, RISE, folder=tmp_path) == every  # the cut line has not spoilt the one after it
-    assert net.inputs == 32
     assert every == localise(encoder, examples, RISE)
-    localise(encoder, examples, RISE, folder=tmp_path / "undisturbed")
-    results = [folder / "results.jsonl" for folder in (tmp_path, tmp_path / "undisturbed")]
-    assert results[0].read_bytes() == results[1].read_bytes()
 
 
-@pytest.mark.parametrize("place", [3, 60, 200, -5])
-def test_localise__damaged_line_is_told_and_computed_again(place: int, tmp_path: Path) -> None:
+def test_localise__a_damaged_unit_is_computed_again(tmp_path: Path) -> None:
     encoder = two_towers()
     examples = [example(0), example(1)]
     first = localise(encoder, examples, RISE, folder=tmp_path)
-    results = tmp_path / "results.jsonl"
-    lines = results.read_bytes().splitlines(keepends=True)
-    damaged = bytearray(lines[1])
-    damaged[place] ^= 1
-    results.write_bytes(lines[0] + damaged)
-    with pytest.warns(UserWarning, match=r"Line 2 of .*results\.jsonl is damaged; its picture is asked about again"):
+    path = next((tmp_path / "units").iterdir())
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.warns(UserWarning, match=r"put aside as"):
         assert localise(encoder, examples, RISE, folder=tmp_path) == first
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_localise__full_disk_names_the_file(tmp_path: Path) -> None:
-    (tmp_path / "results.jsonl").symlink_to("/dev/full")
-    with pytest.raises(OSError, match=r"No space left on device: '.*results\.jsonl'"):
-        _append(tmp_path / "results.jsonl", "key", [])
-
-
-def test_localise__lines_from_before_there_were_digests(tmp_path: Path) -> None:
-    encoder = two_towers()
-    net = encoder.module
-    assert isinstance(net, SmallNet)
-    first = localise(encoder, [example(0)], RISE, folder=tmp_path)
-    entry = json.loads((tmp_path / "results.jsonl").read_text())
-    del entry["digest"]
-    (tmp_path / "results.jsonl").write_text(json.dumps(entry) + "\n")
-    net.inputs = 0
-    assert localise(encoder, [example(0)], RISE, folder=tmp_path) == first
-    assert net.inputs == 0
 
 
 @pytest.mark.parametrize("change", [{"template": "this {}"}, {"tolerance": 3.0}, {"fraction": 0.3}, {"foil": ["rocket"]}])
@@ -136,7 +105,7 @@ def test_localise__kept_runs_answer_other_questions(change: dict[str, Any], tmp_
     net.inputs = 0
     found = localise(encoder, [example(0)], RISE, Asking(**change), folder=tmp_path, keep_runs=True)
     assert net.inputs == 0
-    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+    assert len(list((tmp_path / "units").iterdir())) == 2
     assert found == localise(encoder, [example(0)], RISE, Asking(**change))
 
 
@@ -144,7 +113,7 @@ def test_localise__changed_picture_is_computed_again(tmp_path: Path) -> None:
     encoder = two_towers()
     localise(encoder, [example(0)], RISE, folder=tmp_path)
     localise(encoder, [replace(example(0), version="2")], RISE, folder=tmp_path)
-    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+    assert len(list((tmp_path / "units").iterdir())) == 2
 
 
 def test_localise__another_baseline_picture_is_computed_again(tmp_path: Path) -> None:
@@ -153,7 +122,7 @@ def test_localise__another_baseline_picture_is_computed_again(tmp_path: Path) ->
     black, white = (replace(RISE, baseline=cocoax.Fixed(torch.full(shape, value))) for value in (0.0, 1.0))
     for method in (black, white, black):
         localise(encoder, [example(0)], method, folder=tmp_path)
-    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+    assert len(list((tmp_path / "units").iterdir())) == 2
 
 
 def test_localise__tells_of_pictures_with_nothing_to_see() -> None:

@@ -47,7 +47,7 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if any('"digest": ' in text for text in metadata.values()):
             raise ValueError(f"{path} is damaged: its header is not what was written. It is not used.")
         return tensors, dict(metadata)
-    own, _ = header_of(path, tensors, metadata.pop("cocoax"))
+    own = header_of(path, tensors, metadata.pop("cocoax"))
     return tensors, {**metadata, **own}
 
 

@@ -22,7 +22,7 @@ from cocoax.inputs import Picture
 from cocoax.inputs.image import open_image, picture_of
 from cocoax.methods import Attribution, Method, Rise
 from cocoax.methods.removal import RemovalMethod
-from cocoax.methods.run_cache import saved_run
+from cocoax.methods.run_cache import cached_run
 from cocoax.paper.augmentations import augmented
 from cocoax.paper.studies.folder import Library
 from cocoax.paper.studies.sampling import RUN_SEEDS, draw_foil, draw_of
@@ -109,7 +109,7 @@ def explain_augmentations(
     predictions = _predict(encoder, representations, encoder.classes if classes is None else classes)
     method = Rise() if method is None else method
     if isinstance(method, RemovalMethod):
-        runs = [saved_run(encoder, explicand, method, [target], progress=progress) for explicand in explicands.values()]
+        runs = [cached_run(encoder, explicand, method, [target], progress=progress) for explicand in explicands.values()]
         attributions = [run.explain(target) for run in runs]
     else:
         attributions = method.explain(encoder, list(explicands.values()), target, progress=progress)

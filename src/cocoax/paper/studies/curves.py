@@ -16,7 +16,7 @@ from cocoax.encoders import Encoder
 from cocoax.evaluation import Measure, corpus_majority_probability
 from cocoax.evaluation.curves import logits_of
 from cocoax.methods import GradientShap, IntegratedGradients, Method, Rise
-from cocoax.paper.studies.folder import Library, Results
+from cocoax.paper.studies.folder import Library
 from cocoax.paper.studies.judging import Task, judge
 from cocoax.paper.studies.records import Records
 from cocoax.paper.studies.sampling import RUN_SEEDS, Draw, DrawnExplicand, draw_run
@@ -25,7 +25,7 @@ from cocoax.paper.studies.titles import MEASURES
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.seeding import stream
-from cocoax.store import Layout, digest, write_text
+from cocoax.store import Layout, Results, digest, write_text
 from cocoax.targets import contrastive_corpus_similarity
 from cocoax.version import versions
 

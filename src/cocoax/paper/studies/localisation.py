@@ -11,7 +11,7 @@ from cocoax.data.captions import PHOTO_CAPTION, caption, cifar100
 from cocoax.encoders import Encoder
 from cocoax.methods import Attribution, Rise
 from cocoax.methods.removal import RemovalMethod
-from cocoax.methods.run_cache import saved_run
+from cocoax.methods.run_cache import cached_run
 from cocoax.paper.studies.figures import save_figure
 from cocoax.paper.studies.study import Options, Study
 from cocoax.plots import overlay
@@ -97,7 +97,7 @@ def explain_localisation(
         Question(side(q), side(p)),
     ]
     targets = [question.target(encoder) for question in questions]
-    run = saved_run(encoder, image, method or Rise(), targets, progress=progress)
+    run = cached_run(encoder, image, method or Rise(), targets, progress=progress)
     own, p_many, q_many, p_single, q_single = run.explain(targets)
     return Localisation(p, q, own, (p_many, q_many), (p_single, q_single))
 

@@ -7,10 +7,7 @@ must beat. Maps are compared with masks by :mod:`cocoax.evaluation.localisation`
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -23,13 +20,14 @@ from cocoax.encoders import Encoder
 from cocoax.evaluation.localisation import MaskScores, mask_scores
 from cocoax.evaluation.statistics import bootstrap, wilson
 from cocoax.methods.removal import RemovalMethod
-from cocoax.methods.run_cache import saved_run
+from cocoax.methods.run_cache import cached_run
 from cocoax.methods.serialise import to_plain
 from cocoax.paper.annotated import Example
 from cocoax.progress import bar
 from cocoax.questions import Question
-from cocoax.store import alone_in, digest, naming, sealed, unsealed
+from cocoax.store import Layout, Results, digest
 
+_LAYOUT = Layout("localisation", {}, {"records": list})
 WAYS_TO_ASK = ("contrastive", "corpus", "label-free")
 
 
@@ -96,23 +94,26 @@ def localise(
     if not examples:
         raise ValueError("There are 0 pictures; pass at least one.")
     asking = Asking() if asking is None else asking
-    file = None if folder is None else Path(folder) / "results.jsonl"
+    results = None if folder is None else Results(folder, {}, _LAYOUT)
     runs = Path(folder) / "runs" if folder is not None and keep_runs else None
     tensors: dict[str, Any] = {}  # of baselines, which count with their content
-    how = (to_plain(method, tensors), asking.template, asking.contrast, asking.tolerance, asking.fraction)
+    kept_as = tuple(item.name for item in fields(MaskScores))
+    how = (kept_as, to_plain(method, tensors), asking.template, asking.contrast, asking.tolerance, asking.fraction)
     options = digest("localise", encoder.space, *how, *tensors.values(), *encoder.inputs.view_settings)
-    done = {} if file is None else _read(file)
     records = []
     with bar(len(examples), f"pictures with {encoder.name}", progress) as shown:
         for example in examples:
             key = digest(options, example.name, example.version)
-            if key not in done:
-                done[key] = _ask(encoder, example, method, asking, runs)
-                if file is not None:
-                    _append(file, key, done[key])
-            if not done[key] and tell is not None:
+            kept = None if results is None else results.get(key)
+            if kept is not None:
+                scores = [MaskScores(**record) for record in kept[1]["records"]]
+            else:
+                scores = _ask(encoder, example, method, asking, runs)
+                if results is not None:
+                    results.write(key, {}, {"records": [asdict(record) for record in scores]})
+            if not scores and tell is not None:
                 tell(f"{example.name}: nothing that is annotated lies in the part that the encoder sees")
-            records += done[key]
+            records += scores
             shown.update()
     return records
 
@@ -126,7 +127,7 @@ def _ask(encoder: Encoder, example: Example, method: RemovalMethod, asking: Aski
     if runs is None:
         run = method.run(encoder, explicand, targets, progress=False)
     else:
-        run = saved_run(encoder, explicand, method, targets, folder=runs, progress=False)
+        run = cached_run(encoder, explicand, method, targets, folder=runs, progress=False)
     scores = [
         mask_scores(
             attribution,
@@ -140,40 +141,6 @@ def _ask(encoder: Encoder, example: Example, method: RemovalMethod, asking: Aski
         for (name, way), attribution in zip(questions, run.explain(targets), strict=True)
     ]
     return [each for each in scores if each is not None]
-
-
-def _append(path: Path, key: str, records: Sequence[MaskScores]) -> None:
-    """Write a picture's line at once: an interruption loses at most the picture it fell into.
-
-    What an interruption left of a line is taken away first, or else it would spoil the next one as well.
-    """
-    line = sealed(json.dumps({"key": key, "records": [asdict(record) for record in records]})).encode() + b"\n"
-    with alone_in(path.parent), naming(path), path.open("ab+") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read() != b"\n":
-                file.seek(0)
-                file.truncate(file.read().rfind(b"\n") + 1)
-        file.write(line)
-
-
-def _read(path: Path) -> dict[str, list[MaskScores]]:
-    """Read the pictures that were done, by key; lines of another version are skipped, damaged ones with a warning."""
-    if not path.exists():
-        return {}
-    done = {}
-    names = {item.name for item in fields(MaskScores)}
-    *lines, _ = path.read_bytes().split(b"\n")  # what comes after the last end of a line was cut off
-    for number, line in enumerate(lines, 1):
-        try:
-            text = line.decode()
-            plain = unsealed(text)
-            entry = json.loads(text if plain is None else plain)
-            if all(set(record) == names for record in entry["records"]):
-                done[entry["key"]] = [MaskScores(**record) for record in entry["records"]]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            warnings.warn(f"Line {number} of {path} is damaged; its picture is asked about again.", stacklevel=3)
-    return done
 
 
 # --- statistics -------------------------------------------------------------------------------------------------------

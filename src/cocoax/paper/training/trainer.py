@@ -29,7 +29,15 @@ from cocoax.paper.training.objectives import Classifier, Objective, SimClr, SimS
 from cocoax.paper.training.recipes import Recipe, learning_rate, plain_view
 from cocoax.progress import bar
 from cocoax.seeding import stream
-from cocoax.store import check_torch_file, sealed, sound_or_aside, unsealed, whole_file, write_safetensors, write_text
+from cocoax.store import (
+    atomic_write,
+    check_torch_file,
+    load_or_quarantine,
+    with_checksum,
+    without_checksum,
+    write_safetensors,
+    write_text,
+)
 
 # Collapsed are too few directions for a handful of classes, or many of them within a narrow cone.
 LEAST_RANK, LEAST_SPREAD = 4.0, 0.1
@@ -182,7 +190,7 @@ class Training:
     def _log(self, epoch: int, line: dict[str, float]) -> None:
         """Write the line of an epoch into the log, in place of one that was written just before the training was killed."""
         earlier = [text for text in self._logged() if json.loads(text)["epoch"] < epoch]
-        write_text(self.log, "\n".join([*earlier, sealed(json.dumps(line))]) + "\n")
+        write_text(self.log, "\n".join([*earlier, with_checksum(json.dumps(line))]) + "\n")
 
     def _logged(self) -> list[str]:
         """Return the lines of the log; if some are damaged it is put aside, a warning names it, and the others are left."""
@@ -276,7 +284,7 @@ class Training:
 
     def _save(self) -> None:
         """Write the checkpoint; the one that is there becomes the previous one."""
-        with whole_file(self.checkpoint) as part:
+        with atomic_write(self.checkpoint) as part:
             # Into an open file, since torch would put the name of a path, here a random one, into what it writes.
             with part.open("wb") as file:
                 torch.save(self._made_from() | on_cpu(self._state()), file)
@@ -285,7 +293,7 @@ class Training:
 
     def _restore(self) -> None:
         """Go on from the newest checkpoint; if that is damaged and there is one before it, it is put aside with a warning."""
-        different = sound_or_aside(self.checkpoint, self._read) if self.previous.exists() else None
+        different = load_or_quarantine(self.checkpoint, self._read) if self.previous.exists() else None
         if different is None:
             try:
                 different = self._read(self.previous if self.previous.exists() else self.checkpoint)
@@ -369,7 +377,7 @@ def on_cpu(state: Any) -> Any:
 def _is_sound(line: bytes) -> bool:
     """Whether a line of the log is what was written."""
     try:
-        return unsealed(line.decode()) is not None
+        return bool(without_checksum(line.decode()))
     except ValueError:
         return False
 

@@ -17,7 +17,7 @@ from cocoax import Rise
 from cocoax.masking import GridMasks
 from cocoax.methods import RemovalMethod
 from cocoax.methods.attribution import Estimate
-from cocoax.methods.run_cache import Unfinished, _key, saved_run
+from cocoax.methods.run_cache import RunCheckpoint, _key, cached_run
 from cocoax.store import cache_folder, read_safetensors, write_safetensors
 from tests.conftest import SmallNet, images
 from tests.kinds import Recordings, Several, recording_encoder, recordings
@@ -34,57 +34,57 @@ def same(first: Any, second: Any) -> bool:
 
 
 def test_saved_run__is_what_a_new_run_is_and_costs_nothing_the_second_time(encoder: cocoax.Encoder, net: SmallNet) -> None:
-    first = saved_run(encoder, IMAGE, RISE)
+    first = cached_run(encoder, IMAGE, RISE)
     assert same(first, RISE.run(encoder, IMAGE))
     assert cocoax.cache_info().runs == 1
     net.inputs = 0
-    again = saved_run(encoder, IMAGE.clone(), RISE)
+    again = cached_run(encoder, IMAGE.clone(), RISE)
     assert net.inputs == 0
     assert same(first, again)
     assert len(again) == 40
 
 
 def test_saved_run__is_extended_by_what_is_missing(encoder: cocoax.Encoder, net: SmallNet) -> None:
-    saved_run(encoder, IMAGE, RISE)
+    cached_run(encoder, IMAGE, RISE)
     net.inputs = 0
     longer = cocoax.Rise(samples=100, grid=4)
-    run = saved_run(encoder, IMAGE, longer)
+    run = cached_run(encoder, IMAGE, longer)
     assert net.inputs == 60
     assert len(run) == 100
     torch.testing.assert_close(run.representations, longer.run(encoder, IMAGE).representations)
     net.inputs = 0
-    assert len(saved_run(encoder, IMAGE, longer)) == 100  # the longer one was kept
+    assert len(cached_run(encoder, IMAGE, longer)) == 100  # the longer one was kept
     assert net.inputs == 0
 
 
 def test_saved_run__of_a_longer_one_the_first_samples(encoder: cocoax.Encoder, net: SmallNet) -> None:
     """A result does not depend on what was asked before, unless one says that more is welcome."""
     fresh = RISE.run(encoder, IMAGE)
-    saved_run(encoder, IMAGE, cocoax.Rise(samples=64, grid=4))
+    cached_run(encoder, IMAGE, cocoax.Rise(samples=64, grid=4))
     net.inputs = 0
-    run = saved_run(encoder, IMAGE, RISE)
+    run = cached_run(encoder, IMAGE, RISE)
     assert len(run) == len(run.masks) == 40
     torch.testing.assert_close(
         run.explain(cocoax.representation_similarity()).values, fresh.explain(cocoax.representation_similarity()).values
     )
-    assert len(saved_run(encoder, IMAGE, RISE, at_least=True)) == 64
+    assert len(cached_run(encoder, IMAGE, RISE, at_least=True)) == 64
     assert net.inputs == 0
-    assert len(saved_run(encoder, IMAGE, cocoax.Rise(samples=64, grid=4))) == 64  # nothing was cut off on disk
+    assert len(cached_run(encoder, IMAGE, cocoax.Rise(samples=64, grid=4))) == 64  # nothing was cut off on disk
 
 
 def test_saved_run__longer_one_of_another_process_stays(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved_run(encoder, IMAGE, RISE)
-    go_on = cocoax.Run.go_on
+    cached_run(encoder, IMAGE, RISE)
+    resume = cocoax.Run.resume
 
     def meanwhile(run: cocoax.Run, *arguments: Any, **options: Any) -> cocoax.Run:
         with monkeypatch.context() as patch:
-            patch.setattr(cocoax.Run, "go_on", go_on)
-            saved_run(encoder, IMAGE, replace(RISE, samples=200))
-        return go_on(run, *arguments, **options)
+            patch.setattr(cocoax.Run, "resume", resume)
+            cached_run(encoder, IMAGE, replace(RISE, samples=200))
+        return resume(run, *arguments, **options)
 
-    monkeypatch.setattr(cocoax.Run, "go_on", meanwhile)
-    assert len(saved_run(encoder, IMAGE, replace(RISE, samples=60))) == 60
-    assert len(saved_run(encoder, IMAGE, RISE, at_least=True)) == 200
+    monkeypatch.setattr(cocoax.Run, "resume", meanwhile)
+    assert len(cached_run(encoder, IMAGE, replace(RISE, samples=60))) == 60
+    assert len(cached_run(encoder, IMAGE, RISE, at_least=True)) == 200
 
 
 @pytest.mark.parametrize(
@@ -103,17 +103,17 @@ def test_saved_run__longer_one_of_another_process_stays(encoder: cocoax.Encoder,
 def test_saved_run__another_run_for_another_picture_encoder_or_option(
     change: dict[str, Any], encoder: cocoax.Encoder
 ) -> None:
-    saved_run(encoder, IMAGE, RISE)
-    saved_run(change.get("encoder", encoder), change.get("image", IMAGE), change.get("method", RISE))
+    cached_run(encoder, IMAGE, RISE)
+    cached_run(change.get("encoder", encoder), change.get("image", IMAGE), change.get("method", RISE))
     assert cocoax.cache_info().runs == 2
 
 
 def test_saved_run__another_estimator_reads_the_same_run(encoder: cocoax.Encoder, net: SmallNet) -> None:
     efficient = replace(RISE, complements=False)
-    saved_run(encoder, IMAGE, efficient)
+    cached_run(encoder, IMAGE, efficient)
     net.inputs = 0
     paper = replace(efficient, estimator="paper")
-    run = saved_run(encoder, IMAGE, paper)
+    run = cached_run(encoder, IMAGE, paper)
     assert (net.inputs, cocoax.cache_info().runs) == (0, 1)
     target = cocoax.representation_similarity()
     assert torch.equal(run.explain(target).values, paper.explain(encoder, IMAGE, target).values)
@@ -121,38 +121,38 @@ def test_saved_run__another_estimator_reads_the_same_run(encoder: cocoax.Encoder
 
 def test_saved_run__baseline_that_is_a_picture_is_part_of_the_key(encoder: cocoax.Encoder) -> None:
     for seed in (1, 2):
-        saved_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, baseline=images(1, seed=seed)[0]))
+        cached_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, baseline=images(1, seed=seed)[0]))
     assert cocoax.cache_info().runs == 2
 
 
 @pytest.mark.parametrize("method", [cocoax.KernelShap(samples=60, grid=3), cocoax.Occlusion(window=4, stride=4)])
 def test_saved_run__of_other_methods(method: Any, encoder: cocoax.Encoder, net: SmallNet) -> None:
-    first = saved_run(encoder, IMAGE, method)
+    first = cached_run(encoder, IMAGE, method)
     net.inputs = 0
-    assert same(first, saved_run(encoder, IMAGE, method))
+    assert same(first, cached_run(encoder, IMAGE, method))
     assert net.inputs == 0
 
 
 def test_saved_run__tolerance_goes_on_from_what_is_there(encoder: cocoax.Encoder, net: SmallNet) -> None:
-    saved_run(encoder, IMAGE, RISE)
+    cached_run(encoder, IMAGE, RISE)
     net.inputs = 0
-    run = saved_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, tolerance=1e-9, max_samples=90))
+    run = cached_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, tolerance=1e-9, max_samples=90))
     assert (len(run), net.inputs) == (90, 50)
     assert "the maximum" in run.stopped
 
 
 def test_saved_run__explains_once_before_it_goes_on(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved_run(encoder, IMAGE, RISE)
+    cached_run(encoder, IMAGE, RISE)
     explained: list[int] = []
     more = Rise.more
     monkeypatch.setattr(Rise, "more", lambda self, run, targets: explained.append(len(run)) or more(self, run, targets))
-    saved_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, tolerance=1e-9, max_samples=90))
+    cached_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, tolerance=1e-9, max_samples=90))
     assert explained == [40, 80, 90]
 
 
 @pytest.mark.parametrize("samples", [60, 40, 20])
 def test_saved_run__whose_masks_cannot_be_drawn_again_gives_way(samples: int, encoder: cocoax.Encoder, net: SmallNet) -> None:
-    saved_run(encoder, IMAGE, RISE)
+    cached_run(encoder, IMAGE, RISE)
     (kept,) = (cache_folder() / "runs").glob("*.safetensors")
     run = cocoax.Run.load(kept)
     run.masks.bits[0] = 1 - run.masks.bits[0]  # type: ignore[attr-defined]
@@ -161,7 +161,7 @@ def test_saved_run__whose_masks_cannot_be_drawn_again_gives_way(samples: int, en
     encoded = []
     for _ in range(2):
         net.inputs = 0
-        assert len(saved_run(encoder, IMAGE, method)) == samples
+        assert len(cached_run(encoder, IMAGE, method)) == samples
         encoded.append(net.inputs)
     assert encoded[1] == 0
     assert (encoded[0] > 0) == (samples != 40)  # as long as it is, it answers
@@ -171,21 +171,21 @@ def test_saved_run__of_words_serves_both_estimators_and_any_grid() -> None:
     network = Words().eval()
     text = cocoax.TextEncoder(network, Spaces(), limit=40, name="words")
     words = " ".join(f"word{number}" for number in range(20))
-    saved_run(text, words, cocoax.Rise(samples=200))
+    cached_run(text, words, cocoax.Rise(samples=200))
     network.inputs = 0
     for method in (cocoax.Rise(samples=200, estimator="paper"), cocoax.Rise(samples=200, grid=5)):
-        found = saved_run(text, words, method)
+        found = cached_run(text, words, method)
         assert network.inputs == 0
         assert same(found, method.run(text, words))
         network.inputs = 0
 
 
 def test_saved_run__damaged_file_is_made_again(encoder: cocoax.Encoder, tmp_path: Path) -> None:
-    first = saved_run(encoder, IMAGE, RISE)
+    first = cached_run(encoder, IMAGE, RISE)
     (file,) = (tmp_path / "cache" / "runs").glob("*.safetensors")
     file.write_bytes(file.read_bytes()[:200])
     with pytest.warns(UserWarning, match=rf"{file.name}.* It was put aside as {file.name}\.damaged"):
-        assert same(first, saved_run(encoder, IMAGE, RISE))
+        assert same(first, cached_run(encoder, IMAGE, RISE))
 
 
 @contextmanager
@@ -211,11 +211,11 @@ def test_saved_run__interrupted_rise_goes_on_where_it_stopped(
 ) -> None:
     method = cocoax.Rise(samples=40, grid=4, batch_size=8)
     with interrupted_after(20, net, monkeypatch) as stopped:
-        saved_run(encoder, IMAGE, method)
+        cached_run(encoder, IMAGE, method)
     done = len(stopped.value.run)
     assert 0 < done < 40
     net.inputs = 0
-    assert len(saved_run(encoder, IMAGE, method)) == 40
+    assert len(cached_run(encoder, IMAGE, method)) == 40
     assert net.inputs == 2 + 40 - done  # the two ends are encoded again
 
 
@@ -232,30 +232,30 @@ def test_saved_run__interrupted_rise_goes_on_where_it_stopped(
 def test_saved_run__interrupted_and_gone_on_is_what_an_undisturbed_one_is(
     method: Any, inputs: int, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    undisturbed = saved_run(encoder, IMAGE, method, folder=tmp_path / "undisturbed")
+    undisturbed = cached_run(encoder, IMAGE, method, folder=tmp_path / "undisturbed")
     net.inputs = 0
     if inputs < 2 + len(undisturbed):
         with interrupted_after(inputs, net, monkeypatch):
-            saved_run(encoder, IMAGE, method, folder=tmp_path / "interrupted")
+            cached_run(encoder, IMAGE, method, folder=tmp_path / "interrupted")
     done = net.inputs - 2
     net.inputs = 0
-    again = saved_run(encoder, IMAGE, method, folder=tmp_path / "interrupted")
+    again = cached_run(encoder, IMAGE, method, folder=tmp_path / "interrupted")
     assert torch.equal(again.representations, undisturbed.representations)
     assert again.stopped == undisturbed.stopped
     assert net.inputs == 2 + len(undisturbed) - (done if inputs < 2 + len(undisturbed) else 0)
-    files = [list((tmp_path / name).iterdir()) for name in ("undisturbed", "interrupted")]
+    files = [list((tmp_path / name).glob("*.safetensors")) for name in ("undisturbed", "interrupted")]
     assert [len(each) for each in files] == [1, 1]  # what was unfinished is gone
     assert files[0][0].read_bytes() == files[1][0].read_bytes()
 
 
 def test_saved_run__unnamed_callable_is_not_kept() -> None:
     encoder = cocoax.Encoder(lambda batch: batch.mean((2, 3)))
-    assert len(saved_run(encoder, IMAGE, RISE)) == 40
+    assert len(cached_run(encoder, IMAGE, RISE)) == 40
     assert cocoax.cache_info().runs == 0
 
 
 def test_saved_run__folder_of_ones_own(encoder: cocoax.Encoder, tmp_path: Path) -> None:
-    saved_run(encoder, IMAGE, RISE, folder=tmp_path / "mine")
+    cached_run(encoder, IMAGE, RISE, folder=tmp_path / "mine")
     assert len(list((tmp_path / "mine").glob("*.safetensors"))) == 1
     assert cocoax.cache_info().runs == 0
 
@@ -263,11 +263,11 @@ def test_saved_run__folder_of_ones_own(encoder: cocoax.Encoder, tmp_path: Path) 
 def test_saved_run__folder_that_cannot_be_written_is_a_warning(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.warns(UserWarning, match="cannot be kept"):
-        assert len(saved_run(encoder, IMAGE, RISE, folder=tmp_path / "file")) == 40
+        assert len(cached_run(encoder, IMAGE, RISE, folder=tmp_path / "file")) == 40
 
 
 def test_clear_cache__deletes_runs(encoder: cocoax.Encoder) -> None:
-    saved_run(encoder, IMAGE, RISE)
+    cached_run(encoder, IMAGE, RISE)
     assert cocoax.clear_cache().runs == 1
     assert cocoax.cache_info().runs == 0
 
@@ -279,7 +279,7 @@ def test_saved_run__words_and_sentences_are_two_runs(tmp_path: Path) -> None:
     encoder: Any = cocoax.load(f"st:{save_bert(tmp_path / 'bert')}")
     text = "The violinist parked. A big red dog."
     method = cocoax.Rise(samples=20)
-    runs = [saved_run(by, text, method) for by in (encoder, encoder.by("sentences"), encoder.by("tokens"), encoder)]
+    runs = [cached_run(by, text, method) for by in (encoder, encoder.by("sentences"), encoder.by("tokens"), encoder)]
     assert cocoax.cache_info().runs == 3
     assert [run.explicand.shape for run in runs] == [(9,), (2,), (11,), (9,)]
     assert torch.equal(runs[0].representations, runs[3].representations)
@@ -323,18 +323,18 @@ class Longer(RemovalMethod):
 
 
 def test_saved_run__method_of_ones_own_is_as_long_as_it_asks_for(encoder: cocoax.Encoder, net: SmallNet) -> None:
-    saved_run(encoder, IMAGE, Longer(windows=9))
+    cached_run(encoder, IMAGE, Longer(windows=9))
     net.inputs = 0
-    short = saved_run(encoder, IMAGE, Longer(windows=4))
+    short = cached_run(encoder, IMAGE, Longer(windows=4))
     assert (len(short), net.inputs) == (4, 0)
     assert torch.equal(short.representations, Longer(windows=4).run(encoder, IMAGE).representations)
-    assert len(saved_run(encoder, IMAGE, Longer(windows=4), at_least=True)) == 9
+    assert len(cached_run(encoder, IMAGE, Longer(windows=4), at_least=True)) == 9
 
 
 def test_saved_run__method_of_ones_own_is_lengthened(encoder: cocoax.Encoder, net: SmallNet) -> None:
-    saved_run(encoder, IMAGE, Longer())
+    cached_run(encoder, IMAGE, Longer())
     net.inputs = 0
-    run = saved_run(encoder, IMAGE, Longer(windows=9, factor=2.0))
+    run = cached_run(encoder, IMAGE, Longer(windows=9, factor=2.0))
     assert (len(run), net.inputs, cocoax.cache_info().runs) == (9, 5, 1)
     assert torch.equal(run.representations, Longer(windows=9).run(encoder, IMAGE).representations)
     target = cocoax.representation_similarity()
@@ -343,7 +343,7 @@ def test_saved_run__method_of_ones_own_is_lengthened(encoder: cocoax.Encoder, ne
 
 def test_saved_run__baselines_of_ones_own_are_known_by_what_they_hold(encoder: cocoax.Encoder) -> None:
     """Not by where they lie in memory, where the next one may lie as well."""
-    runs = [saved_run(encoder, IMAGE, replace(RISE, baseline=Several(value))) for value in (0.0, 1.0, 0.0)]
+    runs = [cached_run(encoder, IMAGE, replace(RISE, baseline=Several(value))) for value in (0.0, 1.0, 0.0)]
     assert cocoax.cache_info().runs == 2
     assert same(runs[0], runs[2])
     assert not same(runs[0], runs[1])
@@ -351,12 +351,12 @@ def test_saved_run__baselines_of_ones_own_are_known_by_what_they_hold(encoder: c
 
 def test_saved_run__of_a_kind_of_ones_own() -> None:
     encoder = recording_encoder(Recordings(fixed=2))
-    first = saved_run(encoder, recordings(1)[0], cocoax.Rise(samples=30))
-    again = saved_run(encoder, recordings(1)[0], cocoax.Rise(samples=40))
+    first = cached_run(encoder, recordings(1)[0], cocoax.Rise(samples=30))
+    again = cached_run(encoder, recordings(1)[0], cocoax.Rise(samples=40))
     assert (cocoax.cache_info().runs, len(again)) == (1, 40)
     assert torch.equal(again.representations[:30], first.representations)
     assert again.explicand.names == first.explicand.names
-    saved_run(recording_encoder(Recordings(fixed=3)), recordings(1)[0], cocoax.Rise(samples=30))
+    cached_run(recording_encoder(Recordings(fixed=3)), recordings(1)[0], cocoax.Rise(samples=30))
     assert cocoax.cache_info().runs == 2
 
 
@@ -373,13 +373,13 @@ def test_saved_run__all_subsets_where_they_are_few() -> None:
     row = torch.arange(6).float().numpy()
     drawn, every = cocoax.Rise(samples=40), cocoax.Rise(samples=64)
     fresh_drawn, fresh_every = drawn.run(table, row), every.run(table, row)
-    assert same(saved_run(table, row, drawn), fresh_drawn)
-    complete = saved_run(table, row, every)  # what was drawn is no part of it
+    assert same(cached_run(table, row, drawn), fresh_drawn)
+    complete = cached_run(table, row, every)  # what was drawn is no part of it
     assert len(complete) == 64
     assert same(complete, fresh_every)
     seen.clear()
-    assert same(saved_run(table, row, cocoax.Rise(samples=1000)), fresh_every)
-    again = saved_run(table, row, drawn)  # looked up among all subsets
+    assert same(cached_run(table, row, cocoax.Rise(samples=1000)), fresh_every)
+    again = cached_run(table, row, drawn)  # looked up among all subsets
     assert len(again) == len(again.masks) == 40
     torch.testing.assert_close(
         again.explain(cocoax.representation_similarity()).values,
@@ -423,7 +423,7 @@ def kill_after(inputs: int, encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         patch.setattr(cocoax.Encoder, "encode", stop)
         with pytest.raises(SystemExit):
-            saved_run(encoder, IMAGE, method)
+            cached_run(encoder, IMAGE, method)
 
 
 def test_saved_run__killed_goes_on_from_the_last_note(
@@ -437,21 +437,23 @@ def test_saved_run__killed_goes_on_from_the_last_note(
     assert unfinished.name.endswith(".unfinished.safetensors")
     assert cocoax.cache_info().contents[0].encoder == "SmallNet"
     net.inputs = 0
-    run = saved_run(encoder, IMAGE, method)
+    run = cached_run(encoder, IMAGE, method)
     assert net.inputs == 2 + 40 - 24
     assert torch.equal(run.representations, method.run(encoder, IMAGE).representations)
-    assert [file.name for file in (tmp_path / "cache" / "runs").iterdir()] == [unfinished.name.replace(".unfinished", "")]
+    assert [file.name for file in (tmp_path / "cache" / "runs").glob("*.safetensors")] == [
+        unfinished.name.replace(".unfinished", "")
+    ]
 
 
 def test_saved_run__killed_while_it_was_extended(
     often: None, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved_run(encoder, IMAGE, cocoax.Rise(samples=16, grid=4, batch_size=8))
+    cached_run(encoder, IMAGE, cocoax.Rise(samples=16, grid=4, batch_size=8))
     net.inputs = 0
     method = cocoax.Rise(samples=40, grid=4, batch_size=8)
     kill_after(8, encoder, monkeypatch, method)
     net.inputs = 0
-    run = saved_run(encoder, IMAGE, method)
+    run = cached_run(encoder, IMAGE, method)
     assert net.inputs == 40 - 24
     assert torch.equal(run.representations, method.run(encoder, IMAGE).representations)
 
@@ -463,10 +465,10 @@ def test_saved_run__what_a_longer_one_left_serves_a_shorter_one_and_stays(
     net.inputs = 0
     kill_after(34, encoder, monkeypatch, cocoax.Rise(samples=80, grid=4, batch_size=8))
     net.inputs = 0
-    assert len(saved_run(encoder, IMAGE, cocoax.Rise(samples=16, grid=4, batch_size=8))) == 16
+    assert len(cached_run(encoder, IMAGE, cocoax.Rise(samples=16, grid=4, batch_size=8))) == 16
     assert net.inputs == 2
     net.inputs = 0
-    assert len(saved_run(encoder, IMAGE, cocoax.Rise(samples=80, grid=4, batch_size=8))) == 80
+    assert len(cached_run(encoder, IMAGE, cocoax.Rise(samples=80, grid=4, batch_size=8))) == 80
     assert net.inputs == 80 - 32
 
 
@@ -483,7 +485,7 @@ def test_saved_run__what_other_masks_left_is_not_used(
     tensors["mask_bits"][10] = 1 - tensors["mask_bits"][10]
     write_safetensors(unfinished, tensors, "unfinished run", {"encoder": "SmallNet"})
     net.inputs = 0
-    run = saved_run(encoder, IMAGE, method)
+    run = cached_run(encoder, IMAGE, method)
     assert net.inputs == 2 + 40 - 10  # the ten before are the same
     torch.testing.assert_close(run.representations, method.run(encoder, IMAGE).representations)
 
@@ -497,20 +499,20 @@ class Weighed(cocoax.Occlusion):
 
 def test_saved_run__an_option_that_no_file_holds(encoder: cocoax.Encoder) -> None:
     with pytest.warns(UserWarning, match=r"The run cannot be kept in .* \(The option 'weigh' of .*Weighed holds a builtin_f"):
-        run = saved_run(encoder, IMAGE, Weighed())
+        run = cached_run(encoder, IMAGE, Weighed())
     assert same(run, cocoax.Occlusion().run(encoder, IMAGE))
     assert cocoax.cache_info().runs == 0
 
 
 def test_saved_run__notes_are_taken_now_and_then(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     """Not for a run that is over in a moment, and not where there is no place for them."""
-    written = Unfinished(tmp_path / "a.safetensors", "name")
+    written = RunCheckpoint(tmp_path / "a.safetensors", "name")
     run = RISE.run(encoder, IMAGE)
     written.note(run.masks, run.representations)
     assert not written.path.exists()
     written.note(run.masks, run.representations[:8], at_once=True)
     assert torch.equal(cast(Tensor, written.earlier(run.masks)), run.representations[:8])
     (tmp_path / "file").touch()
-    nowhere = Unfinished(tmp_path / "file" / "a.safetensors", "name")
+    nowhere = RunCheckpoint(tmp_path / "file" / "a.safetensors", "name")
     nowhere.note(run.masks, run.representations, at_once=True)  # a warning comes at the end of the run
     nowhere.forget(40)
