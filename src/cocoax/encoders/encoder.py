@@ -34,7 +34,7 @@ from cocoax.encoders.identity import Identity, describe_settings, look
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
 from cocoax.encoders.whole import whole
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
-from cocoax.inputs.unpack import each_input
+from cocoax.inputs.open import each_input, is_one
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.store import digest
@@ -340,7 +340,7 @@ class Encoder:
 
     def is_one(self, inputs: object) -> bool:
         """Whether this is one input rather than many."""
-        return self.inputs.is_one(inputs)
+        return is_one(inputs, self.inputs)
 
     def as_list(self, inputs: Any) -> list[Any]:
         """Return one or many inputs as a list."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cocoax.inputs.base import naming_input
-from cocoax.inputs.unpack import each_input
+from cocoax.inputs.open import each_input
 from cocoax.progress import bar
 from cocoax.references import KEPT, Reference, cached, store
 from cocoax.store import digest

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from cocoax.encoders import Encoder
 from cocoax.inputs import Display, Explicand, Inputs, Pictures
-from cocoax.inputs.unpack import each_input
+from cocoax.inputs.open import each_input
 from cocoax.masking import Game
 from cocoax.methods import Attribution, Field, Occlusion, Rise
 from cocoax.methods.attribution import Origin
