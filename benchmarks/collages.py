@@ -27,7 +27,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax.inputs.image import image_files
-from cocoax.paper.annotated import Example, collage_examples
+from cocoax.paper.annotations import Example, collage_examples
 
 SIDE = 256
 REPORTED = 50

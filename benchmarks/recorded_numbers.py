@@ -115,7 +115,7 @@ def _captions() -> Any:
 
 
 def _augmented() -> Any:
-    from cocoax.paper.augmentations import augmented
+    from cocoax.paper.studies.augmentations import augmented
 
     return augmented
 
@@ -127,7 +127,7 @@ def _labelled_images() -> Any:
 
 
 def _annotated_example() -> Any:
-    from cocoax.paper.annotated import Example
+    from cocoax.paper.annotations import Example
 
     return Example
 
@@ -175,8 +175,7 @@ def _published() -> Any:
 
 
 def _training() -> Any:
-    from cocoax.paper.training.augment import Augmentation
-    from cocoax.paper.training.recipes import Recipe
+    from cocoax.paper.training.recipes import Augmentation, Recipe
     from cocoax.paper.training.trainer import Training
 
     return Training, Recipe, Augmentation

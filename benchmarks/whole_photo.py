@@ -31,7 +31,7 @@ from cocoax.evaluation.localisation import seen_mask
 from cocoax.evaluation.statistics import wilson
 from cocoax.inputs import Explicand, Picture
 from cocoax.inputs.image import picture_of
-from cocoax.paper.annotated import strip_examples
+from cocoax.paper.annotations import strip_examples
 from cocoax.targets import Target
 
 Region = tuple[int, int, int, int]

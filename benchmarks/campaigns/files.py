@@ -43,7 +43,7 @@ from cocoax.evaluation.localisation import MaskScores
 from cocoax.inputs.image import open_image
 from cocoax.inputs.sound import read_file
 from cocoax.methods.run_cache import RunCheckpoint, cached_run
-from cocoax.paper.annotated import coco_examples
+from cocoax.paper.annotations import coco_examples
 from cocoax.paper.networks.resnet import ARCHITECTURES, ResNet
 from cocoax.paper.studies.curves import UNIT
 from cocoax.paper.studies.folder import Library, Results

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cocoax.paper.augmentations import AUGMENTATIONS, augmented, colour_jitter, cutout, resized_crop
+from cocoax.paper.studies.augmentations import AUGMENTATIONS, augmented, colour_jitter, cutout, resized_crop
 from cocoax.seeding import stream
 from tests.data.tiny import picture
 

@@ -33,7 +33,7 @@ from cocoax.store import to_json, write_text
 
 if TYPE_CHECKING:
     from cocoax.evaluation.localisation import MaskScores
-    from cocoax.paper.annotated import Example
+    from cocoax.paper.annotations import Example
     from cocoax.paper.studies.localise import Summary
 
 EXAMPLES = (
@@ -66,7 +66,7 @@ def localise_captions(
     as_json: AsJson = False,
 ) -> None:
     """Measure whether heat maps lie on the things that captions name, over a folder of pictures."""
-    from cocoax.paper.annotated import class_names
+    from cocoax.paper.annotations import class_names
     from cocoax.paper.studies.localise import Asking, describe, localise, summarise
 
     if foil not in ("present", "all"):
@@ -108,7 +108,7 @@ def open_examples(
     seed: int,
 ) -> list[Example]:
     """Return pictures with masks, from the one source that is not None; raise unless there is exactly one."""
-    from cocoax.paper.annotated import coco_examples, collage_examples, mask_examples, strip_examples
+    from cocoax.paper.annotations import coco_examples, collage_examples, mask_examples, strip_examples
 
     if sum(source is not None for source in (annotations, masks, collages, strips)) != 1:
         raise ValueError(

@@ -65,7 +65,7 @@ def train_encoder(
     changes = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     options: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     if encoder is not None:
-        from cocoax.paper.training.linear import train_linear
+        from cocoax.paper.training.trainer import train_linear
 
         try:
             accuracy = train_linear(encoder, training, held_out, out, solver, device=device, **options)

@@ -15,8 +15,13 @@ from PIL import Image
 from torch import nn
 
 import cocoax
-from cocoax.paper.augmentations import AUGMENTATIONS, augmented
-from cocoax.paper.studies.augmentations import explain_augmentations, plot_augmentations, write_augmentations
+from cocoax.paper.studies.augmentations import (
+    AUGMENTATIONS,
+    augmented,
+    explain_augmentations,
+    plot_augmentations,
+    write_augmentations,
+)
 from cocoax.paper.studies.reproduce import run_study
 from tests.conftest import SmallNet
 from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, encoded, small_encoder

@@ -16,7 +16,7 @@ from PIL import Image
 import cocoax
 from cocoax.evaluation.localisation import MaskScores, mask_scores
 from cocoax.evaluation.statistics import wilson
-from cocoax.paper.annotated import Example, collage_examples
+from cocoax.paper.annotations import Example, collage_examples
 from cocoax.paper.studies.localise import Asking, describe, localise, summarise
 from tests.conftest import SmallNet
 from tests.towers import picture, two_towers

@@ -9,7 +9,7 @@ from PIL import Image
 from scipy import stats
 from torch import Tensor
 
-from cocoax.paper.training.augment import Augmentation
+from cocoax.paper.training.recipes import Augmentation
 
 PLAIN = Augmentation(8, None, flip=0, jitter_probability=0, grey=0)
 MANY = torch.Size([4000, 3, 32, 32])

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 import cocoax
-from cocoax.paper.training.linear import train_linear
 from cocoax.paper.training.recipes import Recipe
-from cocoax.paper.training.trainer import Training, on_cpu
+from cocoax.paper.training.trainer import Training, on_cpu, train_linear
 from tests.paper.studies.tiny import write_checkpoint
 from tests.paper.training.tiny import RECIPE, noise, quiet, weights
 from tests.second_device import ELSEWHERE, SecondDevice

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from cocoax.paper.training.lars import Lars
+from cocoax.paper.training.objectives import Lars
 
 SHAPES = {"linear": (4, 3), "convolution": (2, 3, 3, 3), "bias": (4,)}
 

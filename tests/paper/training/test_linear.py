@@ -12,7 +12,7 @@ from torch import nn
 import cocoax
 from cocoax.evaluation import LinearProbe, accuracy
 from cocoax.paper.networks.resnet import ResNet
-from cocoax.paper.training.linear import train_linear
+from cocoax.paper.training.trainer import train_linear
 from cocoax.store import write_safetensors
 from tests.paper.studies.tiny import CLASSES, HELD_OUT, TRAIN, write_checkpoint
 

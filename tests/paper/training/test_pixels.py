@@ -31,13 +31,6 @@ def test_pixels__read_only_and_grey_arrays() -> None:
     assert all(np.array_equal(pixels[:, channel], np.asarray(grey.images)) for channel in range(3))
 
 
-def test_pixels__floats_are_refused() -> None:
-    data = noise(5)
-    floats = LabelledImages(np.asarray(data.images) / 255, data.labels, data.classes)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="must be uint8"):
-        Pixels(floats, 8)(np.arange(2))
-
-
 @pytest.mark.parametrize(("side", "resize"), [(8, 8), (70, 80)])
 def test_pixels__files_are_resized_and_cropped(tmp_path: Path, side: int, resize: int) -> None:
     files = []

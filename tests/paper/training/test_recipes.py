@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
-from cocoax.paper.training.recipes import RECIPES, learning_rate
+from cocoax.paper.training.recipes import RECIPES, Recipe, scheduler_of
 from tests.paper.training.tiny import RECIPE
 
 
@@ -60,30 +61,25 @@ def test_recipes__classifier_is_the_papers_for_mura() -> None:
     assert (views.mean, views.std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
-def test_learning_rate__cosine() -> None:
-    recipe = replace(RECIPE, epochs=4, learning_rate=2.0)
-    rates = [learning_rate(recipe, step, 5) for step in range(20)]
-    assert rates[0] == 2
-    assert rates[5] == pytest.approx(1 + math.sqrt(0.5))
-    assert rates[10] == pytest.approx(1)
-    assert rates[15] == pytest.approx(1 - math.sqrt(0.5))
-    assert 0 < rates[19] < 0.02
-    assert rates == sorted(rates, reverse=True)
+def rates_of(recipe: Recipe, steps: int, steps_per_epoch: int) -> list[float]:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], recipe.learning_rate)
+    scheduler, rates = scheduler_of(recipe, optimizer, steps_per_epoch), []
+    for _ in range(steps):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return rates
 
 
-def test_learning_rate__warms_up_to_the_highest() -> None:
-    recipe = replace(RECIPE, epochs=6, learning_rate=2.0, warmup=2)
-    rates = [learning_rate(recipe, step, 2) for step in range(12)]
-    assert rates[:5] == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.0])
-    assert rates[8] == pytest.approx(1)  # half of what is left
+@pytest.mark.parametrize("warmup", [0, 0.5, 2, 4, 9])
+def test_scheduler__warm_up_and_cosine(warmup: float) -> None:
+    rates = rates_of(replace(RECIPE, epochs=4, learning_rate=2.0, warmup=warmup), 24, 6)
+    first = round(6 * warmup)
+    rising = [2 * (step + 1) / first for step in range(min(first, 24))]
+    falling = [1 + math.cos(math.pi * step / (24 - first)) for step in range(24 - first)]
+    assert rates == pytest.approx([*rising, *falling])
 
 
-def test_learning_rate__never_passes_the_highest() -> None:
-    recipe = replace(RECIPE, learning_rate=2.0, warmup=0.5)
-    assert [learning_rate(recipe, step, 3) for step in range(2)] == pytest.approx([2 / 1.5, 2.0])
-
-
-def test_learning_rate__steps() -> None:
-    recipe = replace(RECIPE, epochs=30, learning_rate=1e-3, schedule="step")
-    for step, expected in ((0, 1e-3), (69, 1e-3), (70, 1e-4), (139, 1e-4), (140, 1e-5), (209, 1e-5)):
-        assert learning_rate(recipe, step, 7) == pytest.approx(expected)
+def test_scheduler__tenths() -> None:
+    rates = rates_of(replace(RECIPE, epochs=30, learning_rate=1e-3, schedule="step"), 210, 7)
+    assert rates == pytest.approx([1e-3] * 70 + [1e-4] * 70 + [1e-5] * 70)

@@ -52,14 +52,13 @@ def interrupt(training: Training, where: str, monkeypatch: pytest.MonkeyPatch) -
             lambda *_: _raise() if training.step == 4 else None
         )
     else:
-        step = training.optimizer.step
 
-        def half() -> None:
-            step()
+        def once(*_: object) -> None:
             if training.step == 4:
+                hook.remove()
                 _raise()
 
-        monkeypatch.setattr(training.optimizer, "step", half)
+        hook = training.optimizer.register_step_post_hook(once)
 
 
 def _raise() -> None:

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from cocoax.data.labelled import LabelledImages
 from cocoax.paper.networks.resnet import ARCHITECTURES
 from cocoax.paper.training import trainer
-from cocoax.paper.training.augment import Augmentation
 from cocoax.paper.training.objectives import Classifier
-from cocoax.paper.training.recipes import plain_view
+from cocoax.paper.training.recipes import Augmentation, normalised
 from cocoax.paper.training.trainer import Training
 from cocoax.store import read_safetensors
 from tests.paper.training.tiny import AUGMENTATION, RECIPE, STEPS, assert_same, noise, patterns, quiet
@@ -29,9 +28,9 @@ from tests.paper.training.tiny import AUGMENTATION, RECIPE, STEPS, assert_same, 
 def test_training__uses_the_schedule_and_every_image_once_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = Training(RECIPE, noise(24), tmp_path)
     seen, rates = [], []
-    pixels, step = training.pixels, training.optimizer.step
+    pixels = training.pixels
     monkeypatch.setattr(training, "pixels", lambda chosen: seen.append(chosen) or pixels(chosen))
-    monkeypatch.setattr(training.optimizer, "step", lambda: rates.append(training.optimizer.param_groups[0]["lr"]) or step())
+    training.optimizer.register_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
     training.run(say=quiet)
     assert rates == pytest.approx([0.05 * 0.5 * (1 + math.cos(math.pi * step / STEPS)) for step in range(STEPS)])
     epochs = [np.concatenate(seen[start : start + 3]) for start in range(0, STEPS, 3)]
@@ -250,7 +249,7 @@ def test_export__reloads(trained: Training, tmp_path: Path, half: bool) -> None:
         network, head = ARCHITECTURES["tiny"](), nn.Linear(16, 3)
     head.load_state_dict({name: tensors.pop(f"head.{name}") for name in ("weight", "bias")})
     network.load_state_dict(tensors)
-    images = plain_view(trained.recipe)(trained.pixels(np.arange(5)))
+    images = normalised(trained.pixels(np.arange(5)) / 255, AUGMENTATION.mean, AUGMENTATION.std)
     with torch.no_grad():
         found, expected = network.eval()(images), trained.represent(trained.pixels, np.arange(5))
     torch.testing.assert_close(found, expected, atol=5e-3 if half else 1e-5, rtol=0)

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from cocoax.data.labelled import LabelledImages
-from cocoax.paper.training.augment import Augmentation
-from cocoax.paper.training.recipes import Recipe
+from cocoax.paper.training.recipes import Augmentation, Recipe
 from cocoax.paper.training.trainer import Training
 
 AUGMENTATION = Augmentation(8, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3))

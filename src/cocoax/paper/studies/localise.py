@@ -22,7 +22,7 @@ from cocoax.evaluation.statistics import bootstrap, wilson
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run_cache import cached_run
 from cocoax.methods.serialise import to_plain
-from cocoax.paper.annotated import Example
+from cocoax.paper.annotations import Example
 from cocoax.progress import bar
 from cocoax.questions import Question
 from cocoax.store import Layout, Results, digest

@@ -1,18 +1,118 @@
-"""Recipes: how an encoder is trained, as published and small, and the schedule of the learning rate."""
+"""Recipes: how an encoder is trained, as published and small, with the augmentation of batches and the learning rate.
+
+Crop, resize and flip are one affine map of the image plane, so one resampling does all three; brightness, contrast,
+saturation, hue and greyscale are affine maps of colour, so one 3x3 matrix and an offset per image do all five.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+import torch
 from torch import Tensor
+from torch.nn import functional
+from torch.optim import lr_scheduler
 
 from cocoax.paper.networks.families import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
-from cocoax.paper.training.augment import Augmentation, normalised
 from cocoax.seeding import check_seed
+
+GREY = torch.tensor([0.299, 0.587, 0.114])
+# Red, green, blue to luma and two chroma axes; hue is the angle in the chroma plane.
+_YIQ = torch.tensor([[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Random views of images.
+
+    Args:
+        size: side of the square that comes out.
+        scale: the part of the image's area that a random crop takes, with an aspect ratio from 3/4 to 4/3, its sides cut to
+            the image's; ``None`` takes all of it.
+        flip: probability of mirroring left and right.
+        vertical_flip: probability of mirroring top and bottom.
+        rotation: largest angle in degrees, either way.
+        jitter: strengths of brightness, contrast, saturation and hue.
+        jitter_probability: of jittering colours at all.
+        grey: probability of taking the colours away.
+        mean: subtracted from pixels in [0, 1], for each channel.
+        std: divides them afterwards.
+
+    """
+
+    size: int
+    scale: tuple[float, float] | None = (0.2, 1.0)
+    flip: float = 0.5
+    vertical_flip: float = 0.0
+    rotation: float = 0.0
+    jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1)
+    jitter_probability: float = 0.8
+    grey: float = 0.2
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    std: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+    def __call__(self, images: Tensor, random: np.random.Generator) -> Tensor:
+        """Return a random view of each uint8 image: ``[n, 3, size, size]`` of ``[n, 3, H, W]``."""
+        pixels = images.float() / 255
+        placement = self.placement(pixels.shape, random).to(pixels)
+        grid = functional.affine_grid(placement, [len(pixels), 3, self.size, self.size], align_corners=False)
+        # Rotated corners show the mirrored image rather than black, which would be a shape of its own.
+        views = functional.grid_sample(pixels, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
+        matrix, contrast = (drawn.to(pixels) for drawn in self.colour(len(views), random))
+        views = torch.einsum("nij,njhw->nihw", matrix, views)
+        means = torch.einsum("i,nihw->n", GREY.to(pixels), views)[:, None, None, None] / self.size**2
+        views = (contrast[:, None, None, None] * (views - means) + means).clamp(0, 1)
+        return normalised(views, self.mean, self.std)
+
+    def placement(self, shape: torch.Size, random: np.random.Generator) -> Tensor:
+        """Draw affine maps ``[n, 2, 3]`` from the view's coordinates in [-1, 1] to the image's: crop, flip and rotation."""
+        number, (height, width) = shape[0], shape[2:]
+        if self.scale is None:
+            high, wide = np.ones(number), np.ones(number)
+        else:
+            area = random.uniform(*self.scale, number) * height * width
+            ratio = np.exp(random.uniform(-math.log(4 / 3), math.log(4 / 3), number))
+            wide = np.minimum(np.sqrt(area * ratio) / width, 1)
+            high = np.minimum(np.sqrt(area / ratio) / height, 1)
+        x = random.uniform(-1, 1, number) * (1 - wide)
+        y = random.uniform(-1, 1, number) * (1 - high)
+        wide = np.where(random.random(number) < self.flip, -wide, wide)
+        if self.vertical_flip:  # recipes without it keep their random numbers
+            high = np.where(random.random(number) < self.vertical_flip, -high, high)
+        angle = np.deg2rad(random.uniform(-1, 1, number) * self.rotation)
+        cosine, sine = np.cos(angle), np.sin(angle)
+        rows = [[wide * cosine, -wide * sine, x], [high * sine, high * cosine, y]]
+        return torch.from_numpy(np.array(rows)).permute(2, 0, 1).float()
+
+    def colour(self, number: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Draw colour matrices ``[n, 3, 3]`` (brightness, saturation, hue, grey) and contrast factors ``[n]``."""
+        brightness, contrast, saturation, hue = self.jitter
+        on = random.random(number) < self.jitter_probability
+        factors = [
+            np.where(on, random.uniform(1 - min(most, 1), 1 + most, number), 1) for most in (brightness, contrast, saturation)
+        ]
+        bright, contrasted, saturated = (torch.from_numpy(factor).float() for factor in factors)
+        angle = torch.from_numpy(np.where(on, random.uniform(-hue, hue, number), 0) * 2 * math.pi).float()
+        saturated = saturated * torch.from_numpy(random.random(number) >= self.grey)
+        # Saturation and hue scale and turn the chroma plane; brightness scales everything.
+        turn = torch.zeros(number, 3, 3)
+        turn[:, 0, 0] = 1
+        turn[:, 1, 1] = turn[:, 2, 2] = saturated * angle.cos()
+        turn[:, 2, 1] = saturated * angle.sin()
+        turn[:, 1, 2] = -turn[:, 2, 1]
+        matrix = torch.linalg.inv(_YIQ) @ turn @ _YIQ
+        return bright[:, None, None] * matrix, contrasted
+
+
+def normalised(pixels: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """Return pixels ``[n, 3, H, W]`` in [0, 1] minus the mean of each channel, divided by its standard deviation."""
+    centre, scale = (torch.tensor(values)[:, None, None].to(pixels) for values in (mean, std))
+    return (pixels - centre) / scale
 
 
 @dataclass(frozen=True)
@@ -127,17 +227,14 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def learning_rate(recipe: Recipe, step: int, steps_per_epoch: int) -> float:
-    """Return the learning rate of a step."""
-    epoch = step / steps_per_epoch
-    if epoch < recipe.warmup:
-        return recipe.learning_rate * min((step + 1) / (recipe.warmup * steps_per_epoch), 1)
+def scheduler_of(recipe: Recipe, optimizer: torch.optim.Optimizer, steps_per_epoch: int) -> lr_scheduler.LRScheduler:
+    """Return torch's schedule of the learning rate by steps: a linear warm-up, then a cosine to zero or tenths."""
+    warmup = round(recipe.warmup * steps_per_epoch)
     if recipe.schedule == "step":
-        return float(recipe.learning_rate * 0.1 ** (epoch // 10))
-    done = (epoch - recipe.warmup) / (recipe.epochs - recipe.warmup)
-    return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
-
-
-def plain_view(recipe: Recipe) -> Callable[[Tensor], Tensor]:
-    """Return a function from uint8 images to what the network takes when it is not trained: whole images, normalised."""
-    return lambda images: normalised(images.float() / 255, recipe.augmentation.mean, recipe.augmentation.std)
+        main: lr_scheduler.LRScheduler = lr_scheduler.StepLR(optimizer, 10 * steps_per_epoch)
+    else:
+        main = lr_scheduler.CosineAnnealingLR(optimizer, max(1, recipe.epochs * steps_per_epoch - warmup))
+    if warmup < 2:
+        return main
+    rising = lr_scheduler.LinearLR(optimizer, 1 / warmup, total_iters=warmup - 1)
+    return lr_scheduler.SequentialLR(optimizer, [rising, main], [warmup])

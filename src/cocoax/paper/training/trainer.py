@@ -8,7 +8,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,16 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.data.labelled import LabelledImages
+from cocoax.encoders import load
 from cocoax.encoders.devices import device_asked_for
+from cocoax.encoders.families.checkpoint import read_checkpoint
 from cocoax.encoders.forward import evaluating
-from cocoax.evaluation.probe import accuracy
+from cocoax.evaluation.probe import LinearProbe, accuracy
 from cocoax.evaluation.sanity import effective_rank, knn_accuracy
 from cocoax.inputs.image import ImagePreprocess, open_image, resize_of
 from cocoax.paper.networks.resnet import ARCHITECTURES
-from cocoax.paper.training.lars import Lars
-from cocoax.paper.training.objectives import Classifier, Objective, SimClr, SimSiam
-from cocoax.paper.training.recipes import Recipe, learning_rate, plain_view
+from cocoax.paper.training.objectives import Classifier, Lars, Objective, SimClr, SimSiam
+from cocoax.paper.training.recipes import Recipe, normalised, scheduler_of
 from cocoax.progress import bar
 from cocoax.seeding import stream
 from cocoax.store import (
@@ -81,6 +82,7 @@ class Training:
         self.objective.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = _optimizer(recipe, self.objective)
         self.steps_per_epoch = len(data) // recipe.batch_size
+        self.scheduler = scheduler_of(recipe, self.optimizer, self.steps_per_epoch)
         self.steps = recipe.epochs * self.steps_per_epoch
         self.step = 0
         self._losses: list[float] = []
@@ -153,9 +155,6 @@ class Training:
         images, labels = self.pixels(chosen).to(self.device), torch.from_numpy(self.data.labels[chosen]).long()
         random = stream(self.recipe.seed, 1, self.step)
         views = torch.cat([self.recipe.augmentation(images, random) for _ in range(self.objective.views)])
-        rate = learning_rate(self.recipe, self.step, self.steps_per_epoch)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
         self.objective.train()
         loss: Tensor = self.objective(views.contiguous(memory_format=torch.channels_last), labels.to(self.device))
         if not bool(torch.isfinite(loss)):
@@ -163,6 +162,7 @@ class Training:
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
+        self.scheduler.step()
         self.step += 1
         self._losses.append(loss.item())
 
@@ -227,11 +227,11 @@ class Training:
 
     def represent(self, pixels: Pixels, chosen: np.ndarray) -> Tensor:
         """Return the representations ``[n, d]`` of images by their numbers, without augmentation, on the CPU."""
-        plain = plain_view(self.recipe)
+        mean, std = self.recipe.augmentation.mean, self.recipe.augmentation.std
         parts = []
         with evaluating(self.encoder), torch.no_grad():
             for start in range(0, len(chosen), 250):
-                batch = plain(pixels(chosen[start : start + 250]).to(self.device))
+                batch = normalised(pixels(chosen[start : start + 250]).to(self.device).float() / 255, mean, std)
                 parts.append(self.encoder(batch.contiguous(memory_format=torch.channels_last)).cpu())
         return torch.cat(parts)
 
@@ -259,11 +259,13 @@ class Training:
             "losses": self._losses,
             "objective": self.objective.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "scheduler": self.scheduler.state_dict(),
         }
 
     def _set(self, state: dict[str, Any]) -> None:
         self.objective.load_state_dict(state["objective"])
         self.optimizer.load_state_dict(state["optimizer"])
+        self.scheduler.load_state_dict(state["scheduler"])
         self.step, self._losses = state["step"], state["losses"]
 
     def _made_from(self) -> dict[str, Any]:
@@ -385,3 +387,50 @@ def _is_sound(line: bytes) -> bool:
 def _evenly(total: int, most: int) -> np.ndarray:
     """Return the numbers of up to ``most`` of ``total`` images, evenly spaced."""
     return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(int))
+
+
+# --- linear evaluation ------------------------------------------------------------------------------------------------------
+
+
+def train_linear(
+    encoder: str,
+    train: LabelledImages,
+    held_out: LabelledImages,
+    out: str | Path,
+    solver: str = "sgd",
+    *,
+    device: str | None = None,
+    **options: Any,
+) -> float:
+    """Fit a classifier on the encoder's representations and write both to one file; return the held-out accuracy.
+
+    ``encoder`` names one that comes from a checkpoint, as ``"simsiam:FILE"``; so does what is written. ``out`` must not exist
+    yet. The encoder runs on ``device``, as for :func:`cocoax.load`; the classifier, which is small, is fitted on the CPU.
+    """
+    source = Path(encoder.partition(":")[2])
+    if not source.is_file():
+        raise ValueError(f"A classifier is kept with an encoder that comes from a file, as simsiam:FILE. Got {encoder!r}.")
+    if Path(out).suffix != ".safetensors":
+        raise ValueError(f"The classifier and its encoder go to one file; call it something.safetensors. Got {out}.")
+    if Path(out).exists():
+        raise FileExistsError(f"{out} exists already; delete it first, or choose another name.")
+    probe = LinearProbe(solver, **options)  # type: ignore[arg-type]
+    frozen = load(encoder, device=device)
+    assert isinstance(frozen.module, nn.Module)
+    head = probe.fit(frozen.represent(train.images), train.labels, len(train.classes))
+    right = accuracy(head, frozen.represent(held_out.images), held_out.labels)
+    weights = frozen.module.state_dict()
+    kind = torch.float16 if _fits_half(weights) else torch.float32
+    weights |= {f"head.{name}": tensor for name, tensor in head.state_dict().items()}
+    weights = {
+        name: tensor.to("cpu", kind if tensor.is_floating_point() else tensor.dtype) for name, tensor in weights.items()
+    }
+    # What the file says of itself stays, and nothing is added: how it is loaded depends on what it does not say, too.
+    header = {name: value for name, value in read_checkpoint(source).metadata.items() if name != "kind"}
+    write_safetensors(out, weights, "encoder", {**header, "classes": train.classes, "linear accuracy": right})
+    return right
+
+
+def _fits_half(weights: Mapping[str, Tensor]) -> bool:
+    """Tell whether half precision loses nothing, because the weights come from a file in half precision."""
+    return all(torch.equal(tensor, tensor.half().to(tensor)) for tensor in weights.values() if tensor.is_floating_point())

@@ -1,9 +1,10 @@
-"""Pictures in which it is known where things are: COCO annotations, image-mask pairs, and collages of photos."""
+"""Annotated pictures, in which it is known where things are: COCO annotations, image-mask pairs, and collages of photos."""
 
 from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import ExifTags, Image, ImageDraw, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from cocoax.data.samples import square
 from cocoax.inputs.image import image_files, open_image, read_file
@@ -181,52 +182,38 @@ def coco_mask(annotation: Mapping[str, Any], height: int, width: int, *, boxes: 
             raise ValueError(f"The annotation {annotation.get('id')!r} has neither an outline nor a box.")
         x, y, w, h = (float(number) for number in annotation["bbox"])
         rows, columns = np.arange(height) + 0.5, np.arange(width) + 0.5
-        inside: np.ndarray = ((rows >= y) & (rows < y + h))[:, None] & ((columns >= x) & (columns < x + w))[None]
-        return inside
+        box: np.ndarray = ((rows >= y) & (rows < y + h))[:, None] & ((columns >= x) & (columns < x + w))[None]
+        return box
+    coco = _pycocotools()
     if isinstance(outline, Mapping):
+        counts = outline["counts"]
         if list(outline["size"]) != [height, width]:
             raise ValueError(f"The annotation {annotation.get('id')!r} is of size {outline['size']}, not {[height, width]}.")
-        return decode_runs(outline["counts"], height, width)
-    return _polygons(outline, height, width)
+        if not isinstance(counts, str | bytes) and sum(counts) != height * width:
+            raise ValueError(f"The run lengths add up to {sum(counts)} pixels, not to {height} x {width}; they are damaged.")
+        runs = dict(outline) if isinstance(counts, str | bytes) else coco.frPyObjects(dict(outline), height, width)
+    else:
+        for polygon in outline:
+            if len(polygon) < 6 or len(polygon) % 2 or not np.isfinite(polygon).all():
+                raise ValueError(f"A polygon needs at least three points x, y. Got {len(polygon)} numbers instead.")
+        inside = [np.clip(np.reshape(polygon, (-1, 2)), 0, (width, height)).ravel().tolist() for polygon in outline]
+        runs = coco.merge(coco.frPyObjects(inside, height, width))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # pycocotools' arrays are of NumPy 1
+        mask: np.ndarray = coco.decode(runs)
+    if mask.max() > 1 or mask.sum() != coco.area(runs):  # pycocotools leaves pixels undefined where runs are too short
+        raise ValueError(f"The run lengths do not add up to {height} x {width} pixels; they are damaged.")
+    return mask.astype(bool)
 
 
-def decode_runs(counts: Sequence[int] | str | bytes, height: int, width: int) -> np.ndarray:
-    """Return the mask ``[height, width]`` of run lengths, column by column and background first; strings are compressed."""
-    lengths = np.array(_decompress(counts) if isinstance(counts, str | bytes) else list(counts), dtype=np.int64)
-    if lengths.sum() != height * width or (lengths < 0).any():
-        raise ValueError(f"The run lengths add up to {lengths.sum()} pixels, not to {height} x {width}; they are damaged.")
-    flat = np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
-    return flat.reshape(width, height).T
-
-
-def _decompress(text: str | bytes) -> list[int]:
-    """Decompress run lengths: five bits a character, lowest first; from the fourth on, differences to the last but one."""
-    numbers: list[int] = []
-    value = shift = 0
-    for code in text.encode("ascii") if isinstance(text, str) else text:
-        bits = code - 48
-        value |= (bits & 0x1F) << shift
-        shift += 5
-        if bits & 0x20:
-            continue
-        if bits & 0x10:
-            value -= 1 << shift
-        numbers.append(value + (numbers[-2] if len(numbers) > 2 else 0))
-        value = shift = 0
-    return numbers
-
-
-def _polygons(outlines: Sequence[Sequence[float]], height: int, width: int, finer: int = 4) -> np.ndarray:
-    """Fill polygons; a pixel belongs to the mask if at least half of it is inside, measured on a finer grid."""
-    canvas = Image.new("1", (width * finer, height * finer))
-    draw = ImageDraw.Draw(canvas)
-    for outline in outlines:
-        if len(outline) < 6 or len(outline) % 2:
-            raise ValueError(f"A polygon needs at least three points x, y. Got {len(outline)} numbers instead.")
-        # Pillow's coordinates are those of pixel centres, COCO's those of pixel corners.
-        draw.polygon([number * finer - 0.5 for number in outline], fill=1)
-    covered: np.ndarray = np.asarray(canvas).reshape(height, finer, width, finer).mean((1, 3)) >= 0.5
-    return covered
+def _pycocotools() -> Any:
+    try:
+        from pycocotools import mask
+    except ImportError as error:
+        raise ImportError(
+            "Outlines of COCO are read by pycocotools; install it with: pip install 'cocoax[paper]'."
+        ) from error
+    return mask
 
 
 # --- collages ---------------------------------------------------------------------------------------------------------

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pycocotools.mask
 import pytest
 from PIL import Image
 
 from cocoax.inputs.image import open_image
-from cocoax.paper.annotated import (
+from cocoax.paper.annotations import (
     class_names,
     coco_examples,
     coco_mask,
     collage_examples,
-    decode_runs,
     mask_examples,
     strip_examples,
 )
@@ -24,45 +25,31 @@ from tests.data.tiny import HEIGHT, WIDTH, picture, random_mask, write_coco
 # --- COCO -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_decode_runs__compressed_as_pycocotools_writes_it(seed: int) -> None:
-    coco = pytest.importorskip("pycocotools.mask")
-    # Runs longer than 15, 511 and so on take more than one character, and differences are negative.
-    mask = random_mask(seed) if seed < 5 else random_mask(seed, 120, 90)
-    if seed == 4:
-        mask[:] = False
-    counts = coco.encode(np.asfortranarray(mask.astype(np.uint8)))["counts"]
-    assert np.array_equal(decode_runs(counts, *mask.shape), mask)
-    assert np.array_equal(decode_runs(counts.decode(), *mask.shape), mask)
+def runs(counts: Any, height: int = 2, width: int = 3) -> dict[str, Any]:
+    return {"segmentation": {"size": [height, width], "counts": counts}}
 
 
-def test_decode_runs__by_hand() -> None:
+def test_coco_mask__run_lengths() -> None:
     # Column by column, background first: two off, three on, one off.
-    assert decode_runs([2, 3, 1], 2, 3).tolist() == [[False, True, True], [False, True, False]]
-    assert decode_runs([0, 6], 2, 3).all()
+    assert coco_mask(runs([2, 3, 1]), 2, 3).tolist() == [[False, True, True], [False, True, False]]
+    assert coco_mask(runs([0, 6]), 2, 3).all()
+    mask = random_mask(5, 120, 90)
+    counts = pycocotools.mask.encode(np.asfortranarray(mask.astype(np.uint8)))["counts"]
+    for compressed in (counts, counts.decode()):
+        assert np.array_equal(coco_mask(runs(compressed, 120, 90), 120, 90), mask)
 
 
-@pytest.mark.parametrize("counts", [[2, 3], [2, 3, 9], [7, -1], "0"])
-def test_decode_runs__damaged(counts: Any) -> None:
-    with pytest.raises(ValueError, match="pixels, not to 2 x 3; they are damaged"):
-        decode_runs(counts, 2, 3)
+@pytest.mark.parametrize("counts", [[2, 3], [2, 3, 9], [7, -1], "zzzz"])
+def test_coco_mask__damaged_run_lengths(counts: Any) -> None:
+    with pytest.raises((ValueError, OverflowError), match=r"damaged|Invalid|out of bounds"):
+        coco_mask(runs(counts), 2, 3)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_coco_mask__polygons_as_pycocotools_fills_them(seed: int) -> None:
-    """The two differ in how they treat pixels on the outline, by a pixel at most."""
-    coco = pytest.importorskip("pycocotools.mask")
-    random = np.random.default_rng(seed)
-    height, width = 60, 80
-    angles = np.sort(random.uniform(0, 2 * np.pi, 9))
-    radii = random.uniform(8, 25, 9)
-    outline = np.stack([40 + radii * np.cos(angles), 30 + radii * np.sin(angles)], 1).round(2).ravel().tolist()
-    box = [5.0, 5.0, 20.0, 5.0, 20.0, 12.0, 5.0, 12.0]
-    found = coco_mask({"segmentation": [outline, box]}, height, width)
-    expected = decode_runs(coco.merge(coco.frPyObjects([outline, box], height, width))["counts"], height, width)
-    union = (found | expected).sum()
-    assert (found & expected).sum() / union > 0.9
-    assert abs(int(found.sum()) - int(expected.sum())) < 0.1 * union
+def test_coco_mask__needs_pycocotools_for_outlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pycocotools", None)
+    assert coco_mask({"bbox": [0, 0, 1, 1]}, 2, 3).sum() == 1
+    with pytest.raises(ImportError, match=r"pip install 'cocoax\[paper\]'"):
+        coco_mask(runs([6]), 2, 3)
 
 
 def test_coco_mask__polygon_on_pixel_corners_is_exact() -> None:
