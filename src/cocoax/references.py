@@ -186,11 +186,12 @@ class Reference:
         """Return a reference from a store of vectors, read batch by batch: ten million of them take the memory of one batch.
 
         Args:
-            source: an array, memory map or .npy file ``[n, d]``; a Parquet or Arrow file or pyarrow table; a FAISS index; a
-                LanceDB table; ``(client, collection)`` of Qdrant.
-            where: which rows: ``{column: value}`` or ``{column: [values]}``; a boolean for each row, or row numbers; or the
-                store's own kind of filter (a pyarrow expression, SQL for LanceDB, a Filter of Qdrant).
-            weights: a column, or a number for each row of the store; by default every row counts the same.
+            source: an array, memory map or .npy file ``[n, d]``; a Parquet or Arrow file or pyarrow table; or any iterable of
+                vectors ``[d]``, of batches ``[n, d]``, or of pairs of such and their weights, as a generator over the answers
+                of a vector database.
+            where: which rows: ``{column: value}`` or ``{column: [values]}``; a boolean for each row, or row numbers; or, for
+                tables, an expression of pyarrow.
+            weights: a column, or a number for each row; by default every row counts the same.
             column: of the vectors, ``"vector"`` if not given.
             name: what pictures and tables call it.
             space: ``encoder.space``, if the vectors are known to be that encoder's. Without it the reference fits every

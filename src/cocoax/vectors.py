@@ -1,14 +1,15 @@
-"""Stores of vectors, read batch by batch: arrays, Parquet and Arrow files, FAISS, LanceDB, Qdrant.
+"""Vectors that exist already, read batch by batch: arrays, Parquet and Arrow files, or any iterable of vectors.
 
-Nothing here searches. A store gives its vectors, and columns beside them if it has any, a few megabytes at a time, so that a
-reference can be made of ten million of them in the memory of one batch.
+A source gives its vectors, and columns beside them if it has any, a few megabytes at a time, so that a reference can be made
+of ten million of them in the memory of one batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import as_numbers
-from cocoax.store import as_path, each_readable, prefix_errors, readable
+from cocoax.store import as_path, prefix_errors, readable
 
 AT_ONCE = 1_000_000  # numbers in a batch; some copies of it are in memory at a time
 ROWS = 8192  # of a batch, where a store does not say how long its vectors are before they are read
@@ -31,8 +32,8 @@ class Selection:
 
     Attributes:
         column: of the vectors; ``"vector"`` if not given.
-        where: which rows: ``{column: value}`` or ``{column: [values]}``; a boolean for each row, or row numbers; or the
-            store's own kind of filter (a pyarrow expression, SQL for LanceDB, a Filter of Qdrant).
+        where: which rows: ``{column: value}`` or ``{column: [values]}``; a boolean for each row, or row numbers; or, for
+            tables, an expression of pyarrow.
         weights: of the rows: a column, or a number for each row of the store.
 
     """
@@ -50,11 +51,12 @@ class Selection:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of a store: their numbers, vectors ``[n, d]`` of those of them that are kept, and columns by name."""
+    """Some rows: their numbers, vectors ``[n, d]`` of those of them that are kept, columns by name, and weights, if any."""
 
     rows: np.ndarray
     vectors: Callable[[np.ndarray], np.ndarray]
     columns: Mapping[str, np.ndarray]
+    weights: np.ndarray | None = None
 
 
 def read_vectors(source: Any, selection: Selection) -> Iterator[tuple[np.ndarray, Tensor, Tensor | None]]:
@@ -62,15 +64,15 @@ def read_vectors(source: Any, selection: Selection) -> Iterator[tuple[np.ndarray
 
     Raise for vectors that are not finite or zero, of different lengths, and for weights that cannot be; a file is named.
     """
-    by_store = _is_own(selection.where)
-    if by_store and selection.weights is not None and not isinstance(selection.weights, str):
+    by_expression = _is_expression(selection.where)
+    if by_expression and selection.weights is not None and not isinstance(selection.weights, str):
         raise ValueError(
-            "A filter of the store's own leaves row numbers unknown; name a column of weights, or give booleans in where=."
+            "An expression of pyarrow leaves row numbers unknown; name a column of weights, or give booleans in where=."
         )
     where, weights = _chosen(selection.where), _weights(selection.weights)
     dimension, count = None, 0
     with prefix_errors(source):
-        for batch in _reader(source)(source, selection):
+        for batch in _batches(source, selection):
             if not len(batch.rows):
                 continue
             count += len(batch.rows)
@@ -88,7 +90,7 @@ def read_vectors(source: Any, selection: Selection) -> Iterator[tuple[np.ndarray
                     "all must come from one encoder."
                 )
             dimension = vectors.shape[1]
-            _check_rows(rows, vectors, " of those that are selected" if by_store else "")
+            _check_rows(rows, vectors, " of those that are selected" if by_expression else "")
             yield rows, vectors, _weights_of(batch, keep, weights)
         _check_count(where, weights, count)
 
@@ -97,20 +99,16 @@ def _is_list(where: Any) -> bool:
     return isinstance(where, np.ndarray | list | tuple | range | Tensor)
 
 
-def _is_own(where: Any) -> bool:
-    """Return whether it is a filter of the store's own kind."""
-    return where is not None and not isinstance(where, Mapping) and not _is_list(where)
-
-
-def _own_filter(where: Any, recognised: Callable[[Any], bool], called: str) -> Any:
-    """Return a filter that the store applies, None where there is none; raise if it is of another kind."""
-    if not _is_own(where):
-        return None
-    if not recognised(where):
+def _is_expression(where: Any) -> bool:
+    """Return whether rows are selected by an expression of pyarrow; raise if they are selected by something unknown."""
+    if where is None or isinstance(where, Mapping) or _is_list(where):
+        return False
+    if not _from_pyarrow(where):
         raise TypeError(
-            f"'where' must be {{column: value}}, a boolean for each row, row numbers, or {called}. Got {where!r} instead."
+            "'where' must be {column: value}, a boolean for each row, row numbers, or an expression of pyarrow. "
+            f"Got {where!r:.80} instead."
         )
-    return where
+    return True
 
 
 def _check_rows(rows: np.ndarray, vectors: Tensor, counted: str) -> None:
@@ -176,14 +174,18 @@ def _kept(batch: Batch, where: Any) -> np.ndarray:
         keep[:] = False
         first, last = np.searchsorted(where, (batch.rows[0], batch.rows[-1] + 1))
         keep[where[first:last] - batch.rows[0]] = True
-    return keep  # else the store has filtered by itself
+    return keep  # else pyarrow has filtered by the expression
 
 
 def _weights_of(batch: Batch, keep: np.ndarray, weights: Any) -> Tensor | None:
     """Return the weights of the kept rows of a batch."""
-    if weights is None:
+    if weights is None and batch.weights is None:
         return None
-    if isinstance(weights, str):
+    if batch.weights is not None:
+        if weights is not None:
+            raise ValueError("The vectors come with weights; leave out weights=.")
+        values = batch.weights[keep]
+    elif isinstance(weights, str):
         try:
             values = np.asarray(batch.columns[weights], dtype=np.float64)[keep]
         except (TypeError, ValueError) as error:
@@ -197,40 +199,40 @@ def _weights_of(batch: Batch, keep: np.ndarray, weights: Any) -> Tensor | None:
     return torch.from_numpy(values)
 
 
-# --- one reader for each kind of store ------------------------------------------------------------------------------------
-
-Reader = Callable[[Any, Selection], Iterator[Batch]]
+# --- one reader for each kind of source -----------------------------------------------------------------------------------
 
 
-def _reader(source: Any) -> Reader:
-    """Return the function that reads a store; raise if it is of no kind that is known."""
-    for recognised, reader in READERS:
-        if recognised(source):
-            return reader
-    path = isinstance(source, str | Path)
-    source = as_path(source) if path else source
-    if path and not Path(source).exists():
-        raise FileNotFoundError(f"No file at {source}; check the path.")
-    ending = "a folder without Parquet files" if path and Path(source).is_dir() else "a file without an ending"
-    got = Path(source).suffix or ending if path else type(source).__name__
+def _batches(source: Any, selection: Selection) -> Iterator[Batch]:
+    """Return the rows of a source in batches; raise if it is of no kind that is known."""
+    if isinstance(source, str | Path):
+        path = as_path(source)
+        if not path.exists():
+            raise FileNotFoundError(f"No file at {path}; check the path.")
+        if path.suffix == ".npy":
+            return _read_array(path, selection)
+        if path.suffix in (".parquet", *ARROW) or any(path.glob("**/*.parquet")):
+            return _read_arrow(path, selection)
+        got = path.suffix or ("a folder without Parquet files" if path.is_dir() else "a file without an ending")
+    elif isinstance(source, np.ndarray | Tensor):
+        return _read_array(source, selection)
+    elif _from_pyarrow(source):
+        return _read_arrow(source, selection)
+    elif isinstance(source, Iterable) and not isinstance(source, Mapping | Set | bytes):
+        return _read_iterable(source, selection)
+    else:
+        got = type(source).__name__
     raise TypeError(
         "Vectors come from an array, a .npy file, a Parquet or Arrow file (.parquet, .arrow, .feather), a folder of Parquet "
-        f"files, a pyarrow table, a FAISS index, a LanceDB table, or (client, collection) of Qdrant. Got {got} instead."
+        f"files, a pyarrow table, or an iterable of vectors or of (vectors, weights). Got {got} instead."
     )
 
 
-def _is_file(*endings: str) -> Callable[[Any], bool]:
-    return lambda source: isinstance(source, str | Path) and Path(source).suffix in endings and Path(source).exists()
+def _from_pyarrow(value: Any) -> bool:
+    """Return whether the class of a value, or one it inherits from, is of pyarrow."""
+    return any(kind.__module__.split(".")[0] == "pyarrow" for kind in type(value).__mro__)
 
 
-def _from(module: str, *names: str) -> Callable[[Any], bool]:
-    """Return whether a thing's class, or one it inherits from, is of a package and has one of the names, if any are given."""
-    return lambda source: any(
-        kind.__module__.split(".")[0] == module and (not names or kind.__name__ in names) for kind in type(source).__mro__
-    )
-
-
-def read_array(source: Any, selection: Selection) -> Iterator[Batch]:
+def _read_array(source: Any, selection: Selection) -> Iterator[Batch]:
     """Read an array or memory map ``[n, d]``, a tensor, or a .npy file, which is mapped and never read as a whole."""
     with readable(source):
         array = np.load(source, mmap_mode="r") if isinstance(source, str | Path) else source
@@ -245,40 +247,42 @@ def read_array(source: Any, selection: Selection) -> Iterator[Batch]:
         yield Batch(np.arange(start, start + len(part)), part.__getitem__, {})
 
 
-def read_faiss(source: Any, selection: Selection) -> Iterator[Batch]:
-    """Read a FAISS index, rows in the order in which they were added; one that compresses gives what it remembers."""
-    faiss = _needed("faiss", "faiss-cpu")
-    _without_columns(selection, "A FAISS index")
-    if isinstance(source, faiss.IndexBinary):
-        raise TypeError("The FAISS index holds bits, which are no vectors to compare by cosine or dot product.")
-    index = source
-    while hasattr(index, "id_map"):  # names for the rows of another index
-        index = faiss.downcast_index(index.index)
-    try:
-        if hasattr(index, "make_direct_map"):  # inverted lists: fails where rows have numbers of their own
-            index.make_direct_map()
-        if index.ntotal:
-            index.reconstruct(0)  # where one row cannot be had, asking for many ends the process
-    except RuntimeError as error:
-        if hasattr(index, "make_direct_map"):
-            index.make_direct_map(False)
-        kind = type(index).__name__
-        raise ValueError(f"The FAISS index {kind} does not give its vectors back by row numbers: {error}.") from error
-    step = max(1, AT_ONCE // index.d)
-    for start in range(0, index.ntotal, step):
-        number = min(step, index.ntotal - start)
-        yield Batch(np.arange(start, start + number), index.reconstruct_n(start, number).__getitem__, {})
+def _read_iterable(source: Iterable[Any], selection: Selection) -> Iterator[Batch]:
+    """Read an iterable whose items are vectors ``[d]``, batches of them ``[n, d]``, or pairs of such and their weights."""
+    _without_columns(selection, "An iterable of vectors")
+    start = 0
+    for vectors, weights in _stacked_items(source):
+        if weights is not None and weights.shape != (len(vectors),):
+            raise ValueError(f"{len(vectors)} vectors come with weights of shape {list(weights.shape)}; give one for each.")
+        yield Batch(np.arange(start, start + len(vectors)), vectors.__getitem__, {}, weights)
+        start += len(vectors)
 
 
-def read_arrow(source: Any, selection: Selection) -> Iterator[Batch]:
+def _stacked_items(source: Iterable[Any]) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    """Return batches of vectors ``[n, d]`` and their weights ``[n]``; single vectors are collected to batches."""
+    items = map(_vectors_and_weights, source)
+    for (shape, weighted), alike in groupby(items, lambda item: (item[0].shape, item[1] is not None)):
+        while len(shape) == 1 and (some := list(islice(alike, ROWS))):
+            yield np.stack([vector for vector, _ in some]), np.stack([own for _, own in some]) if weighted else None
+        yield from alike
+
+
+def _vectors_and_weights(item: Any) -> tuple[np.ndarray, Any]:
+    """Return an item of an iterable as vectors and their weights, None where it has none."""
+    if isinstance(item, tuple) and len(item) == 2 and np.ndim(item[0]) > 0:
+        return as_numbers("Vectors", item[0]).numpy(), as_numbers("Weights", item[1]).double().numpy()
+    return as_numbers("Vectors", item).numpy(), None
+
+
+def _read_arrow(source: Any, selection: Selection) -> Iterator[Batch]:
     """Read a Parquet or Arrow file, a folder of them, or a pyarrow table or data set."""
     with readable(source):
         dataset = arrow_dataset(source)
         names = dataset.schema.names  # which a damaged file may have as bytes that are no text
     column = _vector_column(names, selection)
-    own = _own_filter(selection.where, _from("pyarrow"), "an expression of pyarrow")
-    scanner = dataset.scanner(columns=[column, *selection.columns], batch_size=ROWS, filter=own, use_threads=False)
-    yield from _arrow_batches(each_readable(scanner.to_batches(), source), column, selection)
+    expression = selection.where if _is_expression(selection.where) else None
+    scanner = dataset.scanner(columns=[column, *selection.columns], batch_size=ROWS, filter=expression, use_threads=False)
+    yield from _arrow_batches(_each_readable(scanner.to_batches(), source), column, selection)
 
 
 def arrow_dataset(source: Any) -> Any:
@@ -288,6 +292,17 @@ def arrow_dataset(source: Any) -> Any:
         arrow = Path(source).suffix in ARROW
         return dataset.dataset(source, format="ipc" if arrow else "parquet")
     return source if isinstance(source, dataset.Dataset) else dataset.dataset(source)
+
+
+def _each_readable(parts: Iterable[Any], source: Any) -> Iterator[Any]:
+    """Give parts of a file one by one; one that cannot be read is an error that names the file."""
+    following = iter(parts)
+    while True:
+        with readable(source):
+            part = next(following, None)
+        if part is None:
+            return
+        yield part
 
 
 def _arrow_batches(parts: Iterable[Any], column: str, selection: Selection) -> Iterator[Batch]:
@@ -320,46 +335,6 @@ def _stacked(column: Any, rows: np.ndarray, keep: np.ndarray) -> np.ndarray:
     return flat.reshape(len(column), -1)
 
 
-def read_lancedb(source: Any, selection: Selection) -> Iterator[Batch]:
-    """Read a LanceDB table."""
-    column = _vector_column(source.schema.names, selection)
-    query = source.search().select([column, *selection.columns])
-    own = _own_filter(selection.where, lambda where: isinstance(where, str), "a condition in SQL")
-    if own is not None:
-        query = query.where(own)
-    yield from _arrow_batches(query.limit(max(source.count_rows(), 1)).to_batches(ROWS), column, selection)
-
-
-def read_qdrant(source: Any, selection: Selection) -> Iterator[Batch]:
-    """Read a collection of Qdrant, given as (client, name); rows are counted in the order of its identifiers."""
-    client, name = source
-    own = _own_filter(selection.where, _from("qdrant_client"), "a Filter of Qdrant")
-    start, offset = 0, None
-    while True:
-        points, offset = client.scroll(
-            name, scroll_filter=own, limit=ROWS, offset=offset, with_payload=selection.columns, with_vectors=True
-        )
-        if points:
-            vectors = np.asarray([_named_vector(point, selection) for point in points])
-            columns = {key: np.asarray([_payload(point, key) for point in points], dtype=object) for key in selection.columns}
-            yield Batch(np.arange(start, start + len(points)), vectors.__getitem__, columns)
-            start += len(points)
-        if offset is None:
-            return
-
-
-def _named_vector(point: Any, selection: Selection) -> Any:
-    """Return the vector of a point, by name where a point has several."""
-    vector = point.vector
-    return vector[_vector_column(list(vector), selection)] if isinstance(vector, Mapping) else vector
-
-
-def _payload(point: Any, key: str) -> Any:
-    if key not in (point.payload or {}):
-        raise ValueError(f"The point {point.id} has no {key!r} in its payload.")
-    return point.payload[key]
-
-
 def _vector_column(names: Collection[str], selection: Selection) -> str:
     """Return the name of the column of vectors; an error lists the columns that there are."""
     column = COLUMN if selection.column is None else selection.column
@@ -371,7 +346,7 @@ def _vector_column(names: Collection[str], selection: Selection) -> str:
 
 
 def _without_columns(selection: Selection, store: str) -> None:
-    if selection.column is not None or selection.columns or _is_own(selection.where):
+    if selection.column is not None or selection.columns or _is_expression(selection.where):
         raise ValueError(
             f"{store} has no columns: select rows by booleans or row numbers in where=, and give weights as numbers."
         )
@@ -384,15 +359,3 @@ def _needed(module: str, package: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ImportError(f"Reading this needs {package}: pip install 'cocoax[vectors]'.") from error
-
-
-READERS: list[tuple[Callable[[Any], bool], Reader]] = [
-    (lambda source: isinstance(source, np.ndarray | Tensor), read_array),
-    (_is_file(".npy"), read_array),
-    (_is_file(".parquet", *ARROW), read_arrow),
-    (lambda source: isinstance(source, str | Path) and any(Path(source).glob("**/*.parquet")), read_arrow),
-    (_from("pyarrow"), read_arrow),
-    (lambda source: hasattr(source, "reconstruct_n"), read_faiss),
-    (_from("lancedb"), read_lancedb),
-    (lambda source: isinstance(source, tuple) and len(source) == 2 and _from("qdrant_client")(source[0]), read_qdrant),
-]

@@ -130,17 +130,6 @@ def prefix_errors(source: Any) -> Iterator[None]:
         raise ValueError(f"{source}: {error}") from error
 
 
-def each_readable(parts: Iterable[Any], source: Any) -> Iterator[Any]:
-    """Give parts of a file one by one; one that cannot be read is an error that names the file."""
-    following = iter(parts)
-    while True:
-        with readable(source):
-            part = next(following, None)
-        if part is None:
-            return
-        yield part
-
-
 def write_text(path: str | Path, text: str) -> Path:
     """Write a text file, all or nothing; return the path."""
     with atomic_write(path) as part:
