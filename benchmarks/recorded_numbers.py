@@ -163,9 +163,9 @@ def _explain_augmentations() -> Any:
 
 
 def _localise() -> Any:
-    from cocoax.paper.studies.localise import Asking, localise
+    from cocoax.paper.studies.localisation_benchmark import LocalisationOptions, localise
 
-    return localise, Asking
+    return localise, LocalisationOptions
 
 
 def _published() -> Any:

@@ -23,7 +23,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +39,16 @@ import cocoax
 from cocoax.data.labelled import LabelledImages
 from cocoax.data.readers import cifar10
 from cocoax.encoders.families.checkpoint import read_checkpoint
-from cocoax.evaluation.localisation import MaskScores
 from cocoax.inputs.image import open_image
 from cocoax.inputs.sound import read_file
 from cocoax.methods.run_cache import RunCheckpoint, cached_run
 from cocoax.paper.annotations import coco_examples
 from cocoax.paper.networks.resnet import ARCHITECTURES, ResNet
 from cocoax.paper.studies.curves import UNIT
-from cocoax.paper.studies.folder import Library, Results
-from cocoax.paper.studies.localise import _append, _read
+from cocoax.paper.studies.study import Library
 from cocoax.paper.training.recipes import RECIPES
 from cocoax.paper.training.trainer import Training
-from cocoax.store import digest, write_safetensors
+from cocoax.store import Results, digest, write_safetensors
 from cocoax.survey import Index, build
 from cocoax.survey.layout import positions
 
@@ -219,24 +217,6 @@ def read_library(path: Path) -> str:
     return of_reference(library.reference(np.array([1, 3]), "some"))
 
 
-def write_lines(folder: Path) -> Path:
-    """Write results of localisation."""
-    values: dict[str, Any] = {
-        item.name: f"text {number}" if number < 3 else 0.25 for number, item in enumerate(fields(MaskScores))
-    }
-    record = MaskScores(**values)
-    path = folder / "results.jsonl"
-    for key in ("one", "two", "three"):
-        _append(path, key, [record, record])
-    return path
-
-
-def read_lines(path: Path) -> str:
-    """Return the results of localisation that are sound; those of a picture that is missing would be computed again."""
-    done = _read(path)
-    return "computed again" if len(done) < 3 else digest(sorted(done), *(repr(records) for records in done.values()))
-
-
 def write_training(folder: Path) -> Path:
     """Write the checkpoint of a training, and the one before it."""
     for step in (1, 2):
@@ -374,7 +354,6 @@ KINDS = {
     "attribution": Kind(saved(RUN.explain(TARGET).save, "a"), lambda path: of_attribution(cocoax.Attribution.load(path))),
     "unit of a study": Kind(write_unit, read_unit),
     "representations of a study": Kind(write_library, read_library),
-    "lines of `localise`": Kind(write_lines, read_lines, quiet=True),
     "options of a study": Kind(write_options, read_options),
     "shard of an index": Kind(write_index("shards/*.parquet"), read_index),
     "manifest of an index": Kind(write_index("*.json"), read_index),

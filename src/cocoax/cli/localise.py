@@ -34,7 +34,7 @@ from cocoax.store import to_json, write_text
 if TYPE_CHECKING:
     from cocoax.evaluation.localisation import MaskScores
     from cocoax.paper.annotations import Example
-    from cocoax.paper.studies.localise import Summary
+    from cocoax.paper.studies.localisation_benchmark import Summary
 
 EXAMPLES = (
     "cocoax localise photos/ --collages 50",
@@ -67,7 +67,7 @@ def localise_captions(
 ) -> None:
     """Measure whether heat maps lie on the things that captions name, over a folder of pictures."""
     from cocoax.paper.annotations import class_names
-    from cocoax.paper.studies.localise import Asking, describe, localise, summarise
+    from cocoax.paper.studies.localisation_benchmark import LocalisationOptions, describe, localise, summarise
 
     if foil not in ("present", "all"):
         raise ValueError(f"--foil is 'present' or 'all'. Got {foil!r} instead.")
@@ -79,7 +79,7 @@ def localise_captions(
             loaded if crop else loaded.whole(),
             examples[:limit],
             cocoax.Rise(samples=samples, grid=grid, seed=seed),
-            Asking(template, class_names(examples) if foil == "all" else None, tolerance, fraction),
+            LocalisationOptions(template, class_names(examples) if foil == "all" else None, tolerance, fraction),
             folder=out,
             keep_runs=keep_runs,
             tell=note,

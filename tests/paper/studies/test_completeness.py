@@ -11,7 +11,7 @@ import cocoax
 from cocoax.paper.studies import completeness as module
 from cocoax.paper.studies.completeness import Gap, completeness, completeness_table
 from cocoax.paper.studies.reproduce import run_study
-from cocoax.paper.studies.sampling import draw_run
+from cocoax.paper.studies.study import draw_run
 from tests.conftest import images
 from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, encoded, small_encoder
 

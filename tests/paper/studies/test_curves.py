@@ -16,8 +16,8 @@ import cocoax
 from cocoax.data.labelled import LabelledImages
 from cocoax.paper.studies import curves
 from cocoax.paper.studies.curves import Repetition
-from cocoax.paper.studies.main import MainStudy
-from cocoax.paper.studies.titles import MEASURES, METHOD_TITLES, TARGET_TITLES
+from cocoax.paper.studies.insertion_deletion import MainStudy
+from cocoax.paper.studies.published import MEASURES, METHOD_TITLES, TARGET_TITLES
 from cocoax.seeding import stream
 from tests.paper.studies.tiny import CLASSES, HELD_OUT, OPTIONS, TRAIN, small_encoder
 
@@ -25,7 +25,7 @@ from tests.paper.studies.tiny import CLASSES, HELD_OUT, OPTIONS, TRAIN, small_en
 @pytest.fixture
 def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plots take longer than the study."""
-    monkeypatch.setattr("cocoax.paper.studies.main.curve_figure", lambda *_arguments: [])
+    monkeypatch.setattr("cocoax.paper.studies.insertion_deletion.curve_figure", lambda *_arguments: [])
 
 
 def main_study(folder: Path, encoder: cocoax.Encoder | None = None, **changes: Any) -> MainStudy:

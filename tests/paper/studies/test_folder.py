@@ -8,7 +8,7 @@ import torch
 
 import cocoax
 from cocoax.encoders import Encoder
-from cocoax.paper.studies.folder import Library
+from cocoax.paper.studies.study import Library
 from tests.conftest import SmallNet
 from tests.paper.studies.tiny import TRAIN, coloured, small_encoder
 

@@ -10,7 +10,7 @@ import torch
 import cocoax
 from cocoax.evaluation import chance_map, corpus_majority_probability, gini, randomised
 from cocoax.methods import Method
-from cocoax.paper.studies.judging import Case, Judged, Task, judge
+from cocoax.paper.studies.curves import Case, Judged, Task, judge
 from cocoax.paper.studies.study import four_targets
 from tests.conftest import SmallNet
 from tests.paper.studies.tiny import HELD_OUT, TRAIN, small_encoder

@@ -17,7 +17,7 @@ import cocoax
 from cocoax.evaluation.localisation import MaskScores, mask_scores
 from cocoax.evaluation.statistics import wilson
 from cocoax.paper.annotations import Example, collage_examples
-from cocoax.paper.studies.localise import Asking, describe, localise, summarise
+from cocoax.paper.studies.localisation_benchmark import LocalisationOptions, describe, localise, summarise
 from tests.conftest import SmallNet
 from tests.towers import picture, two_towers
 
@@ -38,7 +38,7 @@ RISE = cocoax.Rise(samples=30, grid=4)
 
 def test_localise__every_class_in_three_ways_by_definition() -> None:
     encoder = two_towers()
-    records = localise(encoder, [example(0), example(1, ("cat",))], RISE, Asking(template="this is a {}"))
+    records = localise(encoder, [example(0), example(1, ("cat",))], RISE, LocalisationOptions(template="this is a {}"))
     assert [(record.picture, record.name, record.target) for record in records] == [
         *((f"picture {0}", name, kind) for name in ("cat", "dog") for kind in ("contrastive", "corpus", "label-free")),
         ("picture 1", "cat", "corpus"),
@@ -62,7 +62,7 @@ def test_localise__every_class_in_three_ways_by_definition() -> None:
 
 def test_localise__foil_of_ones_own_leaves_out_the_class_itself() -> None:
     encoder = two_towers()
-    (record, *_) = localise(encoder, [example(0)], RISE, Asking(foil=["cat", "rocket", "cup"]))
+    (record, *_) = localise(encoder, [example(0)], RISE, LocalisationOptions(foil=["cat", "rocket", "cup"]))
     like = encoder.text.reference(["a cat"])
     foil = encoder.text.reference(["a rocket", "a cup"])
     attribution = RISE.explain(encoder, picture(0), cocoax.contrastive_corpus_similarity(like, foil))
@@ -103,10 +103,10 @@ def test_localise__kept_runs_answer_other_questions(change: dict[str, Any], tmp_
     assert isinstance(net, SmallNet)
     localise(encoder, [example(0)], RISE, folder=tmp_path, keep_runs=True)
     net.inputs = 0
-    found = localise(encoder, [example(0)], RISE, Asking(**change), folder=tmp_path, keep_runs=True)
+    found = localise(encoder, [example(0)], RISE, LocalisationOptions(**change), folder=tmp_path, keep_runs=True)
     assert net.inputs == 0
     assert len(list((tmp_path / "units").iterdir())) == 2
-    assert found == localise(encoder, [example(0)], RISE, Asking(**change))
+    assert found == localise(encoder, [example(0)], RISE, LocalisationOptions(**change))
 
 
 def test_localise__changed_picture_is_computed_again(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_localise__bad_input() -> None:
     with pytest.raises(ValueError, match="There are 0 pictures"):
         localise(two_towers(), [], RISE)
     with pytest.raises(ValueError, match="'template' parameter"):
-        Asking(template="no place for a name")
+        LocalisationOptions(template="no place for a name")
 
 
 # --- statistics -------------------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from cocoax.evaluation import paired_difference
-from cocoax.paper.studies.main import differences
-from cocoax.paper.studies.records import Records
+from cocoax.paper.studies.insertion_deletion import differences
+from cocoax.paper.studies.published import MEASURES, TARGET_TITLES
 from cocoax.paper.studies.reproduce import run_study
-from cocoax.paper.studies.titles import MEASURES, TARGET_TITLES
+from cocoax.paper.studies.tables import Records
 from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, cells, made_up, small_encoder
 
 mpl.use("Agg")

@@ -9,9 +9,9 @@ import torch
 import cocoax
 from cocoax.evaluation import randomised
 from cocoax.paper.studies.curves import Repetition
-from cocoax.paper.studies.randomisation import RandomisationStudy
+from cocoax.paper.studies.insertion_deletion import RandomisationStudy
+from cocoax.paper.studies.published import METHOD_TITLES
 from cocoax.paper.studies.reproduce import run_study
-from cocoax.paper.studies.titles import METHOD_TITLES
 from cocoax.seeding import stream
 from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from cocoax.paper.studies.records import Records, by_run
+from cocoax.paper.studies.tables import Records, by_run
 
 
 def test_records__means_and_runs() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cocoax.data.labelled import LabelledImages
-from cocoax.paper.studies.sampling import RUN_SEEDS, Draw, DrawnExplicand, draw_run
+from cocoax.paper.studies.study import RUN_SEEDS, Draw, DrawnExplicand, draw_run
 
 RANDOM = np.random.default_rng(0)
 CLASSES = [f"class {number}" for number in range(5)]

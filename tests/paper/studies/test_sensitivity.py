@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import cocoax
-from cocoax.paper.studies import sensitivity
+from cocoax.paper.studies import insertion_deletion as sensitivity
 from cocoax.paper.studies.curves import Repetition
-from cocoax.paper.studies.records import Records
+from cocoax.paper.studies.insertion_deletion import CorpusSizeStudy, FoilSizeStudy, SizeStudy, size_table
 from cocoax.paper.studies.reproduce import run_study
-from cocoax.paper.studies.sensitivity import CorpusSizeStudy, FoilSizeStudy, SizeStudy, size_table
 from cocoax.paper.studies.study import PRESETS
+from cocoax.paper.studies.tables import Records
 from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
 
 mpl.use("Agg")

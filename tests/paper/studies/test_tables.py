@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 from cocoax.evaluation import Interval, paper_interval
-from cocoax.paper.studies.main import MainStudy
-from cocoax.paper.studies.published import SETTINGS, paper_tables
-from cocoax.paper.studies.randomisation import RandomisationStudy
-from cocoax.paper.studies.records import Records
-from cocoax.paper.studies.tables import Row, latex, markdown, rows_of
-from cocoax.paper.studies.titles import METHOD_TITLES, TARGET_TITLES
+from cocoax.paper.studies.insertion_deletion import MainStudy, RandomisationStudy
+from cocoax.paper.studies.published import METHOD_TITLES, SETTINGS, TARGET_TITLES, paper_tables
+from cocoax.paper.studies.tables import Records, Row, latex, markdown, rows_of
 from tests.paper.studies.tiny import RUNS, cells, made_up
 
 PUBLISHED = list(

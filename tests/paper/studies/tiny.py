@@ -14,9 +14,9 @@ from torch import nn
 import cocoax
 from cocoax.data.labelled import LabelledImages
 from cocoax.paper.networks.resnet import ResNet
-from cocoax.paper.studies.records import Records
+from cocoax.paper.studies.published import MEASURES, METHOD_TITLES, TARGET_TITLES
 from cocoax.paper.studies.study import Options
-from cocoax.paper.studies.titles import MEASURES, METHOD_TITLES, TARGET_TITLES
+from cocoax.paper.studies.tables import Records
 from cocoax.store import read_safetensors, write_safetensors
 from tests.conftest import SmallNet
 

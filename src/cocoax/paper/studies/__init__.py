@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 # Of each study the module and class, and what it makes. Naming them all must not take the time to import them.
 _STUDIES = {
-    "main": ("main:MainStudy", "the eight tables of insertion and deletion"),
-    "randomised": ("randomisation:RandomisationStudy", "the four tables of parameter randomisation"),
-    "corpus-size": ("sensitivity:CorpusSizeStudy", "figures: how results depend on the size of the corpus"),
-    "foil-size": ("sensitivity:FoilSizeStudy", "figures: how results depend on the size of the foil"),
+    "main": ("insertion_deletion:MainStudy", "the eight tables of insertion and deletion"),
+    "randomised": ("insertion_deletion:RandomisationStudy", "the four tables of parameter randomisation"),
+    "corpus-size": ("insertion_deletion:CorpusSizeStudy", "figures: how results depend on the size of the corpus"),
+    "foil-size": ("insertion_deletion:FoilSizeStudy", "figures: how results depend on the size of the foil"),
     "augmentations": ("augmentations:AugmentationsStudy", "figures: what survives each of seven augmentations"),
     "localisation": (
         "localisation:LocalisationStudy",

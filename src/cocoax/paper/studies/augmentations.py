@@ -24,9 +24,7 @@ from cocoax.inputs.image import open_image, picture_of
 from cocoax.methods import Attribution, Method, Rise
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run_cache import cached_run
-from cocoax.paper.studies.folder import Library
-from cocoax.paper.studies.sampling import RUN_SEEDS, draw_foil, draw_of
-from cocoax.paper.studies.study import LabelledStudy, grid_of
+from cocoax.paper.studies.study import RUN_SEEDS, LabelledStudy, Library, draw_foil, draw_of, grid_of
 from cocoax.plots import overlay
 from cocoax.references import Reference
 from cocoax.seeding import stream

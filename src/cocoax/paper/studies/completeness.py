@@ -9,9 +9,7 @@ from typing import Any
 
 from cocoax.encoders import Encoder
 from cocoax.methods import IntegratedGradients, KernelShap
-from cocoax.paper.studies.folder import Library
-from cocoax.paper.studies.sampling import RUN_SEEDS, draw_foil, draw_of
-from cocoax.paper.studies.study import LabelledStudy, four_targets
+from cocoax.paper.studies.study import RUN_SEEDS, LabelledStudy, Library, draw_foil, draw_of, four_targets
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.seeding import stream

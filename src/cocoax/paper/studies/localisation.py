@@ -12,8 +12,8 @@ from cocoax.encoders import Encoder
 from cocoax.methods import Attribution, Rise
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run_cache import cached_run
-from cocoax.paper.studies.figures import save_figure
 from cocoax.paper.studies.study import Options, Study
+from cocoax.paper.studies.tables import save_figure
 from cocoax.plots import overlay
 from cocoax.questions import Question, Side
 

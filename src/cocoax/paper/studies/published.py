@@ -1,4 +1,4 @@
-"""The paper's tables and the numbers in them."""
+"""The paper's tables, the numbers in them, and the words for methods, targets and measures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cocoax.evaluation import Interval
 
+# The keys of results, and the words they have in tables and figures.
+METHOD_TITLES = {
+    "integrated_gradients": "Integrated Gradients",
+    "gradient_shap": "GradientSHAP",
+    "rise": "RISE",
+    "rise_efficient": "RISE, efficient",
+}
+TARGET_TITLES = {
+    "label_free": "Label-free",
+    "contrastive_label_free": "Contrastive label-free",
+    "corpus": "Corpus",
+    "cocoa": "COCOA",
+}
+MEASURES = ("contrastive_corpus_similarity", "corpus_majority_probability")
+METRICS = {"insertion": "↑", "deletion": "↓"}  # whether higher or lower is better
+CLASS_CASES = ("same", "different")
 SETTINGS = {"imagenet_simclr": "ImageNet, SimCLR", "cifar10_simsiam": "CIFAR-10, SimSiam", "mura_resnet": "MURA, ResNet"}
 
 

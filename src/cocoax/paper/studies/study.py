@@ -1,17 +1,23 @@
-"""What every study is: a name and the files it writes; and the options they share."""
+"""What every study shares: its options, the draws of explicands, corpora and foils, and their representations."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+import torch
+
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders import Encoder
 from cocoax.paper.studies.published import PaperTable, paper_tables
+from cocoax.progress import bar
 from cocoax.references import Reference
+from cocoax.seeding import stream
+from cocoax.store import Layout, load_or_quarantine, read_safetensors, write_safetensors
 from cocoax.targets import (
     Target,
     contrastive_corpus_similarity,
@@ -115,3 +121,148 @@ def grid_of(encoder: Encoder, image: Any, asked: int | None) -> int:
     if asked is not None:
         return asked
     return 4 if max(encoder.explicand(image).tensor.shape[1:]) <= 64 else 7
+
+
+RUN_SEEDS = (123, 456, 789, 42, 91)  # the paper's five runs
+
+
+@dataclass(frozen=True)
+class DrawnExplicand:
+    """An image to explain: its number in the held-out split, its own class, and another class to hold against it."""
+
+    number: int
+    own: int
+    other: int
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One run: explicands from the held-out split; for each class a corpus and a foil, as numbers of training images.
+
+    Smaller corpora and foils are the first so many of these.
+    """
+
+    seed: int
+    explicands: list[DrawnExplicand]
+    corpora: dict[int, np.ndarray]
+    foils: dict[int, np.ndarray]
+
+    def __post_init__(self) -> None:
+        for label, corpus in self.corpora.items():
+            both = np.intersect1d(corpus, self.foils[label])
+            if len(both):
+                raise ValueError(
+                    f"Corpus and foil of class {label} share {len(both)} images, such as number {both[0]}; "
+                    "what is in both says nothing. Draw them apart."
+                )
+
+
+def draw_run(
+    train: LabelledImages,
+    held_out: LabelledImages,
+    *,
+    classes: Sequence[int],
+    explicands: int,
+    corpus: int,
+    foil: int,
+    seed: int,
+) -> Draw:
+    """Draw the explicands, corpora and foils of a run.
+
+    Args:
+        train: where corpora and foils come from.
+        held_out: where explicands come from.
+        classes: numbers of the classes to take part, at least two.
+        explicands: per class.
+        corpus: images of the class in its corpus.
+        foil: images in its foil, from all that is left of the training data: the corpus' own class is among them.
+        seed: of this run.
+
+    Every explicand serves twice: against the corpus of its own class, and against that of another class. Each class is the
+    other one equally often.
+
+    """
+    if len(set(classes)) != len(classes) or len(classes) < 2:
+        raise ValueError(f"A study needs at least two classes, each of them once. Got {list(classes)}.")
+    if not 0 <= min(classes) <= max(classes) < len(train.classes):
+        raise ValueError(f"The data have the classes 0 to {len(train.classes) - 1}. Got {list(classes)}.")
+    if min(explicands, corpus, foil) < 1:
+        raise ValueError(f"Explicands, corpus and foil must be at least 1. Got {explicands}, {corpus} and {foil} instead.")
+    chosen: list[list[int]] = []
+    corpora, foils = {}, {}
+    for label in classes:
+        random = stream(seed, 0, label)
+        chosen.append(draw_of(held_out, label, explicands, random, "explicands").tolist())
+        corpora[label] = draw_of(train, label, corpus, random, "corpus images")
+        foils[label] = draw_foil(train, foil, random, without=corpora[label])
+    random = stream(seed, 1)
+    steps = 1 + np.concatenate([random.permutation(len(classes) - 1) for _ in range(-(-explicands // (len(classes) - 1)))])
+    listed = [
+        DrawnExplicand(numbers[turn], classes[place], classes[(place + int(steps[turn])) % len(classes)])
+        for turn in range(explicands)
+        for place, numbers in enumerate(chosen)
+    ]
+    return Draw(seed, listed, corpora, foils)
+
+
+def draw_of(data: LabelledImages, label: int, number: int, random: np.random.Generator, purpose: str) -> np.ndarray:
+    """Draw images of a class; return their numbers. The ``purpose`` is named in the error if there are too few."""
+    among = np.flatnonzero(data.labels == label)
+    if len(among) < number:
+        raise ValueError(
+            f"The class {data.classes[label]!r} has {len(among)} images but {number} {purpose} were asked for; "
+            "ask for fewer or leave the class out."
+        )
+    return random.permutation(among)[:number]
+
+
+def draw_foil(
+    data: LabelledImages, number: int, random: np.random.Generator, without: Sequence[int] | np.ndarray
+) -> np.ndarray:
+    """Draw images of any class, but none of those ``without``; return their numbers."""
+    left = np.setdiff1d(np.arange(len(data)), without)
+    if len(left) < number:
+        raise ValueError(f"A foil of {number} images was asked for but only {len(left)} are left beside the corpus.")
+    return random.permutation(left)[:number]
+
+
+_REPRESENTATIONS = Layout("representations", {"numbers": "int n", "vectors": "n d"}, {"space": str, "data": str})
+
+
+class Library:
+    """Representations of training images by their numbers: each is encoded once, whatever corpora and foils it is in."""
+
+    def __init__(self, encoder: Encoder, data: LabelledImages, folder: Path) -> None:
+        self.encoder = encoder
+        self.data = data
+        self.space = encoder.space
+        self.path = folder / f"representations-{self.space[:16]}.safetensors"
+        self.numbers = torch.zeros(0, dtype=torch.long)
+        self.vectors = torch.zeros(0, 0)
+        held = load_or_quarantine(self.path, lambda path: read_safetensors(path, _REPRESENTATIONS))
+        if held is not None:
+            tensors, header = held
+            if header["space"] != self.space or header["data"] != data.fingerprint:
+                raise ValueError(f"{self.path} is of another encoder or other data; move it away.")
+            self.numbers, self.vectors = tensors["numbers"], tensors["vectors"]
+
+    def encode(self, wanted: np.ndarray) -> None:
+        """Encode the images that are missing, a few thousand at a time, and keep each batch on disk."""
+        missing = np.setdiff1d(wanted, self.numbers.numpy())
+        with bar(len(missing), f"corpora and foils with {self.encoder.name}") as shown:
+            for start in range(0, len(missing), 4096):
+                part = missing[start : start + 4096]
+                vectors = self.encoder.represent([self.data.images[number] for number in part], progress=False)
+                self.vectors = torch.cat([self.vectors, vectors]) if len(self.numbers) else vectors
+                self.numbers = torch.cat([self.numbers, torch.from_numpy(part)])
+                tensors = {"numbers": self.numbers, "vectors": self.vectors}
+                header = {"space": self.space, "data": self.data.fingerprint}
+                write_safetensors(self.path, tensors, "representations", header)
+                shown.update(len(part))
+
+    def reference(self, numbers: np.ndarray, name: str) -> Reference:
+        """Return the corpus or foil of these images."""
+        self.encode(numbers)
+        order = torch.argsort(self.numbers)
+        places = order[torch.searchsorted(self.numbers[order], torch.from_numpy(np.asarray(numbers)))]
+        return Reference.from_representations(self.vectors[places], name=name, space=self.space)

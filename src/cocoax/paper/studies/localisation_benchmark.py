@@ -32,7 +32,7 @@ WAYS_TO_ASK = ("contrastive", "corpus", "label-free")
 
 
 @dataclass(frozen=True)
-class Asking:
+class LocalisationOptions:
     """How classes are asked about, and how maps are compared with masks.
 
     Args:
@@ -71,7 +71,7 @@ def localise(
     encoder: Encoder,
     examples: Sequence[Example],
     method: RemovalMethod,
-    asking: Asking | None = None,
+    asking: LocalisationOptions | None = None,
     *,
     folder: str | Path | None = None,
     keep_runs: bool = False,
@@ -84,7 +84,7 @@ def localise(
         encoder: an image-and-text encoder.
         examples: pictures with masks.
         method: a removal-based method; one run answers everything about a picture.
-        asking: how to ask and compare; ``Asking()`` by default.
+        asking: how to ask and compare; ``LocalisationOptions()`` by default.
         folder: where results are kept, picture by picture; what is there is not computed again.
         keep_runs: keep the runs too (some megabytes each), so that other questions need no encoder.
         progress: show a progress bar (``None``: when it takes long).
@@ -93,7 +93,7 @@ def localise(
     """
     if not examples:
         raise ValueError("There are 0 pictures; pass at least one.")
-    asking = Asking() if asking is None else asking
+    asking = LocalisationOptions() if asking is None else asking
     results = None if folder is None else Results(folder, {}, _LAYOUT)
     runs = Path(folder) / "runs" if folder is not None and keep_runs else None
     tensors: dict[str, Any] = {}  # of baselines, which count with their content
@@ -118,7 +118,9 @@ def localise(
     return records
 
 
-def _ask(encoder: Encoder, example: Example, method: RemovalMethod, asking: Asking, runs: Path | None) -> list[MaskScores]:
+def _ask(
+    encoder: Encoder, example: Example, method: RemovalMethod, asking: LocalisationOptions, runs: Path | None
+) -> list[MaskScores]:
     """Ask about every class in a picture; its run is kept in the folder ``runs``, if there is one."""
     picture, masks = example.load()
     questions = asking.questions(list(masks))
