@@ -80,10 +80,13 @@ class Toy:
     def ends(self) -> Tensor:
         return torch.tensor([[self.values[frozenset(range(PLAYERS))]], [self.values[frozenset()]]], dtype=torch.float64)
 
-    def estimate(self, method: cocoax.KernelShap, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def estimate(
+        self, method: cocoax.KernelShap, count: int | None = None, adapt: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Values and standard errors ``[players]``, with the scores looked up instead of encoded."""
         coalitions = method.draw((2, 5), count)
-        found = method.estimate(coalitions, self.scores(coalitions.bits), self.ends)
+        scores = self.scores(coalitions.bits)
+        found = method.estimate(method.adapted(coalitions, scores, self.ends) if adapt else coalitions, scores, self.ends)
         assert found.features is not None
         assert found.standard_error is not None
         return found.features[0].numpy(), found.standard_error[0].flatten().numpy()  # a pixel is a segment here
@@ -186,25 +189,28 @@ def test_values__agree_with_shap() -> None:
 # --- sampled ----------------------------------------------------------------------------------------------------------
 
 
-def slow_expectation(bits: np.ndarray, players: int, left: np.ndarray) -> np.ndarray:
+def slow_expectation(bits: np.ndarray, players: int, residual: np.ndarray, prior: odd_games.Prior) -> np.ndarray:
     """From the scores of some coalitions to expected Shapley values: all 2^m scores as one normal distribution, conditioned.
 
-    Products of signs of every order have a variance, the even ones too, which must not matter. What is left over is a
-    variance for each pair, in the odd part, by the size of its smaller half.
+    Products of signs of every order have a variance, the even ones too, which must not matter. Residuals have a variance for
+    each pair, in the odd part, by the size of its smaller half; the anchors are the pair of size 0.
     """
     every = (np.arange(2**players)[:, None] >> np.arange(players)) & 1
     signs = 2.0 * every - 1
     covariance = np.zeros((2**players, 2**players))
-    for number in range(2**players):
-        members = np.flatnonzero((number >> np.arange(players)) & 1)
-        order = len(members)
-        product = signs[:, members].prod(1)
+    relevance = prior.relevance.numpy()
+    for order in range(players + 1):
+        products = [list(members) for members in combinations(range(players), order)]
+        weights = np.array([relevance[members].prod() for members in products])
         share = {1: 1e5, **odd_games.ORDERS}.get(order, 0.0) if order % 2 else 7.0
-        covariance += share / comb(players, order) * np.outer(product, product)
-    for number in range(1, 2**players - 1):
+        for members, weight in zip(products, weights / weights.sum(), strict=True):
+            product = signs[:, members].prod(1)
+            covariance += share * weight * np.outer(product, product)
+    residual = np.array([prior.anchor_residual, *residual[1:]])
+    for number in range(2**players):
         size = int(min(every[number].sum(), players - every[number].sum()))
-        covariance[number, number] += left[size]
-        covariance[number, 2**players - 1 - number] -= left[size]
+        covariance[number, number] += residual[size]
+        covariance[number, 2**players - 1 - number] -= residual[size]
     seen = [0, 2**players - 1, *(bits @ 2 ** np.arange(players)).tolist()]
     shapley = np.stack(
         [slow_shapley({frozenset(np.flatnonzero(row).tolist()): float(i == n) for i, row in enumerate(every)}, players)
@@ -213,24 +219,65 @@ def slow_expectation(bits: np.ndarray, players: int, left: np.ndarray) -> np.nda
     return shapley @ covariance[:, seen] @ np.linalg.pinv(covariance[np.ix_(seen, seen)])
 
 
-@pytest.mark.parametrize("samples", [14, 20, 21, 40, 62])
-def test_values__those_of_the_likeliest_game(samples: int) -> None:
-    """Against a normal distribution over all coalitions, conditioned on the scores of some."""
-    players = 6
-    masks = cocoax.KernelShap(samples=samples, seed=2).draw((players,))
-    scores = np.random.default_rng(0).standard_normal(2**players).cumsum()
-    used = masks.bits.numpy()[: samples // 2 * 2].astype(int)
-    left = odd_games.REST * odd_games.rest_by_size(players, len(used) // 2)
-    expected = slow_expectation(used, players, left)
+@pytest.mark.parametrize("anchor_residual", [odd_games.TIGHT, 0.3])
+@pytest.mark.parametrize("samples", [14, 20, 40, 62])
+def test_values__posterior_mean_of_a_normal_distribution_over_all_games(samples: int, anchor_residual: float) -> None:
+    players, random = 6, np.random.default_rng(0)
+    bits = cocoax.KernelShap(samples=samples, seed=2).draw((players,)).bits
+    relevance = torch.from_numpy(random.uniform(0.2, 2, players))
+    prior = odd_games.Prior(relevance / relevance.mean(), anchor_residual)
+    scores = random.standard_normal(2**players).cumsum()
+    used = bits.numpy().astype(int)
+    residual = odd_games.RESIDUAL * odd_games.residual_by_size(players, len(used) // 2)
     numbers = [0, 2**players - 1, *(used @ 2 ** np.arange(players)).tolist()]
+    y = torch.from_numpy(scores[numbers])
+    odd = torch.cat([y[2::2] - y[3::2], y[1:2] - y[:1]])[:, None] / 2
 
-    places = masks.bits.long() @ 2 ** torch.arange(players)
-    found = cocoax.KernelShap(samples=samples).estimate(
-        masks, torch.from_numpy(scores)[places][:, None], torch.from_numpy(scores[[-1, 0]])[:, None]
-    )
+    found = odd_games.odd_regression(bits[::2], prior).values(odd)[:, 0]
 
-    assert found.features is not None
-    np.testing.assert_allclose(found.features[0].numpy(), expected @ scores[numbers], atol=1e-3)
+    np.testing.assert_allclose(found, slow_expectation(used, players, residual, prior) @ scores[numbers], atol=1e-3)
+    assert float(found.sum()) == pytest.approx(scores[-1] - scores[0])
+
+
+def sparse_game(players: int, relevant: int, outlying: float) -> tuple[torch.Tensor, np.ndarray]:
+    """The scores of all coalitions of a game with products of some players only, and anchors that stand out; its values."""
+    random = np.random.default_rng(3)
+    every = (np.arange(2**players)[:, None] >> np.arange(players)) & 1
+    signs = 2.0 * every - 1
+    scores, shapley = np.zeros(2**players), np.zeros(players)
+    for order in (1, 3):
+        for members in combinations(range(relevant), order):
+            height = random.standard_normal()
+            scores += height * signs[:, list(members)].prod(1)
+            shapley[list(members)] += 2 * height / order
+    scores[-1] += outlying
+    scores[0] -= outlying
+    return torch.from_numpy(scores)[:, None], shapley + 2 * outlying / players
+
+
+@pytest.mark.parametrize(("samples", "outlying"), [(160, 0.0), (80, 20.0)])
+def test_choose_prior__finds_relevant_players_and_outlying_anchors(samples: int, outlying: float) -> None:
+    scores, shapley = sparse_game(10, 4, outlying)
+    squares, noticed = {"chosen": 0.0, "equal": 0.0}, 0
+    for seed in range(10):
+        bits = cocoax.KernelShap(samples=samples, seed=seed).draw((10,)).bits
+        y = scores[bits.long() @ 2 ** torch.arange(10)]
+        odd = torch.cat([y[::2] - y[1::2], scores[-1:] - scores[:1]]) / 2
+        prior = odd_games.choose_prior(bits[::2], odd)
+        for name, tried in (("chosen", prior), ("equal", None)):
+            values = odd_games.odd_regression(bits[::2], tried).values(odd)[:, 0].numpy()
+            squares[name] += np.square(values - shapley).mean()
+        noticed += prior.anchor_residual > odd_games.TIGHT if outlying else bool((prior.relevance != 1).any())
+    assert noticed >= 8
+    assert squares["chosen"] < 0.6 * squares["equal"]
+
+
+@pytest.mark.parametrize("odd", [0.0, np.nan, np.inf])
+def test_choose_prior__of_nothing_to_choose_by(odd: float) -> None:
+    bits = cocoax.KernelShap(samples=40).draw((8,)).bits[::2]
+    prior = odd_games.choose_prior(bits, torch.full((21, 2), odd))
+    assert prior.anchor_residual == odd_games.TIGHT
+    assert bool((prior.relevance == 1).all())
 
 
 def test_values__of_very_many_pairs_are_closer_still(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +286,7 @@ def test_values__of_very_many_pairs_are_closer_still(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(odd_games, "_DENSE", 100)
     squares = []
     for samples in (200, 202, 300, 600):
-        found = [exact.estimate(exact.method(samples, seed)) for seed in range(20)]
+        found = [exact.estimate(exact.method(samples, seed), adapt=False) for seed in range(20)]
         values, errors = (np.stack([one[i] for one in found]) for i in range(2))
         squares.append(np.square(values - exact.shapley).mean())
         assert 0.9 < (np.abs(values - exact.shapley) < 1.96 * errors).mean() < 0.99
@@ -289,7 +336,7 @@ def test_draw__the_first_tell_all_players_apart(players: int) -> None:
         assert int(torch.linalg.matrix_rank(signs)) == players
 
 
-def test_rest_by_size__counts_what_a_pair_stands_for() -> None:
+def test_residual_by_size__counts_what_a_pair_stands_for() -> None:
     """The share of pairs that are drawn, of each size, against its chance, worked out by drawing."""
     pairs, seeds = 100, 40
     seen = np.zeros(PLAYERS // 2 + 1)
@@ -299,7 +346,7 @@ def test_rest_by_size__counts_what_a_pair_stands_for() -> None:
         seen += np.bincount(sizes.numpy(), minlength=PLAYERS // 2 + 1) / seeds
     share = seen[1:] / odd_games.pairs_of_size(PLAYERS)[1:]
     stands = share / np.array([kernel(size, PLAYERS) for size in range(1, PLAYERS // 2 + 1)])
-    expected = odd_games.rest_by_size(PLAYERS, pairs)[1:]
+    expected = odd_games.residual_by_size(PLAYERS, pairs)[1:]
     np.testing.assert_allclose(expected / expected[-1], stands / stands[-1], rtol=0.1)
 
 
@@ -452,9 +499,10 @@ def test_extend__what_the_method_draws_for_that_number() -> None:
     result = run.explain(exact.target)
     assert result.features is not None
     assert result.standard_error is not None
-    values, errors = exact.estimate(exact.method(100), 201)
-    np.testing.assert_allclose(result.features.numpy(), values, atol=1e-5)
-    np.testing.assert_allclose(result.standard_error.flatten().numpy(), errors, atol=1e-5)
+    again = exact.method(201).run(exact.encoder, exact.explicand).explain(exact.target)
+    assert torch.equal(result.values, again.values)
+    assert again.standard_error is not None
+    assert torch.equal(result.standard_error, again.standard_error)
     assert float(result.features.sum()) == pytest.approx(result.score - result.baseline_score, abs=1e-5)
 
 

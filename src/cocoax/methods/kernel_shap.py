@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count as counting
 from itertools import islice
@@ -17,7 +17,7 @@ from cocoax.checks import check_count
 from cocoax.masking import grid_segments
 from cocoax.masking.segments import check_segments, check_sides
 from cocoax.methods.attribution import Estimate
-from cocoax.methods.odd_regression import OddGame, kernel_of_pair, odd_game, pairs_of_size
+from cocoax.methods.odd_regression import OddRegression, choose_prior, kernel_of_pair, odd_regression, pairs_of_size
 from cocoax.methods.removal import RemovalMethod
 from cocoax.seeding import check_seed, stream
 
@@ -25,6 +25,7 @@ _BLOCK = 256  # draws of one block come from one random stream, so that any numb
 _LISTED = 16  # players up to which all coalitions are listed, and put into a random order
 _NEW = 0.05  # the share of a coalition that must be new for it to tell players apart,
 _AMONG = 3.4  # or this over the number of players: of many, a coalition that tells a last one apart is hardly new
+_PROJECTED = 32  # dimensions of representations that the prior of the regression is chosen by
 _DESIGN = 2  # of what is drawn for a seed; earlier ones enumerated more, and weighed each coalition
 
 
@@ -94,40 +95,51 @@ class KernelShap(RemovalMethod):
             raise ValueError(f"Coalitions of {players} segments do not fit an input of {list(shape)}.")
         return masks
 
+    def adapted(self, masks: Coalitions, representations: Tensor, ends: Tensor) -> Coalitions:
+        """Return the coalitions with what the prior of their regression is chosen by: one for all targets of a run."""
+        whole, emptied = ends[:1], ends[1:]
+        if representations.ndim == 3:  # several baselines, whose scores are averaged
+            representations, emptied = representations.mean(1), emptied.mean(0, keepdim=True)
+        width = representations.shape[1]
+        projection = torch.from_numpy(stream(0, width).standard_normal((width, min(width, _PROJECTED)))) / width**0.5
+        return replace(
+            masks, guide=masks.odd(representations.double() @ projection, torch.cat([whole, emptied]).double() @ projection)
+        )
+
     def cells(self, masks: Coalitions, grid: int | tuple[int, int] | None) -> Coalitions:
         """Return coalitions of cells where they are the segments; of another grid's cells there are only means."""
         if grid is None or self.segments is not None or check_sides(grid) != (own := check_sides(self.grid)):
             return masks
-        return Coalitions(torch.arange(masks.bits.shape[1]).view(own), masks.bits)
+        return replace(masks, segments=torch.arange(masks.bits.shape[1]).view(own))
 
     def estimate(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> Estimate:
         """Return the expected Shapley values given the scores, with their standard errors."""
-        values = masks.game.values(masks.odd(scores, ends))
+        values = masks.regression.values(masks.odd(scores, ends))
         if masks.complete:
             error = torch.zeros_like(values)
         else:
-            pulls, surprises = self._pulls(masks, scores, ends)
-            error = (pulls.square().T @ surprises.square()).sqrt()
+            weights, residuals = self._errors(masks, scores, ends)
+            error = (weights.square().T @ residuals.square()).sqrt()
         return Estimate(values.T[:, masks.segments], error.T[:, masks.segments], features=values.T)
 
     def deviations(self, masks: Coalitions, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of what the pairs of coalitions contribute to the error."""
         if masks.complete:
             return torch.zeros(1, scores.shape[1], *masks.segments.shape, dtype=torch.float64)
-        pulls, surprises = self._pulls(masks, scores, ends)
-        sums = torch.stack([(pulls * sign[:, None]).T @ surprises for sign in signs(len(pulls)).T])
+        weights, residuals = self._errors(masks, scores, ends)
+        sums = torch.stack([(weights * sign[:, None]).T @ residuals for sign in signs(len(weights)).T])
         return sums.mT[..., masks.segments]
 
     def scatter(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return what each pair of coalitions does to every value of the map, and how far it is from what the others say."""
         if masks.complete:
             return torch.zeros(0, *masks.segments.shape, dtype=torch.float64), scores[:0].double()
-        pulls, surprises = self._pulls(masks, scores, ends)
-        return pulls[:, masks.segments], surprises
+        weights, residuals = self._errors(masks, scores, ends)
+        return weights[:, masks.segments], residuals
 
     @staticmethod
-    def _pulls(masks: Coalitions, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-        return masks.game.pulls, masks.game.surprises(masks.odd(scores, ends))
+    def _errors(masks: Coalitions, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+        return masks.regression.error_weights, masks.regression.loo_residuals(masks.odd(scores, ends))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +148,7 @@ class Coalitions:
 
     segments: Tensor
     bits: Tensor
+    guide: Tensor | None = None  # projected representations of the pairs' odd parts, [pairs + 1, d], if there are any
 
     def __len__(self) -> int:
         return len(self.bits)
@@ -164,12 +177,13 @@ class Coalitions:
         return self.bits[rows].float()[:, self.segments]
 
     @cached_property
-    def game(self) -> OddGame:
-        """What they say about Shapley values; of a single one without its complement nothing is used."""
+    def regression(self) -> OddRegression:
+        """The posterior of Shapley values given the pairs; a last one without its complement is not used."""
         players = self.bits.shape[1]
         if len(self) < min(_fewest(players), 2**players - 2):
             raise ValueError(f"The run has {len(self)} coalitions, too few; extend it to at least {_fewest(players)}.")
-        return odd_game(self.bits[: len(self) // 2 * 2 : 2])
+        pairs = self.bits[: len(self) // 2 * 2 : 2]
+        return odd_regression(pairs, None if self.guide is None else choose_prior(pairs, self.guide))
 
     def odd(self, scores: Tensor, ends: Tensor) -> Tensor:
         """Return half the difference of the scores of each pair, and of the ends, ``[pairs + 1, k]``."""

@@ -1,69 +1,159 @@
-"""Shapley values from some of all coalitions: those of the likeliest game that agrees with the scores.
+"""Shapley values from some of all coalitions: the posterior mean of a Gaussian process over games.
 
-Let z be the signs of a coalition S of m players, +1 for those in it. A game is a sum of products of signs, and the Shapley
+Let z be the signs of a coalition S of m players, +1 for its members. A game is a sum of products of signs, and the Shapley
 value of the product over a set A is 2/|A| for its members if |A| is odd, and 0 if it is even. So values depend on the odd
-part of a game alone, g(S) = (y(S) - y(rest)) / 2, which a coalition and its complement tell, whatever the even part is.
+part of a game alone, g(S) = (y(S) - y(rest)) / 2, which one coalition and its complement determine; OddSHAP (Fumagalli et
+al. 2026) rests on the same fact.
 
-Of the first order nothing is assumed. A priori the products of each higher odd order are independent, of equal variance,
-``ORDERS[j]`` for all of order j together; what is left has a variance of about ``REST`` at each coalition. That is a Gaussian
-process, whose covariance depends on the distance of two coalitions alone. The expected values given the scores are linear in
-the scores: one matrix for all targets. They add up to the difference of the ends, and are exact for a score that is a sum
-over players, and where all coalitions are known.
+The coefficients of single players have a flat prior. The coefficient of the product over a set A of 3, 5 or 7 players has the
+prior variance s_|A| Π_{i in A} λ_i, with ``ORDERS[j]`` as the sum over all sets of order j, so that products of relevant
+players may be larger than those of others; each pair has a residual of variance about ``RESIDUAL`` besides, and the pair of
+the whole input and the baseline, the anchors, has one of its own size. The posterior mean is linear in the scores: one matrix
+serves all targets. Values add up to the difference of the anchors' scores, and are exact for a game without products and
+where all coalitions are known.
+
+The relevances λ and the anchors' residual are chosen by leave-one-out error over the representations of the coalitions
+(:func:`choose_prior`), which are the same for all targets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import comb
 
 import numpy as np
 import torch
 from torch import Tensor
 
-# Chosen on other inputs than docs/performance.md reports.
+# Chosen on other inputs than docs/performance.md reports, as are the constants of choose_prior.
 ORDERS = {3: 1.0, 5: 0.2, 7: 0.04}
-REST = 0.01
-_ENDS = 1e-9  # in place of the rest for the whole against nothing, which is kept to
-_DENSE = 2048  # pairs of which the covariance is inverted as it is
+RESIDUAL = 0.01
+TIGHT = 1e-9  # the anchors' residual where values have to keep to them
+_POWERS = (0.0, 0.5, 1.0)  # relevance is the squared value of a player, plus a floor, to one of these powers
+_FLOOR = 0.1
+_ANCHOR_RESIDUALS = (TIGHT, 0.1, 1.0, 10.0)
+_COMPARED_PAIRS = 512  # pairs over which priors are compared
+_DENSE = 2048  # pairs whose covariance is inverted without approximation
 _COUNTLESS = 10**300
-_ROWS = 512  # pairs whose covariance with others is made at a time
+_ROWS = 512  # pairs whose covariance with others is computed at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Prior of a game's odd part.
+
+    Attributes:
+        relevance: λ, the factor by which a player's products may be larger, mean 1, ``[m]``.
+        anchor_residual: the variance of the anchors' residual.
+
+    """
+
+    relevance: Tensor
+    anchor_residual: float = TIGHT
+
+    @classmethod
+    def of_equals(cls, players: int, anchor_residual: float = TIGHT) -> Prior:
+        """Return the prior in which all players are equally relevant."""
+        return cls(torch.ones(players, dtype=torch.float64), anchor_residual)
+
+    @cached_property
+    def shares(self) -> dict[int, float]:
+        """s_j by order j: the variance of one product of players whose relevance is 1."""
+        sums = _elementary([float((self.relevance**power).sum()) for power in range(1, max(ORDERS) + 1)])
+        return {order: share / float(sums[order]) for order, share in ORDERS.items() if order <= len(self.relevance)}
+
+    def covariance(self, signs: Tensor, others: Tensor) -> Tensor:
+        """Return the covariance of the products of two lists of coalitions, ``[n, k]``.
+
+        It is Σ_j s_j e_j(λ z z'), with the elementary symmetric polynomials e_j from sums of powers (Newton's identities). In
+        sums of even powers signs cancel out.
+        """
+        highest = max(self.shares, default=0)
+        powers = [
+            (signs * self.relevance**power) @ others.T if power % 2 else float((self.relevance**power).sum())
+            for power in range(1, highest + 1)
+        ]
+        sums = _elementary(powers)
+        total = torch.zeros(len(signs), len(others), dtype=torch.float64)
+        for order, share in self.shares.items():
+            total += share * sums[order]
+        return total
+
+    def value_covariance(self, signs: Tensor) -> Tensor:
+        """Return the covariance of each player's value with the products of each coalition, ``[n, m]``.
+
+        Of order j it is 2/j s_j λ_i z_i e_{j-1}(λ z without player i).
+        """
+        weighted = signs * self.relevance
+        total = torch.zeros_like(weighted)
+        highest = max(self.shares, default=1)
+        sums = _elementary([(weighted**power).sum(1, keepdim=True) for power in range(1, highest)])
+        without = torch.ones_like(weighted)  # e_0, and then e_j = e_j of all - λ_i z_i e_{j-1} without player i
+        for order in range(1, highest + 1):
+            if order in self.shares:
+                total += 2 / order * self.shares[order] * weighted * without
+            if order < highest:
+                without = sums[order] - weighted * without
+        return total
+
+    @property
+    def value_variance(self) -> Tensor:
+        """The prior variance of each player's value that is due to products, ``[m]``."""
+        powers = [float((self.relevance**power).sum()) for power in range(1, max(self.shares, default=1))]
+        sums, without = _elementary(powers), torch.ones_like(self.relevance)
+        total = torch.zeros_like(self.relevance)
+        for order in range(1, max(self.shares, default=1) + 1):
+            if order in self.shares:
+                total += 4 / order**2 * self.shares[order] * self.relevance * without
+            if order < max(self.shares):
+                without = sums[order] - self.relevance * without
+        return total
+
+
+def _elementary(power_sums: list[float] | list[Tensor] | list[Tensor | float]) -> list[Tensor | float]:
+    """Return the elementary symmetric polynomials e_0, e_1, ... of numbers, from the sums of their powers 1, 2, ..."""
+    sums: list[Tensor | float] = [1.0]
+    for order in range(1, len(power_sums) + 1):
+        terms = ((-1) ** (power - 1) * sums[order - power] * power_sums[power - 1] for power in range(1, order + 1))
+        sums.append(sum(terms, 0.0) / order)
+    return sums
 
 
 @dataclass(frozen=True, eq=False)
 class Precision:
     """The inverse of the covariance of odd parts, ``[n, n]``, as a product with columns.
 
-    The first pairs and the ends are near: all that is assumed of them is kept. The others are far: what the near ones make of
-    them, and something of their own that is independent of all else.
+    The first pairs and the anchors are near: their covariance is inverted as it is. The others are far: they are predicted
+    from the near ones, with residuals that are independent of everything else.
 
     Attributes:
-        signs: of all odd parts, ``[n, m]``, the last of them the ends.
+        signs: of all odd parts, ``[n, m]``; the last row is that of the anchors.
         inverse: of the covariance of the near ones.
-        own: variances of what the far ones have of their own, ``[far]``.
-        by_distance: the covariance of two coalitions by the number of players that they differ in, ``[m + 1]``.
+        residual: variances of the far ones' residuals, ``[far]``.
+        prior: of the game.
 
     """
 
     signs: Tensor
     inverse: Tensor
-    own: Tensor
-    by_distance: Tensor
+    residual: Tensor
+    prior: Prior
 
     def times(self, columns: Tensor) -> Tensor:
         """Return the product with columns ``[n, k]``."""
         near, far = self.split(columns)
-        known = self.inverse @ near
-        beyond = (far - self.predict(known)) / self.own[:, None]
-        back = torch.zeros_like(known)
-        for rows, covariance in self._across():
-            back += covariance.T @ beyond[rows]
-        return join(known - self.inverse @ back, beyond)
+        solved = self.inverse @ near
+        scaled = (far - self.predict(solved)) / self.residual[:, None]
+        back = torch.zeros_like(solved)
+        for rows, covariance in self._far_blocks():
+            back += covariance.T @ scaled[rows]
+        return join(solved - self.inverse @ back, scaled)
 
-    def predict(self, known: Tensor) -> Tensor:
-        """Return what near ones make of the far, ``[far, k]``, given the inverse times the near ones."""
-        return torch.cat([known[:0], *(covariance @ known for _, covariance in self._across())])
+    def predict(self, solved: Tensor) -> Tensor:
+        """Return the prediction of the far ones, ``[far, k]``, from the inverse times the near ones."""
+        return torch.cat([solved[:0], *(covariance @ solved for _, covariance in self._far_blocks())])
 
     def split(self, columns: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rows of the near and of the far."""
@@ -74,47 +164,42 @@ class Precision:
     def diagonal(self) -> Tensor:
         """The diagonal of the inverse, ``[n]``."""
         near = self.inverse.diagonal().clone()
-        for rows, covariance in self._across():
-            near += ((covariance @ self.inverse).square() / self.own[rows, None]).sum(0)
-        return join(near, 1 / self.own)
+        for rows, covariance in self._far_blocks():
+            near += ((covariance @ self.inverse).square() / self.residual[rows, None]).sum(0)
+        return join(near, 1 / self.residual)
 
-    def spread(self, matrix: Tensor) -> Tensor:
-        """Return the variance that each row of a matrix ``[m, n]`` has by all products together, far ones too: ``[m]``."""
+    def product_variance(self, matrix: Tensor) -> Tensor:
+        """Return the variance of each row of a matrix ``[m, n]`` times the products of all pairs, far ones too: ``[m]``."""
         total = torch.zeros(len(matrix), dtype=torch.float64)
         few = max(1, _ROWS * _DENSE // len(self.signs))
         for start in range(0, len(self.signs), few):
             rows = slice(start, start + few)
-            covariance = between(self.signs[rows], self.signs, self.by_distance)
+            covariance = self.prior.covariance(self.signs[rows], self.signs)
             total += (matrix[:, rows] * (covariance @ matrix.T).T).sum(1)
         return total
 
-    def _across(self) -> Iterator[tuple[slice, Tensor]]:
+    def _far_blocks(self) -> Iterator[tuple[slice, Tensor]]:
         """Return the covariance of some of the far with all near, at a time."""
         near, far = self.split(self.signs)
         for start in range(0, len(far), _ROWS):
             rows = slice(start, start + _ROWS)
-            yield rows, between(far[rows], near, self.by_distance)
+            yield rows, self.prior.covariance(far[rows], near)
 
 
 def join(near: Tensor, far: Tensor) -> Tensor:
-    """Return the rows of near and far in their order: the ends, the last of the near, come last."""
+    """Return the rows of near and far in their order: the anchors, the last of the near, come last."""
     return torch.cat([near[:-1], far, near[-1:]])
 
 
-def between(signs: Tensor, others: Tensor, by_distance: Tensor) -> Tensor:
-    """Return the covariance of products of two lists of coalitions."""
-    return by_distance[((signs.shape[1] - signs @ others.T) / 2).round().long()]
-
-
 @dataclass(frozen=True, eq=False)
-class OddGame:
-    """What pairs of coalitions and their complements say about Shapley values.
+class OddRegression:
+    """The posterior of Shapley values given the odd parts of pairs of coalitions.
 
-    Odd parts ``[pairs + 1, k]`` are those of the pairs, and last that of the whole against nothing.
+    Odd parts ``[pairs + 1, k]`` are those of the pairs, and last that of the anchors.
 
     Attributes:
         matrix: from odd parts to values ``[m, k]``: ``[m, pairs + 1]``.
-        variance: of each value given the scores, for a game that is as large as assumed: ``[m]``.
+        variance: posterior variance of each value for a game of the prior's size, ``[m]``.
         inverse: of the covariance of odd parts, ``[pairs + 1, pairs + 1]``.
         regression: the inverse times the signs, ``[pairs + 1, m]``.
         solution: the inverse of signs times that, ``[m, m]``.
@@ -131,27 +216,27 @@ class OddGame:
         """Return Shapley values ``[m, k]``."""
         return self.matrix @ odd
 
-    def surprises(self, odd: Tensor) -> Tensor:
-        """Return how far each pair is from what all others make of it, ``[pairs, k]``."""
+    def loo_residuals(self, odd: Tensor) -> Tensor:
+        """Return the difference of each pair to its prediction from all other pairs, ``[pairs, k]``."""
         rest = self.inverse.times(odd) - self.regression @ (self.solution @ (self.regression.T @ odd))
         return (rest / self._precision[:, None])[:-1]
 
     @property
-    def pulls(self) -> Tensor:
-        """By how much a surprise counts for the error of each value, ``[pairs, m]``.
+    def error_weights(self) -> Tensor:
+        """Factors that turn leave-one-out residuals into standard errors of values, ``[pairs, m]``.
 
-        The game as it was assumed knows how errors fall with the number of pairs, but not how large the game is. That is told
-        by the surprises, of which each should have one over its precision for a variance: their mean square, where it is to
-        be one, scales the variance of all values. All pairs count alike for that; their signs are those of what they do to a
-        value. What one does to all values together is nothing, since their sum is known.
+        The posterior variance is known up to the size of the game. Its estimate is the mean square of the leave-one-out
+        residuals times their precision, which is 1 for a game of the prior's size. All pairs have the same share of it, with
+        the sign of their weight in the value, and what a pair adds to all values together is removed, since the sum of the
+        values is known.
         """
-        apart, precision = self.matrix[:, :-1].T, self._precision[:-1, None]
-        few = 1 + 3 / len(apart)  # their squares are themselves uncertain
-        signed = apart.sign() * (precision * self.variance / len(apart)).sqrt()
-        pulls = signed - signed.mean(1, keepdim=True)
-        # All in all as much as before.
-        size = self.variance.sum() / (pulls.square() / precision).sum().clamp(min=torch.finfo(pulls.dtype).tiny)
-        return few * size.sqrt() * pulls
+        weights, precision = self.matrix[:, :-1].T, self._precision[:-1, None]
+        inflation = 1 + 3 / len(weights)  # the mean square of few residuals is itself uncertain
+        signed = weights.sign() * (precision * self.variance / len(weights)).sqrt()
+        centred = signed - signed.mean(1, keepdim=True)
+        # The sum of squared errors over all values stays that of the posterior.
+        size = self.variance.sum() / (centred.square() / precision).sum().clamp(min=torch.finfo(centred.dtype).tiny)
+        return inflation * size.sqrt() * centred
 
     @property
     def _precision(self) -> Tensor:
@@ -160,53 +245,102 @@ class OddGame:
         return (own - ((self.regression @ self.solution) * self.regression).sum(1)).clamp(min=1e-12)
 
 
-def odd_game(bits: Tensor) -> OddGame:
-    """Return what distinct coalitions ``[pairs, m]``, each with its complement, say about Shapley values.
+def odd_regression(bits: Tensor, prior: Prior | None = None) -> OddRegression:
+    """Return the posterior of Shapley values for distinct coalitions ``[pairs, m]``, each with its complement.
 
-    Of very many pairs the first are taken as above, and the others for what these make of them, with independent rests: as
-    KernelSHAP has always been, a regression on single players, but of what higher orders do not explain.
+    Of very many pairs the covariance of the first is kept as it is, and the others are predicted from them with independent
+    residuals: KernelSHAP's regression on single players, of what higher orders do not explain.
     """
     pairs, players = bits.shape
-    orders = tuple((order, share) for order, share in ORDERS.items() if order <= players)
-    by_size = REST * torch.from_numpy(rest_by_size(players, pairs))
+    prior = prior or Prior.of_equals(players)
+    signs, residual = _design(bits, prior)
     bits = torch.cat([bits, torch.ones(1, players, dtype=bits.dtype)])
     kept, size = bits.double(), bits.sum(1).long()
-    rest = by_size[torch.minimum(size, players - size)]
-    rest[-1] = _ENDS
-    signs = 2 * kept - 1
-    inverse = _precision(signs, rest, _by_distance(players, orders))
-    # The values of the covariance with one pair, as a game of its own: of products, and of what is left over.
-    lacking = (players - size)[:, None] - (1 - bits.long())
+    inverse = _precision(signs, residual, prior)
+    # The covariance of values with pairs: of products, and of residuals, whose weight is that of a marginal contribution.
     weights = _weights(players)
     own = 2 * (kept * weights[size - 1][:, None] - (1 - kept) * weights[size.clamp(max=players - 1)][:, None])
-    own[-1] = 0
-    assumed = signs * _effects(players, orders)[lacking] + own * rest[:, None]
-    near = inverse.split(assumed)[0]
-    far = inverse.predict(inverse.inverse @ near) + inverse.split(own)[1] * inverse.own[:, None]
-    towards = join(near, far)
+    towards = prior.value_covariance(signs) + own * residual[:, None]
+    near = inverse.split(towards)[0]
+    far = inverse.predict(inverse.inverse @ near) + inverse.split(own)[1] * inverse.residual[:, None]
+    joined = join(near, far)
     regression = inverse.times(signs)
     solution = torch.linalg.pinv(signs.T @ regression, hermitian=True)
-    missing = 2 * torch.eye(players, dtype=torch.float64) - towards.T @ regression
-    matrix = inverse.times(towards).T + missing @ solution @ regression.T
+    missing = 2 * torch.eye(players, dtype=torch.float64) - joined.T @ regression
+    matrix = inverse.times(joined).T + missing @ solution @ regression.T
     variance = torch.zeros(players, dtype=torch.float64)
     if pairs < 2 ** (players - 1) - 1:
-        variance += sum(share / comb(players, order) * 4 / order**2 * comb(players - 1, order - 1) for order, share in orders)
+        by_size = RESIDUAL * torch.from_numpy(residual_by_size(players, pairs))
+        variance += prior.value_variance + prior.anchor_residual * 4 / players**2
         variance += sum(float(by_size[number]) * _squares(players, number) for number in range(1, players // 2 + 1))
-        variance += inverse.spread(matrix) + matrix.square() @ rest - 2 * (matrix * assumed.T).sum(1)
-    return OddGame(matrix, variance.clamp(min=0), inverse, regression, solution)
+        variance += inverse.product_variance(matrix) + matrix.square() @ residual - 2 * (matrix * towards.T).sum(1)
+    return OddRegression(matrix, variance.clamp(min=0), inverse, regression, solution)
 
 
-def _precision(signs: Tensor, rest: Tensor, by_distance: Tensor) -> Precision:
-    """Return the inverse of the covariance of odd parts, of which ``rest`` is what is left over."""
+def choose_prior(bits: Tensor, odd: Tensor) -> Prior:
+    """Return the prior whose leave-one-out error over odd parts ``[pairs + 1, d]`` of representations is the smallest.
+
+    Compared are the powers that turn squared values into relevances, and residuals of the anchors, over the first pairs.
+    """
+    pairs, players = min(len(bits), _COMPARED_PAIRS), bits.shape[1]
+    odd = torch.cat([odd[:pairs], odd[-1:]]).double()
+    equal = Prior.of_equals(players)
+    complete = pairs >= 2 ** (players - 1) - 1
+    if complete or pairs < players or not bool(torch.isfinite(odd).all()) or not bool(odd.any()):
+        return equal
+    odd = odd / odd.abs().max()
+    squares = odd_regression(bits[:pairs], Prior.of_equals(players, 1.0)).values(odd).square().mean(1)
+    relevance = squares / squares.mean().clamp(min=torch.finfo(torch.float64).tiny) + _FLOOR
+    best, least = equal, torch.inf
+    for power in _POWERS:
+        weights = relevance**power
+        prior = Prior(weights / weights.mean())
+        for residual, error in zip(_ANCHOR_RESIDUALS, _loo_errors(bits[:pairs], odd, prior), strict=True):
+            if error < least:
+                best, least = Prior(prior.relevance, residual), error
+    return best
+
+
+def _loo_errors(bits: Tensor, odd: Tensor, prior: Prior) -> Iterator[float]:
+    """Return the mean squared leave-one-out residual of the pairs for each of ``_ANCHOR_RESIDUALS``.
+
+    They differ in one element of the covariance, so one inverse serves all (Sherman and Morrison).
+    """
+    signs, residual = _design(bits, prior)
+    inverse = torch.linalg.inv(prior.covariance(signs, signs) + residual.diag())
+    anchor = inverse[:, -1]
+    solved, regression = inverse @ odd, inverse @ signs
+    for added in _ANCHOR_RESIDUALS:
+        factor = added / (1 + added * anchor[-1])
+        columns = regression - factor * torch.outer(anchor, anchor @ signs)
+        weighted = columns @ torch.linalg.pinv(signs.T @ columns, hermitian=True)
+        precision = inverse.diagonal() - factor * anchor.square() - (weighted * columns).sum(1)
+        rest = solved - factor * torch.outer(anchor, anchor @ odd) - weighted @ (columns.T @ odd)
+        yield float((rest / precision.clamp(min=1e-12)[:, None])[:-1].square().mean())
+
+
+def _design(bits: Tensor, prior: Prior) -> tuple[Tensor, Tensor]:
+    """Return the signs ``[pairs + 1, m]`` of pairs and anchors, and the variances of their residuals ``[pairs + 1]``."""
+    pairs, players = bits.shape
+    bits = torch.cat([bits, torch.ones(1, players, dtype=bits.dtype)])
+    size = bits.sum(1).long()
+    residual = RESIDUAL * torch.from_numpy(residual_by_size(players, pairs))[torch.minimum(size, players - size)]
+    residual[-1] = prior.anchor_residual
+    return 2 * bits.double() - 1, residual
+
+
+def _precision(signs: Tensor, residual: Tensor, prior: Prior) -> Precision:
+    """Return the inverse of the covariance of odd parts with these variances of residuals."""
     few = min(len(signs) - 1, _DENSE)
     near = torch.cat([signs[:few], signs[-1:]])
-    inverse = torch.linalg.inv(between(near, near, by_distance) + torch.cat([rest[:few], rest[-1:]]).diag())
-    own = rest[few:-1]
+    inverse = torch.linalg.inv(prior.covariance(near, near) + torch.cat([residual[:few], residual[-1:]]).diag())
+    own = residual[few:-1]
     if len(own):
-        some = between(signs[few:-1][:: -(-len(own) // _ROWS)], near, by_distance)
-        unknown = float(by_distance[0]) - float(((some @ inverse) * some).sum(1).mean())
-        own = own * (1 + max(unknown, 0.0) / REST)
-    return Precision(signs, inverse, own, by_distance)
+        some = prior.covariance(signs[few:-1][:: -(-len(own) // _ROWS)], near)
+        total = float(prior.covariance(signs[:1], signs[:1]))
+        unexplained = total - float(((some @ inverse) * some).sum(1).mean())
+        own = own * (1 + max(unexplained, 0.0) / RESIDUAL)
+    return Precision(signs, inverse, own, prior)
 
 
 def pairs_of_size(players: int) -> np.ndarray:
@@ -225,10 +359,10 @@ def kernel_of_pair(players: int) -> np.ndarray:
     return np.concatenate([[0.0], of_size / of_size.sum() / pairs_of_size(players)[1:]])
 
 
-def rest_by_size(players: int, pairs: int) -> np.ndarray:
-    """Return the variance of what is left over, by size, relative to its mean over pairs that are drawn without putting back.
+def residual_by_size(players: int, pairs: int) -> np.ndarray:
+    """Return the variance of residuals by size, relative to its mean over pairs that are drawn without replacement.
 
-    What is left over counts less where nearly all pairs of a size are there, since each of them then stands for fewer: this
+    A residual has less weight where nearly all pairs of a size are drawn, since each of them then stands for fewer: this
     makes the linear part that of the Shapley kernel, as in KernelSHAP.
     """
     from scipy.optimize import brentq  # half a second that every start would pay
@@ -243,33 +377,6 @@ def rest_by_size(players: int, pairs: int) -> np.ndarray:
     stands = np.divide(chances, weight, out=np.zeros_like(weight), where=weight > 0)
     relative: np.ndarray = stands * (number * chances).sum() / (number * chances * stands).sum()
     return relative
-
-
-@lru_cache(maxsize=64)
-def _by_distance(players: int, orders: tuple[tuple[int, float], ...]) -> Tensor:
-    """Return the covariance of two coalitions by the number of players that they differ in, ``[m + 1]``."""
-    return sum(
-        (share / comb(players, order) * _krawtchouk(players, order) for order, share in orders),
-        torch.zeros(players + 1, dtype=torch.float64),
-    )
-
-
-@lru_cache(maxsize=64)
-def _effects(players: int, orders: tuple[tuple[int, float], ...]) -> Tensor:
-    """Return the covariance of a player's value with a coalition that has it, by how many others it lacks: ``[m]``."""
-    return sum(
-        (2 / order * share / comb(players, order) * _krawtchouk(players - 1, order - 1) for order, share in orders),
-        torch.zeros(players, dtype=torch.float64),
-    )
-
-
-def _krawtchouk(players: int, order: int) -> Tensor:
-    """Return the sum of all products of ``order`` signs, by how many of them are negative: ``[players + 1]``."""
-    sums = [
-        float(sum((-1) ** odd * comb(minus, odd) * comb(players - minus, order - odd) for odd in range(order + 1)))
-        for minus in range(players + 1)
-    ]
-    return torch.tensor(sums, dtype=torch.float64)
 
 
 def _weights(players: int) -> Tensor:

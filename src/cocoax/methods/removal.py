@@ -65,6 +65,13 @@ class RemovalMethod(Method):
     def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
         """Return maps from the scores of the masked inputs ``[n, k]`` and of explicand and baseline ``[2, k]``."""
 
+    def adapted(self, masks: Any, representations: Tensor, ends: Tensor) -> Any:
+        """Return the masks with what an estimator learns from the representations of masked inputs and anchors, if anything.
+
+        It may not depend on a target, or maps would no longer be linear in targets.
+        """
+        return masks
+
     def cells(self, masks: Any, grid: int | tuple[int, int] | None) -> Any:
         """Return masks whose estimates have one value per cell of a grid instead of per pixel.
 

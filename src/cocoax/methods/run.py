@@ -137,6 +137,9 @@ class Run:
             run._sample(game, targets, shown)
         return run
 
+    def __post_init__(self) -> None:
+        self._keep(self.masks, self.representations)
+
     def __len__(self) -> int:
         return len(self.representations)
 
@@ -259,11 +262,15 @@ class Run:
         except KeyboardInterrupt:
             if self.checkpoint is not None:
                 self.checkpoint.note(masks, representations[:done], at_once=True)
-            self.representations = representations[:done].clone()
-            self.masks = drawn(self.method, self.explicand.shape, done)
+            self._keep(drawn(self.method, self.explicand.shape, done), representations[:done].clone())
             self.stopped = "interrupted"
             raise Interrupted(self) from None
-        self.representations, self.masks = representations, masks
+        self._keep(masks, representations)
+
+    def _keep(self, masks: Masks, representations: Tensor) -> None:
+        """Take the representations of these masks for those of the run."""
+        self.representations = representations
+        self.masks = self.method.adapted(masks, representations, self.ends) if len(representations) else masks
 
     @overload
     def explain(self, targets: Target) -> Attribution: ...

@@ -62,25 +62,25 @@ def test_values__exact_where_all_are_there(players: int, monkeypatch: pytest.Mon
     assert errors.max() == 0
 
 
-def test_surprises__what_each_is_beyond_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loo_residuals__against_the_inverse_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the covariance of all pairs, written down, with single players of a very large variance."""
     monkeypatch.setattr(odd_games, "_DENSE", 40)
     monkeypatch.setattr(odd_games, "_ROWS", 16)
     bits = cocoax.KernelShap(samples=200, seed=1).draw((9,)).bits[::2]
-    game = odd_games.odd_game(bits)
+    game = odd_games.odd_regression(bits)
     signs, near = game.inverse.signs, [*range(40), 100]
-    covariance = odd_games.between(signs, signs, game.inverse.by_distance)
+    covariance = game.inverse.prior.covariance(signs, signs)
     across = covariance[40:100][:, near]
     full = torch.zeros(101, 101, dtype=torch.float64)
     known = torch.linalg.inv(game.inverse.inverse)
     full[np.ix_(near, near)] = known
     full[np.ix_(range(40, 100), near)] = across
     full[np.ix_(near, range(40, 100))] = across.T
-    full[40:100, 40:100] = across @ game.inverse.inverse @ across.T + game.inverse.own.diag()
+    full[40:100, 40:100] = across @ game.inverse.inverse @ across.T + game.inverse.residual.diag()
     inverse = torch.linalg.inv(full + 1e6 * signs @ signs.T)
     odd = torch.from_numpy(np.random.default_rng(0).standard_normal((101, 2)))
 
-    found = game.surprises(odd)
+    found = game.loo_residuals(odd)
 
     expected = (inverse @ odd) / inverse.diagonal()[:, None]
     np.testing.assert_allclose(found, expected[:-1], rtol=1e-3, atol=1e-3)
@@ -109,13 +109,13 @@ def test_kernel_of_pair__more_pairs_than_floats_count() -> None:
         chances = odd_games.pairs_of_size(players) * odd_games.kernel_of_pair(players)
         expected = [1 / (size * (players - size)) / (2 if 2 * size == players else 1) for size in range(1, players // 2 + 1)]
         np.testing.assert_allclose(chances[1:], np.array(expected) / sum(expected))
-        drawn = odd_games.rest_by_size(players, 60)
+        drawn = odd_games.residual_by_size(players, 60)
         assert np.isfinite(drawn).all()
         assert (drawn[1:] > 0).all()
 
 
-def test_odd_game__more_coalitions_than_floats_count() -> None:
+def test_odd_regression__more_coalitions_than_floats_count() -> None:
     bits = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (20, 1100), dtype=np.uint8))
-    game = odd_games.odd_game(bits)
+    game = odd_games.odd_regression(bits)
     assert bool(game.matrix.isfinite().all())
     assert bool(game.variance.isfinite().all())
