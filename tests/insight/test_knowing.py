@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import cocoax
-from cocoax.evaluation.separability import Telling
+from cocoax.evaluation.separability import Separability
 from cocoax.evaluation.statistics import wilson
 from cocoax.insight import Knowledge
 from cocoax.insight.knowledge import BesideCaptions, OfSize
@@ -177,13 +177,13 @@ def test_knows__several_captions_beside_as_many_random_ones() -> None:
 @pytest.mark.parametrize(
     ("telling", "verdict", "said"),
     [
-        (Telling(0.99, 0.93, 1.0, 0.01, (9, 100)), "stands out", "so it stands out among them"),
-        (Telling(0.9, 0.82, 0.95, 0.11, (9, 100)), "may be chance", "which may be chance"),
-        (Telling(0.5, 0.4, 0.6, 0.5, (9, 100)), "does not stand out", "so it does not stand out among them"),
-        (Telling(0.0, 0.0, 0.05, 1.0, (9, 100)), "does not stand out", "so it does not stand out among them"),
+        (Separability(0.99, 0.93, 1.0, 0.01, (9, 100)), "stands out", "so it stands out among them"),
+        (Separability(0.9, 0.82, 0.95, 0.11, (9, 100)), "may be chance", "which may be chance"),
+        (Separability(0.5, 0.4, 0.6, 0.5, (9, 100)), "does not stand out", "so it does not stand out among them"),
+        (Separability(0.0, 0.0, 0.05, 1.0, (9, 100)), "does not stand out", "so it does not stand out among them"),
     ],
 )
-def test_knows__what_is_said_beside_random_captions(telling: Telling, verdict: str, said: str) -> None:
+def test_knows__what_is_said_beside_random_captions(telling: Separability, verdict: str, said: str) -> None:
     knowledge = BesideCaptions("a cat", "a dog", telling, "random captions")
     assert knowledge.verdict == verdict
     assert said in knowledge.sentence
@@ -227,7 +227,7 @@ def test_knowledge__files_and_notebooks(known: Knowledge, tmp_path: Path) -> Non
 
 def test_knowledge__the_legend_hides_nothing_and_the_title_fits(known: Knowledge) -> None:
     unclear = cocoax.knows(reference(3, 0, 0.7, name="a house of $5 or $6 " * 9), reference(3, 1), permutations=99)
-    beside = BesideCaptions("cats", "rest", Telling(0.5, 0.1, 0.9, 0.4, (9, 9)), "random captions")
+    beside = BesideCaptions("cats", "rest", Separability(0.5, 0.1, 0.9, 0.4, (9, 9)), "random captions")
     for knowledge in (known, unclear, beside):
         figure = knowledge.drawn()
         figure.draw_without_rendering()

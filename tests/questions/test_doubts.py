@@ -10,7 +10,7 @@ import pytest
 
 import cocoax
 from cocoax.cautions import Caution, forget_cautions
-from cocoax.evaluation.separability import Telling
+from cocoax.evaluation.separability import Separability
 from cocoax.questions import answers as doubts
 from tests.conftest import images
 
@@ -42,8 +42,8 @@ def test_ask__cautions_once_where_the_sides_cannot_be_told_apart(encoder: cocoax
 def test_ask__cautions_where_sides_are_the_other_way_round(
     encoder: cocoax.Encoder, run: cocoax.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reversed_ = Telling(0.2, 0.1, 0.3, 1.0, (20, 20))
-    monkeypatch.setattr(doubts, "tell_apart", lambda *_given, **_options: reversed_)
+    reversed_ = Separability(0.2, 0.1, 0.3, 1.0, (20, 20))
+    monkeypatch.setattr(doubts, "separability", lambda *_given, **_options: reversed_)
     with pytest.warns(Caution, match=r"takes '6 pictures' for '6 pictures': AUC 0.20 \[0.10, 0.30\].* may be the opposite"):
         cocoax.ask(encoder, run, cocoax.Question(list(images(6, seed=1)), list(images(6, seed=2))))
 

@@ -72,18 +72,17 @@ class LinearProbe:
             head.weight.normal_(0, 0.01, generator=torch.Generator().manual_seed(self.seed))
             head.bias.zero_()
         optimizer = torch.optim.SGD(head.parameters(), self.learning_rate, momentum=0.9)
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.epochs)
         steps = math.ceil(len(x) / self.batch_size)
         with bar(self.epochs, "linear probe") as shown, torch.inference_mode(False), torch.enable_grad():
             for epoch in range(self.epochs):
-                rate = self.learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / self.epochs))
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
                 order = torch.from_numpy(stream(self.seed, epoch).permutation(len(x)))
                 for chosen in order.chunk(steps):
                     loss = functional.cross_entropy(head(x[chosen]), y[chosen])
                     optimizer.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]
                     optimizer.step()
+                scheduler.step()
                 shown.update()
         return head
 

@@ -1,8 +1,5 @@
-"""The chance level of an attribution method: its map when there is nothing to find.
-
-Independent noise for each pixel is the wrong reference for a method with smooth maps: curves along large blobs differ from
-curves along single pixels, whatever the blobs show. So each method gets uninformative input of its own kind.
-"""
+"""Sanity checks: the chance level of a method, sparsity of maps, collapse of representations, consistency of examples, and
+randomised parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +23,10 @@ from cocoax.similarity import Cosine
 
 
 def chance_map(method: Method, explicand: Tensor | Explicand, baseline: Tensor, seed: int = 0) -> Tensor:
-    """Return what the method makes of an encoder that tells nothing, ``[H, W]``, for a baseline ``[C, H, W]``.
+    """Return a method's map ``[H, W]`` when there is nothing to find, its chance level, for a baseline ``[C, H, W]``.
+
+    Independent noise for each pixel is the wrong reference for a method with smooth maps: curves along large blobs differ
+    from curves along single pixels, whatever the blobs show. So each method gets uninformative input of its own kind.
 
     - RISE, the paper's estimator: a constant score, whose map is the mean of the masks.
     - RISE, the efficient one: scores that are noise (a constant has a constant map, which has no order).

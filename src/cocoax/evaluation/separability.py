@@ -1,4 +1,4 @@
-"""Telling apart: does similarity to a corpus minus similarity to a foil tell members of the two, none compared with itself?
+"""Separability: does similarity to a corpus minus similarity to a foil separate held-out members of the two?
 
 The scores are those of held-out members: a corpus and a foil are cut into folds, and a member is compared with the folds
 that it is not in. How often a corpus member scores above a foil member is the area under the ROC curve (AUC): 1 for an
@@ -20,21 +20,21 @@ from cocoax.seeding import stream
 from cocoax.similarity import Similarity, get_similarity
 
 FOLDS = 5
-MOST = 500  # samples of each side that are compared; of more, so many are drawn
-LEVEL = 0.025  # p-values above it tell nothing: as much of a 95 % interval lies below 0.5
-FEWEST_PERMUTATIONS = 39  # with fewer no p-value is as low as that
-WEAK = 0.8  # an AUC that an encoder which knows a corpus would reach
+MAX_COMPARED_SAMPLES = 500  # of each side; of more, so many are drawn
+SIGNIFICANCE_LEVEL = 0.025  # of p-values: as much of a 95 % interval lies below 0.5
+MIN_PERMUTATIONS = 39  # with fewer no p-value is that low
+SEPARATING_AUC = 0.8  # expected of an encoder that knows a corpus
 Z = 1.959964
 Verdict = Literal["tells", "cannot tell", "the other way round", "too little to tell"]
 
 
-class NothingToTellError(ValueError):
+class NotSeparableError(ValueError):
     """Raised where two sides leave nothing to test: one lies inside of the other, or has no two members that differ."""
 
 
 @dataclass(frozen=True)
-class Telling:
-    """How well scores tell members of a corpus from those of a foil.
+class Separability:
+    """How well scores separate members of a corpus from those of a foil.
 
     Attributes:
         auc: how often a corpus member scores above a foil member.
@@ -53,41 +53,41 @@ class Telling:
     @property
     def verdict(self) -> Verdict:
         """Whether the encoder tells them apart, cannot, takes one for the other, or there is too little to tell."""
-        if self.p_value <= LEVEL and self.low > 0.5:
+        if self.p_value <= SIGNIFICANCE_LEVEL and self.low > 0.5:
             return "tells"
         if self.high < 0.5:
             return "the other way round"
-        return "cannot tell" if self.p_value > LEVEL and self.high < WEAK else "too little to tell"
+        return "cannot tell" if self.p_value > SIGNIFICANCE_LEVEL and self.high < SEPARATING_AUC else "too little to tell"
 
     def __str__(self) -> str:
         return f"{self.auc:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-def tell_apart(
+def separability(
     corpus: Reference,
     foil: Reference,
     similarity: str | Similarity = "cosine",
     *,
     permutations: int = 999,
-    most: int = MOST,
+    most: int = MAX_COMPARED_SAMPLES,
     seed: int = 0,
-) -> Telling:
-    """Return how well the encoder tells held-out members of a corpus from those of a foil; both must have kept samples."""
-    check_count("permutations", permutations, FEWEST_PERMUTATIONS)
-    similarities, count = similarities_of(corpus, foil, similarity, most, seed)
+) -> Separability:
+    """Return how well the encoder separates held-out members of a corpus and of a foil; both must have kept samples."""
+    check_count("permutations", permutations, MIN_PERMUTATIONS)
+    similarities, count = pairwise_similarities(corpus, foil, similarity, most, seed)
     total = len(similarities)
     draws = stream(seed, 1)
     orders = np.stack([np.arange(total), *(draws.permutation(total) for _ in range(permutations))], axis=1)
-    aucs, errors = auc_and_error(held_out(similarities, orders, count), count)
+    aucs, errors = auc_and_error(held_out_scores(similarities, orders, count), count)
     # Members are compared with means that they share, which DeLong's error does not count; chance shows how much is missing.
     missed = math.sqrt(max(1.0, float(aucs[1:].var() / np.maximum(errors[1:] ** 2, 1e-12).mean())))
     low, high = interval(float(aucs[0]), missed * float(errors[0]), (count, total - count))
     p_value = (1 + int((aucs[1:] >= aucs[0]).sum())) / (1 + permutations)
-    return Telling(float(aucs[0]), low, high, p_value, (count, total - count))
+    return Separability(float(aucs[0]), low, high, p_value, (count, total - count))
 
 
-def similarities_of(
-    corpus: Reference, foil: Reference, similarity: str | Similarity, most: int = MOST, seed: int = 0
+def pairwise_similarities(
+    corpus: Reference, foil: Reference, similarity: str | Similarity, most: int = MAX_COMPARED_SAMPLES, seed: int = 0
 ) -> tuple[np.ndarray, int]:
     """Return the similarities of all members ``[n, n]``, those of the corpus first, and how many of these there are.
 
@@ -98,14 +98,14 @@ def similarities_of(
     ours, theirs = ({row.tobytes() for row in side} for side in sides)
     for inner, inside, whole, outer in ((ours, corpus, theirs, foil), (theirs, foil, ours, corpus)):
         if inner <= whole:
-            raise NothingToTellError(
+            raise NotSeparableError(
                 f"All samples of {inside.name!r} are in {outer.name!r} too, so there is nothing to tell apart; leave them "
                 f"out of {outer.name!r}."
             )
     caution_overlap(corpus, foil)
     sides[1] = sides[1][[row.tobytes() not in ours for row in sides[1]]]
     if len(sides[1]) < 2:
-        raise NothingToTellError(
+        raise NotSeparableError(
             f"{foil.name!r} has 1 sample that is not in {corpus.name!r} too; give at least two that are not."
         )
     for place, side in enumerate(sides):
@@ -121,7 +121,7 @@ def _distinct(side: Reference) -> np.ndarray:
     _, first = np.unique(samples, axis=0, return_index=True)
     if len(first) < 2:
         what = "1 sample" if side.count == 1 else f"{side.count} samples that are all equal"
-        raise NothingToTellError(
+        raise NotSeparableError(
             f"{side.name!r} has {what}; whether the encoder knows it is seen on members that are left out, so give at least "
             "two that differ."
         )
@@ -129,7 +129,7 @@ def _distinct(side: Reference) -> np.ndarray:
     return rows
 
 
-def held_out(similarities: np.ndarray, orders: np.ndarray, count: int) -> np.ndarray:
+def held_out_scores(similarities: np.ndarray, orders: np.ndarray, count: int) -> np.ndarray:
     """Return the score of every place of every order: similarity to the corpus minus the foil, without the member's own fold.
 
     Orders ``[n, k]`` say which member is at which place; the first ``count`` places are the corpus. Places take turns in
@@ -192,11 +192,11 @@ def _newcombe(auc: float, counts: tuple[int, int]) -> tuple[float, float]:
     return low, high
 
 
-def mann_whitney(scores: np.ndarray, count: int) -> Telling:
-    """Return how well given scores ``[n]`` tell the first ``count`` from the rest; no member has a part in its own."""
+def mann_whitney(scores: np.ndarray, count: int) -> Separability:
+    """Return how well given scores ``[n]`` separate the first ``count`` from the rest; no member has a part in its own."""
     from scipy import stats
 
     auc, error = (float(value[0]) for value in auc_and_error(scores[:, None], count))
     p_value = float(stats.mannwhitneyu(scores[:count], scores[count:], alternative="greater").pvalue)
     low, high = interval(auc, error, (count, len(scores) - count))
-    return Telling(auc, low, high, p_value, (count, len(scores) - count))
+    return Separability(auc, low, high, p_value, (count, len(scores) - count))

@@ -16,7 +16,7 @@ from cocoax.data import caption, cifar100
 from cocoax.encoders import Encoder
 from cocoax.encoders.families.starter import imagenet_classes
 from cocoax.evaluation.curves import logits_of
-from cocoax.evaluation.separability import Telling, mann_whitney
+from cocoax.evaluation.separability import Separability, mann_whitney
 from cocoax.insight.clustering import Density, Factors, Grouping, Groups, Means, OfCount, curve, elbow, stability
 from cocoax.insight.collection import Collection, Parts, collection_of
 from cocoax.insight.concepts import Importance, tcav
@@ -177,7 +177,7 @@ class Discovery(Result):
     curve: tuple[OfCount, ...]
     everything: Reference
     collection: Collection = field(repr=False)
-    checked: Mapping[str, list[tuple[Found, Telling]]] = field(default_factory=dict, repr=False)
+    checked: Mapping[str, list[tuple[Found, Separability]]] = field(default_factory=dict, repr=False)
     importances: tuple[Importance, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
@@ -222,7 +222,7 @@ class Discovery(Result):
         """Return the maps of its typical members: what in them makes them like the corpus, rather than like everything."""
         return self.collection.maps(found.members[:count].tolist(), self.target(found))
 
-    def check(self, concept: str | Reference) -> list[tuple[Found, Telling]]:
+    def check(self, concept: str | Reference) -> list[tuple[Found, Separability]]:
         """Return how well a concept tells the members of each corpus from all other inputs, best first.
 
         A concept is a word or a caption, for encoders with a text tower, or a reference.

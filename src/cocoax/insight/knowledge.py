@@ -13,13 +13,13 @@ import torch
 
 from cocoax.checks import check_count
 from cocoax.evaluation.separability import (
-    FEWEST_PERMUTATIONS,
-    MOST,
-    Telling,
+    MAX_COMPARED_SAMPLES,
+    MIN_PERMUTATIONS,
+    Separability,
     auc_and_error,
     mann_whitney,
-    similarities_of,
-    tell_apart,
+    pairwise_similarities,
+    separability,
 )
 from cocoax.evaluation.statistics import wilson
 from cocoax.inputs.fonts import lettered, wrapped
@@ -66,7 +66,7 @@ class Knowledge(Result):
     chance: ClassVar[str] = "knows nothing"
     corpus: str
     foil: str
-    telling: Telling
+    telling: Separability
     test: Test
     sizes: tuple[OfSize, ...] = ()
 
@@ -274,7 +274,7 @@ def knows(
     if shown is None:
         if others is not None or captions is not None:
             raise ValueError("'others' and 'captions' say what 'shown' is compared with; give the inputs as 'shown', too.")
-        telling = tell_apart(corpus, foil, similarity, permutations=permutations, seed=seed)
+        telling = separability(corpus, foil, similarity, permutations=permutations, seed=seed)
         return Knowledge(corpus.name, foil.name, telling, "held-out members", of_sizes(corpus, foil, similarity, seed))
     if (others is None) == (captions is None):
         raise ValueError(
@@ -320,15 +320,15 @@ def _against_captions(
     captions: Reference,
     permutations: int,
     seed: int,
-) -> Telling:
+) -> Separability:
     """Return how many random corpora of captions spread the scores of inputs less than this one does.
 
     They are drawn from the captions and the corpus together, of which any is as likely if the corpus is as random as they
     are. Where there are few, each is taken once.
     """
-    check_count("permutations", permutations, FEWEST_PERMUTATIONS)
+    check_count("permutations", permutations, MIN_PERMUTATIONS)
     pool, size = captions.kept("knows()"), corpus.count
-    wanted = max(FEWEST_PERMUTATIONS, size + 2)
+    wanted = max(MIN_PERMUTATIONS, size + 2)
     if len(pool) < wanted or shown.count < 2:
         raise ValueError(
             f"There are {len(pool)} random captions and {shown.count} inputs; give at least {wanted} and 2 of them."
@@ -350,12 +350,12 @@ def _against_captions(
     independent = min(len(chosen), len(pool) // size)  # corpora that share no caption
     low, high = wilson(round(beaten / len(chosen) * independent), independent)
     p_value = (1 + len(chosen) - beaten) / (1 + len(chosen))
-    return Telling(beaten / len(chosen), low, high, p_value, (shown.count, len(chosen)))
+    return Separability(beaten / len(chosen), low, high, p_value, (shown.count, len(chosen)))
 
 
 def of_sizes(corpus: Reference, foil: Reference, similarity: str | Similarity, seed: int) -> tuple[OfSize, ...]:
     """Return how well smaller corpora do on the members that are not in them: the mean over some that are drawn."""
-    similarities, count = similarities_of(corpus, foil, get_similarity(similarity), MOST, seed)
+    similarities, count = pairwise_similarities(corpus, foil, get_similarity(similarity), MAX_COMPARED_SAMPLES, seed)
     total = len(similarities)
     to_foil = similarities[:, count:].sum(1)
     rest = to_foil / (total - count)  # the foil without the member itself, where it is one

@@ -17,7 +17,7 @@ from cocoax.cautions import caution, was_given
 from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
-from cocoax.evaluation.separability import NothingToTellError, tell_apart
+from cocoax.evaluation.separability import NotSeparableError, separability
 from cocoax.inputs import Explicand
 from cocoax.inputs.image import Box
 from cocoax.masking.baseline_presets import ASKED, OFFERED
@@ -284,8 +284,8 @@ def doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str,
     if ours is None or theirs is None:
         return ()
     try:
-        telling = tell_apart(ours, theirs, corpus.similarity, permutations=PERMUTATIONS, most=MOST)
-    except NothingToTellError:
+        telling = separability(ours, theirs, corpus.similarity, permutations=PERMUTATIONS, most=MOST)
+    except NotSeparableError:
         return ()
     like, unlike = question.like.name, question.unlike.name
     if telling.verdict == "cannot tell":

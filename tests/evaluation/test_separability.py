@@ -1,4 +1,4 @@
-"""Telling a corpus from a foil: held-out scores, AUC, DeLong's error, p-values that chance makes uniform."""
+"""Separability a corpus from a foil: held-out scores, AUC, DeLong's error, p-values that chance makes uniform."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from sklearn.metrics import roc_auc_score
 
 import cocoax
 from cocoax.cautions import Caution
-from cocoax.evaluation.separability import FOLDS, Telling, auc_and_error, held_out, interval, mann_whitney, tell_apart
+from cocoax.evaluation.separability import (
+    FOLDS,
+    Separability,
+    auc_and_error,
+    held_out_scores,
+    interval,
+    mann_whitney,
+    separability,
+)
 
 
 def reference(rows: np.ndarray, name: str = "set") -> cocoax.Reference:
@@ -50,7 +58,7 @@ def test_held_out__is_the_mean_over_other_folds(counts: tuple[int, int]) -> None
     unit = np.concatenate([corpus, foil])
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     order = np.random.default_rng(2).permutation(sum(counts))
-    scores = held_out(unit @ unit.T, np.stack([np.arange(sum(counts)), order], axis=1), counts[0])
+    scores = held_out_scores(unit @ unit.T, np.stack([np.arange(sum(counts)), order], axis=1), counts[0])
     np.testing.assert_allclose(scores[:, 0], slow_scores(corpus, foil), atol=1e-12)
     np.testing.assert_allclose(scores[:, 1], slow_scores(unit[order[: counts[0]]], unit[order[counts[0] :]]), atol=1e-12)
 
@@ -76,7 +84,7 @@ def test_tell_apart__p_values_of_random_corpora_are_uniform_and_intervals_hold_c
     tellings = []
     for seed in range(120):
         rows = cloud(60, seed)
-        tellings.append(tell_apart(reference(rows[:20]), reference(rows[20:]), permutations=99, seed=seed))
+        tellings.append(separability(reference(rows[:20]), reference(rows[20:]), permutations=99, seed=seed))
     p_values = [telling.p_value for telling in tellings]
     assert stats.kstest(p_values, "uniform").pvalue > 0.01
     assert np.mean([telling.verdict == "tells" for telling in tellings]) <= 0.05
@@ -84,7 +92,7 @@ def test_tell_apart__p_values_of_random_corpora_are_uniform_and_intervals_hold_c
 
 
 def test_tell_apart__a_real_difference() -> None:
-    telling = tell_apart(reference(cloud(30, 0, 3.0)), reference(cloud(50, 1)), permutations=199)
+    telling = separability(reference(cloud(30, 0, 3.0)), reference(cloud(50, 1)), permutations=199)
     assert telling.verdict == "tells"
     assert telling.p_value == pytest.approx(1 / 200)
     assert telling.low < telling.auc < telling.high
@@ -95,26 +103,26 @@ def test_tell_apart__a_real_difference() -> None:
 
 def test_tell_apart__is_repeatable_and_takes_kernels() -> None:
     corpus, foil = reference(cloud(12, 0, 2.0)), reference(cloud(15, 1))
-    assert tell_apart(corpus, foil, permutations=49) == tell_apart(corpus, foil, permutations=49)
-    assert tell_apart(corpus, foil, "rbf", permutations=49).auc > 0.6
+    assert separability(corpus, foil, permutations=49) == separability(corpus, foil, permutations=49)
+    assert separability(corpus, foil, "rbf", permutations=49).auc > 0.6
 
 
 def test_tell_apart__of_many_samples_some_are_drawn() -> None:
-    telling = tell_apart(reference(cloud(80, 0, 2.0)), reference(cloud(90, 1)), permutations=39, most=40)
+    telling = separability(reference(cloud(80, 0, 2.0)), reference(cloud(90, 1)), permutations=39, most=40)
     assert telling.counts == (40, 40)
 
 
 @pytest.mark.parametrize(
     ("telling", "verdict"),
     [
-        (Telling(0.97, 0.94, 0.99, 0.001, (40, 40)), "tells"),
-        (Telling(0.52, 0.43, 0.61, 0.3, (40, 40)), "cannot tell"),
-        (Telling(0.10, 0.02, 0.31, 0.99, (40, 40)), "the other way round"),
-        (Telling(0.60, 0.30, 0.85, 0.3, (5, 5)), "too little to tell"),
-        (Telling(0.65, 0.49, 0.78, 0.01, (20, 20)), "too little to tell"),
+        (Separability(0.97, 0.94, 0.99, 0.001, (40, 40)), "tells"),
+        (Separability(0.52, 0.43, 0.61, 0.3, (40, 40)), "cannot tell"),
+        (Separability(0.10, 0.02, 0.31, 0.99, (40, 40)), "the other way round"),
+        (Separability(0.60, 0.30, 0.85, 0.3, (5, 5)), "too little to tell"),
+        (Separability(0.65, 0.49, 0.78, 0.01, (20, 20)), "too little to tell"),
     ],
 )
-def test_verdict(telling: Telling, verdict: str) -> None:
+def test_verdict(telling: Separability, verdict: str) -> None:
     assert telling.verdict == verdict
 
 
@@ -128,7 +136,7 @@ def test_mann_whitney__is_the_test_of_scipy() -> None:
 def test_tell_apart__copies_are_not_compared_with_themselves() -> None:
     rows = cloud(20, 3)
     copies = np.concatenate([rows[:6], rows[:6], rows[:6]])
-    telling = tell_apart(reference(copies), reference(rows[6:]), permutations=39)
+    telling = separability(reference(copies), reference(rows[6:]), permutations=39)
     assert telling.counts == (6, 14)
 
 
@@ -136,13 +144,13 @@ def test_tell_apart__copies_are_not_compared_with_themselves() -> None:
 def test_tell_apart__samples_of_both_are_left_out_of_the_foil() -> None:
     rows = cloud(30, 4, 2.0)
     foil = np.concatenate([rows[20:], cloud(25, 5)])
-    telling = tell_apart(reference(rows), reference(foil), permutations=39)
-    assert telling == tell_apart(reference(rows), reference(foil[10:]), permutations=39)
+    telling = separability(reference(rows), reference(foil), permutations=39)
+    assert telling == separability(reference(rows), reference(foil[10:]), permutations=39)
     assert telling.counts == (30, 25)
     aucs = []
     for seed in range(60):  # noise, of which half is common
         rows = cloud(30, seed)
-        aucs.append(tell_apart(reference(rows[:20]), reference(rows[10:]), permutations=39).auc)
+        aucs.append(separability(reference(rows[:20]), reference(rows[10:]), permutations=39).auc)
     assert np.mean(aucs) == pytest.approx(0.5, abs=4 * np.std(aucs) / np.sqrt(60))
 
 
@@ -150,17 +158,17 @@ def test_tell_apart__bad_input() -> None:
     rows = cloud(20, 0)
     foil = reference(rows[10:], "foil")
     with pytest.raises(ValueError, match=r"'one' has 1 sample; .* give at least two that differ"):
-        tell_apart(reference(rows[:1], "one"), foil)
+        separability(reference(rows[:1], "one"), foil)
     with pytest.raises(ValueError, match="'same' has 4 samples that are all equal"):
-        tell_apart(reference(np.repeat(rows[:1], 4, 0), "same"), foil)
+        separability(reference(np.repeat(rows[:1], 4, 0), "same"), foil)
     with pytest.raises(ValueError, match=r"All samples of 'inside' are in 'foil' too.*leave them out of 'foil'"):
-        tell_apart(reference(rows[12:15], "inside"), foil)
+        separability(reference(rows[12:15], "inside"), foil)
     with pytest.warns(Caution), pytest.raises(ValueError, match="'foil' has 1 sample that is not in 'most' too"):
-        tell_apart(reference(rows[:19], "most"), foil)
+        separability(reference(rows[:19], "most"), foil)
     means = cocoax.Reference.from_representations(rows[:10], name="means", keep_samples=False)
     with pytest.raises(ValueError, match=r"'means' keeps only means, but knows\(\).*keep_samples=True"):
-        tell_apart(means, foil)
+        separability(means, foil)
     with pytest.raises(ValueError, match="8 dimensions"):
-        tell_apart(reference(cloud(5, 0, dimension=3)), foil)
+        separability(reference(cloud(5, 0, dimension=3)), foil)
     with pytest.raises(ValueError, match="'permutations' parameter must be at least 39"):
-        tell_apart(reference(rows[:10]), foil, permutations=3)
+        separability(reference(rows[:10]), foil, permutations=3)
