@@ -32,8 +32,7 @@ from cocoax.data import open_data
 from cocoax.data.labelled import LabelledImages
 from cocoax.survey import Index, build
 from cocoax.survey.entries import Entry, Making
-from cocoax.survey.manifest import Manifest, plain_making, shard_files
-from cocoax.survey.shards import shard_name, table_of, write_shard
+from cocoax.survey.storage import Manifest, plain_making, shard_files, shard_name, table_of, write_shard
 
 ENCODER = "simclr-cifar10-small"
 METHOD = cocoax.Rise(samples=64, grid=4)

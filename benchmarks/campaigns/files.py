@@ -50,7 +50,7 @@ from cocoax.paper.training.recipes import RECIPES
 from cocoax.paper.training.trainer import Training
 from cocoax.store import Results, digest, write_safetensors
 from cocoax.survey import Index, build
-from cocoax.survey.layout import positions
+from cocoax.survey.exports import positions
 
 WATCHED = {"os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect", "pickle.find_class"}
 SECONDS, MEGABYTES = 5.0, 500.0  # that reading a damaged file may take

@@ -97,7 +97,18 @@ def test_read_safetensors__rubbish_in_the_header(text: str, tmp_path: Path) -> N
         read_safetensors(path, "thing")
 
 
-LAYOUT = Layout("thing", {"mean": "d", "samples?": "count d", "numbers?": "int count", "map?": "* 2 d"}, {"count": int})
+LAYOUT = Layout(
+    "thing",
+    {
+        "mean": "d",
+        "samples?": "count d",
+        "numbers?": "int count",
+        "map?": "* 2 d",
+        "field?": "*cells d",
+        "error?": "groups *cells 1",
+    },
+    {"count": int},
+)
 MEAN = torch.zeros(4)
 
 
@@ -115,6 +126,8 @@ MEAN = torch.zeros(4)
         ({"mean": MEAN, "numbers": torch.zeros(3)}, {"count": 3}, "numbers"),
         ({"mean": MEAN, "map": torch.zeros(4)}, {"count": 3}, "map"),
         ({"mean": MEAN, "map": torch.zeros(7, 3, 4)}, {"count": 3}, "map"),
+        ({"mean": MEAN, "field": torch.zeros(7, 3, 4), "error": torch.zeros(9, 1, 3, 1)}, {"count": 3}, "error"),
+        ({"mean": MEAN, "field": torch.zeros(7, 3, 4), "error": torch.zeros(7, 3, 1)}, {"count": 3}, "error"),
     ],
 )
 def test_layout__what_is_not_as_it_should_be(tensors: Any, header: Any, said: str, tmp_path: Path) -> None:
@@ -125,6 +138,7 @@ def test_layout__what_is_not_as_it_should_be(tensors: Any, header: Any, said: st
 
 def test_layout__what_is(tmp_path: Path) -> None:
     more = {"samples": torch.zeros(3, 4), "numbers": torch.zeros(3, dtype=torch.long), "map": torch.zeros(5, 6, 2, 4)}
+    more |= {"field": torch.zeros(7, 3, 4), "error": torch.zeros(9, 7, 3, 1)}
     for tensors in ({"mean": MEAN}, {"mean": MEAN, **more}, {"mean": MEAN, "other": torch.zeros(2)}):
         path = write_safetensors(tmp_path / "a", tensors, "thing", {"count": 3})
         assert set(read_safetensors(path, LAYOUT)[0]) == set(tensors)

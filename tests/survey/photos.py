@@ -15,7 +15,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
 from cocoax.survey import Index
-from cocoax.survey.manifest import shard_files
+from cocoax.survey.storage import shard_files
 
 SIDE = 16
 METHOD = cocoax.Rise(samples=60, grid=4, baseline=cocoax.Constant(0.0))

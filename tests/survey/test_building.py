@@ -15,10 +15,9 @@ import cocoax
 from cocoax.masking.baseline_presets import OtherPictures
 from cocoax.store import folder_lock
 from cocoax.survey import Index, build
-from cocoax.survey import resumption as resuming
-from cocoax.survey.manifest import Manifest
+from cocoax.survey import storage as resuming
 from cocoax.survey.plans import seeded
-from cocoax.survey.shards import write_shard
+from cocoax.survey.storage import Manifest, write_shard
 from tests.survey import photos
 from tests.survey.photos import contents, watching
 
@@ -182,7 +181,7 @@ def test_build__arrays_with_labels_and_rows(tmp_path: Path) -> None:
 def test_build__full_disk_says_how_much_is_needed_and_goes_on(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cocoax.survey import shards
+    from cocoax.survey import storage as shards
 
     written: list[Path] = []
 

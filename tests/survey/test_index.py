@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 import cocoax
 from cocoax.survey import Index, build
-from cocoax.survey.manifest import shard_files
+from cocoax.survey.storage import shard_files
 from tests.survey import photos
 from tests.survey.photos import dawn_rather_than_dusk
 from tests.towers import picture, two_towers
@@ -131,3 +132,21 @@ def test_mean_map__of_files_that_a_killed_build_left_twice(index: Index, tmp_pat
     shutil.copy(path, path.with_name("00000007-aaaaaaaa.parquet"))
     again = Index.open(tmp_path / "index")
     assert again.mean_map(dawn_rather_than_dusk(again)) is None  # only the maps tell
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda index: setattr(index, "encoder", "starter"), TypeError, r"must be a cocoax\.Encoder"),
+        (lambda index: index.attributions([0], "a cat"), TypeError, r"must be a Target"),
+        (lambda index: index.attributions([99], cocoax.similarity_to(index.reference([0]))), IndexError, "24 rows"),
+        (lambda index: index.field(24), IndexError, "24 rows, counted from 0. Got 24"),
+        (lambda index: index.field("0"), TypeError, "by numbers"),
+        (lambda index: index.ask(3), TypeError, "must be a text, a Question, a Target or a Reference. Got int"),
+        (lambda index: index.ask(None), TypeError, "Got NoneType"),
+        (lambda index: index.ask("a cat", top="3"), TypeError, "'top'"),
+    ],
+)
+def test_index__what_is_no_argument_is_told(call: Any, error: type[Exception], said: str, index: Index) -> None:
+    with pytest.raises(error, match=said):
+        call(index)

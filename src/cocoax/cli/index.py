@@ -59,7 +59,7 @@ def build_index(
     """
     from cocoax.data.labelled import check_split
     from cocoax.survey import build
-    from cocoax.survey.manifest import shard_files
+    from cocoax.survey.storage import shard_files
 
     check_split(split)
     method = cocoax.Rise(samples=samples, seed=seed)

@@ -36,7 +36,7 @@ NOTHING_REMOVED = "Nothing is removed: with everything removed it scores the sam
 HARDLY = 0.1  # of the score: what removing everything should take away more than
 _LAYOUT = Layout(
     "attribution",
-    {"values": "*", "raw?": "*", "standard_error?": "*", "features?": "*"},
+    {"values": "*shape", "raw?": "*", "standard_error?": "*shape", "features?": "*"},
     {"score": float | int, "baseline_score": float | int, "neutral": float | int, "metadata": dict},
 )
 
@@ -165,8 +165,6 @@ class Attribution(Displayed):
         with corrupt_file_errors(path):
             display = load_display(tensors, header.pop("display", None))
             parts = {name: tensors[name] for name in _TENSORS if name in tensors}
-            if "standard_error" in parts and parts["standard_error"].shape != parts["values"].shape:
-                raise ValueError("its errors do not have the shape of its values.")
             return cls(**parts, **header, display=display)
 
     def top(self, count: int = 5, sign: Literal["positive", "negative"] | None = None) -> list[tuple[str, float]]:

@@ -37,10 +37,10 @@ _SAVED = ("values", "neutral", "ends", "own", "deviations")
 _LAYOUT = Layout(
     "field",
     {
-        "values": "* d",
-        "values_scale": "* 1",
-        "deviations?": "* d",
-        "deviations_scale?": "* 1",
+        "values": "*cells d",
+        "values_scale": "*cells 1",
+        "deviations?": "groups *cells d",
+        "deviations_scale?": "groups *cells 1",
         "neutral": "d",
         "ends": "2 d",
         "own": "representation",
@@ -143,8 +143,6 @@ class Field:
                     tensors[name] = tensors[name].float() * tensors[f"{name}_scale"]
             tensors["values"] = tensors["values"] + tensors["neutral"]
             parts = {name: tensors[name] for name in _SAVED if name in tensors}
-            if "deviations" in parts and parts["deviations"].shape[1:] != parts["values"].shape:
-                raise ValueError("its errors do not have the shape of its vectors.")
             if similarity.features(parts["own"][None].double()).shape[1:] != parts["neutral"].shape:
                 raise ValueError("its input's representation does not have the dimension of its vectors.")
             origin = Origin(**header["origin"])

@@ -42,7 +42,7 @@ _MOSTLY = 0.5  # the share of noise in a map from which on it is worth a word
 IN_FILES: dict[str, type] = {}
 _LAYOUT = Layout(
     "run",
-    {"explicand": "any *", "members?": "int *", "baseline": "any *", "representations": "* d", "ends": "versions d"},
+    {"explicand": "any *", "members?": "int *", "baseline": "any *", "representations": "samples * d", "ends": "versions d"},
     {"method": dict, "removal": str, "blends": bool, "encoder": str, "space": str, "stopped": str},
 )
 

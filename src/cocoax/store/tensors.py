@@ -88,8 +88,9 @@ class Layout:
     Attributes:
         kind: what files call it.
         tensors: the sizes of each tensor, as in ``"samples?": "count d"``. Equal names are equal sizes, also those of whole
-            numbers in the header; ``*`` stands for any sizes before the others, ``?`` marks a tensor that may be absent, and
-            ``int`` or ``any`` the type of those that are not of floating point. Tensors that are not listed may be there.
+            numbers in the header; ``*cells`` stands for any number of sizes, equal wherever it has the same name, and ``*``
+            for any at all; ``?`` marks a tensor that may be absent, and ``int`` or ``any`` the type of those that are not of
+            floating point. Tensors that are not listed may be there.
         header: the type of each entry of the header.
 
     """
@@ -105,7 +106,7 @@ class Layout:
                 raise ValueError(f"its header lacks {name!r}")
             if not isinstance(header[name], kind):
                 raise ValueError(f"{name!r} in its header is {str(header[name])[:40]!r}")
-        sizes = {name: size for name, size in header.items() if type(size) is int}
+        sizes: dict[str, object] = {name: size for name, size in header.items() if type(size) is int}
         for name, pattern in self.tensors.items():
             tensor = tensors.get(name.removesuffix("?"))
             if tensor is not None:
@@ -114,17 +115,18 @@ class Layout:
                 raise ValueError(f"it lacks the tensor {name!r}")
 
 
-def _check_tensor(name: str, tensor: Tensor, pattern: str, sizes: dict[str, int]) -> None:
+def _check_tensor(name: str, tensor: Tensor, pattern: str, sizes: dict[str, object]) -> None:
     """Raise if a tensor's type or shape is not that of a pattern; ``sizes`` are those known so far, and are added to."""
     expected = pattern.split()
     kind = expected.pop(0) if expected[0] in ("int", "any") else "float"
-    shape = list(tensor.shape)
-    if expected[:1] == ["*"]:
-        expected = expected[1:]
-        shape = shape[len(shape) - len(expected) :]
+    shape: list[object] = list(tensor.shape)
+    star = next((place for place, own in enumerate(expected) if own.startswith("*")), None)
+    if star is not None:
+        end = len(shape) - (len(expected) - star - 1)
+        shape[star:end] = [tuple(shape[star:end])]
     fits = len(shape) == len(expected) and all(
-        (int(name) if name.isdigit() else sizes.setdefault(name, size)) == size
-        for name, size in zip(expected, shape, strict=True)
+        own == "*" or (int(own) if own.isdigit() else sizes.setdefault(own, size)) == size
+        for own, size in zip(expected, shape, strict=True)
     )
     if not fits or kind not in ("any", "float" if tensor.is_floating_point() else "int"):
         raise ValueError(f"its tensor {name!r} is {tensor.dtype} {list(tensor.shape)} rather than [{pattern}]")

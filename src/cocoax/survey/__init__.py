@@ -10,8 +10,8 @@ if find_spec("pyarrow") is None:
 from cocoax.survey.answers import Placed, Survey
 from cocoax.survey.builder import build
 from cocoax.survey.comparison import Comparison, compare
+from cocoax.survey.exports import export_atlas, export_fiftyone
 from cocoax.survey.index import Index
-from cocoax.survey.layout import export_atlas, export_fiftyone
 from cocoax.survey.shortcuts import Shortcuts, Suspect, Typical
 
 __all__ = [

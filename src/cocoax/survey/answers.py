@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.checks import check_count, check_kind
 from cocoax.inputs import Names, Picture
 from cocoax.methods.attribution import Attribution
 from cocoax.questions import Question
@@ -249,8 +250,7 @@ def beside(column: str) -> str:
 
 def survey(index: Index, question: str | Question | Target, rows: np.ndarray, top: int) -> Survey:
     """Return the answer of some rows to a question."""
-    if top < 1:
-        raise ValueError(f"The 'top' parameter must be at least 1. Got {top} instead.")
+    check_count("top", top, 1)
     name, target, parts = asked(index, question)
     values = {key: index.scores(part, rows) for key, part in parts.items()}
     scores = index.scores(target, rows)
@@ -268,6 +268,7 @@ def asked(index: Index, question: str | Question | Target | Reference) -> tuple[
             part = f"{part} ({number})" if part in parts else part
             parts[part] = Target({reference: 1.0}, question.similarity)
         return question.name, question, parts
+    check_kind("A question", question, (str, Question), "must be a text, a Question, a Target or a Reference")
     words = Question.parse(question, index.similarity) if isinstance(question, str) else question
     encoded = not any((side.captions or side.images) for side in (words.like, words.unlike))
     corpus, foil = words.parts(None if encoded else index.encoder)  # type: ignore[arg-type]  # nothing is encoded with it

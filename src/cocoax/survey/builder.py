@@ -23,9 +23,7 @@ from cocoax.store import UnitFolder, as_path
 from cocoax.survey.entries import Entry, Maker, Making, Ready, linear_similarity
 from cocoax.survey.index import Index
 from cocoax.survey.items import Item, Reading, column_types, open_items
-from cocoax.survey.manifest import Manifest, index_folder, makers, plain_making
-from cocoax.survey.resumption import missing_items
-from cocoax.survey.shards import shard_name, store, table_of
+from cocoax.survey.storage import Manifest, index_folder, makers, missing_items, plain_making, shard_name, store, table_of
 
 GROUP = 32  # inputs that are read while the encoder is at work, and whose ends are encoded together
 SHARD = 256

@@ -14,8 +14,8 @@ from cocoax.questions import Question
 from cocoax.store import to_json, write_text
 from cocoax.survey.answers import asked
 from cocoax.survey.index import Index
-from cocoax.survey.manifest import WORDS
 from cocoax.survey.shortcuts import Classes
+from cocoax.survey.storage import WORDS
 from cocoax.targets import Target, representation_similarity
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.checks import check_kind
 from cocoax.encoders import Encoder, load
 from cocoax.inputs import Display
 from cocoax.masking.masked_encoder import check_range
@@ -22,16 +23,25 @@ from cocoax.methods.field import Field
 from cocoax.questions import Question
 from cocoax.references import Reference
 from cocoax.similarity import Dot, LinearSimilarity, get_similarity
-from cocoax.survey.manifest import Manifest, shard_files
-from cocoax.survey.rows import Rows
-from cocoax.survey.shards import BLOCK, field_products, field_values, mean_field, read_shard, unpack_display
+from cocoax.survey.storage import (
+    BLOCK,
+    Manifest,
+    Rows,
+    check_vectors,
+    field_products,
+    field_values,
+    mean_field,
+    read_shard,
+    shard_files,
+    unpack_display,
+)
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from cocoax.survey.answers import Survey
-    from cocoax.survey.layout import Positions
+    from cocoax.survey.exports import Positions
     from cocoax.survey.shortcuts import Shortcuts, Typical
 
 Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
@@ -103,7 +113,7 @@ class Index:
     @cached_property
     def positions(self) -> Positions:
         """Where rows lie beside one another: a projection to the plane, and nearest neighbours; kept in the folder."""
-        from cocoax.survey.layout import positions
+        from cocoax.survey.exports import positions
 
         return positions(self)
 
@@ -174,13 +184,17 @@ class Index:
 
     def read(self, rows: Sequence[int] | np.ndarray, columns: Sequence[str]) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield columns of some rows, shard by shard: places among ``rows``, and an Arrow table of those."""
-        places = self._rows.places[np.asarray(rows, int)]
+        numbers = np.asarray(rows, int)
+        places = self._rows.places[numbers]
         shards = np.unique(places[:, 0])
 
         def read_one(shard: int) -> tuple[np.ndarray, Any]:
             own = np.flatnonzero(places[:, 0] == shard)
             own = own[np.argsort(places[own, 1], kind="stable")]
-            return own, read_shard(self._files[shard], columns, places[own, 1])
+            table = read_shard(self._files[shard], columns, places[own, 1])
+            cells = np.array([math.prod(self._rows.shapes[row]) for row in numbers[own]], int)
+            check_vectors(self._files[shard], table, cells, self.representations.shape[1])
+            return own, table
 
         with ThreadPoolExecutor(2) as pool:  # the next file is read while this one is worked on
             waiting: deque[Future[tuple[np.ndarray, Any]]] = deque()
@@ -201,6 +215,7 @@ class Index:
 
     def field(self, row: int) -> Field:
         """Return the field of one row, which answers targets as those of runs do; without standard errors."""
+        (row,) = self.select([row]).tolist()
         ((_, table),) = self.read([row], ["field", "emptied"])
         dimension = self.representations.shape[1]
         values = field_values(table["field"]).float().view(*self._rows.shapes[row], dimension) * float(self._rows.scales[row])
@@ -240,6 +255,7 @@ class Index:
 
     @encoder.setter
     def encoder(self, encoder: Encoder) -> None:
+        check_kind("The encoder of an index", encoder, Encoder, "must be a cocoax.Encoder, as cocoax.load(...) gives")
         if encoder.space != self.manifest.space:
             raise ValueError(
                 f"The index was made by the encoder {self.manifest.encoder!r}; {encoder.name!r} is another one, or its "
@@ -354,10 +370,11 @@ class Index:
 
     def attributions(self, rows: Sequence[int], target: Target) -> list[Attribution]:
         """Return the maps of some rows as attributions, each with the standard error of the map as a whole."""
-        chosen = np.asarray(rows, int)
-        maps, displays = self.maps(target, chosen), self.displays(rows)
-        directions = self.directions(target, chosen).expand(len(rows), -1)
-        made: list[Attribution | None] = [None] * len(rows)
+        check_kind("The target", target, Target, "must be a Target, as question.target(encoder) gives")
+        chosen = self.select(rows) if len(rows) else np.empty(0, int)
+        maps, displays = self.maps(target, chosen), self.displays(chosen.tolist())
+        directions = self.directions(target, chosen).expand(len(chosen), -1)
+        made: list[Attribution | None] = [None] * len(chosen)
         for places, table in self.read(chosen, ["emptied", "noise"]):
             columns = (table[name].to_pylist() for name in ("emptied", "noise"))
             for place, emptied, noise in zip(places, *columns, strict=True):

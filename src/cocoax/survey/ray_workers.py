@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cocoax.encoders import Encoder, load
 from cocoax.survey.entries import Maker, Making
-from cocoax.survey.manifest import Manifest
-from cocoax.survey.shards import table_of
+from cocoax.survey.storage import Manifest, table_of
 
 if TYPE_CHECKING:
     from cocoax.survey.builder import Chunk

@@ -10,7 +10,8 @@ import torch
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
-from cocoax.survey import Index, build, export_atlas, export_fiftyone, layout
+from cocoax.survey import Index, build, export_atlas, export_fiftyone, exports
+from cocoax.survey.storage import POSITIONS
 from tests.survey import photos
 from tests.survey.photos import dawn_rather_than_dusk
 
@@ -29,15 +30,15 @@ def test_positions__are_those_of_scikit_learn(index: Index) -> None:
 def test_positions__are_kept_in_the_folder_and_follow_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = photos.write(tmp_path / "photos", 2)
     first = build(photos.encoder(), folder, tmp_path / "index", photos.METHOD)
-    assert (tmp_path / "index" / layout.FILE).is_file()
+    assert (tmp_path / "index" / POSITIONS).is_file()
     with monkeypatch.context() as watched:
-        watched.setattr(layout, "_positions", None)  # nothing is worked out again
+        watched.setattr(exports, "_positions", None)  # nothing is worked out again
         again = Index.open(tmp_path / "index").positions
     assert torch.equal(again.neighbours, first.positions.neighbours)
     (folder / "dusk" / "1.png").unlink()
     assert len(build(photos.encoder(), folder, tmp_path / "index", photos.METHOD).positions.projection) == 3
-    (tmp_path / "index" / layout.FILE).write_bytes(b"damaged")
-    with pytest.warns(UserWarning, match=rf"{layout.FILE} is not a readable .* put aside as {layout.FILE}\.damaged"):
+    (tmp_path / "index" / POSITIONS).write_bytes(b"damaged")
+    with pytest.warns(UserWarning, match=rf"{POSITIONS} is not a readable .* put aside as {POSITIONS}\.damaged"):
         assert len(Index.open(tmp_path / "index").positions.projection) == 3
 
 

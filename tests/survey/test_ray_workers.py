@@ -26,9 +26,8 @@ from cocoax.survey import ray_workers as on_ray
 from cocoax.survey.builder import Chunk
 from cocoax.survey.entries import Making
 from cocoax.survey.items import Item
-from cocoax.survey.manifest import Manifest, plain_making, shard_files
 from cocoax.survey.ray_workers import check_room
-from cocoax.survey.shards import shard_name, write_shard
+from cocoax.survey.storage import Manifest, plain_making, shard_files, shard_name, write_shard
 from tests.survey import photos
 
 ray = pytest.importorskip("ray")

@@ -1,20 +1,34 @@
+"""The files of an index: what is written is read, and what does not fit is refused with the file's name."""
+
 from __future__ import annotations
 
+import json
 import shutil
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 
+import cocoax
+from cocoax.cautions import Caution
 from cocoax.survey import Index, build
 from cocoax.survey.entries import Entry, Making
-from cocoax.survey.manifest import Manifest, plain_making, shard_files
-from cocoax.survey.shards import (
+from cocoax.survey.storage import (
+    Manifest,
+    Rows,
     field_values,
+    index_folder,
+    makers,
     mean_field,
+    plain_making,
     read_shard,
+    shard_files,
     shard_name,
     table_of,
     unpack_display,
@@ -173,3 +187,135 @@ def test_unpack_display__the_picture(index: Index) -> None:
     display = unpack_display(table["shown"][0].as_py())
     assert display.picture is not None  # type: ignore[attr-defined]
     assert np.array_equal(display.picture.numpy(), photos.pixels("dawn", 0))  # type: ignore[attr-defined]
+
+
+def test_read__in_the_order_of_ids_whatever_shard_they_are_in(tmp_path: Path) -> None:
+    names = ["b10", "b9", "a2", "a1", "b1"]
+    images = [photos.pixels("dawn", seed) for seed in range(5)]
+    frame = {"label": names, "year": [1, None, 3, 4, 5]}
+    own = build(photos.encoder(), images, tmp_path / "index", photos.METHOD, labels=frame, shard=2)
+    rows = Rows.read(shard_files(own.folder)[::-1], Manifest.load(own.folder))
+    assert rows.ids == ["0", "1", "2", "3", "4"]
+    assert rows.columns["label"].tolist() == names
+    assert rows.columns["year"].tolist() == [1, None, 3, 4, 5]
+    for row in range(5):
+        shard, place = rows.places[row]
+        stored = read_shard(shard_files(own.folder)[::-1][shard], ["id", "representation"], np.array([place]))
+        assert stored["id"].to_pylist() == [rows.ids[row]]
+        assert np.array_equal(stored["representation"].to_pylist()[0], rows.representations[row])
+
+
+def test_read__failed_inputs_are_no_rows(tmp_path: Path) -> None:
+    folder = photos.write(tmp_path / "photos", 3)
+    (folder / "dawn" / "1.png").write_bytes(b"no picture")
+    own = build(photos.encoder(), folder, tmp_path / "index", photos.METHOD, shard=2)
+    rows = Rows.read(shard_files(own.folder), own.manifest)
+    assert len(rows.ids) == len(rows.representations) == len(rows.scales) == len(rows.columns["label"]) == 5
+    assert list(rows.failed) == ["dawn/1.png"]
+
+
+def test_read__no_files() -> None:
+    assert Rows.read([], Manifest("", "", {}, "image", "", {})).ids == []
+
+
+def test_read__what_a_killed_build_left_twice_counts_once(index: Index, tmp_path: Path) -> None:
+    shutil.copytree(index.folder, tmp_path / "index")
+    path = shard_files(tmp_path / "index")[1]
+    shutil.copy(path, path.with_name("00000007-aaaaaaaa.parquet"))
+    again = Index.open(tmp_path / "index")
+    assert again.ids == index.ids
+    assert np.array_equal(again.representations, index.representations)
+
+
+def test_read__one_id_with_two_contents_is_from_another_run(index: Index, tmp_path: Path) -> None:
+    shutil.copytree(index.folder, tmp_path / "index")
+    path = shard_files(tmp_path / "index")[1]
+    table = read_shard(path)
+    digests = table.schema.get_field_index("digest")
+    other = table.set_column(digests, "digest", [["another"] * len(table)])
+    write_shard(path.with_name("00000099-aaaaaaaa.parquet"), other, index.manifest)
+    with pytest.raises(ValueError, match=r"The id 'dawn/\d+.png' is in two shards with different contents"):
+        Index.open(tmp_path / "index").ids  # noqa: B018
+    mended = build(photos.encoder(), Path(index.manifest.source), tmp_path / "index", photos.METHOD)
+    assert mended.ids == index.ids
+
+
+def test_made_by__versions_and_threads(index: Index) -> None:
+    plain = json.loads((index.folder / "manifest.json").read_text())["made_by"]
+    assert plain["cocoax"] == [cocoax.__version__]
+    assert plain["torch"] == [str(torch.__version__)]
+    assert plain["numpy"] == [np.__version__]
+    assert plain["pyarrow"] == [pyarrow.__version__]
+    assert plain["threads"] == [str(torch.get_num_threads())]
+
+
+def test_after__what_made_earlier_entries_is_kept() -> None:
+    first = Manifest("e", "space", {}, "image", "", {}, 0.0, makers(2))
+    assert first.after(None, True) == first
+    later = replace(first, made_by={**makers(1), "torch": ["9.9"]})
+    assert later.after(first, False).made_by == first.made_by  # nothing was made
+    with pytest.warns(Caution, match="made on 2 threads a process, and goes on on 1: some networks round the last bit"):
+        both = later.after(first, True)
+    assert both.made_by["threads"] == ["1", "2"]
+    assert both.made_by["torch"] == sorted([str(torch.__version__), "9.9"])
+    assert both.made_by["numpy"] == [np.__version__]
+
+
+def resealed(index: Index, folder: Path, column: str, value: Any) -> Path:
+    """Return a copy of an index whose first shard has another value in one column, with checksums that fit."""
+    shutil.copytree(index.folder, folder)
+    path = shard_files(folder)[0]
+    table = read_shard(path)
+    values = table[column].to_pylist()
+    kind = table.schema.field(column).type if isinstance(value, list | bytes | None) else None
+    values = [value] * len(values) if kind is None else [value, *values[1:]]
+    table = table.set_column(table.column_names.index(column), column, pa.array(values, kind))
+    write_shard(path, table, Manifest.load(folder))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("representation", [1.0]),
+        ("representation", None),
+        ("representation", 3),
+        ("shape", [1]),
+        ("shape", [-1, 2]),
+        ("shape", None),
+        ("scale", "x"),
+        ("field", b"1234"),
+        ("field", None),
+        ("emptied", [1.0]),
+        ("noise", [1.0]),
+        ("id", None),
+        ("digest", 4),
+    ],
+)
+def test_shard__whose_content_does_not_fit_is_named(
+    column: str, value: Any, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cocoax.survey.storage._mean_field", lambda _: b"")
+    opened = Index.open(resealed(index, tmp_path / "index", column, value))
+    with pytest.raises(ValueError, match=rf"The shard .* is damaged.*{column if column != 'shape' else ''}"):
+        opened.attributions(range(len(opened)), cocoax.similarity_to(opened.reference([0])))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": {"label": 3}},
+        {"columns": {"label": "table"}},
+        {"columns": []},
+        {"making": {}},
+        {"making": {"similarity": "cosine", "method": 3}},
+        {"making": {"similarity": "rbf", "method": {"type": "Rise"}}},
+        {"made_by": {"torch": 3}},
+        {"rounding": "0"},
+        {"noun": 4},
+    ],
+)
+def test_manifest__with_a_wrong_type_inside_is_named(change: dict[str, Any], index: Index, tmp_path: Path) -> None:
+    index_folder(tmp_path).write_head({**asdict(index.manifest), **change})
+    with pytest.raises(ValueError, match=r"manifest\.json (cannot be used|is damaged)"):
+        Index.open(tmp_path)

@@ -22,7 +22,7 @@ from cocoax.store import (
     write_safetensors,
     write_text,
 )
-from cocoax.survey.manifest import POSITIONS
+from cocoax.survey.storage import POSITIONS
 
 if TYPE_CHECKING:
     from cocoax.survey.answers import Survey

@@ -1,0 +1,716 @@
+"""The files of an index: a manifest, shards in Parquet format, and what a build that goes on keeps of them.
+
+A shard holds the entries of some hundred inputs. It is written whole or not at all, its pages have checksums, and types and
+shapes in it are checked when it is read.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.cautions import caution
+from cocoax.encoders import Encoder
+from cocoax.inputs import Display
+from cocoax.inputs.base import plural
+from cocoax.inputs.display import load_display, save_display
+from cocoax.methods.serialise import to_plain
+from cocoax.progress import bar
+from cocoax.store import Layout, UnitFolder, as_path, atomic_write, corrupt_file_errors, digest, to_json
+from cocoax.survey.entries import Entry, Making, content_digest, linear_similarity
+from cocoax.survey.items import Item, Scalar, natural
+from cocoax.version import versions
+
+MANIFEST = "manifest.json"
+FORMAT = 2
+WORDS = {  # of what is noted only where there is something to note: what it is called, and what else it is
+    "view": ("view of its inputs", "what the encoder itself sees"),
+    "tensors": ("content of the method's tensors", "not noted"),
+}
+
+
+SHARD_NAME = r"\d{8,}-[0-9a-f]{8}\.parquet"  # a pattern of what shard_name returns
+POSITIONS = "positions.safetensors"
+_HEAD = {"encoder": str, "space": str, "making": dict, "noun": str, "source": str, "columns": dict}
+_LAYOUT = Layout("index", {}, {**_HEAD, "rounding": int | float, "made_by": dict, "format": int})
+
+
+def index_folder(folder: str | Path) -> UnitFolder:
+    """Return the folder of an index: its manifest is the head, its shards are the units."""
+    return UnitFolder(Path(folder), _LAYOUT, MANIFEST, "shards", SHARD_NAME, (rf"{re.escape(POSITIONS)}(\.damaged)?",))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What all entries of an index have in common.
+
+    Attributes:
+        encoder: what :func:`cocoax.load` takes, or the name of an encoder that was made by hand.
+        space: identifies its representation space.
+        making: method, similarity and grid, as plain values; the view, where it is not the encoder's own, and a digest of
+            the method's tensors, where it has any.
+        noun: what one input is called.
+        source: where the inputs come from.
+        columns: the types of what is known about inputs, by name.
+        rounding: how far rounding moves scores of the encoder, relative to the terms that they are sums of.
+        made_by: what the numbers may depend on in their last bits: versions, and threads of a process. A build that went on
+            under others adds those.
+        format: of the files.
+
+    """
+
+    encoder: str
+    space: str
+    making: Mapping[str, Any]
+    noun: str
+    source: str
+    columns: Mapping[str, str]
+    rounding: float = 0.0
+    made_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def save(self, folder: Path) -> None:
+        """Write it."""
+        index_folder(folder).write_head(asdict(self))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Manifest:
+        """Read it; raise if the folder is no index, or one of another version."""
+        plain = index_folder(as_path(folder)).read_head()
+        if plain is None:
+            raise FileNotFoundError(
+                f"{folder} is no index: it has no {MANIFEST}. Make one with 'cocoax index DATA --out INDEX'."
+            )
+        path = Path(folder) / MANIFEST
+        if plain["format"] != FORMAT:
+            raise ValueError(f"{path} is that of an index of another version; make the index anew.")
+        with corrupt_file_errors(path):
+            manifest = cls(**plain)
+            schema_of(manifest.columns)
+            linear_similarity(manifest.making["similarity"])
+            str(manifest.making["method"]["type"])
+            [", ".join(names) for names in manifest.made_by.values()]
+            return manifest
+
+    def after(self, earlier: Manifest | None, more: bool) -> Manifest:
+        """Return it with what made the entries that are there already, and if there will be ``more``, what makes those."""
+        if earlier is None:
+            return self
+        both = (
+            {name: sorted({*earlier.made_by.get(name, ()), *own}) for name, own in self.made_by.items()}
+            if more
+            else earlier.made_by
+        )
+        if len(both["threads"]) > len(earlier.made_by["threads"]):
+            caution(
+                "threads",
+                self.space,
+                f"The index was made on {earlier.made_by['threads'][0]} threads a process, and goes on on "
+                f"{self.made_by['threads'][0]}: some networks round the last bit of a number otherwise then.",
+            )
+        return replace(self, made_by=both)
+
+    @property
+    def nouns(self) -> str:
+        """What several inputs are called."""
+        return plural(self.noun)
+
+    @property
+    def origin(self) -> bytes:
+        """A digest of encoder and method, by which shards are known to belong together."""
+        return digest(self.space, to_json(self.making)).encode()
+
+    def check_begun(self, folder: str | Path) -> None:
+        """Raise if there is no shard beside it yet."""
+        if not shard_files(folder):
+            raise ValueError(
+                f"The index {folder} is unfinished: it has no {self.nouns} yet. Run the same 'cocoax index' command again."
+            )
+
+    def check(self, other: Manifest) -> None:
+        """Raise if an index that is there was made in another way than is asked for now."""
+        if self.space != other.space:
+            raise ValueError(
+                f"The index was made by the encoder {self.encoder!r}, and {other.encoder!r} is another one, or its weights "
+                "or preprocessing have changed; write to another folder."
+            )
+        for name in {**self.making, **other.making}:
+            what, usual = WORDS.get(name, (name, None))
+            before, now = (making.get(name, usual) for making in (self.making, other.making))
+            if before != now:
+                raise ValueError(
+                    f"The index was made with another {what} ({_short(before)}) than is asked for now ({_short(now)}); write "
+                    "to another folder, or ask for the same."
+                )
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 120 else text[:117] + "…"
+
+
+def makers(threads: int) -> dict[str, list[str]]:
+    """Return what numbers may depend on in their last bits, as a manifest notes it."""
+    import pyarrow
+
+    return {name: [value] for name, value in {**versions(), "pyarrow": pyarrow.__version__, "threads": str(threads)}.items()}
+
+
+def plain_making(making: Making, view: tuple[object, ...] = ()) -> dict[str, Any]:
+    """Return how entries are made, as JSON has it; ``view`` says how much of an input is explained, if not what is usual.
+
+    A method's tensors, such as pictures that removed parts become, are told by their shapes there, and by a digest of all.
+    """
+    tensors: dict[str, Tensor] = {}
+    to_plain(making, tensors)
+    plain: dict[str, Any] = json.loads(json.dumps(to_plain(making)))
+    plain.pop("type")
+    if view:
+        plain["view"] = digest(*view) if any(not isinstance(part, str) for part in view) else " ".join(map(str, view))
+    if tensors:
+        plain["tensors"] = digest(*tensors.values())
+    return plain
+
+
+def shard_files(folder: str | Path) -> list[Path]:
+    """Return the shards of an index, in order."""
+    return index_folder(folder).files()
+
+
+# --- shards -----------------------------------------------------------------------------------------------------------
+
+ROWS = 32  # in a group of rows of a shard, which is read as a whole
+BLOCK = 2048  # vectors that are multiplied at a time
+MEAN = b"cocoax_mean_field"
+ORIGIN = b"cocoax_origin"
+HEAD = b"cocoax_head"  # a digest of those two and of the columns: pages have checksums, but what describes them has none
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class UnfinishedError(ValueError):
+    """Raised where files of an index do not fit its manifest, since a build was interrupted between the two."""
+
+    def __init__(self, folder: Path, why: str) -> None:
+        super().__init__(
+            f"The last build of the index {folder} was interrupted ({why}); run the same call again, which goes on with it."
+        )
+
+
+def shard_name(number: int, ids: Sequence[str]) -> str:
+    """Return the name of a shard: the place of its first input among all, and a digest of which they are."""
+    return f"{number:08d}-{digest(list(ids))[:8]}.parquet"
+
+
+def own_types() -> dict[str, Any]:
+    """Return the columns of a shard beside those that the data bring, and their types."""
+    import pyarrow as pa
+
+    numbers = pa.list_(pa.float32())
+    return {
+        "id": pa.string(),
+        "source": pa.string(),
+        "digest": pa.string(),
+        "error": pa.string(),
+        "representation": numbers,
+        "emptied": numbers,
+        "noise": numbers,
+        "shape": pa.list_(pa.int32()),
+        "scale": pa.float32(),
+        "field": pa.large_binary(),
+        "shown": pa.large_binary(),
+    }
+
+
+def stored_name(column: str) -> str:
+    """Return what a column that the data bring is called in a shard: otherwise than those of the shard itself."""
+    return f"column_{column}" if column in own_types() or column.startswith("column_") else column
+
+
+def schema_of(columns: Mapping[str, str]) -> Any:
+    """Return the columns of a shard."""
+    import pyarrow as pa
+
+    types = {"bool": pa.bool_(), "int64": pa.int64(), "double": pa.float64(), "string": pa.string()}
+    brought = {stored_name(name): types[kind] for name, kind in columns.items()}
+    return pa.schema({**own_types(), **brought})
+
+
+def table_of(entries: Sequence[Entry], columns: Mapping[str, str]) -> Any:
+    """Return entries as an Arrow table."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([_row(entry, columns) for entry in entries], schema=schema_of(columns))
+
+
+def known_table(items: Sequence[Item], columns: Mapping[str, str]) -> Any:
+    """Return what is known about inputs, as columns of a shard."""
+    import pyarrow as pa
+
+    schema = schema_of(columns)
+    names = ["source", *(name for name in schema.names if name not in own_types())]
+    rows = [{"source": item.source, **_known(item.columns, columns)} for item in items]
+    return pa.Table.from_pylist(rows, schema=pa.schema([schema.field(name) for name in names]))
+
+
+def with_known(table: Any, known: Any) -> Any:
+    """Return a table of entries with what is known about their inputs now in place of what was known before."""
+    for name in table.column_names:
+        if name not in own_types():
+            table = table.drop_columns([name])
+    table = table.set_column(table.column_names.index("source"), "source", known["source"])
+    for name in known.column_names[1:]:
+        table = table.append_column(known.schema.field(name), known[name])
+    return table.combine_chunks()
+
+
+def _known(values: Mapping[str, Scalar], columns: Mapping[str, str]) -> dict[str, Scalar]:
+    """Return what is known about one input, by the names and in the types of a shard's columns."""
+    row: dict[str, Scalar] = {}
+    for name, kind in columns.items():
+        value = values.get(name)
+        if value is not None:
+            value = {"string": str, "double": float}.get(kind, lambda same: same)(value)
+        row[stored_name(name)] = value
+    return row
+
+
+def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(entry, name) for name in ("id", "source", "digest", "error")}
+    row |= _known(entry.columns, columns)
+    if entry.field is None or entry.representation is None or entry.emptied is None or entry.noise is None:
+        return row
+    scale = max(float(entry.field.abs().max()), 1e-30) if entry.field.numel() else 1.0
+    row |= {name: getattr(entry, name).flatten().numpy() for name in ("representation", "emptied", "noise")}
+    row |= {"shape": list(entry.field.shape[:-1]), "scale": scale}
+    # Relative to its largest number, so that half precision loses 0.05 % of a number at most, or next to nothing.
+    row["field"] = (entry.field / scale).half().contiguous().numpy().tobytes()
+    row["shown"] = None if entry.display is None else pack_display(entry.display)
+    return row
+
+
+def write_shard(path: Path, table: Any, manifest: Manifest) -> Path:
+    """Write a shard, whole or not at all; every page of it has a checksum.
+
+    Rows are in groups of a few, so that single ones can be read; the mean of all fields is in the file's head.
+    """
+    import pyarrow.parquet as pq
+
+    head = {MEAN: _mean_field(table), ORIGIN: manifest.origin}
+    table = table.replace_schema_metadata({**head, HEAD: _head_digest(table.schema, head)})
+    kinds = {name: "zstd" if name in ("shown", "id", "digest", "error") else "none" for name in table.column_names}
+    with atomic_write(path) as part:
+        pq.write_table(
+            table,
+            part,
+            compression=kinds,
+            use_dictionary=False,
+            write_statistics=False,
+            row_group_size=ROWS,
+            data_page_size=2**26,
+            write_page_checksum=True,
+        )
+    return path
+
+
+def _head_digest(schema: Any, head: Mapping[bytes, bytes]) -> bytes:
+    columns = [
+        (field.name, str(field.type).partition("<")[0]) for field in schema
+    ]  # Parquet has other words for what is in lists
+    return digest(columns, head.get(MEAN), head.get(ORIGIN)).encode()
+
+
+def store(path: Path, table: Any, manifest: Manifest, left: int) -> Path:
+    """Write a shard; on a full disk, raise saying what is needed for it and for all ``left`` inputs that follow."""
+    try:
+        return write_shard(path, table, manifest)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        needed = table.nbytes / len(table) * left
+        raise OSError(
+            error.errno,
+            f"The disk is full: about {needed / 1e6:.1f} MB are needed for the {left} inputs that are missing. What was "
+            "written before is kept; make room, and the same call goes on",
+            str(path.parent),
+        ) from error
+
+
+def _mean_field(table: Any) -> bytes:
+    """Return the sum of all fields of a table and their number, as float32; nothing where their shapes differ."""
+    shapes = {tuple(shape) for shape in table["shape"].to_pylist() if shape is not None}
+    if len(shapes) != 1:
+        return b""
+    scales = torch.tensor([scale for scale in table["scale"].to_pylist() if scale is not None])
+    fields = field_values(table["field"].drop_null()).view(len(scales), -1)
+    total = torch.zeros(fields.shape[1], dtype=torch.float64)
+    for part, scale in zip(torch.split(fields, ROWS), torch.split(scales, ROWS), strict=True):
+        total += (part.double() * scale[:, None]).sum(0)
+    return np.array([len(scales), *total.tolist()], np.float32).tobytes()
+
+
+def mean_field(paths: Sequence[Path], cells: tuple[int, ...]) -> tuple[int, Tensor]:
+    """Return how many fields some shards have and their mean, ``[*cells, d]``, from their heads alone."""
+    heads = []
+    for path in paths:
+        with _opened(path) as file:
+            heads.append(np.frombuffer(file.schema_arrow.metadata[MEAN], np.float32).astype(np.float64))
+    together = torch.from_numpy(np.sum([head for head in heads if len(head)], 0))
+    return int(together[0]), (together[1:] / together[0]).float().view(*cells, -1)
+
+
+@contextmanager
+def _opened(path: Path, manifest: Manifest | None = None) -> Iterator[Any]:
+    """Open a shard; raise if it is gone or damaged, or made in another way than the ``manifest`` of its index says."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
+            head = file.schema_arrow.metadata or {}
+            if manifest is not None and head.get(ORIGIN) != manifest.origin:
+                raise ValueError("it was made by another encoder or method")
+            if head.get(HEAD) != _head_digest(file.schema_arrow, head):
+                raise ValueError("its head is damaged")
+            for name, kind in own_types().items():
+                if (own := file.schema_arrow.field(name).type) != kind:
+                    raise ValueError(f"its column {name!r} holds {own} rather than {kind}")
+            yield file
+    except UnfinishedError:
+        raise
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"The shard {path} is gone: a build has changed the index since it was opened. Open it again."
+        ) from error
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"The shard {path} is damaged, or none of this index ({str(error).splitlines()[0]}); delete it and build the "
+            "index again, which makes what is missing."
+        ) from error
+
+
+def read_shard(
+    path: Path, columns: Sequence[str] | None = None, rows: np.ndarray | None = None, manifest: Manifest | None = None
+) -> Any:
+    """Return columns of a shard as an Arrow table, or of some rows (in order) of it.
+
+    Raise if the file is damaged, or if it was made in another way than the ``manifest`` of its index says.
+    """
+    with _opened(path, manifest) as file:
+        missing = sorted({*(columns or ())} - {*file.schema_arrow.names})
+        if missing:
+            raise UnfinishedError(path.parent.parent, f"{path.name} has no column {missing[0]!r}")
+        if rows is None:
+            return file.read(columns=columns)
+        groups = np.unique(rows // ROWS)
+        table = file.read_row_groups(groups.tolist(), columns=columns)
+        if np.array_equal(rows, np.arange(len(table))):
+            return table
+        starts = np.searchsorted(groups, rows // ROWS) * ROWS
+        return table.take(starts + rows % ROWS)
+
+
+def check_vectors(path: Path, table: Any, cells: np.ndarray, dimension: int) -> None:
+    """Raise unless vectors in rows of a shard have the sizes that ``cells`` in each row and the dimension ask for."""
+    import pyarrow.compute as pc
+
+    sizes = {"field": 2 * cells * dimension, "emptied": np.full(len(cells), dimension)}
+    for name in {*table.column_names} & {"field", "emptied", "noise"}:
+        count = pc.binary_length if name == "field" else pc.list_value_length
+        found = count(table[name]).to_numpy()
+        if table[name].null_count or (found % dimension if name == "noise" else found - sizes[name]).any():
+            raise ValueError(f"The shard {path} is damaged: sizes in its column {name!r} do not fit; build the index again.")
+
+
+def read_known(path: Path) -> Any:
+    """Return what a shard knows about its inputs, as :func:`known_table` has it, after their ids."""
+    with _opened(path) as file:
+        brought = [name for name in file.schema_arrow.names if name not in own_types()]
+        return file.read(columns=["id", "source", *brought]).replace_schema_metadata(None)
+
+
+def field_values(column: Any) -> Tensor:
+    """Return the numbers of a ``field`` column, all rows after one another, ``[rows x cells x d]``, without a copy."""
+    chunk = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    chunk = chunk.chunk(0) if hasattr(chunk, "num_chunks") else chunk
+    _, offsets, data = chunk.buffers()
+    ends = np.frombuffer(offsets, np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+    numbers = np.frombuffer(data, np.float16, count=int(ends[-1] - ends[0]) // 2, offset=int(ends[0]))
+    return torch.from_numpy(numbers) if numbers.flags.writeable else _shared(numbers)
+
+
+def field_products(flat: Tensor, sizes: Tensor, directions: Tensor) -> Tensor:
+    """Return fields times directions, one number per cell; fields are in half precision and stand one after another.
+
+    A block at a time, in single precision: it stays in the processor's cache.
+    """
+    vectors = flat.view(-1, directions.shape[1])
+    products = torch.empty(len(vectors))
+    block = torch.empty(min(BLOCK, len(vectors)), vectors.shape[1])
+    rows = None if len(directions) == 1 else torch.repeat_interleave(torch.arange(len(directions)), sizes)
+    for start in range(0, len(vectors), BLOCK):
+        part = block[: len(vectors) - start].copy_(vectors[start : start + BLOCK])
+        own = products[start : start + BLOCK]
+        if rows is None:
+            torch.mv(part, directions[0], out=own)
+        else:
+            torch.sum(part.mul_(directions[rows[start : start + BLOCK]]), 1, out=own)
+    return products
+
+
+def _shared(numbers: np.ndarray) -> Tensor:
+    """Return a tensor on memory that nobody writes to; torch would warn about it."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.from_numpy(numbers)
+
+
+def pack_display(display: Display) -> bytes:
+    """Return a display as bytes."""
+    from safetensors.torch import save
+
+    tensors, header = save_display(display)
+    return bytes(save(tensors, {"display": json.dumps(header)}))
+
+
+def unpack_display(packed: bytes) -> Display:
+    """Return the display that :func:`pack_display` was given."""
+    from safetensors.torch import load
+
+    size = int.from_bytes(packed[:8], "little")
+    header = json.loads(packed[8 : 8 + size])["__metadata__"]
+    return load_display(load(packed), json.loads(header["display"]))
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+SMALL = ("id", "digest", "error", "representation", "shape", "scale")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What is kept in memory of an index, in the order of the ids."""
+
+    ids: list[str]
+    digests: list[str]  # of what the inputs were
+    failed: dict[str, str]
+    columns: dict[str, np.ndarray]
+    representations: Tensor
+    shapes: list[tuple[int, ...]]
+    scales: np.ndarray
+    places: np.ndarray  # shard and row of it, [n, 2]
+
+    @classmethod
+    def read(cls, files: Sequence[Path], manifest: Manifest) -> Rows:
+        """Read all files of an index, but not the fields in them."""
+        import pyarrow as pa
+
+        names = {name: stored_name(name) for name in manifest.columns}
+        with ThreadPoolExecutor(2) as pool:
+            stored = [*SMALL, *names.values()]
+            tables = list(pool.map(lambda path: read_shard(path, stored, None, manifest), files))
+        if not tables:
+            return cls([], [], {}, {}, torch.empty(0, 0), [], np.empty(0), np.empty((0, 2), int))
+        places = [np.stack([np.full(len(table), shard), np.arange(len(table))], 1) for shard, table in enumerate(tables)]
+        for path, other in zip(files, tables, strict=True):
+            if not other.schema.equals(tables[0].schema):
+                raise UnfinishedError(path.parent.parent, f"{path.name} has columns of other types than {files[0].name}")
+        _check_entries(files, tables)
+        table = pa.concat_tables(tables)
+        everything, digests, errors = (table[name].to_pylist() for name in ("id", "digest", "error"))
+        done = [row for row, error in enumerate(errors) if error is None]
+        once = _once(done, everything, digests)
+        fine = np.array(sorted(once, key=lambda row: natural(everything[row])), int)
+        failed = {everything[row]: error for row, error in enumerate(errors) if error is not None}
+        kept = table.select(["shape", "scale", *names.values()]).take(fine)
+        # Not by take: lists of numbers would be taken one by one.
+        numbers = np.concatenate([part.flatten().to_numpy() for part in table["representation"].drop_null().chunks])
+        order = np.empty(len(errors), int)
+        order[done] = np.arange(len(done))
+        vectors = torch.from_numpy(numbers.astype(np.float32, copy=False)).view(len(done), len(numbers) // max(len(done), 1))
+        return cls(
+            [everything[row] for row in fine],
+            [digests[row] for row in fine],
+            failed,
+            {name: _values(kept[stored]) for name, stored in names.items()},
+            vectors[torch.from_numpy(order[fine])],
+            [tuple(shape) for shape in kept["shape"].to_pylist()],
+            kept["scale"].to_numpy().astype(np.float32),
+            np.concatenate(places)[fine],
+        )
+
+
+def _check_entries(files: Sequence[Path], tables: Sequence[Any]) -> None:
+    """Raise if an entry without an error lacks a representation, shape or scale, or if representations differ in length."""
+    import pyarrow.compute as pc
+
+    dimension = None
+    for path, table in zip(files, tables, strict=True):
+        done = table.filter(pc.is_null(table["error"]))
+        lengths = pc.unique(pc.list_value_length(done["representation"])).to_pylist()
+        dimension = next(iter(lengths), None) if dimension is None else dimension
+        lacking = [name for name in ("id", "digest", "representation", "shape", "scale") if done[name].null_count]
+        if lacking or any(length != dimension or not length for length in lengths) or table["id"].null_count:
+            what = lacking[0] if lacking else "representation"
+            raise ValueError(f"The shard {path} is damaged: its column {what!r} does not fit; delete it and build again.")
+        if any(size is None or size < 0 for shape in done["shape"].to_pylist() for size in shape):
+            raise ValueError(f"The shard {path} is damaged: its column 'shape' does not fit; delete it and build again.")
+
+
+def _once(rows: Sequence[int], ids: Sequence[str], digests: Sequence[str]) -> list[int]:
+    """Return rows without repetitions, which a build that was killed may leave; raise if two of one id differ."""
+    first: dict[str, int] = {}
+    for row in rows:
+        other = first.setdefault(ids[row], row)
+        if digests[other] != digests[row]:
+            raise ValueError(
+                f"The id {ids[row]!r} is in two shards with different contents, so one of them is from another run; build "
+                "the index again, which keeps what is true."
+            )
+    return list(first.values())
+
+
+def _values(column: Any) -> np.ndarray:
+    """Return a column as an array; one with gaps as Python's own values, since NumPy's whole numbers have none."""
+    return np.array(column.to_pylist(), object) if column.null_count else np.asarray(column.to_numpy())
+
+
+# --- going on with an index -------------------------------------------------------------------------------------------
+
+MOST = 0.5  # of all entries: more than that are dropped only if it is asked for
+
+
+@dataclass
+class Standing:
+    """How the entries of an index stand to the inputs that there are now.
+
+    Attributes:
+        kept: rows of each shard that stay.
+        done: ids that need no entry any more.
+        same, changed, unreadable: how many inputs have the content that they had, another one, or cannot be read now.
+        gone: how many entries are of inputs that are not there any more.
+        numbered: whether all ids are places (``4``, or ``row 4``), which inputs of other data have as well.
+
+    """
+
+    kept: dict[Path, list[int]] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+    same: int = 0
+    changed: int = 0
+    unreadable: int = 0
+    gone: int = 0
+    numbered: bool = True
+
+    @property
+    def known(self) -> int:
+        """How many entries are of inputs that are there."""
+        return self.same + self.changed + self.unreadable
+
+
+def missing_items(
+    encoder: Encoder,
+    items: Sequence[Item],
+    folder: Path,
+    manifest: Manifest,
+    *,
+    retry: bool,
+    drop: bool,
+    progress: bool | None,
+) -> list[tuple[int, Item]]:
+    """Return the inputs that have no entry yet, with their numbers.
+
+    Entries of inputs that have changed are dropped, and so are those of inputs that are gone; what is known about the others
+    is brought up to date. With ``retry`` those that failed are missing, too.
+    """
+    by_id = {item.id: item for item in items}
+    standing = _standing(encoder, by_id, folder, manifest, retry, progress)
+    if standing.kept:
+        _check(standing, folder, drop)
+    for path, rows in standing.kept.items():
+        _bring_up_to_date(path, rows, by_id, manifest)
+    return [(number, item) for number, item in enumerate(items) if item.id not in standing.done]
+
+
+def _standing(
+    encoder: Encoder, by_id: Mapping[str, Item], folder: Path, manifest: Manifest, retry: bool, progress: bool | None
+) -> Standing:
+    """Hold every entry against its input, by id and digest alone."""
+    standing = Standing()
+    paths = shard_files(folder)
+    with bar(len(by_id) if paths else 0, "looking for what has changed", progress) as shown:
+        for path in paths:
+            table, kept = read_shard(path, ["id", "digest", "error"], None, manifest), []
+            for row, (name, content, error) in enumerate(zip(*(column.to_pylist() for column in table), strict=True)):
+                standing.numbered &= name.removeprefix("row ").isdecimal()
+                if name not in by_id:
+                    standing.gone += 1
+                elif name not in standing.done:
+                    now = content_digest(encoder, by_id[name])
+                    shown.update()
+                    standing.same += now == content
+                    standing.unreadable += not now and bool(content)
+                    standing.changed += bool(now) and now != content
+                    if now in ("", content) and not (retry and error is not None):
+                        kept.append(row)
+                        standing.done.add(name)
+            standing.kept[path] = kept
+    return standing
+
+
+def _check(standing: Standing, folder: Path, drop: bool) -> None:
+    """Raise if these are other data, or if most entries would be dropped unasked; say what is dropped, or cannot be read."""
+    if not standing.known or (standing.numbered and not standing.same and not standing.unreadable):
+        raise ValueError(
+            f"None of the inputs of the index in {folder} is among these: it is of other data. Write to another folder."
+        )
+    total = standing.known + standing.gone
+    others = standing.changed if standing.numbered else 0
+    if others > MOST * standing.known and not drop:
+        raise ValueError(
+            f"{others} of the {standing.known} inputs at the places of the index in {folder} are others than before, and "
+            "their entries would be replaced. If these are the same data with changes, say drop=True (--drop); else write to "
+            "another folder. Ids (id_column=, --id-column) tell inputs apart wherever they stand."
+        )
+    if standing.gone > MOST * total and not drop:
+        raise ValueError(
+            f"{standing.gone} of the {total} inputs of the index in {folder} are not among these, and their entries would be "
+            "dropped. If they are gone for good, say drop=True (--drop); else check the data, or write to another folder."
+        )
+    if standing.gone:
+        caution("dropped", str(folder), f"{standing.gone} of {total} entries are dropped: their inputs are gone.")
+    if others:
+        caution("replaced", str(folder), f"{others} of {total} entries are replaced: at their places there are other inputs.")
+    if standing.unreadable:
+        caution(
+            "unreadable",
+            str(folder),
+            f"{standing.unreadable} inputs that have entries cannot be read now; the entries are kept as they are.",
+        )
+
+
+def _bring_up_to_date(path: Path, rows: Sequence[int], by_id: Mapping[str, Item], manifest: Manifest) -> None:
+    """Leave the given rows of a shard, with what is known about their inputs now; fields are read only if that is news."""
+    stored = read_known(path)
+    whole = len(rows) == len(stored)
+    names = stored["id"].take(np.array(rows, int)).to_pylist()
+    known = known_table([by_id[name] for name in names], manifest.columns)
+    if whole and known.equals(stored.drop_columns(["id"])):
+        return
+    if rows:  # another file, since an index that is open would find other rows in this one
+        number = int(path.name.split("-")[0])
+        current = with_known(read_shard(path).take(np.array(rows, int)), known)
+        store(path.with_name(shard_name(number, names)), current, manifest, len(rows))
+    if not whole:
+        path.unlink()
