@@ -17,22 +17,23 @@ from typing import Any
 
 import cocoax
 from cocoax.app.events import SAMPLES
-from cocoax.app.studio import Studio
+from cocoax.app.service import EncoderService
+from cocoax.app.sessions import Session
 from cocoax.data import collage, photo
 from cocoax.inputs.drawing import hidden_in_noise
 
 HATCHED = 0.1  # of a map, when it counts as known
 
 
-def watched(studio: Studio, name: str) -> dict[str, Any]:
+def watched(service: EncoderService, name: str) -> dict[str, Any]:
     """Look at a photo as the page does, and return what a visitor would have seen when."""
-    visitor = studio.visitor(name)
+    session = Session()
     began = time.perf_counter()
-    studio.choose(visitor, collage() if name == "collage" else photo(name), SAMPLES[name])
+    service.choose(session, collage() if name == "collage" else photo(name), SAMPLES[name])
     noted: dict[str, Any] = {"photo": name}
-    for progress in studio.sample(visitor):
-        answer = visitor.answers[0]
-        if answer is None or not progress.running:
+    for _ in service.sample(session):
+        answer, progress = session.answers[0], session.progress
+        if answer is None or progress is None or not progress.running:
             continue
         now = {"copies": progress.samples, "seconds": time.perf_counter() - began}
         noted.setdefault("first map", now)
@@ -40,13 +41,13 @@ def watched(studio: Studio, name: str) -> dict[str, Any]:
             noted.setdefault("first region", now)
         if hidden_in_noise(answer.attribution).mean() <= HATCHED:
             noted.setdefault("unhatched", now)
-    answer = visitor.answers[0]
+    answer = session.answers[0]
     assert answer is not None
-    assert visitor.run is not None
+    assert session.run is not None
     hatched = hidden_in_noise(answer.attribution)
     return noted | {
-        "end": {"copies": len(visitor.run), "seconds": time.perf_counter() - began},
-        "error": visitor.error,
+        "end": {"copies": len(session.run), "seconds": time.perf_counter() - began},
+        "error": session.error,
         "hatched": float(hatched.mean()),
         "score": answer.score,
         "left": answer.attribution.baseline_score,
@@ -67,10 +68,10 @@ def main() -> None:
         from cocoax.questions.answers import asking_method
 
         method = asking_method()
-    studio = Studio(encoder if options.crop else encoder.whole(), method)
-    studio.warm_up()
+    service = EncoderService(encoder if options.crop else encoder.whole(), method)
+    service.warm_up()
     for name in SAMPLES:
-        seen = watched(studio, name)
+        seen = watched(service, name)
         when = ", ".join(
             f"{what} {seen[what]['copies']} copies {seen[what]['seconds']:.1f} s" if what in seen else f"no {what}"
             for what in ("first map", "first region", "unhatched", "end")

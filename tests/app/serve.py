@@ -26,7 +26,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     slow = encoder()
     slow.module.__class__ = Slow
-    kept = int(sys.argv[1]) if len(sys.argv) > 1 else 16
+    kept = int(sys.argv[1]) if len(sys.argv) > 1 else 32
     tolerance = float(sys.argv[2]) if len(sys.argv) > 2 else None
     page, address = launch(slow, samples=240, tolerance=tolerance, kept=kept, wait=False)
     print(address, flush=True)

@@ -13,27 +13,27 @@ import cocoax
 from cocoax import Answer
 from cocoax.app import parts
 from cocoax.app.drawing import Reading, View
-from cocoax.app.studio import Studio, reference_picture
-from cocoax.app.visitors import Progress, Visitor
+from cocoax.app.service import REFERENCE_AREA, EncoderService
+from cocoax.app.sessions import Progress, Session
 from tests.app.colours import encoder, flag
 
 
 @pytest.fixture(scope="module")
-def studio() -> Studio:
-    return Studio(encoder(), cocoax.Rise(samples=48, grid=4))
+def service() -> EncoderService:
+    return EncoderService(encoder(), cocoax.Rise(samples=48, grid=4))
 
 
 @pytest.fixture
-def visitor(studio: Studio) -> Visitor:
-    visitor = Visitor()
-    studio.choose(visitor, flag())
-    studio.ask(visitor, 0, "red", "blue / green")
-    list(studio.sample(visitor))
-    return visitor
+def session(service: EncoderService) -> Session:
+    session = Session()
+    service.choose(session, flag())
+    service.ask(session, 0, "red", "blue / green")
+    list(service.sample(session))
+    return session
 
 
-def answer_of(visitor: Visitor, panel: int = 0) -> Answer:
-    answer = visitor.answers[panel]
+def answer_of(session: Session, panel: int = 0) -> Answer:
+    answer = session.answers[panel]
     assert answer is not None
     return answer
 
@@ -41,37 +41,37 @@ def answer_of(visitor: Visitor, panel: int = 0) -> Answer:
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
-def test_figure__has_map_scale_and_score(visitor: Visitor) -> None:
-    shown = parts.figure(visitor, 0)
-    answer = answer_of(visitor)
+def test_figure__has_map_scale_and_score(session: Session) -> None:
+    shown = parts.figure(session, 0)
+    answer = answer_of(session)
     assert 'src="data:image/jpeg;base64,' in shown
     assert "<b>red</b> <i>rather than</i> <b>blue / green</b>" in shown
     assert parts.number(answer.score) in shown
     assert parts.number(answer.corpus_score) in shown
-    limit, _ = parts.scale_of(visitor, 0)
+    limit, _ = parts.scale_of(session, 0)
     assert f"<span>−{limit:.2g}</span><span>0</span><span>+{limit:.2g}</span>" in shown
     assert "Similarity of the whole photo" in shown
     assert "Click on the picture" in shown
     assert "http" not in shown  # nothing is loaded from anywhere
 
 
-def test_figure__before_anything(visitor: Visitor) -> None:
-    assert "Choose a photo to begin" in parts.figure(Visitor(), 0)
-    assert "Write a question above" in parts.figure(visitor, 1)
-    visitor.run = visitor.answers[0] = None
-    visitor.progress = Progress(0, 48)
-    assert "Looking at the photo" in parts.figure(visitor, 0)
-    visitor.progress = Progress(0, 48, place=2)
-    assert "Waiting for a place" in parts.figure(visitor, 0)
-    visitor.away_too_long = True
-    assert "You were away for more than 30 minutes while others waited, or the connection broke" in parts.figure(visitor, 0)
+def test_figure__before_anything(session: Session) -> None:
+    assert "Choose a photo" in parts.figure(Session(), 0)
+    assert "Write a question above" in parts.figure(session, 1)
+    session.run = session.answers[0] = None
+    session.progress = Progress(0, 48)
+    assert "waits for its turn" in parts.figure(session, 0)
+    session.worker = object()
+    assert "Analysing the photo" in parts.figure(session, 0)
+    session.drop()
+    assert "another visitor needed the place. Choose the photo again" in parts.figure(session, 0)
 
 
-def test_figure__reads_a_place(visitor: Visitor) -> None:
-    visitor.point = (0.3, 0.5)
-    shown = parts.figure(visitor, 0)
+def test_figure__reads_a_place(session: Session) -> None:
+    session.point = (0.3, 0.5)
+    shown = parts.figure(session, 0)
     assert 'class="cx-pin" data-x="0.3" data-y="0.5" style="left:30.00%;top:50.00%"' in shown
-    answer = answer_of(visitor)
+    answer = answer_of(session)
     left, top, right, bottom = answer.attribution.box
     row, column = int((0.5 - top) / (bottom - top) * 32), int((0.3 - left) / (right - left) * 32)
     value = float(answer.attribution.values[row, column]) - answer.attribution.neutral
@@ -86,33 +86,33 @@ def test_notice__is_text() -> None:
     assert parts.notice("") == ""
 
 
-def test_figure__map_can_be_walked_over(visitor: Visitor) -> None:
-    shown = parts.figure(visitor, 0)
+def test_figure__map_can_be_walked_over(session: Session) -> None:
+    shown = parts.figure(session, 0)
     assert 'tabindex="0" role="application" aria-label="map of red rather than blue / green; the arrow keys' in shown
     assert 'data-cells="28"' in shown
-    visitor.view = View(grid="7 × 7")
-    assert 'data-cells="7"' in parts.figure(visitor, 0)
+    session.view = View(grid="7 × 7")
+    assert 'data-cells="7"' in parts.figure(session, 0)
 
 
-def test_figure__text_cannot_become_markup(studio: Studio, visitor: Visitor) -> None:
-    studio.ask(visitor, 0, "<img src=x onerror=alert(1)> ${alert(1)} {{x}}", "")
-    shown = parts.figure(visitor, 0)
+def test_figure__text_cannot_become_markup(service: EncoderService, session: Session) -> None:
+    service.ask(session, 0, "<img src=x onerror=alert(1)> ${alert(1)} {{x}}", "")
+    shown = parts.figure(session, 0)
     assert "<img src=x" not in shown
     assert "${" not in shown
     assert "{{" not in shown
 
 
-def test_scale__one_for_both(studio: Studio, visitor: Visitor) -> None:
-    studio.ask(visitor, 1, "red", "")
-    own = [parts.scale_of(visitor, panel)[0] for panel in range(2)]
+def test_scale__one_for_both(service: EncoderService, session: Session) -> None:
+    service.ask(session, 1, "red", "")
+    own = [parts.scale_of(session, panel)[0] for panel in range(2)]
     assert own[0] != own[1]
-    visitor.view = View(same_scale=True)
-    assert [parts.scale_of(visitor, panel)[0] for panel in range(2)] == [max(own)] * 2
+    session.view = View(same_scale=True)
+    assert [parts.scale_of(session, panel)[0] for panel in range(2)] == [max(own)] * 2
 
 
-def test_comparison__says_how_many_more(studio: Studio, visitor: Visitor) -> None:
-    studio.ask(visitor, 0, "red", " / ".join(f"blue {'green ' * count}" for count in range(8)))
-    assert "and 3 more" in parts.comparison(answer_of(visitor))
+def test_comparison__says_how_many_more(service: EncoderService, session: Session) -> None:
+    service.ask(session, 0, "red", " / ".join(f"blue {'green ' * count}" for count in range(8)))
+    assert "and 3 more" in parts.comparison(answer_of(session))
 
 
 def test_legend__names_the_colours() -> None:
@@ -153,22 +153,19 @@ def test_number(value: float, error: float | None, expected: str) -> None:
 # --- the photo --------------------------------------------------------------------------------------------------------
 
 
-def test_status__running_stopped_finished(visitor: Visitor) -> None:
+def test_status__running_stopped_finished(session: Session) -> None:
     def status(*progress: Any, **options: Any) -> str:
-        visitor.progress = Progress(*progress, **options)
-        return parts.status(visitor)
+        session.progress = Progress(*progress, **options)
+        return parts.status(session)
 
     running = status(24, 48, 12.4)
     assert "<b>24</b> of 48 masked copies seen" in running
-    assert f"error {visitor.error:.0%} of the signal" in running
+    assert f"error {session.error:.0%} of the signal" in running
     assert "12 s left" in running
     assert "width:50.0%" in running
     assert 'aria-label="masked copies seen" aria-valuemin="0" aria-valuemax="48" aria-valuenow="24"' in running
     assert "stopped" in status(24, 48, running=False)
     assert "finished" in status(48, 48, running=False)
-    waiting = status(0, 48, place=3)
-    assert "You are number <b>3</b> in the line" in waiting
-    assert "left" not in waiting
 
 
 @pytest.mark.parametrize("error", [None, float("inf"), float("nan")])
@@ -194,15 +191,15 @@ def test_progress__until_the_answers_are_known() -> None:
     )
 
 
-def test_status__of_one_colour_is_no_error_of_zero(studio: Studio) -> None:
-    visitor = Visitor()
-    studio.choose(visitor, Image.new("RGB", (32, 32), "white"))
-    studio.ask(visitor, 0, "red", "blue")
-    list(studio.sample(visitor))
-    assert visitor.error == 0
-    assert "nothing to see" in parts.status(visitor)
-    assert "of the signal" not in parts.status(visitor)
-    assert "all there is to see is rounding" in parts.figure(visitor, 0)
+def test_status__of_one_colour_is_no_error_of_zero(service: EncoderService) -> None:
+    session = Session()
+    service.choose(session, Image.new("RGB", (32, 32), "white"))
+    service.ask(session, 0, "red", "blue")
+    list(service.sample(session))
+    assert session.error == 0
+    assert "nothing to see" in parts.status(session)
+    assert "of the signal" not in parts.status(session)
+    assert "all there is to see is rounding" in parts.figure(session, 0)
 
 
 def test_remarks__a_removal_that_leaves_most_of_the_score() -> None:
@@ -222,7 +219,7 @@ def test_remarks__sides_that_the_encoder_cannot_tell_apart() -> None:
 
 
 def test_status__without_a_photo() -> None:
-    assert parts.status(Visitor()) == ""
+    assert parts.status(Session()) == ""
 
 
 def test_chooser__samples_and_drop_zone() -> None:
@@ -234,9 +231,9 @@ def test_chooser__samples_and_drop_zone() -> None:
     assert "or try one" not in parts.chooser({}, {}, 20)
 
 
-def test_pictures__each_can_be_removed(tmp_path: Path) -> None:
+def test_pictures__each_can_be_removed(service: EncoderService, tmp_path: Path) -> None:
     flag().save(tmp_path / 'a"b.png')
-    shown = parts.pictures([reference_picture(tmp_path / 'a"b.png')] * 2, "Looks like")
+    shown = parts.pictures([service.read(tmp_path / 'a"b.png', REFERENCE_AREA)] * 2, "Looks like")
     assert 'data-remove="0"' in shown
     assert 'data-remove="1"' in shown
     assert 'title="a&quot;b"' in shown

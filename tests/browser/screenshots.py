@@ -80,7 +80,7 @@ def _measured(inner: Any, took: list[float]) -> Any:
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     page, address = launch(wait=False)
-    module: Any = page.studio.encoder.module
+    module: Any = page.service.encoder.module
     calls: list[int] = []
     module.register_forward_hook(lambda _module, inputs, _output: calls.append(len(inputs[0])))
     with sync_playwright() as driver:

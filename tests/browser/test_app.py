@@ -277,25 +277,37 @@ def test_downloads(visit: Any, photo: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "answer.json").read_text())["question"] == "red rather than blue"
 
 
-def test_line__shows_the_place_and_lets_in(visit: Any, photo: Path, tmp_path: Path) -> None:
+def test_places__of_open_tabs_are_kept_and_those_of_closed_ones_given_to_others(
+    visit: Any, photo: Path, tmp_path: Path
+) -> None:
     with serving(tmp_path, "1") as (_, address):
         first, second = visit(at=address), visit(at=address)
         upload(first, photo)
         first.wait_for_selector("#cx-figure-0 .cx-map img")
         upload(second, photo)
-        second.wait_for_selector("text=You are number 1 in the line")
+        second.wait_for_selector("text=All 1 places on this page are taken; try again")
         ask(first, "red", "blue")
-        second.fill(LIKE.format(0, 0), "blue")
-        second.press(LIKE.format(0, 0), "Enter")
         finished(first)
-        assert second.is_visible("text=You are number 1 in the line")
         first.close()
+        second.wait_for_timeout(1000)  # until the server has noticed
+        upload(second, photo)
         finished(second)
-        assert second.inner_text("#cx-figure-0 .cx-question") == "blue"
+        second.wait_for_selector("#cx-notice .cx-notice", state="hidden")
+
+
+def test_connection__that_is_lost_for_a_moment_loses_no_work(visit: Any, photo: Path) -> None:
+    page = visit()
+    upload(page, photo)
+    finished(page)
+    page.context.set_offline(True)
+    page.wait_for_timeout(1000)
+    page.context.set_offline(False)
+    ask(page, "red", "blue")
+    assert samples(page) == 240
 
 
 def test_known__a_run_ends_by_itself_and_goes_on_for_another_question(visit: Any, photo: Path, tmp_path: Path) -> None:
-    with serving(tmp_path, "16", "0.1") as (_, address):
+    with serving(tmp_path, "32", "0.1") as (_, address):
         page = visit(at=address)
         page.fill(LIKE.format(0, 0), "red")
         page.fill(UNLIKE.format(0, 0), "blue")

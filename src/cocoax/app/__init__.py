@@ -12,6 +12,5 @@ except ImportError as error:
 
 from cocoax.app.events import Page
 from cocoax.app.server import launch
-from cocoax.app.studio import MEGABYTES
 
-__all__ = ["MEGABYTES", "Page", "launch"]
+__all__ = ["Page", "launch"]

@@ -1,178 +1,134 @@
-"""What of Gradio's server stays closed: other names and other sites, fetching from other servers, too much of anything."""
+"""The HTTP middleware of the page: what of Gradio's server is closed, and the bounds of what is sent to it.
+
+Starlette's ``TrustedHostMiddleware`` takes a list of names; a page that listens everywhere is called by any address of the
+machine, and must know the ``Host`` to judge the ``Origin`` as well, so both are checked here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import json
+import os
 import re
 import socket
-import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from pathlib import Path
-from threading import Lock
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
+from cocoax.app.sessions import SILENT_SECONDS, Sessions
 
-LARGEST = 100_000  # bytes of a message other than an upload
-DEEPEST = 20  # lists and dictionaries inside each other; the page's own messages have four
-UPLOADS = 2**30  # bytes of all uploads together
-SMALLEST = 2**18  # bytes that an upload counts for at least, so that there are not too many either
-STALLED = 30  # seconds without a byte after which an upload is given up, and its room free again
-FRESH = 60  # seconds for which an upload is certainly kept; the page reads it within a few
-HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+MAX_MESSAGE = 100_000  # bytes of a request other than an upload
+MAX_DEPTH = 20  # of nested lists and dictionaries; the page's own messages have four
+MAX_PATH = 2000  # characters of an address
+MAX_UPLOADS = 2**30  # bytes of all uploads together; Gradio deletes each after a while
+UPLOAD_SECONDS = 120  # in which an upload must arrive
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_HEARTBEAT = "/gradio_api/heartbeat/"
 _CLOSED = re.compile(
     r"/gradio_api/(file[=/]\s*\w+:|proxy=|vibe|undo-vibe|component_server|process_recording|deep_link|stream"
     r"|call/|run/|api/|custom_component)"
 )
 
 
-class Uploads:
-    """The folder where uploads arrive, bounded in total: the oldest make room for new ones.
-
-    Args:
-        folder: where they are.
-        largest: bytes of one upload.
-        most: bytes of all of them.
-
-    """
-
-    def __init__(self, folder: Path, largest: int, most: int = UPLOADS) -> None:
-        self.folder = folder
-        self.largest = largest
-        self.most = most
-        self._arriving = 0
-        self._lock = Lock()
-
-    def make_room(self, size: int) -> bool:
-        """Return whether there is room for an upload, which is then reserved until :meth:`arrived` is called."""
-        with self._lock:
-            files = sorted(self._files())
-            total = sum(bytes_ for _, bytes_, _ in files) + self._arriving + max(size, SMALLEST)
-            for changed, bytes_, path in files:
-                if total <= self.most or changed > time.time() - FRESH:
-                    break
-                path.unlink(missing_ok=True)
-                total -= bytes_
-            if total > self.most:
-                return False
-            self._arriving += max(size, SMALLEST)
-            return True
-
-    def arrived(self, size: int) -> None:
-        """Say that an upload for which room was made is in the folder, or did not come."""
-        with self._lock:
-            self._arriving -= max(size, SMALLEST)
-
-    def _files(self) -> list[tuple[float, int, Path]]:
-        """Return when each file was last changed, what it counts for, and where it is."""
-        files = []
-        for path in self.folder.rglob("*"):
-            try:
-                state = path.stat()
-            except FileNotFoundError:  # Gradio deletes old ones too
-                continue
-            if path.is_file():
-                files.append((state.st_mtime, max(state.st_size, SMALLEST), path))
-        return files
-
-
 class Guard:
-    """Lets through what the page needs.
+    """Middleware that lets through what the page needs.
 
-    Requests to another name than the page's own are refused: a website can point its own name to this machine, and its
-    scripts would be let in. So are those that the browser sends on behalf of another site.
-
-    Gradio would fetch an address from the network that a visitor puts where it expects a file, and hand the answer on. This
-    page's own messages never mention files that way (uploads are named in events, and checked there).
+    Requests with another ``Host`` than the page's own are refused: a website can let its name point to this machine. So are
+    those with the ``Origin`` of another website. Gradio would fetch an address that stands where it expects a file, so
+    messages with files in them are refused; the page's own name uploads in another way, and only these are opened.
 
     Args:
-        app: what is guarded.
-        host: where the page listens, and the name that it goes by.
-        uploads: where they arrive.
+        app: the application that is guarded.
+        host: where the page listens, and its name.
+        folder: of the uploads.
+        largest: bytes of one upload.
+        sessions: to which heartbeats belong.
 
     """
 
-    def __init__(self, app: Application, host: str, uploads: Uploads) -> None:
+    def __init__(self, app: ASGIApp, host: str, folder: Path, largest: int, sessions: Sessions) -> None:
         self.app = app
         self.host = host
-        self.uploads = uploads
+        self.folder = folder
+        self.largest = largest
+        self.sessions = sessions
+        self._arriving = 0  # bytes of the uploads under way
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through, or refuse it."""
         if scope["type"] == "websocket":  # the page has none
             return await send({"type": "websocket.close", "code": 1008})
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        headers = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        path = unquote(str(scope["path"]))
-        refusal = self._stranger(headers)
-        if refusal:
-            return await _refuse(send, 403, refusal)
-        if _CLOSED.match(path):
-            return await _refuse(send, 403, "This page does not serve that.")
+        path = unquote(scope["path"])
+        if refused := self._refused(Headers(scope=scope), path):
+            return await refused(scope, receive, send)
+        if path.startswith(_HEARTBEAT):
+            return await self._heartbeat(path.removeprefix(_HEARTBEAT), scope, receive, send)
         if scope["method"] != "POST":
             return await self.app(scope, receive, send)
         if path.startswith("/gradio_api/upload"):
-            return await self._upload(headers, scope, receive, send)
+            return await self._upload(scope, receive, send)
         return await self._message(scope, receive, send)
 
-    def _stranger(self, headers: dict[str, str]) -> str:
-        """Return why a request is not for this page or not from it; nothing if it is."""
-        host = headers.get("host", "")
+    def _refused(self, headers: Headers, path: str) -> PlainTextResponse | None:
+        """Return the refusal of a request that is not for this page or not from it, or for something that is closed."""
+        host, origin = headers.get("host", ""), headers.get("origin")
         if not is_own(_name(host), self.host):
-            return f"This page does not go by the name {host!r}; open it at the address that it said when it was started."
-        origin = headers.get("origin")
-        if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
-            return f"This page does not answer to other sites, such as {origin!r}."
-        return ""
+            told = f"This page does not go by the name {host!r}; open it at the address that it said when it was started."
+        elif origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
+            told = f"This page does not answer to other sites, such as {origin!r}."
+        elif _CLOSED.match(path) or "\0" in path or len(path) > MAX_PATH:
+            told = "This page does not serve that."
+        else:
+            return None
+        return _plain(403, told)
 
-    async def _upload(self, headers: dict[str, str], scope: Message, receive: Receive, send: Send) -> None:
-        """Let an upload through if it is not too large and there is room for it."""
-        length = headers.get("content-length", "")
-        if not length.isdecimal():
-            return await _refuse(send, 411, "The upload does not say how long it is.")
-        size = int(length)
-        if size > self.uploads.largest:
-            await _skip(receive, 2 * self.uploads.largest)
-            return await _refuse(send, 413, "The upload is larger than the maximum allowed size.")
-        if not await asyncio.to_thread(self.uploads.make_room, size):
-            await _skip(receive, size)
-            return await _refuse(send, 507, "There is no room for further uploads at the moment; try again in a minute.")
+    async def _heartbeat(self, key: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a connection through that is open as long as a browser tab is."""
         try:
-            return await self.app(scope, _in_time(receive), send)
-        except ClientDisconnect:  # or nothing came for long
-            return await _refuse(send, 408, "The upload stopped half way; try again.")
+            with self.sessions.connected(key):
+                await self.app(scope, receive, send)
         finally:
-            self.uploads.arrived(size)
+            asyncio.get_running_loop().call_later(SILENT_SECONDS + 1, self.sessions.drop_closed)
 
-    async def _message(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Let a message through if it is short, JSON and names no file."""
-        body = b""
-        while True:
+    async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let an upload through if it is not too large and there is room for it."""
+        length = Headers(scope=scope).get("content-length", "")
+        if not length.isdecimal():
+            return await _plain(411, "The upload does not say how long it is.")(scope, receive, send)
+        size = int(length)
+        if size > self.largest:
+            await _skip(receive, 2 * self.largest)
+            return await _plain(413, "The upload is larger than the maximum allowed size.")(scope, receive, send)
+        if self._arriving + size + await asyncio.to_thread(_bytes_below, self.folder) > MAX_UPLOADS:
+            await _skip(receive, size)
+            return await _plain(507, "There is no room for further uploads; try again in a minute.")(scope, receive, send)
+        self._arriving += size
+        try:
+            async with asyncio.timeout(UPLOAD_SECONDS):
+                await self.app(scope, receive, send)
+        except (TimeoutError, ClientDisconnect):
+            await _plain(408, "The upload stopped half way; try again.")(scope, receive, send)
+        finally:
+            self._arriving -= size
+
+    async def _message(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a message through if it is short, JSON and has no file in it."""
+        body, more = b"", True
+        while more and len(body) <= MAX_MESSAGE:
             message = await receive()
             body += message.get("body", b"")
-            if len(body) > LARGEST:
-                return await _refuse(send, 413, "The message is too large.")
-            if message["type"] != "http.request" or not message.get("more_body"):
-                break
-        try:
-            said = json.loads(body or b"null")
-        except RecursionError:
-            return await _refuse(send, 400, TOO_DEEP)
-        except ValueError:
-            return await _refuse(send, 400, "The message is not JSON.")
-        if _depth(said) > DEEPEST:
-            return await _refuse(send, 400, TOO_DEEP)
-        if _names_a_file(said):
-            return await _refuse(send, 403, "This page takes files through its upload only.")
+            more = message.get("more_body", False)
+        if refused := _refused_message(body, self.folder):
+            return await refused(scope, receive, send)
         unread = [body]
 
         async def again() -> Message:
@@ -181,16 +137,13 @@ class Guard:
         return await self.app(scope, again, send)
 
 
-TOO_DEEP = f"The message is nested too deeply: more than {DEEPEST} lists and dictionaries inside each other."
-
-
 def is_own(name: str, host: str) -> bool:
-    """Return whether a page that listens at ``host`` goes by this name.
+    """Return whether ``name`` is one of a page that listens at ``host``.
 
-    One that listens everywhere goes by all addresses of the machine, which are numbers and cannot be pointed elsewhere.
+    One that listens everywhere has all addresses of the machine, which are numbers and cannot be pointed elsewhere.
     """
-    if host.lower() in HERE:
-        return name in HERE
+    if host.lower() in LOOPBACK:
+        return name in LOOPBACK
     if host not in ("0.0.0.0", "::", ""):
         return name == host.lower()
     try:
@@ -208,49 +161,61 @@ def _name(host: str) -> str:
         return ""
 
 
-def _depth(value: Any) -> int:
-    """Return how many lists and dictionaries lie inside each other; without recursion, which has an end."""
-    depth, layer = 0, [value]
-    while layer := [part for part in layer if isinstance(part, dict | list)]:
-        depth += 1
+def _refused_message(body: bytes, folder: Path) -> PlainTextResponse | None:
+    """Return the refusal of a message that is too long, not JSON, nested too deeply or names other files than uploads."""
+    if len(body) > MAX_MESSAGE:
+        return _plain(413, "The message is too large.")
+    too_deep = _plain(
+        400, f"The message is nested too deeply: more than {MAX_DEPTH} lists and dictionaries inside each other."
+    )
+    try:
+        layer: list[Any] = [json.loads(body or b"null")]
+        json.dumps(layer, ensure_ascii=False).encode()  # lone surrogates could not be sent back
+    except RecursionError:
+        return too_deep
+    except ValueError:
+        return _plain(400, "The message is not JSON.")
+    for _ in range(MAX_DEPTH + 1):
+        layer = [part for part in layer if isinstance(part, dict | list)]
+        objects = [part for part in layer if isinstance(part, dict)]
+        if any("meta" in part for part in objects):  # by which Gradio knows a file
+            return _plain(403, "This page takes files through its upload only.")
+        if not all(_is_upload(part["path"], folder) for part in objects if "path" in part):  # Gradio would leave a traceback
+            return _plain(400, "The message names a file that was not uploaded to this page.")
         layer = [inner for part in layer for inner in (part.values() if isinstance(part, dict) else part)]
-    return depth
+    return too_deep if layer else None
 
 
-def _names_a_file(value: Any) -> bool:
-    """Return whether Gradio would take something in here for a file: a dictionary that tells its type under ``meta``."""
-    if isinstance(value, dict):
-        return "meta" in value or any(map(_names_a_file, value.values()))
-    return isinstance(value, list) and any(map(_names_a_file, value))
+def _is_upload(path: Any, folder: Path) -> bool:
+    """Return whether a path is one that an upload has, or had until it was deleted."""
+    try:
+        if not isinstance(path, str) or folder not in Path(os.path.normpath(path)).parents:
+            return False
+        Path(path).stat()
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):  # too long, or with a NUL in it
+        return False
+    return True
 
 
-def _in_time(receive: Receive) -> Receive:
-    """Return what receives the same, and says that the sender is gone when nothing of a body came for long."""
-    more = True
-
-    async def wait() -> Message:
-        nonlocal more
-        try:
-            message = await asyncio.wait_for(receive(), STALLED if more else None)
-        except TimeoutError:
-            return {"type": "http.disconnect"}
-        more = more and bool(message.get("more_body"))
-        return message
-
-    return wait
+def _bytes_below(folder: Path) -> int:
+    """Return the size of all files in a folder; a small one counts as 256 KB, so that there are not too many either."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # Gradio deletes old ones meanwhile
+            total += max(path.stat().st_size, 2**18) if path.is_file() else 0
+    return total
 
 
 async def _skip(receive: Receive, most: int) -> None:
-    """Read what is sent and forget it, up to so many bytes: browsers listen to an answer only once they have sent all."""
+    """Read up to so many bytes of a request and forget them: browsers listen to an answer only once they have sent all."""
     more = True
     while more and most > 0:
         message = await receive()
         most -= len(message.get("body", b""))
-        more = message["type"] == "http.request" and bool(message.get("more_body"))
+        more = message.get("more_body", False)
 
 
-async def _refuse(send: Send, status: int, why: str) -> None:
-    """Answer a request with a status and a sentence."""
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-content-type-options", b"nosniff")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": why.encode()})
+def _plain(status: int, told: str) -> PlainTextResponse:
+    return PlainTextResponse(told, status, {"x-content-type-options": "nosniff"})

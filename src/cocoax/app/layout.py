@@ -10,8 +10,8 @@ import gradio as gr
 
 from cocoax.app import parts
 from cocoax.app.drawing import GRIDS, PALETTES, View
-from cocoax.app.studio import MORE
-from cocoax.app.visitors import PANELS, Visitor
+from cocoax.app.service import MORE_SAMPLES
+from cocoax.app.sessions import PANELS, Session
 from cocoax.masking.baseline_presets import ASKED
 
 SIDES = {"like": ("Looks like", "a cat"), "unlike": ("rather than", "a dog / a fox")}  # labels and examples
@@ -67,13 +67,20 @@ class Layout:
         """The answers of all panels."""
         return [panel.figure for panel in self.panels]
 
+    @property
+    def outputs(self) -> list[Any]:
+        """Everything that events change; a handler returns those that it does."""
+        panels = [[panel.column, panel.notice, *panel.pictures.values()] for panel in self.panels]
+        page = [self.notice, self.status, self.stop, self.more, self.curves, self.legend, self.file]
+        return [*page, *self.figures, *(component for panel in panels for component in panel)]
+
     def _lay_out_photo(self, chooser: str, baselines: Sequence[str]) -> None:
         self.chooser = _html(chooser, js_on_load=parts.asset("photo.js"))
         self.notice = _html(elem_id="cx-notice")
         self.status = _html(elem_id="cx-status")
         with gr.Row(elem_classes="cx-buttons"):
             self.stop = gr.Button("Stop", size="sm", visible=False, elem_id="cx-stop")
-            self.more = gr.Button(f"{MORE} samples more", size="sm", visible=False, elem_id="cx-more")
+            self.more = gr.Button(f"{MORE_SAMPLES} samples more", size="sm", visible=False, elem_id="cx-more")
         self.baseline = gr.Radio(list(baselines), value=ASKED, label="Removed parts become", elem_id="cx-baseline")
 
     def _lay_out_look(self) -> None:
@@ -98,7 +105,7 @@ class Layout:
                 if index == 0:
                     self.compare = gr.Checkbox(label="Compare with a second question", elem_id="cx-compare")
             notice = _html(elem_id=f"cx-notice-{index}")
-            shown = parts.figure(Visitor(), index)
+            shown = parts.figure(Session(), index)
             figure = _html(shown, js_on_load=parts.asset("figure.js"), elem_id=f"cx-figure-{index}")
             with gr.Row(elem_classes="cx-buttons"):
                 png = gr.Button("Download PNG", size="sm", elem_id=f"cx-png-{index}")

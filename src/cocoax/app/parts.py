@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 
 from cocoax import Answer, Curve
 from cocoax.app.drawing import PALETTES, Reading, View, colours, curve_plot, draw, jpeg_uri, limit_of, read
-from cocoax.app.visitors import SILENCE, Progress, Visitor
+from cocoax.app.sessions import Progress, Session
 from cocoax.methods.attribution import HARDLY
 
 
@@ -49,25 +49,20 @@ def _words(question: tuple[str, str] | None) -> str:
     return "" if question is None else f' data-like="{escape(question[0])}" data-unlike="{escape(question[1])}"'
 
 
-def status(visitor: Visitor) -> str:
+def status(session: Session) -> str:
     """Return the photo and how far its run is."""
-    if visitor.explicand is None or visitor.explicand.picture is None:
+    if session.explicand is None or session.explicand.picture is None:
         return ""
-    photo = ImageOps.contain(Image.fromarray(visitor.explicand.picture.numpy()), (480, 300))
-    progress = visitor.progress
+    photo = ImageOps.contain(Image.fromarray(session.explicand.picture.numpy()), (480, 300))
+    progress = session.progress
     return (
         f'<div class="cx-photo"><img alt="the photo" src="{jpeg_uri(photo)}"></div>'
-        f"{'' if progress is None else progress_bar(progress, visitor.error, visitor.sees_nothing)}"
+        f"{'' if progress is None else progress_bar(progress, session.error, session.sees_nothing)}"
     )
 
 
 def progress_bar(progress: Progress, error: float | None, nothing: bool = False) -> str:
     """Return how far a run is, as a bar and in words; ``nothing``: there is nothing to see, of which 0 % is no error."""
-    if progress.place:
-        return (
-            f'<p class="cx-status" role="status">All places are taken. You are number <b>{progress.place}</b> in the line; '
-            "your photo is looked at as soon as there is room. Nothing is lost, and nothing needs to be done.</p>"
-        )
     share = progress.samples / progress.goal if progress.goal else 0.0
     known = error is not None and math.isfinite(error) and not nothing
     size = f"error {error:.0%} of the signal" if known else "nothing to see" if nothing and error == 0 else ""
@@ -104,19 +99,19 @@ def pictures(images: Sequence[Image.Image], side: str) -> str:
     )
 
 
-def figure(visitor: Visitor, panel: int) -> str:
+def figure(session: Session, panel: int) -> str:
     """Return one answer: the map, its scale, the score and what it is made of; or what to do to get one."""
-    answer = visitor.answers[panel]
+    answer = session.answers[panel]
     if answer is None:
-        return f'<div class="cx-empty">{_hint(visitor, panel)}</div>'
-    view = visitor.view
-    limit, cut = scale_of(visitor, panel)
+        return f'<div class="cx-empty">{_hint(session, panel)}</div>'
+    view = session.view
+    limit, cut = scale_of(session, panel)
     picture = jpeg_uri(draw(answer.attribution, view, limit))
     pin, reading = "", '<span class="cx-hint">Click on the picture or use the arrow keys to read the value of a place.</span>'
-    if visitor.point is not None:
-        x, y = visitor.point
+    if session.point is not None:
+        x, y = session.point
         pin = f'<span class="cx-pin" data-x="{x}" data-y="{y}" style="left:{100 * x:.2f}%;top:{100 * y:.2f}%"></span>'
-        reading = in_words(read(answer.attribution, visitor.point, view, limit))
+        reading = in_words(read(answer.attribution, session.point, view, limit))
     name = f"map of {escape(answer.name)}; the arrow keys walk over it and read out values"
     return (
         '<div class="cx-answer"><div class="cx-left-side">'
@@ -135,15 +130,14 @@ def remarks(answer: Answer) -> str:
     return "".join(f'<p class="cx-hint cx-remark">{escape(sentence)}</p>' for sentence in sentences)
 
 
-def _hint(visitor: Visitor, panel: int) -> str:
+def _hint(session: Session, panel: int) -> str:
     """Return what to do, or what to wait for, to get an answer."""
-    if visitor.away_too_long:
-        away = f"You were away for more than {SILENCE // 60} minutes while others waited, or the connection broke: "
-        return away + "your place and your photo are gone. Choose the photo again."
-    if panel == 0 and visitor.explicand is None:
-        return "Choose a photo to begin. It is looked at once; then ask anything."
-    if visitor.run is None and visitor.running:
-        return "Waiting for a place …" if visitor.progress and visitor.progress.place else "Looking at the photo …"
+    if session.expired:
+        return "The page was closed or silent for long, and another visitor needed the place. Choose the photo again."
+    if panel == 0 and session.explicand is None:
+        return "Choose a photo. It is analysed once, in some seconds; after that every question is answered at once."
+    if session.run is None and session.running:
+        return "Analysing the photo …" if session.worker else "The photo waits for its turn …"
     return "Write a question above and press Enter."
 
 
@@ -157,12 +151,12 @@ def curves(measured: Sequence[tuple[str, list[dict[str, Curve]]]]) -> str:
     return f'<img class="cx-curves" alt="{areas}" src="{curve_plot(measured)}">'
 
 
-def scale_of(visitor: Visitor, panel: int) -> tuple[float, bool]:
+def scale_of(session: Session, panel: int) -> tuple[float, bool]:
     """Return where a panel's colour scale ends, and whether that cuts off values: of its own map, or the larger of both."""
     limits = [
-        limit_of(answer.attribution, visitor.view.cells)
-        for index, answer in enumerate(visitor.answers)
-        if answer is not None and (visitor.view.same_scale or index == panel)
+        limit_of(answer.attribution, session.view.cells)
+        for index, answer in enumerate(session.answers)
+        if answer is not None and (session.view.same_scale or index == panel)
     ]
     return max(limits)
 

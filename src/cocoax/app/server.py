@@ -16,10 +16,10 @@ import gradio as gr
 
 import cocoax
 from cocoax.app import parts
-from cocoax.app.events import Page
-from cocoax.app.guard import Guard, Uploads
-from cocoax.app.studio import MEGABYTES, Studio
-from cocoax.app.visitors import LINE
+from cocoax.app.events import MAX_MEGABYTES, MAX_RUNS, Page
+from cocoax.app.guard import Guard
+from cocoax.app.service import EncoderService
+from cocoax.app.sessions import Sessions
 from cocoax.questions.answers import TOLERANCE, asking_method
 
 
@@ -30,7 +30,7 @@ def launch(
     tolerance: float | None = TOLERANCE,
     host: str = "127.0.0.1",
     port: int | None = None,
-    kept: int = 16,
+    kept: int = 32,
     browser: bool = False,
     wait: bool = True,
 ) -> tuple[Page, str]:
@@ -45,7 +45,7 @@ def launch(
         tolerance: the relative error of the answers at which it is enough; None looks at all of them.
         host: where to listen; the default is this machine only.
         port: the first free one from 7860 on if not given.
-        kept: visitors whose runs are kept.
+        kept: visitors whose photos and runs are kept at the same time.
         browser: open the page in a browser.
         wait: until interrupted.
 
@@ -56,9 +56,9 @@ def launch(
         folder = held.enter_context(tempfile.TemporaryDirectory(prefix="cocoax-app-"))
         # Uploads, and what becomes of them, go when the page goes.
         held.enter_context(_environment(GRADIO_TEMP_DIR=folder, COCOAX_CACHE=folder))
-        studio = Studio(loaded, asking_method(samples, tolerance), kept)
-        studio.warm_up()
-        page = Page(studio, Path(folder))
+        service = EncoderService(loaded, asking_method(samples, tolerance))
+        service.warm_up()
+        page = Page(service, Sessions(kept), Path(folder))
         held.callback(page.blocks.close, verbose=False)
         address = _serve(page, host, port, browser)
         if wait:
@@ -107,8 +107,8 @@ def _serve(page: Page, host: str, port: int | None, browser: bool) -> str:
     """Start the server; returns its address."""
     from starlette.middleware import Middleware
 
-    uploads = Uploads(page.folder, MEGABYTES * 2**20 + 10_000)  # a little for what is around the file
-    guard = Middleware(Guard, host=host, uploads=uploads)
+    largest = MAX_MEGABYTES * 2**20 + 10_000  # a little for what is around the file
+    guard = Middleware(Guard, host=host, folder=page.folder, largest=largest, sessions=page.sessions)
     _, address, _ = page.blocks.launch(
         server_name=host,
         server_port=port,
@@ -116,7 +116,7 @@ def _serve(page: Page, host: str, port: int | None, browser: bool) -> str:
         prevent_thread_lock=True,
         quiet=True,
         share=False,
-        max_file_size=f"{MEGABYTES}mb",
+        max_file_size=f"{MAX_MEGABYTES}mb",
         allowed_paths=[],
         footer_links=[],
         run_history=False,
@@ -126,7 +126,7 @@ def _serve(page: Page, host: str, port: int | None, browser: bool) -> str:
         pwa=False,
         show_error=False,
         state_session_capacity=64,
-        max_threads=page.studio.visitors.kept + LINE + 40,  # who runs or waits takes one
+        max_threads=MAX_RUNS + 40,  # each takes one while it waits for its turn
         theme=theme(),
         head=f"<style>{parts.asset('style.css')}</style>",  # css= would lose what depends on the width of a container
         app_kwargs={"middleware": [guard], "docs_url": None, "redoc_url": None, "openapi_url": None},

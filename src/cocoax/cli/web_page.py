@@ -23,7 +23,7 @@ def serve_page(
     port: Annotated[
         int | None, typer.Option(help="Port; by default the first free one from 7860 on.", min=1, max=65535)
     ] = None,
-    kept: Annotated[int, typer.Option(help="Visitors whose runs are kept.", min=1, rich_help_panel=HOW)] = 16,
+    kept: Annotated[int, typer.Option(help="Visitors whose runs are kept.", min=1, rich_help_panel=HOW)] = 32,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in a browser.")] = True,
 ) -> None:
     """Serve the web page, to this machine only: choose a photo, ask in words or pictures, look at the answer."""
