@@ -58,7 +58,7 @@ def knows(arguments: argparse.Namespace) -> dict[str, Any]:
         theirs = draw(numbers[data.labels != number], FOIL, number)
         knowledge = cocoax.knows(everything[ours], everything[theirs], seed=number)
         classes[name] = {**knowledge.describe(), "probe": probe_auc(everything, ours, theirs)}
-        print(f"{name:12} {knowledge.telling} p {knowledge.p_value:.3f}, probe {classes[name]['probe']:.2f}")
+        print(f"{name:12} {knowledge.separability} p {knowledge.p_value:.3f}, probe {classes[name]['probe']:.2f}")
     sets: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {
         "random": lambda seed: tuple(np.split(draw(numbers, CORPUS + FOIL, seed), [CORPUS])),  # type: ignore[return-value]
         "even file numbers": lambda seed: (draw(numbers[::2], CORPUS, seed), draw(numbers[1::2], CORPUS, seed)),

@@ -15,7 +15,7 @@ from PIL import Image
 
 import cocoax
 from cocoax.encoders.families.sentence import load_hf_text
-from cocoax.insight.counterfactuals import _Table
+from cocoax.insight.counterfactuals import _ExchangeSearch
 from tests.conftest import images
 from tests.insight.games import COLUMNS, pictures, subsets, table
 from tests.kinds import recording_encoder, recordings
@@ -85,7 +85,7 @@ def test_flips__the_smallest_is_the_first(monkeypatch: pytest.MonkeyPatch) -> No
     (flip,) = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4).flips
     longer = replace(flip, changes=flip.changes * 2)
     given = iter([longer, flip])
-    monkeypatch.setattr(_Table, "smallest", lambda *_: next(given))
+    monkeypatch.setattr(_ExchangeSearch, "smallest", lambda *_: next(given))
     found = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4, count=2)
     assert found.flips == (flip, longer)
     assert found.changes == flip.changes

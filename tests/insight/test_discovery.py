@@ -268,7 +268,7 @@ def test_discovery__files_and_notebooks(found: Discovery, tmp_path: Path) -> Non
     again = cocoax.Reference.load(files[3])
     torch.testing.assert_close(again.mean_unit, found[0].reference.mean_unit)
     assert repr(found).startswith("Discovery(3 corpora by kmeans, 9")
-    assert repr(found[0]).startswith("Found(1, 'corpus 1', 30 inputs, stability ")
+    assert repr(found[0]).startswith("FoundCorpus(1, 'corpus 1', 30 inputs, stability ")
     assert "<h4>" in found._repr_html_()
     assert not plt.get_fignums()
 

@@ -62,7 +62,7 @@ def test_features__take_the_donors_elements() -> None:
     made = exchange.made(np.array([[0, 0], [1, 0], [0, 2], [2, 1]]))
     assert [each.tolist() for each in made] == [[1, 1, 1, 1], [1, 2, 2, 1], [1, 1, 1, 3], [1, 3, 3, 2]]
     assert exchange.changes(np.array([0, 2])) == [Change("b", "its own", "that of donor 2")]
-    assert [choice.tolist() for choice in exchange.arrangements()] == [[1, 1], [2, 2]]
+    assert [choice.tolist() for choice in exchange.same_offer_choices()] == [[1, 1], [2, 2]]
     assert FeatureExchange(KIND, own, [one], unimportant, fixed="a").offered.tolist() == [[False], [True]]
     with pytest.raises(ValueError, match="no part 'c'"):
         FeatureExchange(KIND, own, [one], unimportant, fixed=["c"])

@@ -18,7 +18,7 @@ from cocoax.inputs import Display, Picture
 from cocoax.insight.minimal_sets import Minimal, PartSet
 from cocoax.insight.subset_search import parts_of
 from tests.conftest import SmallNet, images
-from tests.insight.games import all_scores, pictures, table
+from tests.insight.games import all_scores, all_sets, pictures, table
 from tests.tiny import save_bert
 
 
@@ -34,6 +34,23 @@ def test_minimal__is_the_smallest_on_pictures(keep: float, seed: int) -> None:
     assert len(found.kept) == int(sizes[scores >= found.level].min())
     assert len(found.removed) == 9 - int(sizes[scores < found.level].max())
     assert found.kept.score >= found.level > found.removed.score
+    by_set = dict(zip(map(tuple, all_sets(9).tolist()), scores.tolist(), strict=True))
+    for parts, kept in ((found.kept, True), (found.removed, False)):
+        own = [int((part in parts.parts) == kept) for part in range(9)]
+        assert by_set[tuple(own)] == pytest.approx(parts.score, abs=1e-5)
+        lacking = [by_set[(*own[:part], 1 - own[part], *own[part + 1 :])] for part in parts.parts]
+        needed = all((score < found.level) == kept for score in lacking)
+        assert needed  # a smallest set needs each of its parts
+        assert not parts.proven or parts.irreducible
+
+
+def test_minimal__says_what_was_not_tried() -> None:
+    encoder, picture, _, target = pictures()
+    run = cocoax.KernelShap(samples=60, grid=4).run(encoder, picture)
+    found = cocoax.minimal(run, target, keep=0.8, calls=2)
+    assert not found.kept.irreducible
+    assert "may be enough" in str(found)
+    assert "needs each of them" in str(cocoax.minimal(run, target, keep=0.8, calls=400))
 
 
 def test_minimal__every_set_was_encoded_and_calls_are_counted() -> None:
@@ -140,7 +157,7 @@ def test_minimal__says_it_and_draws_it(tmp_path: Path) -> None:
 def outcome(size: int, emptied: float, display: Display | None = None, score: float = 0.603) -> Minimal:
     mask = torch.zeros(224, 224, dtype=torch.bool)
     mask[:32, : 32 * size] = True
-    parts = PartSet(tuple(range(size)), tuple(f"part {number}" for number in range(size)), mask, 0.6, 1, True)
+    parts = PartSet(tuple(range(size)), tuple(f"part {number}" for number in range(size)), mask, 0.6, 1, True, True)
     return Minimal("a cat rather than a dog", parts, parts, 0.6, score, emptied, 49, 40, 400, display or Picture())
 
 

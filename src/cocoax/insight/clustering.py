@@ -12,11 +12,11 @@ import numpy as np
 from cocoax.seeding import stream
 
 RESAMPLES = 10
-ENOUGH = 20_000  # vectors, about, that a resample or a point of the curve looks at
-FIT = 50_000  # vectors that factors are fitted to; the rest gets its codes from them
-CURVE = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100)
-OUTLYING = 20  # dimensions in which density is looked for
-DENSE = 5  # vectors that a dense group has at least
+MAX_RESAMPLED_VECTORS = 20_000  # vectors, about, that a resample or a point of the curve looks at
+MAX_FITTED_VECTORS = 50_000  # vectors that factors are fitted to; the rest gets its codes from them
+GROUP_COUNTS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100)
+DENSITY_DIMENSIONS = 20  # dimensions in which density is looked for
+MIN_DENSE_VECTORS = 5  # vectors that a dense group has at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class Grouping(ABC):
         return mean
 
 
-class Means(Grouping):
+class KMeansGroups(Grouping):
     """k-means: every vector belongs to the group whose mean is closest."""
 
     def fit(self, vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
@@ -90,7 +90,7 @@ class Means(Grouping):
         return closest
 
 
-class Density(Grouping):
+class HdbscanGroups(Grouping):
     """HDBSCAN on the first principal components: groups are where vectors are dense, and some vectors belong to none."""
 
     counts: ClassVar[bool] = False
@@ -101,10 +101,10 @@ class Density(Grouping):
         from sklearn.decomposition import PCA
 
         found = np.full(len(vectors), -1)
-        if len(vectors) >= DENSE:
-            flat = PCA(min(OUTLYING, *vectors.shape), random_state=seed).fit_transform(vectors)
-            size = max(DENSE, len(vectors) // (10 * count))
-            found = HDBSCAN(min_cluster_size=size, min_samples=DENSE, copy=True).fit(flat).labels_
+        if len(vectors) >= MIN_DENSE_VECTORS:
+            flat = PCA(min(DENSITY_DIMENSIONS, *vectors.shape), random_state=seed).fit_transform(vectors)
+            size = max(MIN_DENSE_VECTORS, len(vectors) // (10 * count))
+            found = HDBSCAN(min_cluster_size=size, min_samples=MIN_DENSE_VECTORS, copy=True).fit(flat).labels_
         sizes = np.bincount(found[found >= 0]) if (found >= 0).any() else np.zeros(0, int)
         if not len(sizes):
             raise NoDenseGroupsError(
@@ -121,7 +121,7 @@ class Density(Grouping):
         return rebuilt
 
 
-class Factors(Grouping):
+class NmfGroups(Grouping):
     """Non-negative factors: every vector is a sum of directions with weights of at least 0.
 
     Vectors may be negative, and non-negative factorisation takes none that are, so it sees positive and negative parts side
@@ -134,7 +134,11 @@ class Factors(Grouping):
         from sklearn.exceptions import ConvergenceWarning
 
         halves = _halves(vectors)
-        seen = halves if len(halves) <= FIT else halves[stream(seed, 5).choice(len(halves), FIT, replace=False)]
+        seen = (
+            halves
+            if len(halves) <= MAX_FITTED_VECTORS
+            else halves[stream(seed, 5).choice(len(halves), MAX_FITTED_VECTORS, replace=False)]
+        )
         model = NMF(count, max_iter=200, tol=1e-3, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -196,7 +200,7 @@ def stability(
         draws = stream(seed, 6, time)
         chosen = draws.integers(0, len(inputs), _enough(len(inputs), len(vectors)))
         drawn = np.flatnonzero(np.isin(owners, chosen))
-        if len(drawn) < (asked if grouping.counts else DENSE):  # too few to find any in, whatever there is
+        if len(drawn) < (asked if grouping.counts else MIN_DENSE_VECTORS):  # too few to find any in, whatever there is
             continue
         try:
             new = grouping.fit(vectors[drawn], asked, seed + time, starts=3).labels
@@ -214,11 +218,11 @@ def stability(
 
 def _enough(inputs: int, vectors: int) -> int:
     """Return how many inputs have as many vectors as are looked at."""
-    return max(1, min(inputs, ENOUGH * inputs // vectors))
+    return max(1, min(inputs, MAX_RESAMPLED_VECTORS * inputs // vectors))
 
 
 @dataclass(frozen=True)
-class OfCount:
+class ExplainedVariance:
     """How much of the variance so many corpora explain: of the vectors they were found in, and of others."""
 
     corpora: int
@@ -226,7 +230,9 @@ class OfCount:
     held_out: float
 
 
-def curve(grouping: Grouping, vectors: np.ndarray, owners: np.ndarray, count: int, seed: int) -> tuple[OfCount, ...]:
+def curve(
+    grouping: Grouping, vectors: np.ndarray, owners: np.ndarray, count: int, seed: int
+) -> tuple[ExplainedVariance, ...]:
     """Return how much other numbers of groups would explain, up to twice as many.
 
     Groups are found in one half of the inputs and tried on the other; all vectors that an input owns are in the same half.
@@ -238,13 +244,13 @@ def curve(grouping: Grouping, vectors: np.ndarray, owners: np.ndarray, count: in
     seen, unseen = (vectors[np.isin(owners, half)] for half in (order[::2], order[1::2]))
     most = min(2 * count, len(np.unique(seen, axis=0)) - 1)
     points = []
-    for number in sorted({size for size in CURVE if size <= most} | ({count} if count <= most else set())):
+    for number in sorted({size for size in GROUP_COUNTS if size <= most} | ({count} if count <= most else set())):
         groups = grouping.fit(seen, number, seed, starts=3)
-        points.append(OfCount(number, grouping.explained(groups, seen), grouping.explained(groups, unseen)))
+        points.append(ExplainedVariance(number, grouping.explained(groups, seen), grouping.explained(groups, unseen)))
     return tuple(points)
 
 
-def elbow(points: tuple[OfCount, ...]) -> int | None:
+def elbow(points: tuple[ExplainedVariance, ...]) -> int | None:
     """Return the number at which the held-out curve bends most: the point highest above the line between its ends."""
     if len(points) < 3:
         return None

@@ -32,12 +32,12 @@ from cocoax.targets import Target
 if TYPE_CHECKING:
     from cocoax.survey import Index
 
-MOST = 5000  # inputs whose parts are looked at; of more, so many are drawn
+MAX_INPUTS = 5000  # inputs whose parts are looked at; of more, so many are drawn
 CROP = 3  # a part that is kept alone is a third of an input high and wide
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class PartVectors:
     """Vectors of parts ``[n, d]``, and the number of the input that each is a part of ``[n]``.
 
     ``whole`` says that they are no parts but whole inputs, each its own.
@@ -81,11 +81,11 @@ class Collection(ABC):
         """Return the inputs that are texts."""
 
     @abstractmethod
-    def fields(self, seed: int) -> Parts:
+    def fields(self, seed: int) -> PartVectors:
         """Return the fields of all inputs, or of some that are drawn."""
 
     @abstractmethod
-    def crops(self, seed: int) -> Parts:
+    def crops(self, seed: int) -> PartVectors:
         """Return what every part of every input is like by itself."""
 
     @abstractmethod
@@ -96,18 +96,18 @@ class Collection(ABC):
     def displays(self, numbers: Sequence[int]) -> list[Display | None]:
         """Return how some inputs are shown, small."""
 
-    def whole(self) -> Parts:
+    def whole(self) -> PartVectors:
         """Return whole inputs: their feature vectors."""
         vectors = self.similarity.features(self.representations.double()).float().numpy()
-        return Parts(vectors, np.arange(len(vectors)), whole=True)
+        return PartVectors(vectors, np.arange(len(vectors)), whole=True)
 
     def drawn(self, seed: int) -> np.ndarray:
         """Return the numbers of the inputs whose parts are looked at."""
         count = len(self)
-        return np.arange(count) if count <= MOST else np.sort(stream(seed, 8).choice(count, MOST, replace=False))
+        return np.arange(count) if count <= MAX_INPUTS else np.sort(stream(seed, 8).choice(count, MAX_INPUTS, replace=False))
 
 
-class Given(Collection):
+class InputSource(Collection):
     """Inputs that a user holds, with their encoder."""
 
     def __init__(self, encoder: Encoder, inputs: Any, similarity: str | Similarity, method: RemovalMethod | None) -> None:
@@ -173,11 +173,11 @@ class Given(Collection):
         shape = tuple(explicand.shape)
         window = (-(-shape[0] // CROP), -(-shape[1] // CROP)) if len(shape) == 2 else None
         game = Game(self.encoder, explicand, self.method.baseline, space=self.space)
-        encoded = torch.cat(list(game.encode(Alone(Occlusion(window=window).draw(shape)))))
+        encoded = torch.cat(list(game.encode(KeepOnlyMasks(Occlusion(window=window).draw(shape)))))
         features, ends = feature_vectors(encoded, game.ends, self.similarity)
         return features - ends[1]
 
-    def fields(self, seed: int) -> Parts:
+    def fields(self, seed: int) -> PartVectors:
         """Return fields, made by the method."""
         chosen = self.drawn(seed)
         vectors = []
@@ -186,9 +186,9 @@ class Given(Collection):
                 field = self._field(int(number))
                 vectors.append((field.values - field.neutral).flatten(0, -2).numpy())
                 shown.update()
-        return Parts(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
+        return PartVectors(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
 
-    def crops(self, seed: int) -> Parts:
+    def crops(self, seed: int) -> PartVectors:
         """Return feature vectors of windows as inputs of their own; where there are none, of parts that are kept alone."""
         chosen = self.drawn(seed)
         vectors = []
@@ -200,7 +200,7 @@ class Given(Collection):
                 own = self._alone(explicand) if windows is None else self._encoded(windows).flatten(0, 1)
                 vectors.append(own.float().numpy())
                 shown.update()
-        return Parts(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
+        return PartVectors(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
 
     def maps(self, numbers: Sequence[int], target: Target) -> list[Attribution]:
         """Return maps by fields, which are kept."""
@@ -212,7 +212,7 @@ class Given(Collection):
 
 
 @dataclass(frozen=True, eq=False)
-class Alone:
+class KeepOnlyMasks:
     """Masks that keep one window and remove all else."""
 
     windows: Windows
@@ -230,7 +230,7 @@ class Alone:
         return 1 - self.windows.full(rows)
 
 
-class Indexed(Collection):
+class IndexSource(Collection):
     """The rows of an index."""
 
     def __init__(self, index: Index, encoder: Encoder | None) -> None:
@@ -264,13 +264,13 @@ class Indexed(Collection):
         shown = self.index.displays(self.drawn(0).tolist())
         return [text for display in shown if (text := getattr(display, "text", None))]
 
-    def fields(self, seed: int) -> Parts:
+    def fields(self, seed: int) -> PartVectors:
         """Return the fields that the index holds."""
         chosen = self.drawn(seed)
         vectors = [part.flatten(0, -2).numpy() for part in self.index.field_vectors(chosen)]
-        return Parts(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
+        return PartVectors(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
 
-    def crops(self, seed: int) -> Parts:
+    def crops(self, seed: int) -> PartVectors:
         """Raise: an index has no inputs to take parts of."""
         raise ValueError("An index holds fields, and no inputs that could be cut into crops; use method='fields'.")
 
@@ -315,7 +315,7 @@ def collection_of(
     """Return inputs, or an index, as what corpora are looked for in."""
     module = sys.modules.get("cocoax.survey.index")  # who has an index has imported it
     if module is not None and isinstance(inputs, module.Index):
-        return Indexed(inputs, encoder)
+        return IndexSource(inputs, encoder)
     if encoder is None:
         raise ValueError("Only an index knows its encoder; pass the encoder of these inputs.")
-    return Given(encoder, inputs, similarity, method)
+    return InputSource(encoder, inputs, similarity, method)

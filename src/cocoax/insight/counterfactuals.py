@@ -20,7 +20,7 @@ from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.insight.exchange import Change, Exchange, exchange_type
 from cocoax.insight.results import Result
-from cocoax.insight.subset_search import Search
+from cocoax.insight.subset_search import SmallestSetSearch
 from cocoax.methods import KernelShap
 from cocoax.methods.method import Askable, check_encoder, check_targets
 from cocoax.report import Section
@@ -191,7 +191,7 @@ def counterfactual(
         target: what is asked; a contrastive one, whose sign says which side an input is on.
         donors: inputs of the same kind that score lower, such as those of the foil. Pictures give cells, texts words (without
             donors words are deleted), rows the range that columns may change in (by default that of the background).
-        count: how many different ones; each does without the most telling part of those before it.
+        count: how many different ones; each does without the most effective part of those before it.
         calls: forward passes for each search; by default four for each part, and at least 60.
         seed: of everything random.
         options: what the kind of input takes: ``grid=(rows, columns)`` for pictures; names in ``fixed=``, ``integer=`` and
@@ -202,29 +202,29 @@ def counterfactual(
     check_count("count", count, 1, 100)
     if calls is not None:
         check_count("calls", calls, 1)
-    table = _Table(encoder, encoder.explicand(explicand), check_targets(target, encoder)[0], seed)
-    check_above(table.target.name, table.score)
-    exchange = table.exchange(donors, options)
-    offers = table.single_changes(exchange)
+    search = _ExchangeSearch(encoder, encoder.explicand(explicand), check_targets(target, encoder)[0], seed)
+    check_above(search.target.name, search.score)
+    exchange = search.exchange(donors, options)
+    offers = search.single_changes(exchange)
     flips: list[Flip] = []
     allowed: np.ndarray = np.array(exchange.offered.any(1))
     for _ in range(count):
-        flip = table.smallest(exchange, offers, allowed, calls)
+        flip = search.smallest(exchange, offers, allowed, calls)
         if flip is None:
             break
         flips.append(flip)
         changed = np.flatnonzero(flip.choice)
-        telling = changed[np.argmin(offers[changed, flip.choice[changed] - 1])]
-        allowed = allowed & (np.arange(len(allowed)) != telling)
+        strongest = changed[np.argmin(offers[changed, flip.choice[changed] - 1])]
+        allowed = allowed & (np.arange(len(allowed)) != strongest)
     if not flips:
         raise ValueError(
-            f"No exchange flips the score of {table.target.name!r}, which is {table.score:+.3f}: with everything exchanged "
-            f"that may be, the lowest is {table.lowest:+.3f}. Give donors that score lower, or fix fewer parts."
+            f"No exchange flips the score of {search.target.name!r}, which is {search.score:+.3f}: with everything exchanged "
+            f"that may be, the lowest is {search.lowest:+.3f}. Give donors that score lower, or fix fewer parts."
         )
-    return Counterfactual(table.target.name, table.score, tuple(sorted(flips, key=len)), count, table.calls)
+    return Counterfactual(search.target.name, search.score, tuple(sorted(flips, key=len)), count, search.calls)
 
 
-class _Table:
+class _ExchangeSearch:
     """Where an exchange is tried out: an encoder, an explicand and a target, with a count of forward passes."""
 
     def __init__(self, encoder: Encoder, explicand: Explicand, target: Target, seed: int) -> None:
@@ -307,13 +307,13 @@ class _Table:
     def smallest(self, exchange: Exchange, offers: np.ndarray, allowed: np.ndarray, calls: int | None) -> Flip | None:
         """Return the smallest change of allowed parts that flips the score; None if there is none."""
         best = np.where(allowed, offers.argmin(1) + 1, 0)
-        arranged = [np.where(allowed, choice, 0) for choice in exchange.arrangements()]
+        arranged = [np.where(allowed, choice, 0) for choice in exchange.same_offer_choices()]
         begun = [self._prefixes(exchange, offers, choice) for choice in [best, *arranged] if choice.any()]
         if not begun:
             return None
-        # The arrangement whose first parts, the most telling ones first, flip the score soonest.
+        # The arrangement whose first parts, the most effective ones first, flip the score soonest.
         choice, sets, scores = min(begun, key=lambda each: (_soonest(each[1], each[2]), each[2].min()))
-        search = Search(
+        search = SmallestSetSearch(
             lambda changed: _gains(self.chosen(exchange, changed * choice)),
             sets,
             _gains(scores),

@@ -17,10 +17,20 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.families.starter import imagenet_classes
 from cocoax.evaluation.curves import logits_of
 from cocoax.evaluation.separability import Separability, mann_whitney
-from cocoax.insight.clustering import Density, Factors, Grouping, Groups, Means, OfCount, curve, elbow, stability
-from cocoax.insight.collection import Collection, Parts, collection_of
-from cocoax.insight.concepts import Importance, tcav
+from cocoax.insight.clustering import (
+    ExplainedVariance,
+    Grouping,
+    Groups,
+    HdbscanGroups,
+    KMeansGroups,
+    NmfGroups,
+    curve,
+    elbow,
+    stability,
+)
+from cocoax.insight.collection import Collection, PartVectors, collection_of
 from cocoax.insight.results import Result
+from cocoax.insight.tcav import Importance, tcav
 from cocoax.methods import Attribution
 from cocoax.methods.removal import RemovalMethod
 from cocoax.references import KEPT, Reference
@@ -117,14 +127,19 @@ def _words(collection: Collection, reads_texts: bool) -> list[str]:
 # --- discovery --------------------------------------------------------------------------------------------------------------
 
 How = Literal["kmeans", "hdbscan", "fields", "crops"]
-GROUPINGS: dict[str, type[Grouping]] = {"kmeans": Means, "hdbscan": Density, "fields": Factors, "crops": Means}
+GROUPINGS: dict[str, type[Grouping]] = {
+    "kmeans": KMeansGroups,
+    "hdbscan": HdbscanGroups,
+    "fields": NmfGroups,
+    "crops": KMeansGroups,
+}
 PARTS = ("fields", "crops")
 TYPICAL = 6
 STRONG = 0.5  # of what a corpus is like in its typical members: a part as strong as this is one
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FoundCorpus:
     """A corpus that was found.
 
     Attributes:
@@ -146,7 +161,7 @@ class Found:
     words: tuple[Word, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Found({self.number}, {self.name!r}, {len(self.members)} inputs, stability {self.how_stable})"
+        return f"FoundCorpus({self.number}, {self.name!r}, {len(self.members)} inputs, stability {self.how_stable})"
 
     @property
     def how_stable(self) -> str:
@@ -171,22 +186,22 @@ class Discovery(Result):
     """
 
     file = "discovery"
-    corpora: tuple[Found, ...]
+    corpora: tuple[FoundCorpus, ...]
     method: str
     explained: float
-    curve: tuple[OfCount, ...]
+    curve: tuple[ExplainedVariance, ...]
     everything: Reference
     collection: Collection = field(repr=False)
-    checked: Mapping[str, list[tuple[Found, Separability]]] = field(default_factory=dict, repr=False)
+    checked: Mapping[str, list[tuple[FoundCorpus, Separability]]] = field(default_factory=dict, repr=False)
     importances: tuple[Importance, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.corpora)
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[FoundCorpus]:
         return iter(self.corpora)
 
-    def __getitem__(self, place: int) -> Found:
+    def __getitem__(self, place: int) -> FoundCorpus:
         return self.corpora[place]
 
     def __repr__(self) -> str:
@@ -212,17 +227,17 @@ class Discovery(Result):
             labels[found.members] = found.number - 1
         return labels
 
-    def target(self, found: Found) -> Target:
+    def target(self, found: FoundCorpus) -> Target:
         """Return what is explained: similarity to a corpus rather than to everything."""
         similarity = self.collection.similarity
         everything = replace(self.everything, samples=None, weights=None)  # its mean; that the corpus is in it is meant
         return (similarity_to(found.reference, similarity) - similarity_to(everything, similarity)).named(found.name)
 
-    def maps(self, found: Found, count: int = TYPICAL) -> list[Attribution]:
+    def maps(self, found: FoundCorpus, count: int = TYPICAL) -> list[Attribution]:
         """Return the maps of its typical members: what in them makes them like the corpus, rather than like everything."""
         return self.collection.maps(found.members[:count].tolist(), self.target(found))
 
-    def check(self, concept: str | Reference) -> list[tuple[Found, Separability]]:
+    def check(self, concept: str | Reference) -> list[tuple[FoundCorpus, Separability]]:
         """Return how well a concept tells the members of each corpus from all other inputs, best first.
 
         A concept is a word or a caption, for encoders with a text tower, or a reference.
@@ -345,7 +360,7 @@ class Discovery(Result):
                 for found in self.corpora
             ],
             "checked": {
-                word: [{"corpus": found.name, **vars(telling)} for found, telling in checked]
+                word: [{"corpus": found.name, **vars(separability)} for found, separability in checked]
                 for word, checked in self.checked.items()
             },
             "importance": [vars(importance) for importance in self.importances],
@@ -431,16 +446,18 @@ def _check_inputs(collection: Collection, corpora: int) -> None:
         )
 
 
-def _that_matter(parts: Parts) -> Parts:
+def _that_matter(parts: PartVectors) -> PartVectors:
     """Return parts without those that make no difference at all."""
     lengths = np.linalg.norm(parts.vectors, axis=1)
     matter = lengths > 1e-6 * max(float(lengths.max()), 1e-30)
     if not float(lengths.max()) > 0:
         raise ValueError("No part of any input makes a difference, so there are no corpora of parts; try method='kmeans'.")
-    return Parts(parts.vectors[matter], parts.owners[matter])
+    return PartVectors(parts.vectors[matter], parts.owners[matter])
 
 
-def _reference(collection: Collection, parts: Parts, chosen: np.ndarray, weights: np.ndarray | None, seed: int) -> Reference:
+def _reference(
+    collection: Collection, parts: PartVectors, chosen: np.ndarray, weights: np.ndarray | None, seed: int
+) -> Reference:
     """Return some vectors as a reference: whole inputs by their representations, parts by their own vectors.
 
     Of more than a reference keeps, as many are drawn: without samples nothing can be tested.
@@ -452,7 +469,9 @@ def _reference(collection: Collection, parts: Parts, chosen: np.ndarray, weights
     return Reference.from_representations(samples, name="everything", space=collection.space, weights=weights)
 
 
-def _found(collection: Collection, parts: Parts, groups: Groups, group: int, stable: float | None, seed: int) -> Found:
+def _found(
+    collection: Collection, parts: PartVectors, groups: Groups, group: int, stable: float | None, seed: int
+) -> FoundCorpus:
     """Return one group as a corpus.
 
     Of parts, an input belongs to it that has one; where parts are sums of groups, one as strong as half a typical one.
@@ -466,10 +485,12 @@ def _found(collection: Collection, parts: Parts, groups: Groups, group: int, sta
     owners, strengths = owners[order], strengths[order]
     if groups.sums:
         owners = owners[strengths >= STRONG * strengths[:TYPICAL].mean()]
-    return Found(group + 1, f"corpus {group + 1}", reference, owners, stable)
+    return FoundCorpus(group + 1, f"corpus {group + 1}", reference, owners, stable)
 
 
-def _named(collection: Collection, found: Sequence[Found], everything: Reference, vocabulary: Any) -> tuple[Found, ...]:
+def _named(
+    collection: Collection, found: Sequence[FoundCorpus], everything: Reference, vocabulary: Any
+) -> tuple[FoundCorpus, ...]:
     """Return corpora with numbers by their size, and with names."""
     similarity = collection.similarity
     middle = everything.mean_features(similarity)

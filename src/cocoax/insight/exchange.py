@@ -103,7 +103,7 @@ class Exchange(ABC):
         """How many inches the drawing should have."""
         return 3.6
 
-    def arrangements(self) -> list[np.ndarray]:
+    def same_offer_choices(self) -> list[np.ndarray]:
         """Return choices that take the same offer wherever there is one, one for each offer."""
         return [np.where(own, number, 0) for number, own in enumerate(self.offered.T, start=1) if own.any()]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from cocoax.inputs import Display
 from cocoax.inputs.drawing import figure_of, new_axes
-from cocoax.insight.discovery import TYPICAL, Discovery, Found
+from cocoax.insight.discovery import TYPICAL, Discovery, FoundCorpus
 from cocoax.report import Section, data_uri, png
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def _write(ax: Axes, text: str, size: float) -> None:
     ax.text(0.0, 0.5, lines, fontsize=size, va="center", transform=ax.transAxes)
 
 
-def _caption(found: Found) -> str:
+def _caption(found: FoundCorpus) -> str:
     return f"{_title(found)}\n{len(found.members)} inputs, stability {found.how_stable}"
 
 
-def _title(found: Found) -> str:
+def _title(found: FoundCorpus) -> str:
     return f"{found.number}. {found.name}" if found.words else found.name
 
 
@@ -86,7 +86,7 @@ def summary(discovery: Discovery) -> str:
     )
 
 
-def strip(discovery: Discovery, found: Found, count: int, maps: int = 0) -> str:
+def strip(discovery: Discovery, found: FoundCorpus, count: int, maps: int = 0) -> str:
     """Return typical members of a corpus as HTML, the first few with their maps."""
     members = found.members[:count].tolist()
     attributions = discovery.maps(found, maps) if maps else []
@@ -139,7 +139,7 @@ def sections(discovery: Discovery) -> list[Section]:
 def tables(discovery: Discovery) -> list[tuple[tuple[str, ...], list[list[str]]]]:
     """Return header and rows of what was asked about the corpora: words of one's own, and a class of the head."""
     made: list[tuple[tuple[str, ...], list[list[str]]]] = [
-        ((f"told from the rest by {word!r}", "AUC"), [[found.name, str(telling)] for found, telling in checked])
+        ((f"told from the rest by {word!r}", "AUC"), [[found.name, str(separability)] for found, separability in checked])
         for word, checked in discovery.checked.items()
     ]
     if discovery.importances:

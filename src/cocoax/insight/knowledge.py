@@ -18,8 +18,8 @@ from cocoax.evaluation.separability import (
     Separability,
     auc_and_error,
     mann_whitney,
-    pairwise_similarities,
     separability,
+    pairwise_similarities,
 )
 from cocoax.evaluation.statistics import wilson
 from cocoax.inputs.fonts import lettered, wrapped
@@ -33,14 +33,14 @@ from cocoax.targets import Target, contrastive_corpus_similarity, similarity_to
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DRAWS = 20  # corpora of each size that are tried
-SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200)
-ALIKE = 0.01  # AUCs that differ by less are the same
+_DRAWS = 20  # corpora of each size that are tried
+_SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200)
+_SAME_AUC = 0.01  # AUCs that differ by less are the same
 Test = Literal["held-out members", "given inputs", "random captions"]
 
 
 @dataclass(frozen=True)
-class OfSize:
+class CorpusSizeAuc:
     """How well a corpus of so many members tells the others from the foil: mean AUC and its spread over random corpora."""
 
     size: int
@@ -54,7 +54,7 @@ class Knowledge(Result):
 
     Attributes:
         corpus, foil: their names.
-        telling: the AUC with its interval and p-value.
+        separability: the AUC with its interval and p-value.
         test: what it was tested on: members of corpus and foil that were left out, inputs that were given for it, or, where
             nobody knows which inputs show the corpus, random captions in its place.
         sizes: the AUC of smaller corpora.
@@ -66,48 +66,48 @@ class Knowledge(Result):
     chance: ClassVar[str] = "knows nothing"
     corpus: str
     foil: str
-    telling: Separability
+    separability: Separability
     test: Test
-    sizes: tuple[OfSize, ...] = ()
+    sizes: tuple[CorpusSizeAuc, ...] = ()
 
     @property
     def auc(self) -> float:
         """How often a held-out member of the corpus scores above one of the foil."""
-        return self.telling.auc
+        return self.separability.auc
 
     @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of the AUC."""
-        return self.telling.low, self.telling.high
+        return self.separability.low, self.separability.high
 
     @property
     def p_value(self) -> float:
         """How often an encoder that knows no difference would do as well."""
-        return self.telling.p_value
+        return self.separability.p_value
 
     @property
     def verdict(self) -> str:
         """``"tells"``, ``"cannot tell"``, ``"the other way round"`` or ``"too little to tell"``."""
-        return self.telling.verdict
+        return self.separability.verdict
 
     def __bool__(self) -> bool:
-        return self.telling.verdict == "tells"
+        return self.separability.verdict == "tells"
 
     @property
     def sentence(self) -> str:
         """What came out, in a sentence."""
-        ours, theirs = self.telling.counts
+        ours, theirs = self.separability.counts
         which = f"these {ours}" if self.test == "held-out members" else f"the {ours} inputs that show"
         if self.verdict == "tells":
-            return f"The encoder tells {which} {self.corpus!r} from the {theirs} of {self.foil!r}: AUC {self.telling}."
+            return f"The encoder tells {which} {self.corpus!r} from the {theirs} of {self.foil!r}: AUC {self.separability}."
         if self.verdict == "cannot tell":
-            return f"It cannot tell {self.corpus!r} from {self.foil!r}: AUC {self.telling}; a map would show noise."
+            return f"It cannot tell {self.corpus!r} from {self.foil!r}: AUC {self.separability}; a map would show noise."
         if self.verdict == "the other way round":
             return (
-                f"What should be like {self.corpus!r} is less like it than {self.foil!r} is: AUC {self.telling}; a map would "
-                "show the opposite of what is asked. Are the two sides swapped?"
+                f"What should be like {self.corpus!r} is less like it than {self.foil!r} is: AUC {self.separability}; a map "
+                "would show the opposite of what is asked. Are the two sides swapped?"
             )
-        few = f"AUC {self.telling} from {ours} and {theirs} samples; add some"
+        few = f"AUC {self.separability} from {ours} and {theirs} samples; add some"
         return f"There is too little to tell whether it knows {self.corpus!r} from {self.foil!r}: {few}."
 
     @property
@@ -115,7 +115,7 @@ class Knowledge(Result):
         """The smallest corpus that does as well as the largest that was tried, if there is a smaller one."""
         if len(self.sizes) < 2:
             return None
-        return next(of.size for of in self.sizes if of.auc >= self.sizes[-1].auc - ALIKE)
+        return next(of.size for of in self.sizes if of.auc >= self.sizes[-1].auc - _SAME_AUC)
 
     @property
     def size_sentence(self) -> str:
@@ -160,15 +160,15 @@ class Knowledge(Result):
         if places:
             deviations = [of.deviation for of in self.sizes]
             axes.errorbar(places, [of.auc for of in self.sizes], deviations, marker="o", label="smaller corpora", capsize=2)
-        whole, value = self.telling.counts[0], self.telling.auc
-        ends = [[value - self.telling.low], [self.telling.high - value]]
-        label = f"{self.measured} {self.telling}"
+        whole, value = self.separability.counts[0], self.separability.auc
+        ends = [[value - self.separability.low], [self.separability.high - value]]
+        label = f"{self.measured} {self.separability}"
         axes.errorbar([whole], [value], ends, marker="s", color="#b2182b", capsize=4, label=label)
         axes.set_xscale("log")
         ticks = [*(size for size in places if size < 0.75 * whole), whole]
         axes.set_xticks(ticks, list(map(str, ticks)))
         axes.minorticks_off()
-        axes.set_ylim(min(0.4, self.telling.low - 0.03), 1.02)
+        axes.set_ylim(min(0.4, self.separability.low - 0.03), 1.02)
         axes.set_xlabel("members of the corpus" if self.test == "held-out members" else "inputs", fontsize=8)
         axes.set_ylabel(self.measured, fontsize=8)
         (caption,), family = lettered([wrapped(self._caption, 56, 2)])
@@ -184,7 +184,7 @@ class Knowledge(Result):
             "test": self.test,
             "verdict": self.verdict,
             "sentence": self.sentence,
-            **vars(self.telling),
+            **vars(self.separability),
             "sizes": [vars(of) for of in self.sizes],
         }
 
@@ -196,7 +196,7 @@ class Knowledge(Result):
         return [Section(f"{self.corpus} or {self.foil}?", text, self.drawn(), ("members", "AUC", ""), rows)]
 
 
-class BesideCaptions(Knowledge):
+class CaptionComparison(Knowledge):
     """How a corpus stands among random captions, by the differences that each makes between inputs; it is no AUC."""
 
     measured = "random captions beaten"
@@ -210,20 +210,22 @@ class BesideCaptions(Knowledge):
     @property
     def beaten(self) -> float:
         """The share of random captions that make a smaller difference between the inputs."""
-        return self.telling.auc
+        return self.separability.auc
 
     @property
     def verdict(self) -> str:
         """``"stands out"``, ``"does not stand out"`` or ``"may be chance"``."""
-        return {"tells": "stands out", "too little to tell": "may be chance"}.get(self.telling.verdict, "does not stand out")
+        return {"tells": "stands out", "too little to tell": "may be chance"}.get(
+            self.separability.verdict, "does not stand out"
+        )
 
     @property
     def sentence(self) -> str:
         """What came out, in a sentence."""
-        share = f"{100 * self.beaten:.0f} % of {self.telling.counts[1]} random captions"
+        share = f"{100 * self.beaten:.0f} % of {self.separability.counts[1]} random captions"
         known = "which may be chance" if self.verdict == "may be chance" else f"so it {self.verdict} among them"
         return (
-            f"On these {self.telling.counts[0]} inputs {self.corpus!r} makes a larger difference than {share}, "
+            f"On these {self.separability.counts[0]} inputs {self.corpus!r} makes a larger difference than {share}, "
             f"{known}. Whether it stands for what it says, only inputs that show it can tell."
         )
 
@@ -274,8 +276,8 @@ def knows(
     if shown is None:
         if others is not None or captions is not None:
             raise ValueError("'others' and 'captions' say what 'shown' is compared with; give the inputs as 'shown', too.")
-        telling = separability(corpus, foil, similarity, permutations=permutations, seed=seed)
-        return Knowledge(corpus.name, foil.name, telling, "held-out members", of_sizes(corpus, foil, similarity, seed))
+        found = separability(corpus, foil, similarity, permutations=permutations, seed=seed)
+        return Knowledge(corpus.name, foil.name, found, "held-out members", _aucs_of_sizes(corpus, foil, similarity, seed))
     if (others is None) == (captions is None):
         raise ValueError(
             "Inputs that show the corpus are told from inputs that do not: give those as 'others'. Where nobody knows which "
@@ -284,8 +286,8 @@ def knows(
     target = contrastive_corpus_similarity(corpus, foil, similarity)
     if captions is not None:
         _check_new([shown], [corpus])
-        telling = _against_captions(target, corpus, foil, shown, captions, permutations, seed)
-        return BesideCaptions(corpus.name, foil.name, telling, "random captions")
+        found = _against_captions(target, corpus, foil, shown, captions, permutations, seed)
+        return CaptionComparison(corpus.name, foil.name, found, "random captions")
     assert others is not None
     for side in (shown, others):
         if side.count < 2:
@@ -353,7 +355,7 @@ def _against_captions(
     return Separability(beaten / len(chosen), low, high, p_value, (shown.count, len(chosen)))
 
 
-def of_sizes(corpus: Reference, foil: Reference, similarity: str | Similarity, seed: int) -> tuple[OfSize, ...]:
+def _aucs_of_sizes(corpus: Reference, foil: Reference, similarity: str | Similarity, seed: int) -> tuple[CorpusSizeAuc, ...]:
     """Return how well smaller corpora do on the members that are not in them: the mean over some that are drawn."""
     similarities, count = pairwise_similarities(corpus, foil, get_similarity(similarity), MAX_COMPARED_SAMPLES, seed)
     total = len(similarities)
@@ -361,13 +363,13 @@ def of_sizes(corpus: Reference, foil: Reference, similarity: str | Similarity, s
     rest = to_foil / (total - count)  # the foil without the member itself, where it is one
     rest[count:] = (to_foil[count:] - similarities.diagonal()[count:]) / (total - count - 1)
     found = []
-    for size in (size for size in SIZES if size <= count - 2):
+    for size in (size for size in _SIZES if size <= count - 2):
         draws = stream(seed, 4, size)
         aucs = []
-        for _ in range(DRAWS):
+        for _ in range(_DRAWS):
             order = draws.permutation(count)
             used, left = order[:size], order[size:]
             scores = similarities[:, used].mean(1) - rest
             aucs.append(float(auc_and_error(np.concatenate([scores[left], scores[count:]])[:, None], len(left))[0][0]))
-        found.append(OfSize(size, float(np.mean(aucs)), float(np.std(aucs))))
+        found.append(CorpusSizeAuc(size, float(np.mean(aucs)), float(np.std(aucs))))
     return tuple(found)

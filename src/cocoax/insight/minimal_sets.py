@@ -14,7 +14,7 @@ from cocoax.checks import check_count, check_finite, check_kind, check_number
 from cocoax.encoders import Encoder
 from cocoax.inputs import Display
 from cocoax.insight.results import Result
-from cocoax.insight.subset_search import Search, Subsets, names_of, parts_of, shares
+from cocoax.insight.subset_search import SmallestSetSearch, Subsets, names_of, parts_of, shares
 from cocoax.masking import Game
 from cocoax.masking.masked_encoder import score_ends, score_masked
 from cocoax.methods import Run
@@ -39,7 +39,8 @@ class PartSet:
         mask: whether a feature is in one of them, ``[*shape]``.
         score: of the input with these parts alone, or without them; by a forward pass.
         smaller: sets with one part fewer that were encoded and did not do it.
-        proven: whether those are all there are, so that none of that size does it.
+        irreducible: whether it was encoded without each of its parts in turn, and never did it.
+        proven: whether all sets of one part fewer were encoded, and none did it.
 
     """
 
@@ -48,6 +49,7 @@ class PartSet:
     mask: Tensor
     score: float
     smaller: int
+    irreducible: bool
     proven: bool
 
     def __len__(self) -> int:
@@ -63,6 +65,7 @@ class PartSet:
             "names": list(self.names),
             "score": self.score,
             "smaller_tried": self.smaller,
+            "irreducible": self.irreducible,
             "proven": self.proven,
         }
 
@@ -167,7 +170,8 @@ class Minimal(Result):
 def _certainty(found: PartSet) -> str:
     if found.proven:
         return "No set of one part fewer does."
-    return f"{found.smaller} sets of one part fewer were tried, and none does."
+    tried = f"{found.smaller} sets of one part fewer were tried, and none does"
+    return f"{tried}; it needs each of them." if found.irreducible else f"{tried}; a part of it may be enough."
 
 
 def minimal(
@@ -206,9 +210,9 @@ def minimal(
     if calls is not None:
         check_count("calls", calls, 2 * each)
     allowed = max(2, int(_SHARE * len(run))) if calls is None else calls // each
-    board = _Board(run, asked, maker)
-    needed = board.search(wanted, removing=True, budget=allowed // 2)
-    enough = board.search(wanted, removing=False, budget=allowed - needed[1])
+    search = _SubsetSearch(run, asked, maker)
+    needed = search.search(wanted, removing=True, budget=allowed // 2)
+    enough = search.search(wanted, removing=False, budget=allowed - needed[1])
     return Minimal(
         asked.name,
         enough[0],
@@ -216,7 +220,7 @@ def minimal(
         wanted,
         whole,
         emptied,
-        board.parts,
+        search.parts,
         each * (needed[1] + enough[1]),
         each * len(run),
         run.explicand.display,
@@ -244,7 +248,7 @@ def _level(target: Target, keep: float, level: float | None, whole: float, empti
     return float(level)
 
 
-class _Board:
+class _SubsetSearch:
     """A run's game, as both searches play it: sets of parts and their scores."""
 
     def __init__(self, run: Run, target: Target, encoder: Encoder) -> None:
@@ -277,9 +281,12 @@ class _Board:
             gained = level - scores if removing else scores - level
             return np.where(gained == 0, -np.finfo(float).tiny, gained) if removing else gained
 
-        search = Search(lambda sets: gains(self.play(changed(sets))), changed(self.kept), gains(self.scores), budget - 1)
+        search = SmallestSetSearch(
+            lambda sets: gains(self.play(changed(sets))), changed(self.kept), gains(self.scores), budget - 1
+        )
         chosen = search.smallest()
         assert chosen is not None  # all parts together do it
+        chosen, irreducible = search.reduced(chosen)
         score = float(self.play(changed(chosen[None]))[0])  # the run may have known it; here it is encoded
         numbers = tuple(np.flatnonzero(chosen).tolist())
         size = len(numbers)
@@ -289,6 +296,7 @@ class _Board:
             torch.from_numpy(chosen.astype(bool))[self.labels],
             score,
             search.failed.get(size - 1, 0) if size > 1 else 1,
+            irreducible,
             search.tried_all(size - 1),
         )
         return found, search.calls + 1

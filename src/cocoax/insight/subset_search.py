@@ -83,12 +83,12 @@ def names_of(labels: Tensor, display: Display) -> tuple[str, ...]:
 
 # --- search -----------------------------------------------------------------------------------------------------------------
 
-_ENUMERATED = 20_000  # sets of one size that are all looked at; of more, the most promising
-_BEAM = 32  # sets that are extended by every part, where there are too many to look at all
-_FITTED = 300  # sets that the kernel's own numbers are fitted to
-_MOST = 1000  # sets that the process goes through, since its memory and time grow with their square and cube
+_MAX_ENUMERATED = 20_000  # sets of one size that are all looked at; of more, the most promising
+_BEAM_WIDTH = 32  # sets that are extended by every part, where there are too many to look at all
+_MAX_KERNEL_SETS = 300  # sets that the kernel's own numbers are fitted to
+_MAX_PROCESS_SETS = 1000  # sets that the process goes through, since its memory and time grow with their square and cube
 _SETS_PER_PREDICTION = 2000  # sets whose gains are predicted at a time
-_DOUBTED = 256  # sets whose uncertainty is looked at, of those with the highest prediction
+_MAX_PREDICTED_DEVIATIONS = 256  # sets whose uncertainty is looked at, of those with the highest prediction
 _HOPE = 0.5  # standard deviations by which a prediction may be too low for a small size to be tried at once
 _DOUBT = 2.5  # and by which it must be too low for a set to be given up
 
@@ -97,7 +97,7 @@ Play = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass
-class Search:
+class SmallestSetSearch:
     """A search for the smallest set of parts that gains at least 0.
 
     Attributes:
@@ -179,6 +179,25 @@ class Search:
             self.encode(proposed[: self.budget - self.calls])
         return self.best()
 
+    def reduced(self, found: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Return a set without parts that it does not need, and whether it needs each: whether none can be left out.
+
+        Sets that lack one of its parts are encoded, as far as the budget goes; where one of them does it, so are its own.
+        """
+        while True:
+            parts = np.flatnonzero(found)
+            lacking = np.repeat(found[None], len(parts), axis=0)
+            lacking[np.arange(len(parts)), parts] = 0
+            untried = np.array([row for row in lacking if row.any() and _key(row) not in self._seen], np.uint8)
+            if len(untried) > self.budget - self.calls:
+                return found, False
+            if not len(untried):
+                return found, True
+            gains = self.encode(untried)
+            if not (gains >= 0).any():
+                return found, True
+            found = untried[int(gains.argmax())]
+
     def _propose(self, limit: int) -> np.ndarray | None:
         """Return the most promising sets of fewer than ``limit`` parts; None if there is no hope for any.
 
@@ -196,8 +215,10 @@ class Search:
                 for start in range(0, len(sets), _SETS_PER_PREDICTION)
             ]
             order = np.argsort(-np.concatenate(gains), kind="stable")
-            beam = sets[order[:_BEAM]]
-            new = [index for index in order[: _DOUBTED + len(self._seen)] if _key(sets[index]) not in self._seen][:_DOUBTED]
+            beam = sets[order[:_BEAM_WIDTH]]
+            new = [
+                index for index in order[: _MAX_PREDICTED_DEVIATIONS + len(self._seen)] if _key(sets[index]) not in self._seen
+            ][:_MAX_PREDICTED_DEVIATIONS]
             if not new:
                 continue
             mean, deviation = model.predict(sets[new], return_std=True)
@@ -210,7 +231,7 @@ class Search:
     def _of_size(self, size: int, beam: np.ndarray) -> np.ndarray:
         """Return all sets of a size; where those are too many, the sets of a beam with one part more."""
         parts, width = self.parts, self.sets.shape[1]
-        if comb(len(parts), size) <= _ENUMERATED:
+        if comb(len(parts), size) <= _MAX_ENUMERATED:
             members = np.array(list(combinations(parts, size)))
             sets = np.zeros((len(members), width), np.uint8)
             np.put_along_axis(sets, members, 1, axis=1)
@@ -232,7 +253,7 @@ class Search:
             wide = (1e-6, 1e3)
             kernel = ConstantKernel(0.1, wide) * DotProduct(1.0, (1e-2, 1e2)) ** 2
             kernel += ConstantKernel(0.1, wide) * RBF(2.0, (0.5, 20.0)) + WhiteKernel(1e-4, (1e-8, 1e-1))
-            first = np.linspace(0, len(self.sets) - 1, min(_FITTED, len(self.sets))).astype(int)
+            first = np.linspace(0, len(self.sets) - 1, min(_MAX_KERNEL_SETS, len(self.sets))).astype(int)
             model = GaussianProcessRegressor(kernel, random_state=0)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -240,7 +261,7 @@ class Search:
             self._kernel = model.kernel_
         fitted = GaussianProcessRegressor(self._kernel, optimizer=None, alpha=1e-8)
         encoded = len(self.sets) - self._given
-        few = min(self._given, max(_FITTED, _MOST - encoded))
+        few = min(self._given, max(_MAX_KERNEL_SETS, _MAX_PROCESS_SETS - encoded))
         chosen = np.r_[np.linspace(0, self._given - 1, few).astype(int), self._given : len(self.sets)]
         return fitted.fit(self.sets[chosen], self.gains[chosen] / scale)
 

@@ -15,7 +15,7 @@ import cocoax
 from cocoax.evaluation.separability import Separability
 from cocoax.evaluation.statistics import wilson
 from cocoax.insight import Knowledge
-from cocoax.insight.knowledge import BesideCaptions, OfSize
+from cocoax.insight.knowledge import CaptionComparison, CorpusSizeAuc
 from tests.pages import EVIL, Page
 from tests.towers import picture, two_towers
 
@@ -75,7 +75,7 @@ def test_knows__how_many_are_enough(known: Knowledge) -> None:
     enough = next(of.size for of in known.sizes if best.auc - of.auc <= 0.01)
     assert known.enough == enough < best.size
     assert known.size_sentence == f"A corpus of {enough} would do as well as one of {best.size}: AUC {best.auc:.2f}."
-    few, many = OfSize(2, 0.7, 0.1), OfSize(5, 0.8, 0.1)
+    few, many = CorpusSizeAuc(2, 0.7, 0.1), CorpusSizeAuc(5, 0.8, 0.1)
     assert replace(known, sizes=(few, many)).size_sentence == "More members help: AUC 0.70 with 2, 0.80 with 5."
     assert known.sizes[0].auc < best.auc
     assert cocoax.knows(reference(2, 0), reference(5, 1), permutations=39).size_sentence == ""
@@ -135,13 +135,13 @@ def test_knows__captions_beside_random_ones_are_named_honestly(tmp_path: Path) -
         for text in ("a cat", *(f"thing number {number}" for number in range(40)))
     ]
     knowledge = beside(["a cat"], 40)  # each of them once, however many are asked for
-    assert isinstance(knowledge, BesideCaptions)
+    assert isinstance(knowledge, CaptionComparison)
     assert knowledge.test == "random captions"
     below = int(sum(spread < spreads[0] for spread in spreads[1:]))
     assert knowledge.beaten == below / 40
     assert knowledge.p_value == (41 - below) / 41
     assert knowledge.interval == wilson(below, 40)
-    assert knowledge.telling.counts == (12, 40)
+    assert knowledge.separability.counts == (12, 40)
     assert f"{100 * below / 40:.0f} % of 40 random captions" in knowledge.sentence
     assert "only inputs that show it can tell" in knowledge.sentence
     with pytest.raises(ValueError, match="Random captions give no AUC"):
@@ -162,20 +162,20 @@ def test_knows__a_corpus_that_beats_all_captions_is_drawn() -> None:
     shown, foil, captions = (cocoax.Reference.from_representations(part) for part in np.split(rows, [40, 50]))
     named = cocoax.Reference.from_representations(corpus)
     knowledge = cocoax.knows(named, foil, shown=shown, captions=captions, permutations=99)
-    assert isinstance(knowledge, BesideCaptions)
+    assert isinstance(knowledge, CaptionComparison)
     assert knowledge.beaten == knowledge.interval[1] == 1
     assert knowledge.drawn()
 
 
 def test_knows__several_captions_beside_as_many_random_ones() -> None:
     knowledge = beside(["a cat", "a kitten", "a tabby"], 45, 60)
-    assert knowledge.telling.counts == (12, 60)
-    assert isinstance(knowledge, BesideCaptions)
+    assert knowledge.separability.counts == (12, 60)
+    assert isinstance(knowledge, CaptionComparison)
     assert knowledge.interval == wilson(round(15 * knowledge.beaten), 15)  # of 45 captions 15 corpora share none
 
 
 @pytest.mark.parametrize(
-    ("telling", "verdict", "said"),
+    ("separability", "verdict", "said"),
     [
         (Separability(0.99, 0.93, 1.0, 0.01, (9, 100)), "stands out", "so it stands out among them"),
         (Separability(0.9, 0.82, 0.95, 0.11, (9, 100)), "may be chance", "which may be chance"),
@@ -183,8 +183,8 @@ def test_knows__several_captions_beside_as_many_random_ones() -> None:
         (Separability(0.0, 0.0, 0.05, 1.0, (9, 100)), "does not stand out", "so it does not stand out among them"),
     ],
 )
-def test_knows__what_is_said_beside_random_captions(telling: Separability, verdict: str, said: str) -> None:
-    knowledge = BesideCaptions("a cat", "a dog", telling, "random captions")
+def test_knows__what_is_said_beside_random_captions(separability: Separability, verdict: str, said: str) -> None:
+    knowledge = CaptionComparison("a cat", "a dog", separability, "random captions")
     assert knowledge.verdict == verdict
     assert said in knowledge.sentence
     assert bool(knowledge) == (verdict == "stands out")
@@ -227,7 +227,7 @@ def test_knowledge__files_and_notebooks(known: Knowledge, tmp_path: Path) -> Non
 
 def test_knowledge__the_legend_hides_nothing_and_the_title_fits(known: Knowledge) -> None:
     unclear = cocoax.knows(reference(3, 0, 0.7, name="a house of $5 or $6 " * 9), reference(3, 1), permutations=99)
-    beside = BesideCaptions("cats", "rest", Separability(0.5, 0.1, 0.9, 0.4, (9, 9)), "random captions")
+    beside = CaptionComparison("cats", "rest", Separability(0.5, 0.1, 0.9, 0.4, (9, 9)), "random captions")
     for knowledge in (known, unclear, beside):
         figure = knowledge.drawn()
         figure.draw_without_rendering()

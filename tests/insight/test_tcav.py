@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.insight import tcav
-from cocoax.insight.concepts import class_gradients, concept_vector
+from cocoax.insight.tcav import class_gradients, concept_vector
 from tests.conftest import SmallNet, images
 
 

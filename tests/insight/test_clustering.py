@@ -7,7 +7,17 @@ import pytest
 from scipy.optimize import nnls
 from sklearn.cluster import KMeans
 
-from cocoax.insight.clustering import Density, Factors, Grouping, Groups, Means, OfCount, curve, elbow, stability
+from cocoax.insight.clustering import (
+    ExplainedVariance,
+    Grouping,
+    Groups,
+    HdbscanGroups,
+    KMeansGroups,
+    NmfGroups,
+    curve,
+    elbow,
+    stability,
+)
 
 
 def clouds(count: int = 40, groups: int = 3, spread: float = 0.1, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -31,7 +41,7 @@ def stable(grouping: Grouping, groups: Groups, vectors: np.ndarray, asked: int) 
 
 def test_means__are_those_of_scikit_learn_and_explain_what_is_left_over() -> None:
     vectors, truth = clouds()
-    groups = Means().fit(vectors, 3, 0)
+    groups = KMeansGroups().fit(vectors, 3, 0)
     model = KMeans(3, n_init=10, random_state=0).fit(vectors)
     np.testing.assert_array_equal(groups.labels, model.labels_)
     assert all(len(set(groups.labels[truth == group])) == 1 for group in range(3))
@@ -39,7 +49,7 @@ def test_means__are_those_of_scikit_learn_and_explain_what_is_left_over() -> Non
         float(np.square(vector - groups.centres[label]).sum()) for vector, label in zip(vectors, groups.labels, strict=True)
     )
     total = sum(float(np.square(vector - vectors.mean(0)).sum()) for vector in vectors)
-    assert Means().explained(groups, vectors) == pytest.approx(1 - left / total)
+    assert KMeansGroups().explained(groups, vectors) == pytest.approx(1 - left / total)
     centre = groups.centres[groups.labels[0]]
     cosine = vectors[0] @ centre / np.linalg.norm(vectors[0]) / np.linalg.norm(centre)
     assert groups.strengths[0] == pytest.approx(cosine)
@@ -48,14 +58,14 @@ def test_means__are_those_of_scikit_learn_and_explain_what_is_left_over() -> Non
 def test_density__leaves_out_what_belongs_nowhere() -> None:
     vectors, truth = clouds(spread=0.03)
     outliers = np.random.default_rng(1).normal(size=(12, 5)) * 3
-    groups = Density().fit(np.concatenate([vectors, outliers]), 3, 0)
+    groups = HdbscanGroups().fit(np.concatenate([vectors, outliers]), 3, 0)
     assert len(groups.centres) == 3
     assert all(len(set(groups.labels[: len(truth)][truth == group])) == 1 for group in range(3))
     assert (groups.labels[len(truth) :] == -1).mean() > 0.8
-    assert 0 < Density().explained(groups, np.concatenate([vectors, outliers])) < 1
+    assert 0 < HdbscanGroups().explained(groups, np.concatenate([vectors, outliers])) < 1
     for few in (3, 9):
         with pytest.raises(ValueError, match=f"finds no dense groups among {few} vectors; use method='kmeans'"):
-            Density().fit(np.random.default_rng(0).normal(size=(few, 5)), 3, 0)
+            HdbscanGroups().fit(np.random.default_rng(0).normal(size=(few, 5)), 3, 0)
 
 
 def test_factors__are_signed_directions_with_weights_of_at_least_nothing() -> None:
@@ -63,15 +73,15 @@ def test_factors__are_signed_directions_with_weights_of_at_least_nothing() -> No
     directions = np.array([[1.0, 0, 0, -1, 0], [0, 1, 0, 0, 0], [0, 0, -1, 0, 1]])
     codes = random.exponential(size=(200, 3)) * (random.random((200, 3)) < 0.5)
     vectors = codes @ directions
-    groups = Factors().fit(vectors, 3, 0)
+    groups = NmfGroups().fit(vectors, 3, 0)
     cosines = (groups.centres / np.linalg.norm(groups.centres, axis=1, keepdims=True)) @ (
         directions / np.linalg.norm(directions, axis=1, keepdims=True)
     ).T
     assert sorted(cosines.argmax(1)) == [0, 1, 2]
     assert cosines.max(1).min() > 0.98
-    assert Factors().explained(groups, vectors) > 0.98
+    assert NmfGroups().explained(groups, vectors) > 0.98
     weights = np.array([nnls(groups.centres.T, vector)[0] for vector in vectors])  # the best that these directions can do
-    rebuilt = Factors().rebuilt(groups, vectors)
+    rebuilt = NmfGroups().rebuilt(groups, vectors)
     np.testing.assert_allclose(rebuilt, weights @ groups.centres, atol=0.1)
     strengths = weights * np.linalg.norm(groups.centres, axis=1)
     clear = np.sort(strengths, axis=1)[:, -1] > 1.2 * np.sort(strengths, axis=1)[:, -2]
@@ -81,22 +91,22 @@ def test_factors__are_signed_directions_with_weights_of_at_least_nothing() -> No
 
 def test_factors__more_of_them_than_dimensions() -> None:
     vectors = np.random.default_rng(0).normal(size=(60, 3))
-    groups = Factors().fit(vectors, 10, 0)
+    groups = NmfGroups().fit(vectors, 10, 0)
     assert groups.centres.shape == (10, 3)
-    assert Factors().explained(groups, vectors) > 0.95
-    assert [point.corpora for point in curve(Factors(), vectors, np.arange(60), 10, 0)] == [1, 2, 3, 5, 7, 10, 15, 20]
+    assert NmfGroups().explained(groups, vectors) > 0.95
+    assert [point.corpora for point in curve(NmfGroups(), vectors, np.arange(60), 10, 0)] == [1, 2, 3, 5, 7, 10, 15, 20]
 
 
 def test_stability__high_where_groups_are_there_and_low_where_they_are_not() -> None:
     vectors, _ = clouds()
-    groups = Means().fit(vectors, 3, 0)
-    assert min(stable(Means(), groups, vectors, 3)) > 0.95
+    groups = KMeansGroups().fit(vectors, 3, 0)
+    assert min(stable(KMeansGroups(), groups, vectors, 3)) > 0.95
     noise = np.random.default_rng(0).normal(size=(120, 30))
-    assert np.mean(stable(Means(), Means().fit(noise, 6, 0), noise, 6)) < 0.6
+    assert np.mean(stable(KMeansGroups(), KMeansGroups().fit(noise, 6, 0), noise, 6)) < 0.6
 
 
 def test_stability__is_the_largest_jaccard_similarity() -> None:
-    class Halves(Means):
+    class Halves(KMeansGroups):
         """Divides vectors by their first number, whatever is asked."""
 
         def fit(self, vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
@@ -116,7 +126,7 @@ def apart(count: int, groups: int) -> np.ndarray:
     return centres[np.arange(count) % groups] + 0.01 * np.random.default_rng(1).normal(size=(count, 16))
 
 
-@pytest.mark.parametrize("grouping", [Means(), Factors()])
+@pytest.mark.parametrize("grouping", [KMeansGroups(), NmfGroups()])
 def test_stability__too_few_inputs_to_tell(grouping: Grouping) -> None:
     vectors = apart(15, 10)
     groups = grouping.fit(vectors, 10, 0)
@@ -127,12 +137,12 @@ def test_stability__too_few_inputs_to_tell(grouping: Grouping) -> None:
 
 def test_stability__resamples_count_in_which_the_group_can_appear() -> None:
     vectors = np.concatenate([np.linspace(0, 0.1, 11), [9.0]])[:, None]  # a third of all resamples have none of the last
-    groups = Means().fit(vectors, 2, 0)
-    assert stable(Means(), groups, vectors, 2)[groups.labels[-1]] == 1
+    groups = KMeansGroups().fit(vectors, 2, 0)
+    assert stable(KMeansGroups(), groups, vectors, 2)[groups.labels[-1]] == 1
 
 
 def test_stability__other_errors_are_not_taken_for_groups_that_are_gone() -> None:
-    class Broken(Means):
+    class Broken(KMeansGroups):
         """Cannot be fitted."""
 
         def fit(self, vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
@@ -142,7 +152,7 @@ def test_stability__other_errors_are_not_taken_for_groups_that_are_gone() -> Non
     with pytest.raises(ValueError, match="broken"):
         stable(Broken(), Groups(np.eye(3, 5), truth, np.ones(len(truth))), vectors, 3)
     noise = np.random.default_rng(0).normal(size=(9, 5))  # where nothing is dense nothing comes back
-    assert stable(Density(), Groups(np.eye(1, 5), np.zeros(9, int), np.ones(9)), noise, 3) == [0.0]
+    assert stable(HdbscanGroups(), Groups(np.eye(1, 5), np.zeros(9, int), np.ones(9)), noise, 3) == [0.0]
 
 
 def own_directions() -> tuple[np.ndarray, np.ndarray]:
@@ -155,7 +165,7 @@ def own_directions() -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_stability__of_parts_draws_inputs() -> None:
-    class Watched(Means):
+    class Watched(KMeansGroups):
         """Keeps what it was given."""
 
         def fit(self, vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
@@ -164,7 +174,7 @@ def test_stability__of_parts_draws_inputs() -> None:
 
     given: list[np.ndarray] = []
     cells, owners = own_directions()
-    groups = Means().fit(cells, 10, 0)
+    groups = KMeansGroups().fit(cells, 10, 0)
     stability(Watched(), groups, cells, 7 * owners + 3, 10, 0)  # inputs may have any numbers
     assert len(given) == 10
     for vectors in given:
@@ -176,19 +186,19 @@ def test_stability__of_parts_draws_inputs() -> None:
 
 def test_curve__of_parts_holds_out_inputs() -> None:
     cells, owners = own_directions()
-    points = curve(Factors(), cells, owners, 10, 0)
-    apiece = curve(Factors(), cells, np.arange(len(cells)), 10, 0)
+    points = curve(NmfGroups(), cells, owners, 10, 0)
+    apiece = curve(NmfGroups(), cells, np.arange(len(cells)), 10, 0)
     (by_inputs,), (by_cells,) = ([point.held_out for point in each if point.corpora == 10] for each in (points, apiece))
     assert by_inputs < 0.25
     assert by_cells > 0.4
-    assert curve(Factors(), cells, np.zeros(len(cells), int), 10, 0) == ()
+    assert curve(NmfGroups(), cells, np.zeros(len(cells), int), 10, 0) == ()
 
 
 def test_curve__bends_at_the_true_number() -> None:
     vectors, _ = clouds(groups=5, spread=0.05)
-    points = curve(Means(), vectors, np.arange(len(vectors)), 5, 0)
+    points = curve(KMeansGroups(), vectors, np.arange(len(vectors)), 5, 0)
     assert [point.corpora for point in points] == [1, 2, 3, 5, 7, 10]
     assert all(point.held_out <= point.explained + 1e-6 for point in points)
     assert elbow(points) == 5
-    assert curve(Density(), vectors, np.arange(len(vectors)), 5, 0) == ()
-    assert elbow((OfCount(1, 0.0, 0.0), OfCount(2, 0.5, 0.5))) is None
+    assert curve(HdbscanGroups(), vectors, np.arange(len(vectors)), 5, 0) == ()
+    assert elbow((ExplainedVariance(1, 0.0, 0.0), ExplainedVariance(2, 0.5, 0.5))) is None

@@ -10,7 +10,7 @@ import torch
 
 import cocoax
 from cocoax.insight import gradient_counterfactual
-from cocoax.insight.gradient_flip import _blurred
+from cocoax.insight.gradient_counterfactuals import _blurred
 from tests.insight.games import Letters, Words, pictures, table
 
 
