@@ -80,40 +80,40 @@ def test_interval__stays_within_bounds_and_is_not_a_point_where_all_pairs_agree(
     assert interval(1.0, 0.0, (100, 100))[0] > interval(1.0, 0.0, (5, 5))[0]
 
 
-def test_tell_apart__p_values_of_random_corpora_are_uniform_and_intervals_hold_chance() -> None:
-    tellings = []
+def test_separability__p_values_of_random_corpora_are_uniform_and_intervals_hold_chance() -> None:
+    found = []
     for seed in range(120):
         rows = cloud(60, seed)
-        tellings.append(separability(reference(rows[:20]), reference(rows[20:]), permutations=99, seed=seed))
-    p_values = [telling.p_value for telling in tellings]
+        found.append(separability(reference(rows[:20]), reference(rows[20:]), permutations=99, seed=seed))
+    p_values = [each.p_value for each in found]
     assert stats.kstest(p_values, "uniform").pvalue > 0.01
-    assert np.mean([telling.verdict == "tells" for telling in tellings]) <= 0.05
-    assert np.mean([telling.low <= 0.5 <= telling.high for telling in tellings]) >= 0.9
+    assert np.mean([each.verdict == "tells" for each in found]) <= 0.05
+    assert np.mean([each.low <= 0.5 <= each.high for each in found]) >= 0.9
 
 
-def test_tell_apart__a_real_difference() -> None:
-    telling = separability(reference(cloud(30, 0, 3.0)), reference(cloud(50, 1)), permutations=199)
-    assert telling.verdict == "tells"
-    assert telling.p_value == pytest.approx(1 / 200)
-    assert telling.low < telling.auc < telling.high
-    assert telling.counts == (30, 50)
+def test_separability__a_real_difference() -> None:
+    each = separability(reference(cloud(30, 0, 3.0)), reference(cloud(50, 1)), permutations=199)
+    assert each.verdict == "tells"
+    assert each.p_value == pytest.approx(1 / 200)
+    assert each.low < each.auc < each.high
+    assert each.counts == (30, 50)
     scores = np.array(slow_scores(cloud(30, 0, 3.0), cloud(50, 1)))
-    assert telling.auc == pytest.approx(roc_auc_score([1] * 30 + [0] * 50, scores), abs=1e-5)
+    assert each.auc == pytest.approx(roc_auc_score([1] * 30 + [0] * 50, scores), abs=1e-5)
 
 
-def test_tell_apart__is_repeatable_and_takes_kernels() -> None:
+def test_separability__is_repeatable_and_takes_kernels() -> None:
     corpus, foil = reference(cloud(12, 0, 2.0)), reference(cloud(15, 1))
     assert separability(corpus, foil, permutations=49) == separability(corpus, foil, permutations=49)
     assert separability(corpus, foil, "rbf", permutations=49).auc > 0.6
 
 
-def test_tell_apart__of_many_samples_some_are_drawn() -> None:
-    telling = separability(reference(cloud(80, 0, 2.0)), reference(cloud(90, 1)), permutations=39, most=40)
-    assert telling.counts == (40, 40)
+def test_separability__of_many_samples_some_are_drawn() -> None:
+    each = separability(reference(cloud(80, 0, 2.0)), reference(cloud(90, 1)), permutations=39, most=40)
+    assert each.counts == (40, 40)
 
 
 @pytest.mark.parametrize(
-    ("telling", "verdict"),
+    ("each", "verdict"),
     [
         (Separability(0.97, 0.94, 0.99, 0.001, (40, 40)), "tells"),
         (Separability(0.52, 0.43, 0.61, 0.3, (40, 40)), "cannot tell"),
@@ -122,31 +122,31 @@ def test_tell_apart__of_many_samples_some_are_drawn() -> None:
         (Separability(0.65, 0.49, 0.78, 0.01, (20, 20)), "too little to tell"),
     ],
 )
-def test_verdict(telling: Separability, verdict: str) -> None:
-    assert telling.verdict == verdict
+def test_verdict(each: Separability, verdict: str) -> None:
+    assert each.verdict == verdict
 
 
 def test_mann_whitney__is_the_test_of_scipy() -> None:
     scores = np.random.default_rng(0).normal(size=30) + np.array([1.0] * 12 + [0.0] * 18)
-    telling = mann_whitney(scores, 12)
-    assert telling.auc == pytest.approx(roc_auc_score([1] * 12 + [0] * 18, scores))
-    assert telling.p_value == stats.mannwhitneyu(scores[:12], scores[12:], alternative="greater").pvalue
+    each = mann_whitney(scores, 12)
+    assert each.auc == pytest.approx(roc_auc_score([1] * 12 + [0] * 18, scores))
+    assert each.p_value == stats.mannwhitneyu(scores[:12], scores[12:], alternative="greater").pvalue
 
 
-def test_tell_apart__copies_are_not_compared_with_themselves() -> None:
+def test_separability__copies_are_not_compared_with_themselves() -> None:
     rows = cloud(20, 3)
     copies = np.concatenate([rows[:6], rows[:6], rows[:6]])
-    telling = separability(reference(copies), reference(rows[6:]), permutations=39)
-    assert telling.counts == (6, 14)
+    each = separability(reference(copies), reference(rows[6:]), permutations=39)
+    assert each.counts == (6, 14)
 
 
 @pytest.mark.filterwarnings("ignore::cocoax.cautions.Caution")
-def test_tell_apart__samples_of_both_are_left_out_of_the_foil() -> None:
+def test_separability__samples_of_both_are_left_out_of_the_foil() -> None:
     rows = cloud(30, 4, 2.0)
     foil = np.concatenate([rows[20:], cloud(25, 5)])
-    telling = separability(reference(rows), reference(foil), permutations=39)
-    assert telling == separability(reference(rows), reference(foil[10:]), permutations=39)
-    assert telling.counts == (30, 25)
+    each = separability(reference(rows), reference(foil), permutations=39)
+    assert each == separability(reference(rows), reference(foil[10:]), permutations=39)
+    assert each.counts == (30, 25)
     aucs = []
     for seed in range(60):  # noise, of which half is common
         rows = cloud(30, seed)
@@ -154,7 +154,7 @@ def test_tell_apart__samples_of_both_are_left_out_of_the_foil() -> None:
     assert np.mean(aucs) == pytest.approx(0.5, abs=4 * np.std(aucs) / np.sqrt(60))
 
 
-def test_tell_apart__bad_input() -> None:
+def test_separability__bad_input() -> None:
     rows = cloud(20, 0)
     foil = reference(rows[10:], "foil")
     with pytest.raises(ValueError, match=r"'one' has 1 sample; .* give at least two that differ"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
 
 from cocoax.insight.clustering import (
     ExplainedVariance,
@@ -37,6 +38,20 @@ def stable(grouping: Grouping, groups: Groups, vectors: np.ndarray, asked: int) 
     known = [each for each in told if each is not None]
     assert len(known) == len(told)
     return known
+
+
+@pytest.mark.parametrize("grouping", [KMeansGroups(), HdbscanGroups(), NmfGroups()])
+@pytest.mark.parametrize("seed", range(3))
+def test_groups__planted_ones_are_found_and_come_back(grouping: Grouping, seed: int) -> None:
+    vectors, truth = clouds(groups=4, spread=0.05, seed=seed)
+    order = np.random.default_rng(seed).permutation(len(truth))
+    groups = grouping.fit(vectors[order], 4, seed)
+    assert adjusted_rand_score(truth[order], groups.labels) > 0.95
+    assert min(stable(grouping, groups, vectors[order], 4)) > 0.75
+    assert grouping.explained(groups, vectors[order]) > 0.9
+    for group, centre in enumerate(groups.centres):  # the centre is that of the corner that was planted
+        corner = np.bincount(truth[order][groups.labels == group]).argmax()
+        assert int(centre.argmax()) == corner
 
 
 def test_means__are_those_of_scikit_learn_and_explain_what_is_left_over() -> None:

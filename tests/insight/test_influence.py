@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +99,36 @@ def test_influence__is_a_product_with_the_inverse_hessian() -> None:
     slow = (gradients[:-1] @ inverse @ gradients[-1]).detach()
     assert np.corrcoef(found.values.numpy(), slow.numpy())[0, 1] > 0.999
     torch.testing.assert_close(found.values.float(), slow, rtol=0.02, atol=2e-3)
+
+
+def test_influence__is_what_retraining_without_a_member_does_to_the_loss() -> None:
+    """Ridge regression, trained to its optimum: the loss on an input, retrained without each member, minus that with all."""
+    random = np.random.default_rng(0)
+    rows, truth = random.normal(size=(41, 5)), random.normal(size=5)
+    answers = rows @ truth + random.normal(0, 0.5, 41)
+    known = {row.astype(np.float32).tobytes(): answer for row, answer in zip(rows, answers, strict=True)}
+
+    def trained(chosen: np.ndarray) -> np.ndarray:
+        weights: np.ndarray = np.linalg.solve(
+            rows[chosen].T @ rows[chosen] + 1e-3 * np.eye(5), rows[chosen].T @ answers[chosen]
+        )
+        return weights
+
+    def squared(own: cocoax.Encoder, inputs: Sequence[Tensor], views: Sequence[Tensor]) -> Tensor:
+        wanted = torch.tensor([known[each.numpy().tobytes()] for each in inputs]).float()
+        return (own(own.collate(inputs))[:, 0] - wanted).square()
+
+    members = np.arange(40)
+    with torch.random.fork_rng():
+        layer = nn.Linear(5, 1, bias=False)
+    layer.weight.data = torch.tensor(trained(members)).float()[None]
+    encoder = cocoax.TabularEncoder(nn.Sequential(layer), columns=list("abcde"), background=rows, name="regression")
+    found = cocoax.examples(encoder, rows[40], rows[:40], "influence", loss=squared, layers=["0"], damping=2e-3)
+    losses = [(rows[40] @ trained(members[members != out]) - answers[40]) ** 2 for out in members]
+    retrained = np.array(losses) - (rows[40] @ trained(members) - answers[40]) ** 2
+    assert np.corrcoef(found.values.numpy(), retrained)[0, 1] > 0.98
+    assert int(found.values.abs().argmax()) == int(np.abs(retrained).argmax())
+    np.testing.assert_allclose(found.values.numpy(), retrained, atol=0.25 * np.abs(retrained).max())
 
 
 def test_loss__of_ones_own() -> None:

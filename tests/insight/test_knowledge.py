@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import cocoax
@@ -152,6 +153,18 @@ def test_knows__captions_beside_random_ones_are_named_honestly(tmp_path: Path) -
     (ax,) = knowledge.plot().axes
     said = [ax.get_ylabel(), ax.get_title(), *(text.get_text() for text in ax.texts)]
     assert said == ["random captions beaten", f"a cat among random captions: {knowledge.verdict}", "a random caption"]
+
+
+def test_knows__p_values_of_captions_that_are_as_random_as_the_others_are_uniform() -> None:
+    p_values = []
+    for seed in range(80):
+        rows = np.random.default_rng(seed).normal(size=(80, 8))
+        parts = np.split(rows, [2, 10, 30])
+        corpus, foil, shown, captions = (cocoax.Reference.from_representations(part, keep_samples=True) for part in parts)
+        found = cocoax.knows(corpus, foil, shown=shown, captions=captions, permutations=59, seed=seed)
+        p_values.append(found.p_value)
+    assert stats.kstest(p_values, "uniform").pvalue > 0.01
+    assert np.mean(np.array(p_values) <= 0.05) <= 0.1
 
 
 def test_knows__a_corpus_that_beats_all_captions_is_drawn() -> None:

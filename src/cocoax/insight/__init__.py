@@ -1,12 +1,12 @@
 """What an encoder knows: corpora tested and found, the least that keeps or flips an answer, the examples behind it."""
 
+from cocoax.insight.concept_vectors import Importance, tcav
 from cocoax.insight.counterfactuals import Counterfactual, Flip, counterfactual
 from cocoax.insight.discovery import Discovery, FoundCorpus, discover
 from cocoax.insight.gradient_counterfactuals import GradientCounterfactual, gradient_counterfactual
 from cocoax.insight.important_examples import Examples, examples
 from cocoax.insight.knowledge import Knowledge, knows
 from cocoax.insight.minimal_sets import Minimal, PartSet, minimal
-from cocoax.insight.tcav import Importance, tcav
 
 __all__ = [
     "Counterfactual",

@@ -29,8 +29,8 @@ from cocoax.insight.clustering import (
     stability,
 )
 from cocoax.insight.collection import Collection, PartVectors, collection_of
+from cocoax.insight.concept_vectors import Importance, tcav
 from cocoax.insight.results import Result
-from cocoax.insight.tcav import Importance, tcav
 from cocoax.methods import Attribution
 from cocoax.methods.removal import RemovalMethod
 from cocoax.references import KEPT, Reference

@@ -18,8 +18,8 @@ from cocoax.evaluation.separability import (
     Separability,
     auc_and_error,
     mann_whitney,
-    separability,
     pairwise_similarities,
+    separability,
 )
 from cocoax.evaluation.statistics import wilson
 from cocoax.inputs.fonts import lettered, wrapped

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 from captum.concept import TCAV, Classifier, Concept
+from scipy import stats
 from torch import Tensor, nn
 
 import cocoax
 from cocoax.insight import tcav
-from cocoax.insight.tcav import class_gradients, concept_vector
+from cocoax.insight.concept_vectors import class_gradients, concept_vector
 from tests.conftest import SmallNet, images
 
 
@@ -130,6 +131,19 @@ def _linear(weights: list[list[float]]) -> nn.Linear:
     with torch.no_grad():
         head.weight.copy_(torch.tensor(weights))
     return head
+
+
+def test_tcav__p_values_of_random_concepts_are_uniform(classifier: cocoax.Encoder) -> None:
+    inputs = classifier.represent(images(6, seed=1))
+    p_values = []
+    for seed in range(24):
+        rows = np.random.default_rng(seed).normal(size=(60, 8))
+        concept, foil = (
+            cocoax.Reference.from_representations(part, name=name, space=classifier.space, keep_samples=True)
+            for part, name in ((rows[:20], "random"), (rows[20:], "foil"))
+        )
+        p_values.append(tcav(classifier, inputs, concept, "cat", foil=foil, random=19, seed=seed)[0].p_value)
+    assert stats.kstest(p_values, "uniform").pvalue > 0.01
 
 
 def test_tcav__bad_input(classifier: cocoax.Encoder, encoder: cocoax.Encoder) -> None:
