@@ -20,7 +20,6 @@ from cocoax.app.events import SAMPLES
 from cocoax.app.service import EncoderService
 from cocoax.app.sessions import Session
 from cocoax.data import collage, photo
-from cocoax.inputs.drawing import hidden_in_noise
 
 HATCHED = 0.1  # of a map, when it counts as known
 
@@ -39,12 +38,12 @@ def watched(service: EncoderService, name: str) -> dict[str, Any]:
         noted.setdefault("first map", now)
         if answer.regions and answer.regions[0].certain:
             noted.setdefault("first region", now)
-        if hidden_in_noise(answer.attribution).mean() <= HATCHED:
+        if answer.attribution.effects.uncertain().mean() <= HATCHED:
             noted.setdefault("unhatched", now)
     answer = session.answers[0]
     assert answer is not None
     assert session.run is not None
-    hatched = hidden_in_noise(answer.attribution)
+    hatched = answer.attribution.effects.uncertain()
     return noted | {
         "end": {"copies": len(session.run), "seconds": time.perf_counter() - began},
         "error": session.error,

@@ -16,7 +16,6 @@ from rich.console import Console
 from sklearn.utils.discovery import all_estimators, all_functions
 
 import cocoax
-from cocoax.highlight import to_rich
 
 QUERY = "find groups of similar points without labels"
 
@@ -76,7 +75,7 @@ def main(query: str = QUERY) -> cocoax.Match:
     match = cocoax.explain_match(encoder, query, first.text, rather_than=[second.text])
     console.print(f"\nWhy {first.name} rather than {second.name}?", highlight=False)
     for side in (match.query_side, match.document_side):
-        console.print(to_rich(side.attribution))
+        console.print(side.attribution)
         console.print(f"  {side}; most: {', '.join(f'{word} {value:+.3f}' for word, value in side.attribution.top(4))}\n")
     return match
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from benchmarks.bench.games import Exact, ExactGame
 from cocoax.methods import KernelShap, Rise
-from cocoax.methods.attribution import Estimate
+from cocoax.methods.estimate import Estimate
 
 # Scores [n] or [n, k] of rows of kept features [n, m].
 Play = Callable[[np.ndarray], np.ndarray]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cocoax.show.figure import png
+from cocoax.show.raster import data_uri
 from cocoax.store import write_text
 from cocoax.version import __version__
 
@@ -46,18 +46,6 @@ def write_report(path: str | Path, title: str, sections: Sequence[Section]) -> P
         f"<body><h1>{html.escape(title)}</h1>\n{body}\n<footer>Cocoax {__version__}</footer></body></html>\n"
     )
     return write_text(path, page)
-
-
-def png(figure: Figure, dpi: int) -> bytes:
-    """Return a figure as the content of a PNG file."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=dpi)
-    return file.getvalue()
-
-
-def data_uri(kind: str, content: bytes) -> str:
-    """Return the content of a file of a MIME type as an address, which a page can hold: it then has nothing to load."""
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def _section(section: Section) -> str:

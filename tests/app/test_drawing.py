@@ -28,7 +28,7 @@ from cocoax.app.drawing import (
     read,
 )
 from cocoax.inputs import Picture
-from cocoax.inputs.drawing import VISIBLE, WHOLE, Box
+from cocoax.show.views import VISIBLE, WHOLE, Box
 from tests.app.colours import encoder, flag
 
 

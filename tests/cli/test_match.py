@@ -14,7 +14,7 @@ from scipy.io import wavfile
 import cocoax
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.families.sentence import TextModel, load_hf_text
-from cocoax.methods.interaction_figure import NOTHING
+from cocoax.results.interactions import NOTHING
 from tests.cli.support import interrupt_after, invoke, picture
 from tests.sounds import RATE, hum, listener
 from tests.tiny import save_bert

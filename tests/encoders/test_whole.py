@@ -14,8 +14,8 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import Encoder, ImagePreprocess
 from cocoax.cautions import Caution
-from cocoax.inputs.drawing import WHOLE
 from cocoax.methods.run_cache import cached_run
+from cocoax.show import WHOLE
 from tests.encoders.families import tiny
 
 CROPPED = ImagePreprocess(resize=64, crop=56)

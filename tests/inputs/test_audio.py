@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from cocoax.inputs import sound as audio
-from cocoax.inputs.sound import FRAME, FREQUENCIES, HOP, from_spectra, one_channel, player, read_file, sound_files, to_spectra
+from cocoax.inputs.sound import FRAME, FREQUENCIES, HOP, from_spectra, one_channel, read_file, sound_files, to_spectra
+from cocoax.show.raster import wav_uri
 from tests.sounds import pitch, tone
 
 
@@ -250,11 +251,11 @@ def played(element: str) -> tuple[np.ndarray, int]:
 
 
 def test_player__plays_the_samples() -> None:
-    samples, rate = played(player(torch.from_numpy(tone(60)), 1000))
+    samples, rate = played(wav_uri(tone(60), 1000))
     assert rate == 1000
     np.testing.assert_array_equal(samples, np.round(tone(60) * 32767))
 
 
 def test_player__turns_down_what_is_too_loud() -> None:
-    samples, _ = played(player(torch.tensor([0.0, 4.0, -2.0]), 1000))
+    samples, _ = played(wav_uri(np.array([0.0, 4.0, -2.0]), 1000))
     assert samples.tolist() == [0, 32767, -16384]

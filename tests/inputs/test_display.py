@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from torch import Tensor
 import cocoax
 from cocoax.inputs import Display, Names, Picture, Text
 from cocoax.inputs.display import DISPLAYS, load_display, save_display
+from cocoax.show import Bars, Effects, Paragraph, View
 
 PICTURE = torch.arange(4 * 6 * 3, dtype=torch.uint8).view(4, 6, 3)
 
@@ -113,8 +113,8 @@ class Plain(Display):
 
     kind = "plain, of these tests"
 
-    def plot(self, shown: Any, ax: Any = None, **options: Any) -> Any:
-        return ax
+    def view(self, effects: Effects) -> View:
+        return Paragraph("plain")
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         return {}, {}
@@ -128,34 +128,15 @@ def test_display__defaults() -> None:
     attribution = cocoax.Attribution(torch.ones(2), 1.0, 0.0, display=Plain())
     assert (attribution.names, attribution.picture, attribution.text, attribution.offsets) == (None, None, None, None)
     assert attribution.box == (0.0, 0.0, 1.0, 1.0)
-    assert "<img" in attribution._repr_html_()
+    assert "plain" in attribution._repr_html_()
     assert Plain().notes == {}
-    with pytest.raises(ValueError, match=r"Only the attribution of a text can be shown as one"):
-        next(Plain().pieces(attribution))
-    figure, ax = plt.subplots()
-    Plain().draw_input(ax)
-    assert not ax.axison
-    plt.close(figure)
+    assert Plain().input_view() is None
+    assert Plain().parts_view(None, "title").title == "title"
 
 
-def test_picture__plots_map_and_input() -> None:
-    values = torch.tensor([[1.0, -2.0], [0.5, 0.0]])
-    attribution = cocoax.Attribution(values, 0.5, 0.0, display=Picture(PICTURE))
-    ax = attribution.plot(colour_bar=False).axes[0]
-    assert [image.get_array().shape[:2] for image in ax.images] == [(4, 6), (2, 2)]
-    assert ax.images[1].get_clim() == (-2.0, 2.0)
-    ax = plt.subplots()[1]
-    Picture(PICTURE).draw_input(ax)
-    assert (ax.images[0].get_array() == PICTURE.numpy()).all()
-    Picture().draw_input(ax)
-    plt.close("all")
-
-
-def test_names__plot_bars_and_are_the_names() -> None:
+def test_names__are_bars_and_the_names() -> None:
     attribution = cocoax.Attribution(torch.tensor([1.0, -2.0]), 0.5, 0.0, display=Names(("age", "height")))
     assert attribution.names == attribution.tokens == ("age", "height")
     assert attribution.top(1) == [("height", -2.0)]
-    ax = attribution.plot().axes[0]
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["height", "age"]
-    assert [bar.get_width() for bar in ax.patches] == [-2.0, 1.0]
-    plt.close("all")
+    assert isinstance(attribution.view(), Bars)
+    assert attribution.display.parts_view(torch.tensor([True, False]), "").text == "age"  # type: ignore[attr-defined]

@@ -146,7 +146,7 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
 class Nameless(Display):
     """A display that nobody gave a kind."""
 
-    def plot(self, shown: Any, ax: Any = None, **options: Any) -> Any:
+    def view(self, effects: Any) -> Any:
         raise NotImplementedError
 
     def saved(self) -> Any:

@@ -211,24 +211,6 @@ def attribution(values: list[float], errors: list[float] | None = None, **option
     return cocoax.Attribution(torch.tensor(values), 0.5, 0.0, error, display=display, **options)
 
 
-def test_text__pieces_are_the_whole_text_with_strengths() -> None:
-    shown = attribution([0.5, -1.0, 0.75, 0.5], [0.1] * 4, neutral=0.5)
-    pieces = list(shown.display.pieces(shown))
-    assert "".join(piece.text for piece in pieces) == "A <b> cat."
-    assert [piece.text for piece in pieces if piece.label] == ["A", "<b>", "cat", "."]
-    assert [piece.strength for piece in pieces if piece.label] == pytest.approx([0.0, -1.0, 1 / 6, 0.0])
-    assert pieces[2].label == "-1.500 ± 0.100"
-    assert [piece.strength for piece in shown.display.pieces(shown, limit=0.5) if piece.label][1] == -1.0
-
-
-def test_text__html_escapes_and_notebooks_show_it() -> None:
-    shown = attribution([0.5, -1.0, 0.75, 0.5])
-    assert "&lt;b&gt;" in shown.html()
-    assert "<b>" not in shown.html()
-    assert shown.html() in shown._repr_html_()
-    assert 'title="-1.000"' in shown.html(limit=2.0)
-
-
 def test_text__names_notes_and_bars() -> None:
     shown = attribution([0.5, -1.0, 0.75, 0.5])
     assert shown.names == ("A", "<b>", "cat", ".")
@@ -254,7 +236,7 @@ def test_explicand__says_which_words_are_unknown(tmp_path: Path) -> None:
     assert result.metadata["unknown"] == ["🐱", "猫"]
     assert result.remarks == ("The encoder does not know '🐱', '猫': all unknown words are the same to it.",)
     assert "does not know" in result._repr_html_()
-    again = cocoax.Attribution.load(result.save(tmp_path / "result"))
+    again = cocoax.Attribution.load(result.save(tmp_path / "result.safetensors"))
     assert again.remarks == result.remarks
     known = cocoax.Rise(samples=20).explain(encoder, "a cat", cocoax.representation_similarity())
     assert "unknown" not in known.metadata

@@ -180,11 +180,3 @@ def test_columns__closer_is_as_close_as_is_enough() -> None:
     assert 4.2 < new[0] < 4.21
     assert new[1] == 7
     assert exchange.outcome(choice).tolist() == [10.0, 10.0]  # the first one is as it was
-
-
-def test_cells__drawings_are_as_high_as_the_picture() -> None:
-    heights = []
-    for size in ((9, 9), (9, 27), (90, 9)):
-        own = Explicand(torch.zeros(3, *size))
-        heights.append(CellExchange(KIND, own, [own], unimportant, grid=(3, 3)).height)
-    assert heights == pytest.approx([3.65, 1.45, 6.0])

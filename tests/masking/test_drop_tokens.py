@@ -16,7 +16,6 @@ from cocoax import DropTokens
 from cocoax.inputs import Explicand
 from cocoax.masking import Game
 from cocoax.masking.baseline_presets import OFFERED, offered, offered_by
-from cocoax.methods.interaction_figure import cell_box
 from cocoax.methods.run_cache import cached_run
 from cocoax.survey.entries import Maker, Making
 from cocoax.survey.items import Item
@@ -219,7 +218,9 @@ def test_interactions__each_cell_once_whatever_its_size() -> None:
     assert not bool(given.values[members < 0].any())
     assert given.score == pytest.approx(float(given.features.sum()))
     rows, columns = (members == 5).nonzero().T
-    left, top, width, height = cell_box(pairs.a, 5, (SIDE + 3, SIDE + 2))
+    left, top, width, height = (
+        torch.tensor(pairs.a.link_side.cell_box(5)).mul(torch.tensor([SIDE + 3, SIDE + 2] * 2)).tolist()
+    )
     assert (left, top) == pytest.approx((int(columns.min()), int(rows.min())))
     assert (left + width, top + height) == pytest.approx((int(columns.max()) + 1, int(rows.max()) + 1))
     pairs.plot()

@@ -17,7 +17,7 @@ from cocoax import TextEncoder
 from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.masking import GridMasks
 from cocoax.masking.control_variates import Controls, KernelControls
-from cocoax.methods.interaction_figure import NOTHING
+from cocoax.results.interactions import NOTHING
 from tests.conftest import SmallNet, images
 from tests.sounds import hum, listener
 from tests.tiny import save_bert

@@ -16,7 +16,7 @@ from tqdm import tqdm
 import cocoax
 from cocoax.masking import GridMasks, Removal
 from cocoax.methods import run as run_module
-from cocoax.methods.attribution import Estimate
+from cocoax.methods.estimate import Estimate
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.rise import relative_error
 from cocoax.methods.run import IN_FILES

@@ -16,7 +16,7 @@ import cocoax
 from cocoax import Rise
 from cocoax.masking import GridMasks
 from cocoax.methods import RemovalMethod
-from cocoax.methods.attribution import Estimate
+from cocoax.methods.estimate import Estimate
 from cocoax.methods.run_cache import RunCheckpoint, _key, cached_run
 from cocoax.store import cache_folder, read_safetensors, write_safetensors
 from tests.conftest import SmallNet, images

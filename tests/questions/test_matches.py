@@ -212,13 +212,13 @@ def test_spans_json_page_and_terminal(encoder: TextEncoder, tmp_path: Path) -> N
     expected = (hits[0].document.values - hits[0].document.neutral).tolist()
     assert [span.score for span in hits[0].spans] == pytest.approx(expected, abs=1e-6)
     plain = json.loads(hits.to_json())
-    assert plain == json.loads(json.dumps(hits.describe()))
+    assert plain == json.loads(json.dumps(hits.to_dict()))
     assert plain["query"] == QUERY
     assert set(plain["hits"][0]["document"]["parts"][0]) == {"start", "end", "text", "score", "standard_error"}
     assert len(plain["hits"][0]["pairs"]) == 5
-    page, numbers = hits.save(tmp_path)
+    page, numbers, _ = hits.save_all(tmp_path)
     assert json.loads(numbers.read_text()) == plain
-    assert page.read_text().count("cocoax-text") == 6
+    assert page.read_text().count('<p class="cocoax-text"') == 6
     assert "http" not in page.read_text()
     console = Console(width=120, record=True, file=StringIO())
     console.print(hits)
@@ -246,7 +246,7 @@ def test_interactions__need_runs_and_a_linear_similarity(encoder: TextEncoder) -
     gradients = cocoax.explain_match(encoder, QUERY, DOCUMENT, method=cocoax.IntegratedGradients(steps=4))
     kernel = cocoax.explain_hits(encoder, QUERY, HITS, method=METHOD, similarity="rbf")[0]
     for match, word in ((gradients, "Rise"), (kernel, "cosine")):
-        assert match.describe()["pairs"] is None
+        assert match.to_dict()["pairs"] is None
         with pytest.raises(ValueError, match=word):
             _ = match.interactions
 
@@ -262,9 +262,9 @@ def test_pictures(towers: cocoax.Encoder, tmp_path: Path) -> None:
     torch.testing.assert_close(hits[0].query.values, match.query.values)
     for found in (match, hits[0]):
         assert found.interactions.values.shape == (4, 4, 4, 4)
-        assert set(found.describe()["document"]["parts"][0]) == {"place", "box", "score", "standard_error"}
-        assert found.html().count("data:image/png") == 2
-    assert "data:image/png" in hits.save(tmp_path)[0].read_text()
+        assert set(found.to_dict()["document"]["parts"][0]) == {"place", "box", "score", "standard_error"}
+        assert found.html().count('class="heat"') == 2
+    assert "data:image/jpeg" in hits.save_all(tmp_path)[0].read_text()
     with pytest.raises(ValueError, match="regions"):
         _ = hits[0].spans
 
@@ -280,10 +280,10 @@ def test_a_picture_and_a_caption(tmp_path: Path) -> None:
         assert [match.similarity, *match.others] == pytest.approx(expected, abs=1e-5)
         assert match.interactions.values.shape == (4, 4, 3)
         assert match.document.names == ("a", "red", "car")
-    files = match.save(tmp_path / "out")
+    files = match.save_all(tmp_path / "out")
     assert [file.name for file in files] == ["match.html", "match.json", "match.png"]
     page = files[0].read_text()
-    assert "cocoax-links" in page
+    assert 'class="links"' in page
     assert "http" not in page
     assert json.loads(files[1].read_text())["query"]["parts"][0]["place"]
 

@@ -28,6 +28,7 @@ def answers() -> list[cocoax.Answer]:
 
 
 def test_write_answers__files(tmp_path: Path) -> None:
+    before = plt.get_fignums()
     found = answers()
     files = write_answers(tmp_path / "new", EVIL, found)
     assert {file.parent for file in files} == {tmp_path / "new"}
@@ -38,7 +39,7 @@ def test_write_answers__files(tmp_path: Path) -> None:
         assert np.asarray(image.convert("RGB")).std() > 10
     loaded = cocoax.Attribution.load(files[3])
     assert loaded.score == found[0].score
-    assert not plt.get_fignums()
+    assert plt.get_fignums() == before
 
 
 def test_write_answers__report_says_it_all(tmp_path: Path) -> None:

@@ -76,14 +76,14 @@ def test_explain_match__long_texts_on_both_sides(encoder: TextEncoder) -> None:
             assert text[begin:end] == name
             assert side.window.begin <= begin < end <= side.window.end
     assert match.similarity == pytest.approx(float(scores.max()), abs=1e-5)
-    assert match.html().count("<p") == 2
-    assert match.describe()["document"]["window"]["number"] == best[1] + 1
+    assert match.html().count('<p class="cocoax-text"') == 2
+    assert match.to_dict()["document"]["window"]["number"] == best[1] + 1
 
 
 def test_explain_match__a_text_that_fits_has_no_window(encoder: TextEncoder) -> None:
     match = cocoax.explain_match(encoder, "a cat", "a dog", method=METHOD)
     assert match.query_side.window is None
-    assert match.describe()["query"]["window"] is None
+    assert match.to_dict()["query"]["window"] is None
 
 
 class Named(Recordings):

@@ -16,9 +16,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cocoax import Answer, Attribution, Curve
-from cocoax.inputs.drawing import WHOLE, not_known, scale_beside
-from cocoax.plots import COLOURS, colour_scale, question
-from cocoax.report import data_uri, png
+from cocoax.show.figure import png, question, scale_beside
+from cocoax.show.options import COLOURS
+from cocoax.show.raster import data_uri
+from cocoax.show.views import WHOLE, colour_scale, uncertain
 
 LONGEST = 720  # pixels of a picture on the page
 
@@ -89,7 +90,7 @@ class Map:
 
     def uncertain(self, limit: float) -> np.ndarray:
         """Return where it is not known whether there is anything, on a scale that ends at ``limit``."""
-        return not_known(self.shown, self.error, limit)
+        return uncertain(self.shown, self.error, limit)
 
 
 def limit_of(attribution: Attribution, cells: int = 0) -> tuple[float, bool]:
@@ -202,7 +203,7 @@ def card(answer: Answer, view: View, limit: float, cut: bool) -> bytes:
     ax = figure.subplots()
     ax.imshow(np.asarray(picture))
     ax.set_axis_off()
-    ax.set_title(question(answer.attribution), fontsize=11, parse_math=False)
+    ax.set_title(question(answer.attribution.effects), fontsize=11, parse_math=False)
     palette = PALETTES[view.palette]
     colour = ScalarMappable(Normalize(-limit, limit), palette.colours)
     bar = scale_beside(ax, colour, picture.height / picture.width, "both" if cut else "neither")

@@ -18,7 +18,7 @@ from cocoax.app.layout import SIDES, Layout
 from cocoax.app.service import PHOTO_AREA, REFERENCE_AREA, EncoderService
 from cocoax.app.sessions import Session, Sessions
 from cocoax.masking.baseline_presets import offered_by
-from cocoax.report import data_uri
+from cocoax.show.raster import data_uri
 
 MAX_MEGABYTES = 20  # of an upload
 MAX_PICTURES = 12  # reference pictures on one side of a question

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 from cocoax import Answer, Curve
 from cocoax.app.drawing import PALETTES, Reading, View, colours, curve_plot, draw, jpeg_uri, limit_of, read
 from cocoax.app.sessions import Progress, Session
-from cocoax.methods.attribution import HARDLY
+from cocoax.results.attribution import HARDLY
 
 
 def asset(name: str) -> str:

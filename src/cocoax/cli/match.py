@@ -59,8 +59,8 @@ def explain_pair(
     out: OutOption = None,
 ) -> None:
     """Why do two inputs match, rather than others? Any two of text, picture and sound that an encoder takes."""
-    from cocoax.methods.interaction_figure import NOTHING
     from cocoax.questions.summaries import rich_of
+    from cocoax.results.interactions import NOTHING
 
     draw_into_files()
     check_out(out, first, second, *(rather_than or []))
@@ -72,7 +72,7 @@ def explain_pair(
     except KeyboardInterrupt as stop:
         raise Kept("nothing was kept; fewer --samples take less time") from stop
     if as_json:
-        print_json(match.describe())
+        print_json(match.to_dict())
     else:
         print_plain(f"similarity {match.similarity:+.3f}" + "".join(f", other {score:+.3f}" for score in match.others))
         for heading, side in (("The first", match.query_side), ("The second", match.document_side)):
@@ -84,6 +84,6 @@ def explain_pair(
             unsure = "" if error is None else f" ± {error:.2g}" + (" (may be nothing)" if noise else "")
             print_plain(f"   {one} – {other} {value:+.3g}{unsure}")
     if out is not None:
-        files = match.save(out)
+        files = match.save_all(out)
         if not as_json:
             print_written(files)

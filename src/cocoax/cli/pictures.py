@@ -25,8 +25,9 @@ from cocoax.cli.terminal import (
 )
 from cocoax.inputs.image import image_files, open_image
 from cocoax.progress import bar
-from cocoax.questions.answers import Region, fitted
+from cocoax.questions.answers import fitted
 from cocoax.questions.report import compare, region_rows, write_answers
+from cocoax.results import Region
 from cocoax.targets import Target
 
 # What may be wrong with a picture; an encoder that cannot cope with one raises a RuntimeError.

@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from cocoax.cli.terminal import print_line, print_plain, print_shown, print_table
-from cocoax.highlight import to_rich
 from cocoax.questions.matches import MatchSide
 from cocoax.questions.report import free_ending
+from cocoax.questions.summaries import rich_of
 from cocoax.report import Section, write_report
 from cocoax.store import folder_lock, to_json, write_text
 
@@ -26,7 +26,7 @@ HOW_TO_READ = (
 def print_side(heading: str, side: MatchSide, most: int = 8) -> None:
     """Print a text in colour, its score in parts, and the ``most`` words that count most for and against."""
     print_line(f"[bold]{escape(heading)}[/]: {escape(side.attribution.name)}")
-    print_shown(Padding(to_rich(side.attribution), (1, 2)))
+    print_shown(Padding(rich_of(side.attribution), (1, 2)))
     print_plain(str(side))
     header, rows = _word_table(side, most)
     print_table(header, rows)

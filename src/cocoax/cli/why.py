@@ -89,10 +89,10 @@ def explain_search(
     except KeyboardInterrupt as stop:
         raise Kept("nothing was kept; fewer --samples or hits take less time") from stop
     if as_json:
-        print_json(hits.describe())
+        print_json(hits.to_dict())
     else:
         print_shown(hits)
-    files = [] if out is None else hits.save(out)
+    files = [] if out is None else hits.save_all(out)
     if not as_json:
         print_written(files)
 

@@ -6,9 +6,9 @@ Any target is a measure, and so is any function of representations; these are th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -18,12 +18,12 @@ from cocoax.checks import as_items, as_numbers, check_count
 from cocoax.encoders import Encoder
 from cocoax.encoders.forward import evaluating
 from cocoax.inputs import Explicand
-from cocoax.inputs.drawing import figure_of, image_element, new_axes
 from cocoax.masking import Game, resolve
-from cocoax.methods.attribution import Attribution
 from cocoax.methods.method import Input, check_encoder
 from cocoax.progress import bar
 from cocoax.references import Reference
+from cocoax.results import Attribution, Result
+from cocoax.show import Curves, Line, Table, View
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
@@ -84,9 +84,10 @@ KINDS = ("insertion", "deletion")
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(Result):
     """A measure ``y`` against the fraction ``x`` of pixels inserted or deleted, both ends included."""
 
+    file: ClassVar[str] = "curve"
     x: Tensor
     y: Tensor
     name: str = ""
@@ -99,8 +100,23 @@ class Curve:
     def __repr__(self) -> str:
         return f"Curve({self.name!r}, {len(self.x)} points, auc {self.auc:.4g})"
 
-    def _repr_html_(self) -> str:
-        return image_element(self.plot, repr(self))
+    @property
+    def summary(self) -> str:
+        """The measure and the area under it."""
+        return f"{self.name or 'measure'}: area {self.auc:.3g}"
+
+    def views(self, **style: Any) -> list[View]:
+        """Return the line, with the area under it in the legend; ``style`` are options of matplotlib's ``plot``."""
+        line = Line(self.x.numpy(), self.y.numpy(), self.summary, style)
+        return [Curves((line,), "fraction of the features", self.name or "measure", alt=self.summary)]
+
+    def table(self) -> Table:
+        """Return a row for each point."""
+        return Table(("fraction", "value"), tuple(zip(self.x.tolist(), self.y.tolist(), strict=True)))
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the measure, the area and all points."""
+        return {"name": self.name, "auc": self.auc, "x": self.x.tolist(), "y": self.y.tolist()}
 
     @overload
     def plot(self, ax: None = None, **options: Any) -> Figure: ...
@@ -109,16 +125,14 @@ class Curve:
     def plot(self, ax: Axes, **options: Any) -> Axes: ...
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes | Figure:
-        """Draw it, with the area under it in the legend; return the figure, or the axes that were given.
+        """Draw it; return the figure, or the axes that were given. The options are those of matplotlib's ``plot``."""
+        from cocoax.show import figure
 
-        The options are those of matplotlib's ``plot``.
-        """
-        axes = new_axes(4.5, 3.2) if ax is None else ax
-        axes.plot(self.x.numpy(), self.y.numpy(), **{"label": f"{self.name or 'measure'}: area {self.auc:.3g}", **options})
-        axes.set_xlabel("fraction of the features", fontsize=8)
-        axes.tick_params(labelsize=8)
-        axes.legend(fontsize=8)
-        return figure_of(axes) if ax is None else axes
+        view = self.views(**options)[0]
+        if ax is None:
+            return figure.plot([view])
+        figure.draw(view, ax)
+        return ax
 
 
 @overload

@@ -16,8 +16,8 @@ from torch.nn import functional
 from cocoax.encoders import Encoder
 from cocoax.evaluation.statistics import Interval, t_interval
 from cocoax.inputs import Explicand
-from cocoax.methods.attribution import Attribution
 from cocoax.methods.method import Method
+from cocoax.results.attribution import Attribution
 from cocoax.seeding import check_seed, stream
 from cocoax.similarity import Cosine
 

@@ -1,46 +1,31 @@
-"""Displays: what an input looks like to a person, and how its attribution is drawn, listed and kept in a file."""
+"""Displays: what a person sees of an input, as plain data that views are made of and that files keep."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from cocoax.inputs.drawing import WHOLE, Box, Order, Shown, bars_height, draw_bars, draw_over, image_element
-from cocoax.inputs.outlines import draw_outlined, write_on
-from cocoax.inputs.tiles import picture_tile
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from cocoax.show import WHOLE, Bars, Box, Effects, HeatMap, Paragraph, Photo, View
 
 DISPLAYS: dict[str, type[Display]] = {}
 SMALL = 96  # pixels of the longer side of a small picture
 
 
-class Piece(NamedTuple):
-    """A piece of a text: its strength from -1 to 1, its value in words if it has one, and whether that is known at all."""
-
-    text: str
-    strength: float = 0.0
-    label: str = ""
-    known: bool = True
-
-
 class Display(ABC):
-    """How inputs of one kind are shown.
+    """How inputs of one kind are shown: the input's own data, and the views that are made of it.
 
     A subclass is known to files by its ``kind``; one that has none of its own is to them what its base is.
     """
 
     kind: ClassVar[str]
-    order: ClassVar[Order] = "given"  # of bars
-    doubt: ClassVar[str] = "Hatched"  # how it is shown that a value is not known
+    doubt: ClassVar[str] = "Hatched"  # how uncertain values are drawn
     at_places: ClassVar[bool] = False  # whether a value is shown at each place that its feature has, as in a picture
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -69,47 +54,17 @@ class Display(ABC):
         return ()
 
     @abstractmethod
-    def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw values on the input; return the axes."""
+    def view(self, effects: Effects) -> View:
+        """Return effects of features on the input: a heat map, a coloured text, bars, whatever suits."""
 
-    def draw_input(self, ax: Axes) -> None:
-        """Draw the input alone, if there is anything to see."""
-        ax.set_axis_off()
+    def input_view(self) -> View | None:
+        """Return the input alone; None if there is nothing to see."""
+        return None
 
-    @property
-    def draws_input(self) -> bool:
-        """Whether :meth:`draw_input` has anything to show."""
-        return type(self).draw_input is not Display.draw_input
-
-    def draw_parts(self, ax: Axes, chosen: Tensor | None, title: str) -> None:
-        """Draw the input with some of its features marked, ``chosen [*shape]``; None marks none. By default their names."""
-        listed = "" if self.names is None else _listed(self.names, chosen)
-        write_on(ax, listed, title)
-
-    @property
-    def height(self) -> float:
-        """How many inches a drawing beside others should have."""
-        return 3.3
-
-    @property
-    def parts_height(self) -> float:
-        """How many inches :meth:`draw_parts` should have: a line for each name, if there are any."""
-        return self.height if self.names is None else 1.0 + 0.14 * min(len(self.names), 18)
-
-    def html(self, shown: Shown, limit: float | None = None) -> str:
-        """Return the values on the input as an HTML fragment, by default what :meth:`plot` draws.
-
-        Colours end at ``limit``, by default the largest value.
-        """
-        return image_element(lambda ax: self.plot(shown, ax, limit=limit), shown.name, max(4.0, self.height))
-
-    def tile(self, shown: Shown, limit: float | None = None) -> str:
-        """Return the same, small, for pages that show hundreds; by default it is small enough."""
-        return self.html(shown, limit)
-
-    def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[Piece]:
-        """Go through a text piece by piece."""
-        raise ValueError("Only the attribution of a text can be shown as one; draw others with .plot().")
+    def parts_view(self, chosen: Tensor | None, title: str) -> View:
+        """Return the input with some features marked, ``chosen [*shape]``; None marks none. By default their names."""
+        listed = [name for index, name in enumerate(self.names or ()) if chosen is None or bool(chosen[index])]
+        return Paragraph("\n".join(listed), title=title)
 
     def small(self) -> Display:
         """Return a version that takes little room, for collections of thousands; by default it is small enough."""
@@ -140,31 +95,18 @@ class Picture(Display):
     picture: Tensor | None = field(default=None, repr=False)
     box: Box = WHOLE
 
-    def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the map over the picture; the options are those of :func:`cocoax.plots.overlay`."""
-        return draw_over(shown, (self.picture, self.box), ax, **options)
+    def view(self, effects: Effects) -> HeatMap:
+        """Return the heat map over the picture."""
+        return HeatMap(effects, None if self.picture is None else self.picture.numpy(), self.box)
 
-    def tile(self, shown: Shown, limit: float | None = None) -> str:
-        """Return a small picture in grey with the map over it."""
-        return picture_tile(shown, self.picture, self.box, limit)
+    def input_view(self) -> Photo | None:
+        """Return the picture in its own colours."""
+        return None if self.picture is None else Photo(self.picture.numpy(), title="input")
 
-    @property
-    def height(self) -> float:
-        """As many inches as the picture needs in a column of a panel, and those of its title."""
-        height, width = (1, 1) if self.picture is None else self.picture.shape[:2]
-        return min(max(0.9 + 2.4 * height / width, 2.7), 4.8)
-
-    def draw_input(self, ax: Axes) -> None:
-        """Draw the picture in its own colours."""
-        if self.picture is not None:
-            ax.imshow(self.picture.numpy())
-            ax.set_title("input", fontsize=10)
-        ax.set_axis_off()
-
-    def draw_parts(self, ax: Axes, chosen: Tensor | None, title: str) -> None:
-        """Draw the picture, with the chosen pixels outlined and the others faded."""
-        draw_outlined(ax, self.picture, self.box, chosen)
-        ax.set_title(title, fontsize=10, parse_math=False)
+    def parts_view(self, chosen: Tensor | None, title: str) -> Photo:
+        """Return the picture, with the chosen pixels outlined and the others faded."""
+        picture = np.full((1, 1, 3), 255, np.uint8) if self.picture is None else self.picture.numpy()
+        return Photo(picture, self.box, None if chosen is None else chosen.numpy(), title=title)
 
     def small(self) -> Picture:
         """Return the picture with at most 96 pixels on its longer side."""
@@ -190,7 +132,6 @@ class Names(Display):
     """Features that have names, such as the columns of a table, and perhaps a number each: the row's own ``given``."""
 
     kind = "names"
-    order = "size"
     features: tuple[str, ...]
     given: tuple[float, ...] | None = None
 
@@ -199,14 +140,9 @@ class Names(Display):
         """The names."""
         return self.features
 
-    def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw bars, the largest first; the options are those of :func:`cocoax.plots.bars`."""
-        return draw_bars(shown, self.features, ax, **{"order": self.order, **options})
-
-    @property
-    def height(self) -> float:
-        """As many inches as the bars take, and at least those of a picture."""
-        return max(super().height, 0.9 + bars_height(self.features))
+    def view(self, effects: Effects) -> Bars:
+        """Return bars, the largest first."""
+        return Bars(effects, self.features)
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the names and the numbers."""
@@ -250,11 +186,6 @@ class Displayed:
     def offsets(self) -> tuple[tuple[int, int], ...] | None:
         """Of a text, where each feature begins and ends in it, so that ``text[begin:end]`` is the feature."""
         return getattr(self.display, "offsets", None)
-
-
-def _listed(names: tuple[str, ...], chosen: Tensor | None) -> str:
-    """Return the names of chosen features, or of all, one in each line."""
-    return "\n".join(name for index, name in enumerate(names) if chosen is None or bool(chosen[index]))
 
 
 def save_display(display: Display) -> tuple[dict[str, Tensor], dict[str, Any]]:

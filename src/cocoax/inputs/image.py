@@ -21,9 +21,9 @@ from cocoax.cautions import caution
 from cocoax.checks import as_numbers, check_plain
 from cocoax.inputs.base import Fitting, Inputs, check_elements
 from cocoax.inputs.display import Picture
-from cocoax.inputs.drawing import WHOLE as WHOLE
-from cocoax.inputs.drawing import Box as Box
 from cocoax.inputs.explicand import Explicand
+from cocoax.show import WHOLE as WHOLE
+from cocoax.show import Box as Box
 from cocoax.store import as_path, digest, file_digest, files_below
 
 _SHORTEST = 8  # pixels of a side of a picture

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import html
-import io
 import math
-import wave
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -20,26 +16,9 @@ from torch import Tensor
 
 from cocoax.inputs.base import Inputs
 from cocoax.inputs.display import Display
-from cocoax.inputs.drawing import (
-    BLUE,
-    COLOURS,
-    RED,
-    Shown,
-    check_limit,
-    check_opacity,
-    draw_scale,
-    draw_title,
-    hatch_cells,
-    hidden_in_noise,
-    meaning,
-    new_axes,
-    question,
-)
 from cocoax.inputs.explicand import Explicand
+from cocoax.show import Effects, SoundMap
 from cocoax.store import digest, file_digest, files_below
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au"})
 CHANNELS = 2  # what more channels mean (surround, instruments) is not for us to guess
@@ -165,19 +144,6 @@ def from_spectra(spectra: Tensor) -> Tensor:
     return samples.to(spectra.dtype)
 
 
-def player(samples: Tensor, rate: int) -> str:
-    """Return an HTML element that plays samples ``[T]``, which are inside of it; turned down if too loud."""
-    quieter = samples / max(1.0, float(samples.abs().max()))
-    file = io.BytesIO()
-    with wave.open(file, "wb") as sound:
-        sound.setnchannels(1)
-        sound.setsampwidth(2)
-        sound.setframerate(rate)
-        sound.writeframes((quieter * 32767).round().to(torch.int16).numpy().tobytes())
-    data = base64.b64encode(file.getvalue()).decode()
-    return f'<audio controls preload="metadata" style="width: 100%" src="data:audio/wav;base64,{data}"></audio>'
-
-
 def import_library(name: str) -> Any:
     """Return a library that reads or resamples sound; an error says how to get it."""
     try:
@@ -189,7 +155,6 @@ def import_library(name: str) -> Any:
 # --- sound ------------------------------------------------------------------------------------------------------------------
 
 Features = Literal["segments", "cells"]
-_DRAWN = 4000  # columns of a drawn waveform; no screen shows more, and a line through every sample takes long
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,113 +195,17 @@ class Sound(Display):
         bands = [f"{low:.0f}-{high:.0f} Hz" for low, high in zip(self.hertz, self.hertz[1:], strict=False)]
         return tuple(f"{time}, {band}" for time in times for band in bands)
 
-    def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the map behind the waveform, or for cells over the spectrogram.
+    def view(self, effects: Effects | None) -> SoundMap:
+        """Return the effects behind the waveform, or for cells over the spectrogram."""
+        waveform, decibels = self.waveform.numpy(), None
+        if self.bands > 1:  # in decibels, down to 80 below the loudest
+            power = to_spectra(self.waveform).square().sum(0)
+            decibels = (10 * (power / power.max().clamp(min=1e-20)).clamp(min=1e-8).log10()).numpy()
+        return SoundMap(waveform, self.rate, self.segments, self.bands, decibels, effects, self.names)
 
-        The options are those of :func:`cocoax.plots.overlay`: ``opacity``, ``limit``, ``title`` and ``colour_bar``.
-        """
-        return self._draw(shown, ax, **options)
-
-    def _draw(
-        self,
-        shown: Shown,
-        ax: Axes | None,
-        *,
-        opacity: float = 0.55,
-        limit: float | None = None,
-        title: str | None = None,
-        colour_bar: bool = True,
-        cmap: str = COLOURS,
-    ) -> Axes:
-        check_opacity(opacity)
-        check_limit(limit)
-        if ax is None:
-            ax = new_axes(8, 2.8)
-            title = question(shown).replace("\n", " ") if title is None else title  # there is room
-        values = shown.relative.numpy().reshape(self.segments, self.bands).T
-        end = limit or float(np.abs(values).max()) or 1.0
-        unknown = hidden_in_noise(shown, end).reshape(self.segments, self.bands).T
-        if self.bands == 1:
-            heights = np.array([-1.0, 1.0]) * (float(self.waveform.abs().max()) or 1.0)
-            self._draw_waveform(ax)
-        else:
-            heights = self.hertz
-            self._draw_spectrogram(ax)
-        # Behind the waveform, over the spectrogram; no lines between neighbours, which would show twice as dark.
-        drawn = ax.pcolormesh(
-            self.seconds,
-            heights,
-            values,
-            cmap=cmap,
-            vmin=-end,
-            vmax=end,
-            alpha=opacity,
-            linewidth=0,
-            rasterized=True,
-            zorder=0 if self.bands == 1 else 1,
-        )
-        hatch_cells(ax, unknown, self.seconds, heights)
-        ax.set_xlim(0, float(self.seconds[-1]))
-        draw_title(ax, shown, title)
-        if colour_bar:
-            draw_scale(ax, drawn, meaning(shown, unknown))
-        return ax
-
-    def _draw_waveform(self, ax: Axes) -> None:
-        """Draw what lies between the lowest and the highest of some neighbouring samples."""
-        step = -(-len(self.waveform) // _DRAWN)
-        starts = np.arange(0, len(self.waveform), step)
-        samples = self.waveform.numpy()
-        low, high = np.minimum.reduceat(samples, starts), np.maximum.reduceat(samples, starts)
-        if step == 1:
-            ax.plot(starts / self.rate, samples, color="black", linewidth=0.5)
-        else:
-            ax.fill_between((starts + step / 2) / self.rate, low, high, color="black", linewidth=0.3)
-        ax.set_yticks([])
-        ax.set_xlabel("seconds", fontsize=8)
-        ax.tick_params(labelsize=8)
-
-    def _draw_spectrogram(self, ax: Axes) -> None:
-        """Draw decibels in grey, down to 80 below the loudest."""
-        power = to_spectra(self.waveform).square().sum(0)
-        decibels = 10 * (power / power.max().clamp(min=1e-20)).clamp(min=1e-8).log10()
-        extent = (0.0, float(self.seconds[-1]), 0.0, self.rate / 2)
-        ax.imshow(decibels.numpy(), cmap="Greys", origin="lower", aspect="auto", extent=extent)
-        ax.set_ylabel("Hz", fontsize=8)
-        ax.set_xlabel("seconds", fontsize=8)
-        ax.tick_params(labelsize=8)
-
-    def draw_input(self, ax: Axes) -> None:
-        """Draw the waveform, or for cells the spectrogram, alone."""
-        if self.bands == 1:
-            self._draw_waveform(ax)
-        else:
-            self._draw_spectrogram(ax)
-        ax.set_title("input", fontsize=10)
-
-    def html(self, shown: Shown, limit: float | None = None) -> str:
-        """Return a player with a strip of colours under it; pointing at a part shows its time and value."""
-        check_limit(limit)
-        values = shown.relative.tolist()
-        end = limit or max(map(abs, values)) or 1.0
-        errors = None if shown.standard_error is None else shown.standard_error.tolist()
-        unknown = hidden_in_noise(shown, end)
-        parts = []
-        for index, (name, value) in enumerate(zip(self.names, values, strict=True)):
-            error = "" if errors is None else f" ± {errors[index]:.3f}"
-            colour = ", ".join(map(str, RED if value > 0 else BLUE))
-            stripes = "repeating-linear-gradient(135deg, #5558 0 1px, #0000 1px 5px), " if unknown[index] else ""
-            style = f"flex: 1; background: {stripes}rgba({colour}, {0.85 * min(1.0, abs(value) / end):.2f})"
-            parts.append(f'<span style="{style}" title="{html.escape(f"{name}: {value:+.3f}{error}")}"></span>')
-        height = max(8, 40 // self.bands)
-        rows = "".join(
-            f'<div style="display: flex; height: {height}px">{"".join(parts[band :: self.bands])}</div>'
-            for band in reversed(range(self.bands))
-        )
-        upwards = f"<small>0 to {self.hertz[-1]:.0f} Hz upwards</small>" if self.bands > 1 else ""
-        scale = f"<small>0 s</small>{upwards}<small>{self.seconds[-1]:.2f} s</small>"
-        scale = f'<div style="display: flex; justify-content: space-between">{scale}</div>'
-        return f'<div class="cocoax-sound">{player(self.waveform, self.rate)}{rows}{scale}</div>'
+    def input_view(self) -> SoundMap:
+        """Return the waveform, or for cells the spectrogram, alone."""
+        return replace(self.view(None), title="input")
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return waveform and layout."""

@@ -7,15 +7,14 @@ Thai, Lao, Khmer and Burmese come as single characters: ``features="tokens"`` sa
 
 from __future__ import annotations
 
-import html
 import json
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import regex
 import torch
@@ -23,15 +22,10 @@ from torch import Tensor, nn
 
 from cocoax.cautions import caution
 from cocoax.inputs.base import Inputs
-from cocoax.inputs.display import Display, Piece
-from cocoax.inputs.drawing import BLUE, RED, Shown, bars_height, draw_bars, hidden_in_noise
+from cocoax.inputs.display import Display
 from cocoax.inputs.explicand import Explicand
-from cocoax.inputs.fonts import lettered, wrapped
-from cocoax.inputs.outlines import write_on
+from cocoax.show import ColouredText, Effects, Paragraph
 from cocoax.store import digest
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Span = tuple[int, int]
 Features = Literal["words", "tokens", "sentences"]
@@ -260,64 +254,17 @@ class Text(Display):
             remarks.append(f"The last {were} left out: the encoder takes no more.")
         return tuple(remarks)
 
-    def plot(self, shown: Shown, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw bars, in the order of the text; the options are those of :func:`cocoax.plots.bars`."""
-        return draw_bars(shown, self.names, ax, **{"order": self.order, **options})
+    def view(self, effects: Effects) -> ColouredText:
+        """Return the text with its features in colour."""
+        return ColouredText(effects, self.text, self.offsets)
 
-    def draw_input(self, ax: Axes) -> None:
-        """Write the text, or the beginning of a long one."""
-        (words,), family = lettered([wrapped(self.text, 40, 18)])
-        ax.text(0, 1, words, fontsize=8, fontfamily=family, parse_math=False, va="top", transform=ax.transAxes)
-        ax.set_title("input", fontsize=10)
-        ax.set_axis_off()
+    def input_view(self) -> Paragraph:
+        """Return the text."""
+        return Paragraph(self.text, title="input")
 
-    def draw_parts(self, ax: Axes, chosen: Tensor | None, title: str) -> None:
-        """Write the text, with dots in the place of what is not chosen."""
-        write_on(ax, self.text if chosen is None else _only(self.names, chosen.tolist()), title)
-
-    @property
-    def parts_height(self) -> float:
-        """As many inches as the text takes."""
-        return 1.0 + 0.14 * min(len(self.text) // 35 + 1, 18)
-
-    @property
-    def height(self) -> float:
-        """As many inches as the bars take, and at least those of a picture."""
-        return max(super().height, 0.9 + bars_height(self.names))
-
-    def html(self, shown: Shown, limit: float | None = None) -> str:
-        """Return the text as an HTML fragment; pointing at a word shows its value."""
-        parts = []
-        for piece in self.pieces(shown, limit):
-            if not piece.label:
-                parts.append(html.escape(piece.text))
-                continue
-            colour = ", ".join(map(str, RED if piece.strength > 0 else BLUE))
-            style = f"background: rgba({colour}, {0.7 * abs(piece.strength):.2f}); border-radius: .2em"
-            style += "" if piece.known else "; text-decoration: underline dotted #555"
-            parts.append(f'<span style="{style}" title="{html.escape(piece.label)}">{html.escape(piece.text)}</span>')
-        # dir="auto": the first letter decides whether the text runs from right to left.
-        return f'<p class="cocoax-text" dir="auto" style="white-space: pre-wrap">{"".join(parts)}</p>'
-
-    def pieces(self, shown: Shown, limit: float | None = None) -> Iterator[Piece]:
-        """Go through the text piece by piece; what stands between words has no value."""
-        values = shown.relative.tolist()
-        limit = max(map(abs, values)) if limit is None else limit
-        unknown = hidden_in_noise(shown, limit)
-        errors = None if shown.standard_error is None else shown.standard_error.tolist()
-        at = 0
-        for index, ((begin, end), value) in enumerate(zip(self.offsets, values, strict=True)):
-            if end <= at:  # a token of the same character as the one before
-                continue
-            begin = max(begin, at)
-            if begin > at:
-                yield Piece(self.text[at:begin])
-            label = f"{value:+.3f}" + (f" ± {errors[index]:.3f}" if errors is not None else "")
-            strength = max(-1.0, min(1.0, value / limit)) if limit else 0.0
-            yield Piece(self.text[begin:end], strength, label, not unknown[index])
-            at = end
-        if at < len(self.text):
-            yield Piece(self.text[at:])
+    def parts_view(self, chosen: Tensor | None, title: str) -> Paragraph:
+        """Return the text, with dots in the place of what is not chosen."""
+        return Paragraph(self.text if chosen is None else _only(self.names, chosen.tolist()), title=title)
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the text and its offsets."""

@@ -19,7 +19,7 @@ from cocoax.inputs import Display, Explicand, Inputs, Pictures
 from cocoax.inputs.open import each_input
 from cocoax.masking import Game
 from cocoax.methods import Attribution, Field, Occlusion, Rise
-from cocoax.methods.attribution import Origin
+from cocoax.methods.estimate import Origin
 from cocoax.methods.field import default_grid, feature_vectors
 from cocoax.methods.method import check_encoder
 from cocoax.methods.occlusion import Windows

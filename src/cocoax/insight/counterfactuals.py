@@ -24,6 +24,7 @@ from cocoax.insight.subset_search import SmallestSetSearch
 from cocoax.methods import KernelShap
 from cocoax.methods.method import Askable, check_encoder, check_targets
 from cocoax.report import Section
+from cocoax.show import Gallery, View
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
@@ -129,16 +130,24 @@ class Counterfactual(Result):
     @property
     def size(self) -> tuple[float, float]:
         """A row of three drawings for each, and the question above them."""
-        return 10.2, sum(flip.exchange.height for flip in self.flips) + 0.4
+        from cocoax.show.figure import size
+
+        return size(self._gallery)
 
     def draw(self, figure: Figure) -> None:
         """Draw for each the input, where the parts come from, and what comes out, under the question."""
-        self.write_title(figure)
-        grid = figure.subplots(len(self.flips), 3, squeeze=False)
-        for axes, flip in zip(grid, self.flips, strict=True):
+        from cocoax.show.figure import paint
+
+        paint(self._gallery, figure)
+
+    @property
+    def _gallery(self) -> Gallery:
+        tiles: list[View] = []
+        for flip in self.flips:
             changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s change"
             titles = (f"score {self.score:+.3f}", changed, f"score {signed(flip.score)}")
-            flip.exchange.draw(list(axes), flip.choice, titles)
+            tiles += flip.exchange.views(flip.choice, titles)
+        return Gallery(tuple(tiles), 3, inches=3.4, title=self.title)
 
     @property
     def sections(self) -> list[Section]:

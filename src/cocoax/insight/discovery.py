@@ -326,8 +326,8 @@ class Discovery(Result):
 
     def plot(self, count: int = TYPICAL, maps: bool = False) -> Figure:
         """Draw the typical members of each corpus in a row, as they are or with their maps; return the figure."""
-        from cocoax.inputs.figures import new_figure
         from cocoax.insight.gallery import draw
+        from cocoax.show.figure import new_figure
 
         check_count("count", count, 1)
         return draw(self, new_figure(*self._size(count)), count, maps)

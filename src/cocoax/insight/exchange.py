@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import singledispatch
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,12 +20,8 @@ from PIL import Image
 from torch import Tensor
 
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows, Texts
-from cocoax.inputs.drawing import WHOLE
 from cocoax.inputs.image import picture_of_tensor
-from cocoax.inputs.outlines import draw_outlined, write_on
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from cocoax.show import Bars, Effects, Paragraph, Photo, View
 
 _PICTURE_DONORS = 2  # that take part: those with the lowest scores
 _SHIFTS = 2  # ways to lay a donor over the picture, beside cell upon cell
@@ -95,13 +91,8 @@ class Exchange(ABC):
         """Return what a choice changes, in words."""
 
     @abstractmethod
-    def draw(self, axes: Sequence[Axes], choice: np.ndarray, titles: Sequence[str]) -> None:
-        """Draw the input, where the offers come from, and what comes out, each under a title."""
-
-    @property
-    def height(self) -> float:
-        """How many inches the drawing should have."""
-        return 3.6
+    def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
+        """Return the input, where the offers come from, and what comes out, each under a title."""
 
     def same_offer_choices(self) -> list[np.ndarray]:
         """Return choices that take the same offer wherever there is one, one for each offer."""
@@ -166,13 +157,12 @@ class FeatureExchange(Exchange):
             Change(self.names[part], "its own", f"that of donor {choice[part]}") for part in np.flatnonzero(choice).tolist()
         ]
 
-    def draw(self, axes: Sequence[Axes], choice: np.ndarray, titles: Sequence[str]) -> None:
-        """Draw which features were exchanged."""
+    def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
+        """Return which features were exchanged."""
         chosen = torch.from_numpy(choice > 0).view(self.explicand.shape)
         donor = self.donors[int(choice.max()) - 1]
         shown = ((self.explicand, None), (donor, chosen), (self.explicand, ~chosen))
-        for ax, title, (explicand, mask) in zip(axes, titles, shown, strict=True):
-            explicand.display.draw_parts(ax, mask, title)
+        return [explicand.display.parts_view(mask, title) for title, (explicand, mask) in zip(titles, shown, strict=True)]
 
 
 class CellExchange(Exchange):
@@ -256,14 +246,8 @@ class CellExchange(Exchange):
             )
         return changes
 
-    @property
-    def height(self) -> float:
-        """How many inches a row of drawings should have: as much as the picture's proportions take, and a title."""
-        high, wide = self.explicand.tensor.shape[1:]
-        return min(0.35 + 3.3 * high / wide, 6.0)
-
-    def draw(self, axes: Sequence[Axes], choice: np.ndarray, titles: Sequence[str]) -> None:
-        """Draw picture, donor and result, with lines around what was exchanged."""
+    def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
+        """Return picture, donor and result, with lines around what was exchanged."""
         size = tuple(self.explicand.tensor.shape[1:])
         there, here = torch.zeros(size, dtype=torch.bool), torch.zeros(size, dtype=torch.bool)
         offers = [self.sources[number - 1] for number in choice.tolist() if number]
@@ -276,9 +260,10 @@ class CellExchange(Exchange):
                 there[self._block(source, size)] = True
         result = torch.from_numpy(np.array(self.outcome(choice)))
         shown = ((_seen(self.explicand), here), (_seen(self.donors[donor]), there), (result, here))
-        for ax, title, (picture, mask) in zip(axes, titles, shown, strict=True):
-            draw_outlined(ax, picture, WHOLE, mask, fade=False)
-            ax.set_title(title, fontsize=10, parse_math=False)
+        return [
+            Photo(picture.numpy(), marked=mask.numpy(), fade=False, title=title)
+            for title, (picture, mask) in zip(titles, shown, strict=True)
+        ]
 
 
 def _best_shifts(own: Tensor, theirs: Tensor) -> list[tuple[int, int]]:
@@ -363,16 +348,11 @@ class WordExchange(Exchange):
             for part in np.flatnonzero(choice).tolist()
         ]
 
-    @property
-    def height(self) -> float:
-        """A few lines are enough."""
-        return 1.9 + 0.012 * len(self.text)
-
-    def draw(self, axes: Sequence[Axes], choice: np.ndarray, titles: Sequence[str]) -> None:
-        """Write the text, what was changed, and what came out."""
+    def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
+        """Return the text, what was changed, and what came out."""
         changes = "\n".join(f"{change.before} → {change.after}" for change in self.changes(choice))
-        for ax, title, text in zip(axes, titles, (self.text, changes, self.outcome(choice)), strict=True):
-            write_on(ax, text, title)
+        texts = (self.text, changes, self.outcome(choice))
+        return [Paragraph(text, title=title) for title, text in zip(titles, texts, strict=True)]
 
 
 class ColumnExchange(Exchange):
@@ -472,25 +452,16 @@ class ColumnExchange(Exchange):
             middle = float(np.floor(middle) if far > near else np.ceil(middle))
         return middle if min(near, far) < middle < max(near, far) else None
 
-    @property
-    def height(self) -> float:
-        """As many inches as the bars take."""
-        return max(2.6, 0.9 + 0.25 * len(self.names))
-
-    def draw(self, axes: Sequence[Axes], choice: np.ndarray, titles: Sequence[str]) -> None:
-        """Draw each column's place within its range, before and after; a list of the changes stands in the middle."""
+    def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
+        """Return each column's place within its range, before and after; a list of the changes stands in the middle."""
         low = np.nanmin(np.c_[self.values, self.row], axis=1)
         width = np.nanmax(np.c_[self.values, self.row], axis=1) - low
         width[width == 0] = 1
-        for ax, title, row in ((axes[0], titles[0], self.row), (axes[2], titles[2], self._changed(choice))):
-            colours = ["#b2182b" if number else "#999999" for number in choice]
-            ax.barh(self.names, (row - low) / width, color=colours)
-            ax.invert_yaxis()
-            ax.set_xlim(0, 1)
-            ax.tick_params(labelsize=7)
-            ax.set_xlabel("place within the data's range", fontsize=8)
-            ax.set_title(title, fontsize=10, parse_math=False)
-        write_on(axes[1], "\n".join(map(str, self.changes(choice))), titles[1])
+        before, after = (
+            Bars(Effects((row - low) / width, unit="place within the data's range"), self.names, "given", title=title)
+            for row, title in ((self.row, titles[0]), (self._changed(choice), titles[2]))
+        )
+        return [before, Paragraph("\n".join(map(str, self.changes(choice))), title=titles[1]), after]
 
 
 def _given(kind: Rows, explicand: Explicand) -> np.ndarray:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import html
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cocoax.inputs import Display
-from cocoax.inputs.drawing import figure_of, new_axes
 from cocoax.insight.discovery import TYPICAL, Discovery, FoundCorpus
-from cocoax.report import Section, data_uri, png
+from cocoax.report import Section
+from cocoax.show import PlotOptions
+from cocoax.show.figure import draw as draw_view
+from cocoax.show.html import tile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,9 +37,8 @@ def draw(discovery: Discovery, figure: Figure, count: int = TYPICAL, maps: bool 
         for ax, number, display, attribution in zip(axes[1:], members, displays, drawn, strict=False):
             if attribution is not None:
                 attribution.plot(ax, title="", **({"colour_bar": False} if attribution.names is None else {}))
-            elif display is not None and display.draws_input:
-                display.draw_input(ax)
-                ax.set_title("")
+            elif display is not None and (view := display.input_view()) is not None:
+                draw_view(replace(view, title=""), ax)
             else:
                 _write(ax, discovery.collection.label(number), 6)
     return figure
@@ -96,24 +98,14 @@ def strip(discovery: Discovery, found: FoundCorpus, count: int, maps: int = 0) -
         label = discovery.collection.label(number)
         shown = _shown(display, label)
         if place < len(attributions):
-            shown += attributions[place].display.tile(attributions[place], limit)
+            shown += tile(attributions[place].view(), PlotOptions(limit=limit))
         tiles.append(f'<div style="{TILE}">{shown}<div>{html.escape(label)}</div></div>')
     return f'<div style="display: flex; flex-wrap: wrap; gap: .6rem">{"".join(tiles)}</div>'
 
 
 def _shown(display: Display | None, label: str) -> str:
-    if display is None or not display.draws_input:
-        return ""
-
-    import matplotlib.pyplot as plt
-
-    ax = new_axes(1.8, 1.8)
-    display.draw_input(ax)
-    ax.set_title("")
-    figure = figure_of(ax)
-    source = data_uri("image/png", png(figure, dpi=80))
-    plt.close(figure)
-    return f'<img style="width: 100%" alt="{html.escape(label, quote=True)}" src="{source}">'
+    view = None if display is None else display.input_view()
+    return "" if view is None else tile(replace(view, title="", alt=label))
 
 
 def fragment(discovery: Discovery, count: int = TYPICAL) -> str:

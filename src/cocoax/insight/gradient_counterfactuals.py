@@ -7,7 +7,7 @@ copy follow?
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -22,28 +22,13 @@ from cocoax.insight.counterfactuals import check_above
 from cocoax.insight.results import Result
 from cocoax.methods.method import Askable, check_encoder, check_targets
 from cocoax.report import Section
+from cocoax.show import Effects
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BLUR = 1.5  # width of the blur of the copy that should follow, in pixels
 _FOLLOWS = 0.5  # of the way, from which on a change is not called one of details
-
-
-@dataclass(frozen=True, eq=False)
-class _Change:
-    """What changed, as displays draw it."""
-
-    values: Tensor
-    name: str
-    score: float
-    standard_error: Tensor | None = None
-    neutral: float = 0.0
-    unit: str = "change of the prepared input"
-
-    @property
-    def relative(self) -> Tensor:
-        return self.values
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,19 +100,24 @@ class GradientCounterfactual(Result):
     @property
     def size(self) -> tuple[float, float]:
         """Three drawings beside each other, and the question above them."""
-        return 11.0, max(3.4, self.explicand.display.height) + 0.4
+        return 11.0, 4.2
 
     def draw(self, figure: Figure) -> None:
         """Draw the input, the change and what comes out, under the question."""
+        from cocoax.show.figure import draw
+
         self.write_title(figure)
         axes = figure.subplots(1, 3)
         difference = self.explicand.per_feature(self.result.tensor - self.explicand.tensor)
-        self.explicand.display.draw_input(axes[0])
-        shown = _Change(difference, self.question, self.changed_score)
-        self.result.display.plot(shown, axes[1], title=f"change\n{self.change:.2g} standard deviations")
-        self.result.display.draw_input(axes[2])
-        for ax, score in ((axes[0], self.score), (axes[2], self.changed_score)):
-            ax.set_title(f"score {score:+.3f}", fontsize=10)
+        effects = Effects(difference.double().numpy(), unit="change of the prepared input")
+        change = replace(self.result.display.view(effects), title=f"change\n{self.change:.2g} standard deviations")
+        draw(change, axes[1])
+        for ax, explicand, score in ((axes[0], self.explicand, self.score), (axes[2], self.result, self.changed_score)):
+            view = explicand.display.input_view()
+            if view is None:
+                ax.set_axis_off()
+            else:
+                draw(replace(view, title=f"score {score:+.3f}"), ax)
 
     @property
     def sections(self) -> list[Section]:

@@ -166,7 +166,7 @@ class Examples(Result):
 
     @property
     def _draws(self) -> bool:
-        return self.explicand.display.draws_input and all(member is not None for member in self.drawn_members)
+        return self.explicand.display.input_view() is not None and all(member is not None for member in self.drawn_members)
 
     def draw(self, figure: Figure) -> None:
         """Draw the input and the members that matter most, and the values of some more as bars."""
@@ -176,11 +176,10 @@ class Examples(Result):
             rows: Any = figure.subfigures(2, 1, height_ratios=(2.4, 0.9 + 0.24 * len(top)))
             above, below = rows
             axes = above.subplots(1, 1 + len(self.drawn_members), squeeze=False)[0]
-            self.explicand.display.draw_input(axes[0])
+            _draw_input(self.explicand, axes[0], "input")
             for ax, member, (name, value) in zip(axes[1:], self.drawn_members, top, strict=False):
                 assert member is not None
-                member.display.draw_input(ax)
-                ax.set_title(f"{name[:22]}\n{value:.3g}", fontsize=8, parse_math=False)
+                _draw_input(member, ax, f"{name[:22]}\n{value:.3g}")
         ax = below.subplots()
         ax.barh([f"{number + 1}. {name[:60]}" for number, (name, _) in enumerate(top)], [value for _, value in top])
         ax.invert_yaxis()
@@ -203,6 +202,15 @@ class Examples(Result):
             header = ("part", "most", "second", "third")[: len(listed[0])]
             sections.append(Section("To each part of the map", "", None, header, listed))
         return sections
+
+
+def _draw_input(explicand: Explicand, ax: Any, title: str) -> None:
+    """Draw an input under a title."""
+    from cocoax.show.figure import draw
+
+    view = explicand.display.input_view()
+    assert view is not None
+    draw(replace(view, title=title), ax)
 
 
 class ExampleMethod(ABC):

@@ -22,11 +22,11 @@ from cocoax.evaluation.separability import (
     separability,
 )
 from cocoax.evaluation.statistics import wilson
-from cocoax.inputs.fonts import lettered, wrapped
 from cocoax.insight.results import Result
 from cocoax.references import Reference, check_same_space
 from cocoax.report import Section
 from cocoax.seeding import check_seed, stream
+from cocoax.show.fonts import families, wrapped
 from cocoax.similarity import Similarity, get_similarity
 from cocoax.targets import Target, contrastive_corpus_similarity, similarity_to
 
@@ -171,8 +171,7 @@ class Knowledge(Result):
         axes.set_ylim(min(0.4, self.separability.low - 0.03), 1.02)
         axes.set_xlabel("members of the corpus" if self.test == "held-out members" else "inputs", fontsize=8)
         axes.set_ylabel(self.measured, fontsize=8)
-        (caption,), family = lettered([wrapped(self._caption, 56, 2)])
-        axes.set_title(caption, fontsize=9, fontfamily=family, parse_math=False)
+        axes.set_title(wrapped(self._caption, 56, 2), fontsize=9, fontfamily=families(), parse_math=False)
         axes.tick_params(labelsize=8)
         figure.legend(fontsize=8, loc="outside lower center", ncols=2)  # within the axes it would hide an interval
 

@@ -18,9 +18,9 @@ from cocoax.insight.subset_search import SmallestSetSearch, Subsets, names_of, p
 from cocoax.masking import Game
 from cocoax.masking.masked_encoder import score_ends, score_masked
 from cocoax.methods import Run
-from cocoax.methods.attribution import HARDLY, removed_of
 from cocoax.methods.method import Askable, check_targets
 from cocoax.report import Section
+from cocoax.results.attribution import HARDLY, removed_of
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
@@ -143,7 +143,9 @@ class Minimal(Result):
     @property
     def size(self) -> tuple[float, float]:
         """Three drawings beside each other."""
-        return 10.2, self.display.parts_height
+        from cocoax.show.figure import size
+
+        return 10.2, size(self.display.parts_view(None, self.question))[1] + 0.4
 
     def draw(self, figure: Figure) -> None:
         """Draw the input, the parts that are enough and those that are needed."""
@@ -153,8 +155,10 @@ class Minimal(Result):
             f"needed: {len(self.removed)} of {self.total} parts\nwithout them {self.removed.score:+.3f}",
         )
         masks = (None, self.kept.mask, self.removed.mask)
+        from cocoax.show.figure import draw
+
         for ax, title, mask in zip(figure.subplots(1, 3), titles, masks, strict=True):
-            self.display.draw_parts(ax, mask, title)
+            draw(self.display.parts_view(mask, title), ax)
 
     @property
     def sections(self) -> list[Section]:

@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cocoax.inputs.fonts import lettered, wrapped
-from cocoax.report import Section, data_uri, png, write_report
+from cocoax.report import Section, write_report
+from cocoax.show.fonts import families, wrapped
+from cocoax.show.raster import data_uri
 from cocoax.store import to_json, write_as_named, write_figure, write_text
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Result(ABC):
 
     def plot(self) -> Figure:
         """Draw it; return the figure."""
-        from cocoax.inputs.figures import new_figure
+        from cocoax.show.figure import new_figure
 
         return self._on(new_figure(*self.size))
 
@@ -69,8 +70,8 @@ class Result(ABC):
 
     def write_title(self, figure: Figure) -> None:
         """Write the heading above all drawings, in two lines that fit the width at most."""
-        (words,), family = lettered([wrapped(self.title, int(10 * self.size[0]), 2)])
-        figure.suptitle(words, fontsize=10, fontfamily=family, parse_math=False)
+        words = wrapped(self.title, int(10 * self.size[0]), 2)
+        figure.suptitle(words, fontsize=10, fontfamily=families(), parse_math=False)
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -85,6 +86,8 @@ class Result(ABC):
         return "\n".join(self.sentences)
 
     def _repr_html_(self) -> str:
+        from cocoax.show.figure import png
+
         words = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
         return f'<div>{words}<img alt="{self.file}" src="{data_uri("image/png", png(self.drawn(), 90))}"></div>'
 

@@ -1,7 +1,7 @@
 """Attribution methods φ: how a target is spread over the features of an input."""
 
-from cocoax.methods.attribution import Attribution, Estimate
 from cocoax.methods.captum import Captum
+from cocoax.methods.estimate import Estimate
 from cocoax.methods.field import Field
 from cocoax.methods.gradients import (
     ExpectedGradients,
@@ -12,7 +12,7 @@ from cocoax.methods.gradients import (
     SmoothGrad,
     VanillaGradients,
 )
-from cocoax.methods.interactions import Interactions, interactions
+from cocoax.methods.interactions import interactions
 from cocoax.methods.kernel_shap import KernelShap
 from cocoax.methods.method import Method
 from cocoax.methods.occlusion import Occlusion
@@ -20,6 +20,7 @@ from cocoax.methods.random import RandomAttribution
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.rise import Rise
 from cocoax.methods.run import Interrupted, Run
+from cocoax.results import Attribution, Interactions
 
 __all__ = [
     "Attribution",

@@ -21,10 +21,11 @@ from cocoax.encoders.forward import frozen, rounding_of
 from cocoax.inputs import Explicand
 from cocoax.masking import Game, grid_segments
 from cocoax.masking.segments import check_sides
-from cocoax.methods.attribution import Attribution, Estimate, Origin, attributions
+from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.gradients import check_one_baseline
 from cocoax.methods.method import Method
 from cocoax.methods.serialise import to_plain
+from cocoax.results.attribution import Attribution
 from cocoax.seeding import check_seed
 from cocoax.targets import Target, TargetModule
 

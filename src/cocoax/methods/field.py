@@ -20,8 +20,9 @@ from cocoax.inputs import Display, Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.masking.masks import averaging
 from cocoax.masking.segments import check_grid, check_sides
-from cocoax.methods.attribution import Attribution, Estimate, Origin, attributions
+from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.method import Askable, as_asked, check_targets
+from cocoax.results.attribution import Attribution
 from cocoax.seeding import stream
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
 from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors

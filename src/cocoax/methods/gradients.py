@@ -26,11 +26,12 @@ from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.forward import frozen, is_out_of_memory, rounding_of
 from cocoax.inputs import Explicand
 from cocoax.masking import Fixed, Game, resolve
-from cocoax.methods.attribution import Attribution, Estimate, Origin, attributions
+from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.method import Method, normal
 from cocoax.methods.plugin_checks import points_of, weights_of
 from cocoax.progress import bar
 from cocoax.references import Reference
+from cocoax.results.attribution import Attribution
 from cocoax.seeding import stream
 from cocoax.similarity import Similarity
 from cocoax.targets import Target

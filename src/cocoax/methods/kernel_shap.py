@@ -16,7 +16,7 @@ from torch import Tensor
 from cocoax.checks import check_count
 from cocoax.masking import grid_segments
 from cocoax.masking.segments import check_segments, check_sides
-from cocoax.methods.attribution import Estimate
+from cocoax.methods.estimate import Estimate
 from cocoax.methods.odd_regression import OddRegression, choose_prior, kernel_of_pair, odd_regression, pairs_of_size
 from cocoax.methods.removal import RemovalMethod
 from cocoax.seeding import check_seed, stream

@@ -17,8 +17,8 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
 from cocoax.inputs.base import naming_input
-from cocoax.methods.attribution import Attribution
 from cocoax.methods.serialise import to_plain
+from cocoax.results.attribution import Attribution
 from cocoax.seeding import stream
 from cocoax.targets import FunctionTarget, Target, class_score
 

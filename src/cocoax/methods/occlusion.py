@@ -8,7 +8,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from cocoax.methods.attribution import Estimate
+from cocoax.methods.estimate import Estimate
 from cocoax.methods.removal import RemovalMethod
 
 MOST_WINDOWS = 1_000_000

@@ -14,7 +14,7 @@ from cocoax.checks import check_kind, multiplies
 from cocoax.inputs import Explicand
 from cocoax.masking import GridMasks, Masks
 from cocoax.masking.control_variates import FOLDS
-from cocoax.methods.attribution import Estimate
+from cocoax.methods.estimate import Estimate
 
 if TYPE_CHECKING:
     from cocoax.methods.gradients import GradientMethod, Points

@@ -10,8 +10,9 @@ from torch import Tensor
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.masking import Game
-from cocoax.methods.attribution import Attribution, Estimate, Origin, attributions
+from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.method import Method, normal
+from cocoax.results.attribution import Attribution
 from cocoax.seeding import check_seed
 from cocoax.store import digest
 from cocoax.targets import Target, score_all

@@ -13,11 +13,12 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
 from cocoax.masking import Masks
-from cocoax.methods.attribution import Attribution, Estimate
+from cocoax.methods.estimate import Estimate
 from cocoax.methods.method import Input, Method, check_encoder, check_targets, explicands_of
 from cocoax.methods.plugin_checks import drawn
 from cocoax.methods.run import IN_FILES, Run
 from cocoax.methods.serialise import type_name
+from cocoax.results.attribution import Attribution
 from cocoax.targets import Target
 
 

@@ -16,9 +16,10 @@ from cocoax.masking import BitMasks, GridMasks
 from cocoax.masking.control_variates import FOLDS, Fit
 from cocoax.masking.masks import PooledMasks, mask_geometry
 from cocoax.masking.segments import check_grid, check_sides
-from cocoax.methods.attribution import Attribution, Estimate
+from cocoax.methods.estimate import Estimate
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run import Run
+from cocoax.results.attribution import Attribution
 from cocoax.seeding import check_seed, stream
 from cocoax.targets import Target, representation_similarity
 

@@ -24,12 +24,13 @@ from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.masking import Game, Masks, Removal, resolve
 from cocoax.masking.masked_encoder import score_ends, score_masked
-from cocoax.methods.attribution import Attribution, Estimate, Origin, attributions, removed_of
+from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.field import GROUPS, Field, field_of
 from cocoax.methods.method import Askable, as_asked, check_encoder, check_targets
 from cocoax.methods.plugin_checks import check_memory, drawn, estimated
 from cocoax.methods.serialise import for_file, from_plain, type_name
 from cocoax.progress import Bar, bar
+from cocoax.results.attribution import Attribution, removed_of
 from cocoax.similarity import Similarity
 from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
 from cocoax.targets import Target

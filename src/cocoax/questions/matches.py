@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import Any, ClassVar
 
-from rich.console import Group
-from rich.padding import Padding
-from rich.text import Text
 from torch import Tensor
 
 from cocoax.checks import as_items, check_kind
@@ -19,18 +14,16 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
 from cocoax.methods import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
-from cocoax.methods.interaction_figure import NOTHING
 from cocoax.methods.method import INPUT_TYPES, Input
-from cocoax.questions.summaries import ScoredSpan, fragment_of, label_of, pairs_of, parts_of, rich_of, spans_of
+from cocoax.questions.summaries import ScoredSpan, label_of, pairs_of, parts_of, spans_of
 from cocoax.questions.windows import Piece, Window, closest, closest_to, pieces_of, represent
 from cocoax.references import Reference
-from cocoax.report import Section, write_report
+from cocoax.results import Result, ResultList
+from cocoax.results.interactions import NOTHING
+from cocoax.show import Gallery, Table, View
+from cocoax.show.fonts import wrapped
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.store import to_json, write_as_named, write_figure, write_text
 from cocoax.targets import Target, similarity_to
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SAMPLES = 500
 HOW_TO_READ = (
@@ -84,7 +77,7 @@ def _difference(name: str, similarity: float, foil: tuple[str, float] | None) ->
 
 
 @dataclass(frozen=True, eq=False)
-class Match:
+class Match(Result):
     """Why a document matches a query, seen from both sides. Either may be a text, a picture, or what else encoders take.
 
     Attributes:
@@ -98,6 +91,7 @@ class Match:
 
     """
 
+    file: ClassVar[str] = "match"
     _document: ClassVar[str] = "the document"
     query_side: MatchSide
     document_side: MatchSide
@@ -159,27 +153,28 @@ class Match:
         top = [_shortly(side) for side in (self.query, self.document)]
         return f"Match(similarity {self.similarity:+.3f}, query: {top[0]}; document: {top[1]})"
 
-    def html(self) -> str:
-        """Return both sides as an HTML fragment: texts with their words in colour, pictures with their maps."""
-        return fragment_of(self.query) + fragment_of(self.document)
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return f"Why they match: similarity {self.similarity:+.3f}"
 
-    def _repr_html_(self) -> str:
-        return f"<div><p><b>{escape(self.summary)}</b></p>{self.query._repr_html_()}{self.document._repr_html_()}</div>"
+    def views(self) -> list[View]:
+        """Return both sides beside each other, and the links between their parts where there are any."""
+        sides = (("query", self.query_side), (self._document.split()[-1], self.document_side))
+        links = self.interactions.views() if self.has_interactions else []
+        return [Gallery(tuple(_side_view(*side) for side in sides), 2, colour_bars=True, inches=5.5), *links]
 
-    def plot(self) -> Figure:
-        """Draw both sides beside each other: maps over pictures, bars for words."""
-        from cocoax.inputs.figures import new_figure
-        from cocoax.inputs.fonts import wrapped
+    def table(self) -> Table:
+        """Return one row for each word, region or feature of both sides."""
+        rows = [
+            (side, part.get("text", part.get("place", part.get("name"))), part["score"], part["standard_error"])
+            for side, attribution in (("query", self.query), ("document", self.document))
+            for part in parts_of(attribution)
+        ]
+        return Table(("side", "part", "score", "standard_error"), tuple(rows))
 
-        height = max(4.4, *(side.display.height for side in (self.query, self.document)))
-        figure = new_figure(11, height)
-        for heading, ax, side in zip(("query", "document"), figure.subplots(1, 2), (self.query, self.document), strict=True):
-            title = wrapped(f"{heading}: what makes it like {side.name}", 44, 3)
-            side.plot(ax, title=f"{title}\nscore {side.score:+.3f}")
-        return figure
-
-    def describe(self) -> dict[str, Any]:
-        """Return it as plain values: similarities, both sides with what counts in them, and the strongest pairs."""
+    def facts(self) -> dict[str, Any]:
+        """Return similarities, both sides with what counts in them, and the strongest pairs."""
         return {
             "similarity": self.similarity,
             "margin": self.margin,
@@ -190,34 +185,13 @@ class Match:
             "pairs": pairs_of(self.interactions) if self.has_interactions else None,
         }
 
-    def save(self, path: str | Path) -> list[Path]:
-        """Write a page that loads nothing (.html), its numbers (.json) or a drawing (.png), or all of them into a folder.
 
-        Return the files.
-        """
-        kinds = {
-            ".html": self._write_page,
-            ".json": lambda file: write_text(file, to_json(self.describe(), indent=1)),
-            ".png": self._write_drawing,
-        }
-        return write_as_named(path, "match", kinds)
-
-    def _write_page(self, file: Path) -> Path:
-        sections = [
-            Section(heading, f"What makes it like {side.attribution.name}: {side}.", html=fragment_of(side.attribution))
-            for heading, side in (("The query", self.query_side), ("The document", self.document_side))
-        ]
-        if self.has_interactions:
-            sections.append(Section("How their parts meet", html=self.interactions.html()))
-        return write_report(file, f"Why they match: similarity {self.similarity:+.3f}", sections)
-
-    def _write_drawing(self, file: Path) -> Path:
-        import matplotlib.pyplot as plt
-
-        figure = self.plot()
-        drawing = write_figure(file, figure)
-        plt.close(figure)
-        return drawing
+def _side_view(heading: str, side: MatchSide) -> View:
+    """Return one side under what it is like."""
+    title = wrapped(f"{heading}: what makes it like {side.attribution.name}", 44, 3)
+    view = side.attribution.view()
+    note = " ".join((f"{side}.", view.note, *side.attribution.remarks))
+    return replace(view, title=f"{title}\nscore {side.attribution.score:+.3f}", note=note)
 
 
 def _shortly(attribution: Attribution) -> str:
@@ -239,7 +213,8 @@ class Hit(Match):
 
     """
 
-    _document = "this hit"
+    file: ClassVar[str] = "hit"
+    _document: ClassVar[str] = "this hit"
     rank: int
     content: Input
     is_query: bool
@@ -252,10 +227,15 @@ class Hit(Match):
         """The scores in words."""
         return f"{super().summary}; the query itself" if self.is_query else super().summary
 
-    def describe(self) -> dict[str, Any]:
-        """Return it as plain values; words have start, end, score and standard error."""
+    @property
+    def title(self) -> str:
+        """The rank and the hit."""
+        return f"{self.rank}. {label_of(self.content)}"
+
+    def facts(self) -> dict[str, Any]:
+        """Return the same as of a match, with rank and content; words have start, end, score and standard error."""
         content = self.document.text if self.document.text is not None else label_of(self.content)
-        return {"rank": self.rank, "content": content, "is_query": self.is_query, **super().describe()}
+        return {"rank": self.rank, "content": content, "is_query": self.is_query, **super().facts()}
 
     @property
     def pairs_in_words(self) -> str:
@@ -267,74 +247,73 @@ class Hit(Match):
 
 
 @dataclass(frozen=True, eq=False)
-class Hits(Sequence[Hit]):
+class Hits(ResultList[Hit]):
     """Why the hits of a search came up, in the order of the hits; made by :func:`cocoax.explain_hits`.
 
     ``print`` it with a console of Rich to see texts in colour.
     """
 
+    file: ClassVar[str] = "hits"
     query: Input
     hits: tuple[Hit, ...]
     encoder: str
 
-    @overload
-    def __getitem__(self, index: int) -> Hit: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
-
-    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
-        return self.hits[index]
-
-    def __len__(self) -> int:
-        return len(self.hits)
-
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)
+    @property
+    def parts(self) -> tuple[Hit, ...]:
+        """The hits, best first."""
+        return self.hits
 
     def __repr__(self) -> str:
         lines = "".join(f"\n  {hit!r}" for hit in self.hits)
         return f"Hits of {label_of(self.query)!r}:{lines}"
 
-    def describe(self) -> dict[str, Any]:
-        """Return everything as plain values."""
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return f"Why did these come up? {label_of(self.query)}"
+
+    @property
+    def summary(self) -> str:
+        """The query, the number of hits and the scores of the first."""
+        return f"{len(self)} hits of {label_of(self.query)!r}; the first: {self.hits[0].summary}"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """How to read it."""
+        return (HOW_TO_READ,)
+
+    def views(self) -> list[View]:
+        """Return query and hit beside each other, for each hit."""
+        views: list[View] = []
+        for hit in self.hits:
+            words = f"{hit.summary}. {hit.pairs_in_words}".strip()
+            tiles = tuple(_side_view(*side) for side in (("query", hit.query_side), ("hit", hit.document_side)))
+            views.append(Gallery(tiles, 2, colour_bars=True, inches=5.5, title=hit.title, note=words))
+        return views
+
+    def table(self) -> Table:
+        """Return one row for each hit: rank, content, similarity, margin, and what in query and hit raises it most."""
+        rows = tuple(
+            (
+                hit.rank,
+                hit.document.text if hit.document.text is not None else label_of(hit.content),
+                hit.similarity,
+                hit.margin,
+                hit.rather_than,
+                hit.is_query,
+                *("; ".join(side.most()) for side in (hit.query, hit.document)),
+            )
+            for hit in self.hits
+        )
+        columns = ("rank", "content", "similarity", "margin", "rather_than", "is_query", "query_parts", "hit_parts")
+        return Table(columns, rows)
+
+    def facts(self) -> dict[str, Any]:
+        """Return query, encoder and all hits."""
         first = self.hits[0]
         query = first.query.text if first.query.text is not None else label_of(self.query)
-        hits = [hit.describe() for hit in self.hits]
+        hits = [hit.facts() for hit in self.hits]
         return {"query": query, "encoder": self.encoder, "similarity": str(first.measure), "hits": hits}
-
-    def to_json(self, indent: int | None = 1) -> str:
-        """Return everything as JSON."""
-        return to_json(self.describe(), indent=indent)
-
-    def html(self) -> str:
-        """Return query and hit in colour for each hit, as an HTML fragment."""
-        return "\n".join(f"<h3>{escape(f'{hit.rank}. {hit.summary}')}</h3>{hit.html()}" for hit in self.hits)
-
-    def _repr_html_(self) -> str:
-        heading = f"<b>{escape(label_of(self.query, 200))}</b><br><small>{HOW_TO_READ}</small>"
-        return f"<div><p>{heading}</p>{self.html()}</div>"
-
-    def save(self, path: str | Path) -> list[Path]:
-        """Write a page that loads nothing (.html) or JSON (.json), or both into a folder; return the files."""
-        return write_as_named(
-            path, "hits", {".html": self._write_page, ".json": lambda file: write_text(file, self.to_json())}
-        )
-
-    def _write_page(self, file: Path) -> Path:
-        sections = [Section("How to read it", HOW_TO_READ)]
-        for hit in self.hits:
-            words = f"{hit.summary}. {hit.pairs_in_words}"
-            sections.append(Section(f"{hit.rank}. {label_of(hit.content)}", words, html=hit.html()))
-        return write_report(file, f"Why did these come up? {label_of(self.query)}", sections)
-
-    def __rich__(self) -> Group:
-        parts: list[Any] = [Text.assemble(("Query: ", "bold"), label_of(self.query, 200))]
-        for hit in self.hits:
-            parts.append(Text.assemble((f"\n{hit.rank}. {label_of(hit.content)}", "bold"), f": {hit.summary}"))
-            shown = [*(rich_of(side) for side in (hit.query, hit.document)), Text(hit.pairs_in_words)]
-            parts += [Padding(each, (0, 3)) for each in shown if each.plain]
-        return Group(*parts)
 
 
 def explain_text(

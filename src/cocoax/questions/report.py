@@ -12,8 +12,9 @@ from PIL import Image
 from torch import Tensor
 
 from cocoax.questions.answers import Answer
-from cocoax.report import Section, data_uri, write_report
-from cocoax.store import folder_lock, to_json, write_figure, write_text
+from cocoax.report import Section, write_report
+from cocoax.show.raster import data_uri
+from cocoax.store import folder_lock, to_json, write_text
 
 
 def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> list[Path]:
@@ -33,18 +34,14 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
 
 def _write_answers(folder: Path, title: str, answers: Sequence[Answer], ending: str) -> list[Path]:
     """Write files whose names have this ending; the report comes last, so that the ending is taken only by whole answers."""
-    import matplotlib.pyplot as plt
-
     files = []
     sections = []
     plain = []
     for number, answer in enumerate(answers, 1):
         stem = f"{number}-{_slug(answer.name)}{ending}"
-        figure = answer.attribution.plot()
         files += [folder / f"{stem}.png", folder / f"{stem}.safetensors"]
-        write_figure(files[-2], figure)
-        plt.close(figure)
-        answer.attribution.save(files[-1])
+        for file in files[-2:]:
+            answer.attribution.save(file)
         sections.append(_answer_section(answer, files[-2].read_bytes()))
         plain.append({**answer.describe(values=False), "map": files[-1].name, "overlay": files[-2].name})
     content = {"title": title, "answers": plain}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.text import Text
 
-from cocoax.highlight import to_rich
 from cocoax.methods import Attribution, Interactions
-from cocoax.questions.answers import top_regions
-from cocoax.report import data_uri, png
+from cocoax.results import top_regions
+from cocoax.show.terminal import coloured
+from cocoax.show.views import ColouredText
 
 MOST_REGIONS = 3
 
@@ -65,23 +64,10 @@ def pairs_of(interactions: Interactions, count: int = 5) -> list[dict[str, Any]]
     ]
 
 
-def fragment_of(attribution: Attribution) -> str:
-    """Return an attribution as an HTML fragment: a text in colour, and a drawing of what can only be drawn."""
-    fragment = attribution.display.html(attribution)
-    if fragment is not None:
-        return fragment
-    import matplotlib.pyplot as plt
-
-    figure = attribution.plot().figure
-    source = data_uri("image/png", png(figure, dpi=110))
-    plt.close(figure)
-    alternative = html.escape(f"{attribution.name}: {'; '.join(words_of(attribution))}")
-    return f'<figure style="margin: 0"><img style="max-width: 100%" alt="{alternative}" src="{source}"></figure>'
-
-
 def rich_of(attribution: Attribution) -> Text:
     """Return an attribution for the terminal: a text in colour, regions or features in words."""
-    return to_rich(attribution) if attribution.offsets is not None else Text("\n".join(words_of(attribution)))
+    view = attribution.view()
+    return coloured(view) if isinstance(view, ColouredText) else Text("\n".join(words_of(attribution)))
 
 
 def words_of(attribution: Attribution, most: int = MOST_REGIONS) -> list[str]:

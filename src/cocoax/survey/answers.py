@@ -15,9 +15,9 @@ from torch import Tensor
 
 from cocoax.checks import check_count, check_kind
 from cocoax.inputs import Names, Picture
-from cocoax.methods.attribution import Attribution
 from cocoax.questions import Question
 from cocoax.references import Reference
+from cocoax.results.attribution import Attribution
 from cocoax.seeding import stream
 from cocoax.store import atomic_write, to_json, write_text
 from cocoax.survey.items import Scalar, plain

@@ -18,10 +18,11 @@ from cocoax.checks import check_kind
 from cocoax.encoders import Encoder, load
 from cocoax.inputs import Display
 from cocoax.masking.masked_encoder import check_range
-from cocoax.methods.attribution import Attribution, Origin
+from cocoax.methods.estimate import Origin
 from cocoax.methods.field import Field
 from cocoax.questions import Question
 from cocoax.references import Reference
+from cocoax.results.attribution import Attribution
 from cocoax.similarity import Dot, LinearSimilarity, get_similarity
 from cocoax.survey.storage import (
     BLOCK,

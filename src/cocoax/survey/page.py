@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cocoax.show import PlotOptions
+from cocoax.show.html import tile
 from cocoax.store import write_text
 from cocoax.version import __version__
 
 if TYPE_CHECKING:
-    from cocoax.methods.attribution import Attribution
+    from cocoax.results.attribution import Attribution
     from cocoax.survey.answers import Placed, Survey
 
 _BODY = "body { margin: 0 auto; max-width: 78rem; padding: 1rem }"
@@ -170,7 +172,7 @@ def _tiles(heading: str, shown: Sequence[Placed], limit: float) -> str:
         doubt = "" if error is None else f"map ± {float(error.flatten()[0]):.2g}"
         known = ", ".join(f"{value}" for value in placed.columns.values() if value is not None)
         tiles.append(
-            f'<div class="tile"><div class="what">{attribution.display.tile(attribution, limit)}</div>'
+            f'<div class="tile"><div class="what">{tile(attribution.view(), PlotOptions(limit=limit))}</div>'
             f"<b>{attribution.score:+.3f}</b> {doubt}<br>{html.escape(placed.id)}"
             + (f"<br>{html.escape(known[:80])}" if known else "")
             + "</div>"

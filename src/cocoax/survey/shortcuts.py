@@ -16,7 +16,7 @@ from cocoax.targets import Target, contrastive_corpus_similarity
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cocoax.methods.attribution import Attribution
+    from cocoax.results.attribution import Attribution
     from cocoax.survey.index import Index
 
 

@@ -1,34 +1,27 @@
-"""What an explanation is: the attribution of a target to the features of one input."""
+"""Attributions: how much each part of an input counts for a target."""
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cocoax.checks import check_at_least, check_count
-from cocoax.inputs import Display, Explicand, Picture
+from cocoax.checks import check_count
+from cocoax.inputs import Display, Picture
 from cocoax.inputs.display import Displayed, load_display, save_display
-from cocoax.inputs.drawing import figure_of, hidden_in_noise
-from cocoax.masking.masked_encoder import check_range
 from cocoax.masking.masks import averaging
 from cocoax.masking.segments import check_grid
+from cocoax.results.regions import top_regions
+from cocoax.results.result import Result, data_frame, library
+from cocoax.show import Effects, PlotOptions, Table, View
 from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
-from cocoax.targets import Target
-from cocoax.version import versions
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _TENSORS = ("values", "raw", "standard_error", "features")
 NOTHING = "No part of the input makes a difference: all there is to see is rounding."
@@ -42,7 +35,7 @@ _LAYOUT = Layout(
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution(Displayed):
+class Attribution(Displayed, Result):
     """How much each part of an input counts for a target.
 
     Attributes:
@@ -61,6 +54,7 @@ class Attribution(Displayed):
 
     """
 
+    file: ClassVar[str] = "attribution"
     values: Tensor
     score: float
     baseline_score: float
@@ -126,14 +120,70 @@ class Attribution(Displayed):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.values.numpy(), dtype=dtype, copy=True if copy is None else copy)
 
-    def to_dataframe(self, grid: int = 7) -> Any:
-        """Return a pandas data frame: one row per word, column or segment; of a picture one per cell of a grid.
+    # --- what every result has ------------------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """The question, the score and how it was explained."""
+        how = " ".join(str(self.metadata[key]) for key in ("method", "encoder") if key in self.metadata)
+        return f"{self.name}: score {self.score:+.3f}{f', by {how}' if how else ''}"
+
+    @property
+    def summary(self) -> str:
+        """The question, the score and what raises it most."""
+        return f"{self.name}: score {self.score:+.3f}, raised most by {'; '.join(self.most(1)) or 'nothing'}"
+
+    def most(self, count: int = 3) -> list[str]:
+        """Return what raises the score most in words: regions of a picture, or features with their values."""
+        if self.values.ndim == 2:
+            return [str(region) for region in top_regions(self, count)]
+        names = self.names or tuple(f"feature {number + 1}" for number in range(len(self.values)))
+        order = torch.argsort(self.relative, descending=True, stable=True)[:count].tolist()
+        return [f"{names[index]} {float(self.relative[index]):+.3f}" for index in order if self.relative[index] > 0]
+
+    @property
+    def effects(self) -> Effects:
+        """The values relative to ``neutral``, as views show them."""
+        unit = f"change in score if kept (mean {self.neutral:.3g})" if self.neutral else "attribution"
+        error = None if self.standard_error is None else self.standard_error.numpy()
+        return Effects(self.relative.numpy(), error, self.name, self.score, unit)
+
+    def view(self) -> View:
+        """Return what there is to see: a heat map, a coloured text, bars, or what its kind of input has."""
+        effects = self.effects
+        legend = "Red raises the score, blue lowers it; white makes no difference."
+        if effects.uncertain().any():
+            legend += f" {self.display.doubt}: the interval of two standard errors includes zero."
+        alt = "\n".join(self.most()) or "no part raises the score"
+        return replace(self.display.view(effects), note=legend, alt=alt)
+
+    def views(self) -> list[View]:
+        """Return the one view there is."""
+        return [self.view()]
+
+    def table(self, grid: int | None = None) -> Table:
+        """Return one row per word, column or segment; of a picture one per cell of a grid, 7 x 7 if it has as many pixels.
 
         ``relative`` is the value minus ``neutral``; texts have ``begin`` and ``end``, cells their place as fractions of the
         picture.
         """
+        columns = _columns(self, grid)
+        return Table(tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
-        return to_dataframe(self, grid)
+    def to_dataframe(self, grid: int | None = None) -> Any:
+        """Return :meth:`table` as a pandas data frame."""
+        return data_frame(self.table(grid))
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return question, scores, remarks, where it comes from, and the table."""
+        scores = {"score": self.score, "baseline_score": self.baseline_score, "neutral": self.neutral}
+        rest = {"remarks": self.remarks, "metadata": dict(self.metadata), "rows": self.table().records()}
+        return {"question": self.name, **scores, **rest}
+
+    def _repr_html_(self) -> str:
+        from cocoax.show import html
+
+        return html.fragment([replace(self.view(), title="")], heading=self.title, sentences=self.remarks)
 
     def to_shap(self) -> Any:
         """Return it as a ``shap.Explanation``, which SHAP's plots take (text, bar, waterfall, image).
@@ -141,11 +191,13 @@ class Attribution(Displayed):
         Its base value is what the values leave of the score: of KernelShap's values of words and columns, the score of an
         empty input; of others, whose values do not add up to the score, simply the rest.
         """
+        return _to_shap(self)
 
-        return to_shap(self)
+    def _writers(self) -> dict[str, Callable[[Path, PlotOptions], object]]:
+        return {**super()._writers(), ".safetensors": lambda path, options: self._write_tensors(path)}
 
-    def save(self, path: str | Path) -> Path:
-        """Write it as safetensors with a JSON header; return the path."""
+    def _write_tensors(self, path: Path) -> Path:
+        """Write it as safetensors with a JSON header."""
         tensors = {name: tensor for name in _TENSORS if (tensor := getattr(self, name)) is not None}
         shown, display = save_display(self.display)
         header = {
@@ -181,35 +233,6 @@ class Attribution(Displayed):
         order = torch.argsort(sizes[sign], descending=True, stable=True)[:count].tolist()
         return [(self.names[index], float(self.relative[index])) for index in order if sign is None or sizes[sign][index] > 0]
 
-    @overload
-    def plot(self, ax: None = None, **options: Any) -> Figure: ...
-
-    @overload
-    def plot(self, ax: Axes, **options: Any) -> Axes: ...
-
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes | Figure:
-        """Draw it over the picture (see :func:`cocoax.plots.overlay` for the options), as bars, or as its input is shown.
-
-        Returns the figure, as :func:`cocoax.plots.panel` does (``.savefig`` writes it); or the axes, if some were given.
-        """
-        if isinstance(ax, str | Path):
-            raise TypeError(f"What is drawn is written by its figure: .plot().savefig({str(ax)!r}).")
-        drawn = self.display.plot(self, ax, **options)
-        return figure_of(drawn) if ax is None else drawn
-
-    def html(self, limit: float | None = None) -> str:
-        """Return it as an HTML fragment: a picture, a text with its words in colour, a sound with a player."""
-        return self.display.html(self, limit)
-
-    def _repr_html_(self) -> str:
-        how = " ".join(str(self.metadata[key]) for key in ("method", "encoder") if key in self.metadata)
-        legend = "Red raises the score, blue lowers it; white makes no difference."
-        if hidden_in_noise(self).any():
-            legend += f" {self.display.doubt} is not known: within two standard errors there may be nothing."
-        legend = html.escape(" ".join((legend, *self.remarks)))
-        heading = f"<b>{html.escape(self.name)}</b>: score {self.score:+.3f}{f', by {html.escape(how)}' if how else ''}"
-        return f"<div><p>{heading}<br><small>{legend}</small></p>{self.html()}</div>"
-
 
 def removed_of(score: float, left: float) -> float:
     """Return how much of a score is gone where ``left`` is left of it: their difference, relative to the larger one."""
@@ -225,108 +248,6 @@ def about_removal(score: float, left: float) -> str:
     return f"With everything removed it scores {left:+.3f}, as it is {score:+.3f}: the map explains those {share}."
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """Maps of k targets: ``values [k, *shape]``, and ``raw [k, *tensor.shape]`` where a method has values of all elements.
-
-    ``shares`` is among how many features a score is divided, where a value is no whole score but a share of one.
-    """
-
-    values: Tensor
-    standard_error: Tensor | None = None
-    neutral: Tensor | None = None
-    features: Tensor | None = None
-    raw: Tensor | None = None
-    shares: int = 1
-
-    def times(self, factors: Tensor) -> Estimate:
-        """Return the maps of scores that are ``factors [k]`` times as large."""
-
-        def scaled(maps: Tensor) -> Tensor:
-            return maps * factors.to(maps).view(-1, *[1] * (maps.ndim - 1))
-
-        given = {name: scaled(maps) for name, maps in vars(self).items() if isinstance(maps, Tensor)}
-        return replace(self, **given)  # type: ignore[arg-type]  # the only number among its fields is no tensor
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where an attribution comes from: the method as plain values, the encoder, its space, and how long it sampled.
-
-    ``rounding`` is how far rounding moves a score, relative to the terms that it is the sum of; 0 where nothing is known.
-    """
-
-    method: Mapping[str, Any]
-    encoder: str
-    space: str
-    samples: int | None = None
-    stopped: str = ""
-    rounding: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_at_least("rounding", self.rounding, 0)
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """What an attribution says about itself."""
-        return {
-            "method": self.method["type"],
-            "options": {key: value for key, value in self.method.items() if key != "type"},
-            "encoder": self.encoder,
-            "space": self.space,
-            "samples": self.samples,
-            "stopped": self.stopped,
-            "versions": versions(),
-        }
-
-    def floor(self, target: Target, own: Tensor, ends: Tensor, shares: int) -> float:
-        """Return how far rounding alone may move a value of a target's map.
-
-        Every score is rounded, relative to the terms whose sum it is, which may be much larger than the sum. Rounding goes
-        with what is masked, so that more samples do not average it out. ``own [d]`` is the explicand's representation and
-        ``ends [2]`` are the scores of explicand and baseline.
-        """
-        if not self.rounding:
-            return 0.0
-        return self.rounding * max(target.size(own), float(ends.abs().nan_to_num(0).max())) / shares
-
-
-def attributions(
-    origin: Origin, explicand: Explicand, targets: Sequence[Target], ends: Tensor, maps: Estimate, own: Tensor
-) -> list[Attribution]:
-    """Return one attribution per target, from their maps and the scores ``ends [2, targets]`` of the two ends.
-
-    ``own [d]`` is the explicand's representation.
-    """
-    raw, error, features = maps.raw, maps.standard_error, maps.features
-    shape = (len(targets), *explicand.shape)
-    values = maps.values.reshape(shape)
-    if explicand.cells is not None:
-        features = values if features is None else features
-        values = explicand.shown(values, 0.0 if maps.neutral is None else maps.neutral[:, None])
-        error = None if error is None else explicand.shown(error.reshape(shape))
-    metadata = {**origin.metadata, **explicand.display.notes}
-    answers = []
-    for index, target in enumerate(targets):
-        check_range(target, values[index])
-        floor = origin.floor(target, own, ends[:, index], maps.shares)
-        answers.append(
-            Attribution(
-                values=values[index].float(),
-                score=float(ends[0, index]),
-                baseline_score=float(ends[1, index]),
-                standard_error=None if error is None else at_least_rounding(error.reshape(values.shape)[index], floor),
-                raw=None if raw is None else raw[index].float(),
-                features=None if features is None else features[index].float(),
-                neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),
-                metadata={**metadata, "target": target.name, "similarity": str(target.similarity)},
-                display=explicand.display,
-                floor=floor,
-            )
-        )
-    return answers
-
-
 def at_least_rounding(error: Tensor, floor: float) -> Tensor:
     """Return standard errors, two of which are at least the floor; those that are 0 are of values that nothing is left to."""
     return torch.where(error > 0, error.clamp(min=floor / 2), error).float()
@@ -335,19 +256,18 @@ def at_least_rounding(error: Tensor, floor: float) -> Tensor:
 # --- exports ----------------------------------------------------------------------------------------------------------------
 
 
-def to_dataframe(attribution: Attribution, grid: int) -> Any:
-    """Return a pandas data frame; see :meth:`cocoax.Attribution.to_dataframe`."""
-    pandas = _library("pandas", "A data frame")
+def _columns(attribution: Attribution, grid: int | None) -> dict[str, list[Any]]:
+    """Return the columns of :meth:`Attribution.table`."""
     values = attribution.values.double()
     errors = attribution.standard_error
-    columns: dict[str, Any]
+    columns: dict[str, list[Any]]
     if values.ndim == 1:
         names = attribution.names or tuple(str(index) for index in range(len(values)))
         columns = {"feature": list(names)}
         if attribution.offsets is not None:
             columns |= {"begin": [begin for begin, _ in attribution.offsets], "end": [end for _, end in attribution.offsets]}
     else:
-        rows, across = check_grid(values.shape[0], values.shape[1], grid)
+        rows, across = check_grid(values.shape[0], values.shape[1], min(7, *values.shape) if grid is None else grid)
         down, right = averaging(values.shape[0], rows), averaging(values.shape[1], across)
         values = down @ values @ right.T
         errors = None if errors is None else down @ errors.double() @ right.T  # at most: as if all pixels erred together
@@ -360,17 +280,18 @@ def to_dataframe(attribution: Attribution, grid: int) -> Any:
             "right": [left + (end - left) * (column + 1) / across for _, column in places],
             "bottom": [top + (bottom - top) * (row + 1) / rows for row, _ in places],
         }
-    columns["value"] = values.flatten().numpy()
-    relative = columns["value"] - attribution.neutral
-    columns["relative"] = np.where(np.abs(relative) > attribution.floor, relative, 0.0)
+    own = values.flatten().numpy()
+    relative = own - attribution.neutral
+    columns["value"] = own.tolist()
+    columns["relative"] = np.where(np.abs(relative) > attribution.floor, relative, 0.0).tolist()
     if errors is not None:
-        columns["standard_error"] = errors.double().flatten().numpy()
-    return pandas.DataFrame(columns)
+        columns["standard_error"] = errors.double().flatten().tolist()
+    return columns
 
 
-def to_shap(attribution: Attribution) -> Any:
+def _to_shap(attribution: Attribution) -> Any:
     """Return a ``shap.Explanation``; see :meth:`cocoax.Attribution.to_shap`."""
-    shap = _library("shap", "An explanation for SHAP")
+    shap = library("shap", "An explanation for SHAP")
     values = attribution.relative.float().numpy()
     # What the values leave of the score, so that SHAP's sums end at it: of Shapley values that is the score of nothing.
     base = attribution.score - float(values.sum(dtype=np.float64))
@@ -389,10 +310,3 @@ def to_shap(attribution: Attribution) -> Any:
     question = [attribution.name]
     # SHAP drops the last dimension, that of the outputs, and looks at what is left: pictures of one channel.
     return shap.Explanation(values[None, ..., None, None], base_values=np.array([[base]]), data=data, output_names=question)
-
-
-def _library(name: str, what: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(f"{what} needs the package {name!r} ({error}); pip install {name}.") from error

@@ -1,4 +1,4 @@
-"""Figures of drawings, which scripts and notebooks show as they show others; imported when the first one is drawn."""
+"""Figures that notebooks show once; imported when the first one is drawn, since it needs matplotlib."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 
-class Drawing(Figure):
+class NotebookFigure(Figure):
     """A figure that pyplot keeps, so that ``plt.show()`` shows it, and that a notebook shows once.
 
     A figure that pyplot keeps and that is the value of a cell would be shown as both.
@@ -24,8 +24,3 @@ class Drawing(Figure):
         self.savefig(file, format="png")
         plt.close(self)
         display(Image(file.getvalue()))
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of this size in inches."""
-    return plt.figure(figsize=(width, height), layout="constrained", FigureClass=Drawing)

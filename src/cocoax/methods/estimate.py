@@ -1,0 +1,118 @@
+"""Maps of targets as a method estimates them, and the attributions made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor
+
+from cocoax.checks import check_at_least
+from cocoax.inputs import Explicand
+from cocoax.masking.masked_encoder import check_range
+from cocoax.results.attribution import Attribution, at_least_rounding
+from cocoax.targets import Target
+from cocoax.version import versions
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Maps of k targets: ``values [k, *shape]``, and ``raw [k, *tensor.shape]`` where a method has values of all elements.
+
+    ``shares`` is among how many features a score is divided, where a value is no whole score but a share of one.
+    """
+
+    values: Tensor
+    standard_error: Tensor | None = None
+    neutral: Tensor | None = None
+    features: Tensor | None = None
+    raw: Tensor | None = None
+    shares: int = 1
+
+    def times(self, factors: Tensor) -> Estimate:
+        """Return the maps of scores that are ``factors [k]`` times as large."""
+
+        def scaled(maps: Tensor) -> Tensor:
+            return maps * factors.to(maps).view(-1, *[1] * (maps.ndim - 1))
+
+        given = {name: scaled(maps) for name, maps in vars(self).items() if isinstance(maps, Tensor)}
+        return replace(self, **given)  # type: ignore[arg-type]  # the only number among its fields is no tensor
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an attribution comes from: the method as plain values, the encoder, its space, and how long it sampled.
+
+    ``rounding`` is how far rounding moves a score, relative to the terms that it is the sum of; 0 where nothing is known.
+    """
+
+    method: Mapping[str, Any]
+    encoder: str
+    space: str
+    samples: int | None = None
+    stopped: str = ""
+    rounding: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_at_least("rounding", self.rounding, 0)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What an attribution says about itself."""
+        return {
+            "method": self.method["type"],
+            "options": {key: value for key, value in self.method.items() if key != "type"},
+            "encoder": self.encoder,
+            "space": self.space,
+            "samples": self.samples,
+            "stopped": self.stopped,
+            "versions": versions(),
+        }
+
+    def floor(self, target: Target, own: Tensor, ends: Tensor, shares: int) -> float:
+        """Return how far rounding alone may move a value of a target's map.
+
+        Every score is rounded, relative to the terms whose sum it is, which may be much larger than the sum. Rounding goes
+        with what is masked, so that more samples do not average it out. ``own [d]`` is the explicand's representation and
+        ``ends [2]`` are the scores of explicand and baseline.
+        """
+        if not self.rounding:
+            return 0.0
+        return self.rounding * max(target.size(own), float(ends.abs().nan_to_num(0).max())) / shares
+
+
+def attributions(
+    origin: Origin, explicand: Explicand, targets: Sequence[Target], ends: Tensor, maps: Estimate, own: Tensor
+) -> list[Attribution]:
+    """Return one attribution per target, from their maps and the scores ``ends [2, targets]`` of the two ends.
+
+    ``own [d]`` is the explicand's representation.
+    """
+    raw, error, features = maps.raw, maps.standard_error, maps.features
+    shape = (len(targets), *explicand.shape)
+    values = maps.values.reshape(shape)
+    if explicand.cells is not None:
+        features = values if features is None else features
+        values = explicand.shown(values, 0.0 if maps.neutral is None else maps.neutral[:, None])
+        error = None if error is None else explicand.shown(error.reshape(shape))
+    metadata = {**origin.metadata, **explicand.display.notes}
+    answers = []
+    for index, target in enumerate(targets):
+        check_range(target, values[index])
+        floor = origin.floor(target, own, ends[:, index], maps.shares)
+        answers.append(
+            Attribution(
+                values=values[index].float(),
+                score=float(ends[0, index]),
+                baseline_score=float(ends[1, index]),
+                standard_error=None if error is None else at_least_rounding(error.reshape(values.shape)[index], floor),
+                raw=None if raw is None else raw[index].float(),
+                features=None if features is None else features[index].float(),
+                neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),
+                metadata={**metadata, "target": target.name, "similarity": str(target.similarity)},
+                display=explicand.display,
+                floor=floor,
+            )
+        )
+    return answers

@@ -1,0 +1,220 @@
+"""Results: a subclass says what it found, what there is to see and what its numbers are; everything else is here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+
+from cocoax.show import PlotOptions, Table, View
+from cocoax.store import as_path, atomic_write, to_json, write_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.console import Group
+
+P = TypeVar("P")
+
+
+class Result(ABC):
+    """An answer. A subclass gives :attr:`summary`, :meth:`views` and :meth:`table`.
+
+    Attributes:
+        file: the name of its files in a folder, without the ending.
+
+    """
+
+    file: ClassVar[str] = "result"
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """What was found, in one sentence."""
+
+    @abstractmethod
+    def views(self) -> Sequence[View]:
+        """Return what there is to see, as plain data."""
+
+    @abstractmethod
+    def table(self) -> Table:
+        """Return its numbers as columns and rows of plain values."""
+
+    @property
+    def title(self) -> str:
+        """The heading of a page about it; by default the summary."""
+        return self.summary
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know before believing it, in sentences."""
+        return ()
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what :meth:`to_dict` holds beside the summary; by default the rows of the table."""
+        return {"rows": self.table().records()}
+
+    @property
+    def _sentences(self) -> tuple[str, ...]:
+        """The summary, unless it is the title, and the remarks."""
+        return (*(() if self.summary == self.title else (self.summary,)), *self.remarks)
+
+    # --- pictures ---------------------------------------------------------------------------------------------------------
+
+    @overload
+    def plot(self, ax: None = None, **options: Any) -> Figure: ...
+
+    @overload
+    def plot(self, ax: Axes, **options: Any) -> Axes: ...
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes | Figure:
+        """Draw it; return the figure, or the axes that were given. The options are those of ``show.PlotOptions``."""
+        from cocoax.show import figure
+
+        if isinstance(ax, str | Path):
+            raise TypeError(f"What is drawn is written by .save({str(ax)!r}).")
+        if ax is None:
+            return figure.plot(self.views(), PlotOptions.of(options))
+        figure.draw(self.views()[0], ax, PlotOptions.of(options))
+        return ax
+
+    def html(self, **options: Any) -> str:
+        """Return what there is to see as an HTML fragment; the options are those of :meth:`plot`."""
+        from cocoax.show import html
+
+        return html.fragment(self.views(), options=PlotOptions.of(options))
+
+    def _repr_html_(self) -> str:
+        from cocoax.show import html
+
+        return html.fragment(self.views(), heading=self.title, sentences=self._sentences)
+
+    def __rich__(self) -> Group:
+        from cocoax.show import terminal
+
+        return terminal.render(self.views(), heading=self.title, sentences=self._sentences)
+
+    # --- numbers ----------------------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values: strings, numbers, lists and dicts; numbers that are not finite are None."""
+        plain: dict[str, Any] = json.loads(self.to_json(None))
+        return plain
+
+    def to_json(self, indent: int | None = 1) -> str:
+        """Return it as JSON."""
+        return to_json({"summary": self.summary, **self.facts()}, indent=indent)
+
+    def to_dataframe(self) -> Any:
+        """Return its table as a pandas data frame."""
+        return data_frame(self.table())
+
+    # --- files ------------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, **options: Any) -> Path:
+        """Write it as the path's ending says; return the path.
+
+        A figure (.png, .pdf, .svg), a page that loads nothing (.html), numbers (.json), the table (.csv, .parquet), and what
+        ``load`` reads (.safetensors) where there is such a function. A path without an ending is a folder, which gets a page,
+        numbers and a figure. Options are those of :meth:`plot`.
+        """
+        path, chosen = as_path(path), PlotOptions.of(options)
+        self._written(path, chosen)
+        return path
+
+    def save_all(self, path: str | Path, **options: Any) -> list[Path]:
+        """Do the same as :meth:`save`; return the files, of which a folder gets several."""
+        return self._written(as_path(path), PlotOptions.of(options))
+
+    def _written(self, path: Path, options: PlotOptions) -> list[Path]:
+        writers = self._writers()
+        ending = path.suffix.lower()
+        if ending in writers:
+            writers[ending](path, options)
+            return [path]
+        if ending and not path.is_dir():
+            raise ValueError(
+                f"Files end in {', '.join(writers)}; a path without an ending is a folder for a page, numbers and a figure. "
+                f"Got {path.name!r} instead."
+            )
+        files = [path / f"{self.file}{own}" for own in (".html", ".json", ".png")]
+        for file in files:
+            writers[file.suffix](file, options)
+        return files
+
+    def _writers(self) -> dict[str, Callable[[Path, PlotOptions], object]]:
+        """Return what writes a file, by its ending."""
+        return {
+            **dict.fromkeys((".png", ".pdf", ".svg"), self._write_figure),
+            ".html": self._write_page,
+            ".json": lambda path, options: write_text(path, self.to_json()),
+            ".csv": lambda path, options: write_text(path, _csv(self.table())),
+            ".parquet": lambda path, options: _write_parquet(path, self.to_dataframe()),
+        }
+
+    def _write_figure(self, path: Path, options: PlotOptions) -> None:
+        from cocoax.show import figure
+
+        figure.write(path, figure.plot(self.views(), options, interactive=False), options)
+
+    def _write_page(self, path: Path, options: PlotOptions) -> None:
+        from cocoax.show import html
+
+        title = self.title if options.title is None else options.title
+        write_text(path, html.page(title, self._sentences, self.views(), options))
+
+
+class ResultList(Result, Sequence[P]):
+    """A result that has parts, given by :attr:`parts`: it can be counted, indexed and gone through."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> Sequence[P]:
+        """What it consists of."""
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __iter__(self) -> Iterator[P]:
+        return iter(self.parts)
+
+    @overload
+    def __getitem__(self, index: int) -> P: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[P]: ...
+
+    def __getitem__(self, index: int | slice) -> P | Sequence[P]:
+        return self.parts[index]
+
+
+def library(name: str, what: str) -> Any:
+    """Return a library that is not among the dependencies; an error says what needs it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{what} needs the package {name!r} ({error}); pip install {name}.") from error
+
+
+def data_frame(table: Table) -> Any:
+    """Return a table as a pandas data frame."""
+    pandas = library("pandas", "A data frame")
+    return pandas.DataFrame({name: [row[at] for row in table.rows] for at, name in enumerate(table.columns)})
+
+
+def _csv(table: Table) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(table.rows)
+    return file.getvalue()
+
+
+def _write_parquet(path: Path, frame: Any) -> None:
+    with atomic_write(path) as part:
+        frame.to_parquet(part)

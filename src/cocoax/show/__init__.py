@@ -1,0 +1,45 @@
+"""The only place that draws: views, which are plain data, in a figure, as HTML and in a terminal."""
+
+from cocoax.show.options import PlotOptions
+from cocoax.show.views import (
+    WHOLE,
+    Bars,
+    Box,
+    ColouredText,
+    Curves,
+    Effects,
+    Gallery,
+    HeatMap,
+    Histogram,
+    Line,
+    Links,
+    LinkSide,
+    Matrix,
+    Paragraph,
+    Photo,
+    SoundMap,
+    Table,
+    View,
+)
+
+__all__ = [
+    "WHOLE",
+    "Bars",
+    "Box",
+    "ColouredText",
+    "Curves",
+    "Effects",
+    "Gallery",
+    "HeatMap",
+    "Histogram",
+    "Line",
+    "LinkSide",
+    "Links",
+    "Matrix",
+    "Paragraph",
+    "Photo",
+    "PlotOptions",
+    "SoundMap",
+    "Table",
+    "View",
+]

@@ -1,0 +1,112 @@
+"""Views in a terminal, by Rich."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.style import Style
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from cocoax.show.figure import BLUE, RED, cell_text
+from cocoax.show.views import VISIBLE, Bars, ColouredText, Gallery, Histogram, Links, Paragraph, Table, View
+
+_ROWS = 20  # of a table
+
+
+def render(views: Sequence[View], *, heading: str = "", sentences: Sequence[str] = ()) -> Group:
+    """Return a heading, sentences and what a terminal can show of views."""
+    parts: list[RenderableType] = [Text(heading, style="bold")] if heading else []
+    parts += [Text(sentence) for sentence in sentences]
+    for view in views:
+        shown = body(view)
+        if shown is not None:
+            parts += [Text(view.title, style="bold")] if view.title else []
+            parts.append(shown)
+            parts += [Text(view.note, style="dim")] if view.note else []
+    return Group(*parts)
+
+
+@singledispatch
+def body(view: View, limit: float | None = None) -> RenderableType | None:
+    """Return what a terminal can show of a view: its words, where it is a picture; None for nothing."""
+    return Text(view.alt) if view.alt else None
+
+
+@body.register(ColouredText)
+def _(view: ColouredText, limit: float | None = None) -> RenderableType | None:
+    return coloured(view, limit)
+
+
+def coloured(view: ColouredText, limit: float | None = None) -> Text:
+    """Return a text in colour, red raises and blue lowers the score; uncertain words are underlined."""
+    shown = Text()
+    for piece in view.pieces(limit):
+        style = Style(underline=piece.uncertain)
+        if abs(piece.strength) >= VISIBLE:
+            colour = RED if piece.strength > 0 else BLUE
+            mixed = [round(255 + (part - 255) * 0.75 * abs(piece.strength)) for part in colour]
+            style += Style(color="black", bgcolor="#{:02x}{:02x}{:02x}".format(*mixed))
+        shown.append(piece.text, style)
+    return shown
+
+
+@body.register(Bars)
+def _(view: Bars, limit: float | None = None) -> RenderableType | None:
+    values = view.effects.values
+    largest = float(np.abs(values).max(initial=0)) or 1.0
+    table = RichTable(box=None, show_header=False, padding=(0, 1))
+    for index in view.chosen(most=min(view.most, _ROWS)):
+        colour = "red" if values[index] > 0 else "blue"
+        length = round(20 * abs(float(values[index])) / largest)
+        table.add_row(Text(view.names[index]), Text("█" * length, style=colour), Text(view.effects.label(index)))
+    return table
+
+
+@body.register(Links)
+def _(view: Links, limit: float | None = None) -> RenderableType | None:
+    lines = [f"{view.a.names[i]} – {view.b.names[j]} {view.values[i, j]:+.3g}" for i, j in view.pairs[:5]]
+    return Text("\n".join(lines)) if lines else None
+
+
+@body.register(Paragraph)
+def _(view: Paragraph, limit: float | None = None) -> RenderableType | None:
+    return Text(view.text)
+
+
+@body.register(Table)
+def _(view: Table, limit: float | None = None) -> RenderableType | None:
+    if not view.rows:
+        return None
+    table = RichTable(box=None, padding=(0, 1), header_style="bold")
+    for name in view.columns:
+        table.add_column(Text(name))
+    for row in view.rows[:_ROWS]:
+        table.add_row(*(Text(cell_text(cell)) for cell in row))
+    if len(view.rows) > _ROWS:
+        table.add_row(f"… {len(view.rows) - _ROWS} more")
+    return table
+
+
+@body.register(Histogram)
+def _(view: Histogram, limit: float | None = None) -> RenderableType | None:
+    lines = [
+        f"{name or view.label}: {np.min(values):+.3f} to {np.max(values):+.3f}, median {np.median(values):+.3f}"
+        for name, values in view.groups.items()
+    ]
+    return Text("\n".join(lines))
+
+
+@body.register(Gallery)
+def _(view: Gallery, limit: float | None = None) -> RenderableType | None:
+    parts: list[RenderableType] = []
+    for tile in view.tiles:
+        if tile is not None:
+            shown = body(tile, limit)
+            words = tile.title or tile.alt
+            parts += [Text(words)] if words and not (shown is not None and words == tile.alt) else []
+            parts += [shown] if shown is not None else []
+    return Group(*parts) if parts else None

@@ -1,0 +1,339 @@
+"""Views: what there is to see of a result, as plain data.
+
+A view knows no encoder, no method and no medium. :mod:`cocoax.show.figure`, :mod:`cocoax.show.html` and
+:mod:`cocoax.show.terminal` draw each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom, as fractions of a picture
+WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
+Order = Literal["size", "given"]
+VISIBLE = 0.1  # of the colour scale: the smallest value that can be told from white
+NOTHING = "nothing: no part makes a difference"
+UNCERTAIN = "the interval of two standard errors includes zero"
+
+
+def colour_scale(values: np.ndarray) -> tuple[float, bool]:
+    """Return where the colour scale ends, and whether that cuts off a few extreme values.
+
+    It ends at the largest value, or at the 99th percentile where that is less than a third of the largest, as in the maps
+    of gradients.
+    """
+    size = np.abs(values)
+    largest, percentile = float(size.max()), float(np.quantile(size, 0.99))
+    return (percentile, True) if 0 < percentile < largest / 3 else (largest or 1.0, False)
+
+
+def uncertain(values: np.ndarray, error: np.ndarray | None, limit: float) -> np.ndarray:
+    """Return where the interval of two standard errors includes zero and also a value that can be seen.
+
+    Where all of the interval is too small to be seen on a scale that ends at ``limit``, the effect is known to be small.
+    Without errors, everything is taken as known.
+    """
+    if error is None:
+        return np.zeros(values.shape, bool)
+    size, width = np.abs(values), 2 * error
+    unknown: np.ndarray = (size < width) & (size + width > VISIBLE * limit)
+    return unknown
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """The effects of features on a score, as coloured views show them.
+
+    Attributes:
+        values: one for each feature, relative to a feature that makes no difference: above 0 raises the score.
+        error: the standard error of each; None where it is not estimated.
+        question: what the score answers.
+        score: of the input as it is; None if there is none to be told.
+        unit: what the values are, for the label of a scale.
+
+    """
+
+    values: np.ndarray
+    error: np.ndarray | None = None
+    question: str = ""
+    score: float | None = None
+    unit: str = "attribution"
+
+    @property
+    def meaning(self) -> str:
+        """What the values are, for the label of a scale."""
+        return self.unit if self.values.any() else NOTHING
+
+    def uncertain(self, limit: float | None = None) -> np.ndarray:
+        """Return which effects are :func:`uncertain` on a scale that ends at ``limit``, by default at its own end."""
+        return uncertain(self.values, self.error, colour_scale(self.values)[0] if limit is None else limit)
+
+    def label(self, index: int) -> str:
+        """Return one of the values with its error: ``+0.120 ± 0.010``."""
+        value = f"{self.values.flat[index]:+.3f}"
+        return value if self.error is None else f"{value} ± {self.error.flat[index]:.3f}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class View:
+    """What there is to see.
+
+    Attributes:
+        title: stands above it; None for the question and the score of what is shown.
+        note: stands below it, in sentences.
+        alt: what is to be seen, in words, for screen readers and terminals.
+
+    """
+
+    title: str | None = None
+    note: str = ""
+    alt: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap(View):
+    """Effects ``[H, W]`` over a box of a picture, uint8 ``[h, w, 3]``; without a picture, effects alone."""
+
+    effects: Effects
+    picture: np.ndarray | None = None
+    box: Box = WHOLE
+    smooth: bool = True  # False draws cells with edges
+
+
+class Piece(NamedTuple):
+    """A piece of a text: its strength from -1 to 1, its value in words if it has one, and whether that is uncertain."""
+
+    text: str
+    strength: float = 0.0
+    label: str = ""
+    uncertain: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ColouredText(View):
+    """A text with words in colour; ``spans`` say where each begins and ends."""
+
+    effects: Effects
+    text: str
+    spans: tuple[tuple[int, int], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The words."""
+        return tuple(self.text[begin:end] for begin, end in self.spans)
+
+    def pieces(self, limit: float | None = None) -> Iterator[Piece]:
+        """Go through the text piece by piece; what stands between words has no value. Colours end at ``limit``."""
+        values = self.effects.values
+        limit = float(np.abs(values).max(initial=0)) if limit is None else limit
+        unknown = self.effects.uncertain(limit)
+        at = 0
+        for index, (begin, end) in enumerate(self.spans):
+            if end <= at:  # a token of the same character as the one before
+                continue
+            begin = max(begin, at)
+            if begin > at:
+                yield Piece(self.text[at:begin])
+            strength = float(np.clip(values[index] / limit, -1, 1)) if limit else 0.0
+            yield Piece(self.text[begin:end], strength, self.effects.label(index), bool(unknown[index]))
+            at = end
+        if at < len(self.text):
+            yield Piece(self.text[at:])
+
+
+@dataclass(frozen=True, eq=False)
+class Bars(View):
+    """Effects of named features as bars, by size or in the given order; at most ``most`` of them."""
+
+    effects: Effects
+    names: tuple[str, ...]
+    order: Order = "size"
+    most: int = 40
+
+    def chosen(self, order: Order | None = None, most: int | None = None) -> np.ndarray:
+        """Return the numbers of the features that are shown, in their order."""
+        size = np.argsort(-np.abs(self.effects.values), kind="stable")[: self.most if most is None else most]
+        return size if (order or self.order) == "size" else np.sort(size)
+
+
+@dataclass(frozen=True, eq=False)
+class SoundMap(View):
+    """A sound; with effects ``[segments * bands]``, each over its segment of time and band of frequencies.
+
+    Attributes:
+        waveform: samples ``[T]``.
+        rate: samples per second.
+        segments, bands: of equal size; one band is drawn behind the waveform.
+        decibels: the spectrogram ``[frequencies, frames]``, for more than one band.
+
+    """
+
+    waveform: np.ndarray
+    rate: int
+    segments: int = 1
+    bands: int = 1
+    decibels: np.ndarray | None = None
+    effects: Effects | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Where segments begin and end, ``[segments + 1]``."""
+        return np.linspace(0, len(self.waveform) / self.rate, self.segments + 1)
+
+    @property
+    def hertz(self) -> np.ndarray:
+        """Where bands begin and end, ``[bands + 1]``."""
+        return np.linspace(0, self.rate / 2, self.bands + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Photo(View):
+    """A picture, uint8 ``[h, w, 3]``; pixels ``marked [H, W]`` of a box of it are outlined, and the others faded."""
+
+    picture: np.ndarray
+    box: Box = WHOLE
+    marked: np.ndarray | None = None
+    fade: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Paragraph(View):
+    """Plain words; line breaks count."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class LinkSide:
+    """One of two inputs whose features are linked.
+
+    Attributes:
+        names: of the features.
+        text, spans: of a text, and where its words stand.
+        picture, box: of a picture, and the part of it that features cover.
+        places: of a picture, the feature at each place ``[rows, columns]``, -1 for none; None for lists.
+
+    """
+
+    names: tuple[str, ...]
+    text: str | None = None
+    spans: tuple[tuple[int, int], ...] | None = None
+    picture: np.ndarray | None = None
+    box: Box = WHOLE
+    places: np.ndarray | None = None
+
+    def cell_box(self, cell: int) -> Box:
+        """Return left, top, width and height of a feature, as fractions of the picture."""
+        assert self.places is not None
+        left, top, right, bottom = self.box
+        rows, columns = self.places.shape
+        down, across = (bottom - top) / rows, (right - left) / columns
+        own = np.argwhere(self.places == cell)
+        (row, column), (height, width) = own.min(0), own.max(0) - own.min(0) + 1
+        return left + float(column) * across, top + float(row) * down, float(width) * across, float(height) * down
+
+
+@dataclass(frozen=True, eq=False)
+class Links(View):
+    """Features of two inputs, and the value of each pair ``[features of a, features of b]``.
+
+    Attributes:
+        a, b: the two inputs.
+        values: of pairs.
+        pairs: the strongest, strongest first, as numbers of features.
+        errors: standard errors for hovering: of each feature with those of the other side, ``{"a": [m, n], "b": [n, m]}``,
+            and the same for a feature minus the mean of those beside it.
+        maps: where one side is a picture, its heat map for each of some words of the other.
+
+    """
+
+    a: LinkSide
+    b: LinkSide
+    values: np.ndarray
+    pairs: Sequence[tuple[int, int]]
+    unit: str = ""
+    errors: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]] | None = None
+    maps: tuple[HeatMap, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix(View):
+    """Values of pairs in colour, with names of rows and columns."""
+
+    values: np.ndarray
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    unit: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A line of a chart: points, what it is, and options of matplotlib's ``plot``."""
+
+    x: np.ndarray
+    y: np.ndarray
+    label: str = ""
+    style: Mapping[str, Any] = field(default_factory=dict)
+    low: np.ndarray | None = None  # of an interval around y
+    high: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Curves(View):
+    """Lines in one chart; ``marks`` are upright and level lines: ``("x" or "y", place, label)``."""
+
+    lines: tuple[Line, ...]
+    x_label: str = ""
+    y_label: str = ""
+    marks: tuple[tuple[Literal["x", "y"], float, str], ...] = ()
+    ticks: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(View):
+    """How often values occur, for one or more groups: ``{name: values}``."""
+
+    groups: Mapping[str, np.ndarray]
+    label: str = ""
+    bins: int = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Table(View):
+    """Columns and rows of plain values: strings, numbers, booleans, None."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return each row as a dict."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery(View):
+    """Views beside each other, ``columns`` in a row; None leaves a place empty.
+
+    Attributes:
+        limit: one end of the colour scale for all; None gives each its own.
+        colour_bars: whether heat maps have them.
+        inches: the width of a column of a figure.
+
+    """
+
+    tiles: tuple[View | None, ...]
+    columns: int = 6
+    limit: float | None = None
+    colour_bars: bool = False
+    inches: float = 1.9
+
+    @property
+    def rows(self) -> list[tuple[View | None, ...]]:
+        """The views by rows, the last one filled up with None."""
+        tiles = (*self.tiles, *[None] * (-len(self.tiles) % self.columns))
+        return [tiles[start : start + self.columns] for start in range(0, len(tiles), self.columns)]

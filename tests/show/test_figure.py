@@ -1,0 +1,281 @@
+"""Views drawn by matplotlib, and pixels of heat maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from matplotlib.collections import QuadMesh
+
+import cocoax
+from cocoax.inputs import Names, Picture
+from cocoax.show import Bars, Effects, Gallery, HeatMap, Histogram, Paragraph, Photo, PlotOptions, Table, figure
+from cocoax.show.figure import _edges
+from cocoax.show.raster import colour_table, heat_image
+from tests.results.samples import ATTRIBUTIONS, PHOTO, attribution, pairs, text, waves
+
+
+@pytest.fixture(autouse=True)
+def _figures() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+def heat(values: list[list[float]], error: float | None = None, **options: Any) -> HeatMap:
+    array = np.array(values)
+    return HeatMap(Effects(array, None if error is None else np.full(array.shape, error), "a cat", 0.5), **options)
+
+
+# --- heat maps --------------------------------------------------------------------------------------------------------------
+
+
+def test_heat_image__red_raises_blue_lowers_white_makes_no_difference() -> None:
+    left, middle, right = np.asarray(heat_image(heat([[-1.0, 0.0, 1.0]], smooth=False), PlotOptions(opacity=1.0)))[
+        0, [0, 360, 719]
+    ]
+    assert left[2] > left[0] + 50
+    assert right[0] > right[2] + 50
+    assert middle.min() > 240
+    assert (right == colour_table("RdBu_r")[255].round()).all()
+
+
+def test_heat_image__limit_opacity_and_colours() -> None:
+    view = heat([[1.0, 1.0]], picture=np.zeros((2, 2, 3), np.uint8))
+    full, half = (np.asarray(heat_image(view, PlotOptions(limit=limit, opacity=1.0)))[0, 0] for limit in (1.0, 4.0))
+    assert full[1] < half[1]  # paler on a wider scale
+    assert not np.asarray(heat_image(view, PlotOptions(opacity=0.0))).any()
+    assert np.asarray(heat_image(view, PlotOptions(cmap="PiYG", opacity=1.0)))[0, 0].argmax() == 1
+
+
+def test_heat_image__grey_picture_box_and_veil() -> None:
+    view = heat([[1.0]], picture=np.full((10, 20, 3), (90, 0, 0), np.uint8), box=(0.5, 0.0, 1.0, 1.0))
+    pixels = np.asarray(heat_image(view, longest=200)).astype(int)
+    assert pixels.shape == (100, 200, 3)
+    assert (np.ptp(pixels[:, :100], axis=2) == 0).all()
+    assert pixels[0, 0, 0] == int(30 * 0.25 + 255 * 0.75)
+    assert (pixels[:, 100:, 0] > pixels[:, 100:, 2]).all()
+
+
+@pytest.mark.parametrize(("uncertainty", "grey"), [("hatch", False), ("fade", True), ("none", False)])
+def test_heat_image__what_is_uncertain(uncertainty: Any, grey: bool) -> None:
+    view = heat([[1.0, 0.3]], error=0.2, smooth=False)
+    pixels = np.asarray(heat_image(view, PlotOptions(uncertainty=uncertainty))).astype(int)
+    known, unsure = pixels[:, :360], pixels[:, 360:]
+    assert np.ptp(known.reshape(-1, 3), axis=0).max() == 0
+    assert (np.ptp(unsure, axis=2).max() == 0) == grey
+    assert (len(np.unique(unsure.reshape(-1, 3), axis=0)) > 1) == (uncertainty == "hatch")
+
+
+@pytest.mark.parametrize("size", [(1, 50), (50, 1), (3, 3)])
+def test_heat_image__thin_pictures(size: tuple[int, int]) -> None:
+    image = heat_image(heat([[1.0, 2.0]], picture=np.zeros((*size, 3), np.uint8)), longest=100)
+    assert max(image.size) == 100
+    assert min(image.size) >= 1
+
+
+def test_draw__title_and_colour_bar_say_what_is_shown() -> None:
+    result = attribution(Picture(PHOTO), (6, 8), neutral=0.25, metadata={"target": "dogs for $5 and " + "very " * 20 + "big"})
+    ax, bar = result.plot().axes
+    assert ax.get_title().replace("\n", " ") == f"{result.name} score +0.500"
+    assert max(map(len, ax.get_title().split("\n"))) <= 34
+    assert "change in score if kept (mean 0.25)" in bar.get_ylabel().replace("\n", " ")
+    assert "hatched" in bar.get_ylabel()
+    assert bar.get_ylim() == pytest.approx((-1.75, 1.75))
+    assert "hatched" not in result.plot(uncertainty="none").axes[1].get_ylabel()
+    assert len(result.plot(colour_bar=False, title="mine").axes) == 1
+    extreme = replace(
+        result, values=torch.cat([torch.linspace(0, 1, 999), torch.tensor([100.0])]).view(25, 40), standard_error=None
+    )
+    assert "1 % lie beyond" in extreme.plot().axes[1].get_ylabel().replace("\n", " ")
+    nothing = replace(result, values=torch.full((6, 8), 0.25))
+    assert "no part makes a difference" in nothing.plot().axes[1].get_ylabel().replace("\n", " ")
+
+
+@pytest.mark.parametrize("size", [(20, 60), (60, 20), (30, 30)])
+def test_draw__the_colour_bar_is_as_tall_as_the_picture(size: tuple[int, int]) -> None:
+    drawn = attribution(Picture(torch.zeros(*size, 3, dtype=torch.uint8)), (4, 4)).plot()
+    drawn.canvas.draw()
+    ax, bar = drawn.axes
+    assert bar.get_window_extent().height == pytest.approx(ax.get_window_extent().height, rel=0.02)
+
+
+def test_draw__on_given_axes() -> None:
+    drawn, ax = plt.subplots()
+    assert ATTRIBUTIONS["photo"].plot(ax, colour_bar=False) is ax
+    assert drawn.axes == [ax]
+    with pytest.raises(TypeError, match=r"save\('a.png'\)"):
+        ATTRIBUTIONS["photo"].plot("a.png")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="needs a figure of its own"):
+        figure.draw(Gallery(()), ax)
+
+
+def test_photo__outlines_what_is_marked() -> None:
+    inside = np.array([[True, False], [False, False]])
+    assert sorted(map(tuple, _edges(inside).reshape(-1, 4).tolist())) == [
+        (0, 0, 0, 1),
+        (0, 0, 1, 0),
+        (0, 1, 1, 1),
+        (1, 0, 1, 1),
+    ]
+    ax = plt.subplots()[1]
+    figure.draw(Photo(PHOTO.numpy(), (0.0, 0.0, 0.5, 1.0), inside, title="$5"), ax)
+    assert len(ax.images) == 2
+    segments = np.array(ax.collections[0].get_segments())
+    assert (segments[..., 0].max(), segments[..., 1].max()) == pytest.approx((9.5, 14.5))
+
+
+# --- bars, sounds, charts ---------------------------------------------------------------------------------------------------
+
+
+def test_bars__lengths_colours_errors_and_order() -> None:
+    result = attribution(Names(("low", "none", "high")), (3,), standard_error=torch.tensor([0.1, 0.3, 0.1]))
+    ax = cocoax.plots.bars(result)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["high", "low", "none"]
+    assert [bar.get_width() for bar in ax.patches] == [2.0, -1.0, 0.5]
+    assert [bar.get_hatch() is not None for bar in ax.patches] == [False, False, True]
+    assert ax.patches[0].get_facecolor()[0] > 0.5 > ax.patches[1].get_facecolor()[0]
+    ends = ax.collections[0].get_segments()[0][:, 0]
+    assert ends.tolist() == pytest.approx([1.8, 2.2])
+    few = cocoax.plots.bars(result, order="given", most=2, limit=5.0)
+    assert [label.get_text() for label in few.get_yticklabels()] == ["low", "high"]
+    assert "1 smaller ones not shown" in few.get_xlabel()
+    assert few.get_xlim() == (-5, 5)
+    words = cocoax.plots.bars(attribution(text("b a c"), (3,)))
+    assert [label.get_text() for label in words.get_yticklabels()] == ["b", "a", "c"]
+    with pytest.raises(ValueError, match="Bars are for words and columns"):
+        cocoax.plots.bars(ATTRIBUTIONS["photo"])
+    with pytest.raises(ValueError, match="An overlay is a map"):
+        cocoax.plots.overlay(result)
+
+
+def test_bars__long_names_have_room() -> None:
+    short, long = (Bars(Effects(np.ones(3)), (name, "b", "c")) for name in ("a", "word " * 30))
+    assert figure.size(long)[1] > figure.size(short)[1]
+    ax = figure.plot([long]).axes[0]
+    assert max(len(line) for label in ax.get_yticklabels() for line in label.get_text().split("\n")) <= 42
+
+
+@pytest.mark.parametrize("samples", [1000, 60_000])
+def test_sound__behind_the_waveform(samples: int) -> None:
+    ax = attribution(waves(samples=samples), (4,)).plot(limit=5.0).axes[0]
+    assert (ax.get_xlabel(), ax.get_xlim()) == ("seconds", (0, samples / 1000))
+    (mesh,) = [part for part in ax.collections if isinstance(part, QuadMesh)]
+    np.testing.assert_allclose(mesh.get_array(), torch.linspace(-1, 2, 4)[None])
+    assert mesh.get_clim() == (-5, 5)
+    drawn = ax.lines[0].get_ydata() if samples == 1000 else ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert (np.min(drawn), np.max(drawn)) == pytest.approx((-0.5, 0.5), abs=0.01)
+
+
+def test_sound__over_the_spectrogram() -> None:
+    errors = torch.zeros(12)
+    errors[[0, -1]] = 5.0
+    ax = attribution(waves(3), (12,), neutral=0.25, standard_error=errors).plot().axes[0]
+    assert (ax.get_ylabel(), ax.get_ylim()) == ("Hz", (0, 500))
+    (mesh,) = [part for part in ax.collections if isinstance(part, QuadMesh)]
+    np.testing.assert_allclose(mesh.get_array(), (torch.linspace(-1, 2, 12) - 0.25).view(4, 3).T)  # bands from low to high
+    loudest = np.asarray(ax.images[0].get_array()).mean(1).argmax()
+    assert loudest * 500 / 256 == pytest.approx(50, abs=2)
+    hatched = sorted(patch.get_xy() for patch in ax.patches if patch.get_hatch())
+    assert [tuple(place) for place in hatched] == [pytest.approx((0, 0)), pytest.approx((0.75, 1000 / 3))]
+    silent = replace(attribution(waves(3), (12,)), values=torch.zeros(12))
+    silent.plot().canvas.draw()
+
+
+def test_charts__draw_what_they_are_given() -> None:
+    curve = cocoax.Curve(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 1.0]), "$a$")
+    ax = curve.plot(color="green").axes[0]
+    assert ax.lines[0].get_color() == "green"
+    assert "area 0.5" in ax.get_legend().get_texts()[0].get_text()
+    drawn = figure.plot(
+        [Histogram({"one": np.zeros(3), "two": np.ones(2)}, "score"), Paragraph("word " * 50), Table(("a",), ((1,),))]
+    )
+    assert len(drawn.subfigs) == 2  # type: ignore[attr-defined]  # tables are left out where there is something else to see
+    assert figure.plot([Table(("a", "b"), ((1, None), (0.5, "$x$")))]).axes
+
+
+# --- panels -----------------------------------------------------------------------------------------------------------------
+
+
+def test_panel__input_first_then_each_question() -> None:
+    photo = ATTRIBUTIONS["photo"]
+    drawn = cocoax.plots.panel([photo, photo, photo], columns=2, same_scale=True, title="all")
+    titles = [ax.get_title() for ax in drawn.axes if ax.images and ax.get_title()]
+    assert titles[0] == "input"
+    assert len(titles) == 4
+    assert plt.get_fignums() == []  # so that a notebook shows it once
+    assert drawn.get_suptitle() == "all"
+    assert not any(ax.get_title() == "input" for ax in cocoax.plots.panel([ATTRIBUTIONS["map"]]).axes)
+
+
+def test_panel__of_dicts_nested_lists_and_methods() -> None:
+    photo, words = ATTRIBUTIONS["photo"], ATTRIBUTIONS["text"]
+    named = cocoax.plots.panel({"one": photo, "two": photo}, colour_bar=False)
+    assert [ax.get_title() for ax in named.axes] == ["input", "one", "two"]
+    grid = cocoax.plots.panel([[photo, photo], [photo, photo]], titles=["a", "b", "c", "d"], colour_bar=False)
+    assert [ax.get_title() for ax in grid.axes] == ["input", "a", "b", "input", "c", "d"]
+    other = replace(words, metadata={"target": "x", "method": "KernelShap"})
+    assert [ax.get_title().split(":")[0] for ax in cocoax.plots.panel([words, other]).axes] == ["input", "Rise", "KernelShap"]
+    scaled = cocoax.plots.panel([photo, replace(photo, values=photo.values * 3)], same_scale=True)
+    assert [ax.get_ylim() for ax in scaled.axes if ax.get_label() == "<colorbar>"] == [pytest.approx((-6, 6))] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "word"),
+    [
+        ([], {}, "0 attributions"),
+        ([[]], {}, "0 attributions"),
+        (1, {"columns": 0}, "columns"),
+        (1, {"titles": ["a", "b"]}, "titles"),
+    ],
+)
+def test_panel__wrong_arguments(given: Any, options: dict[str, Any], word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        cocoax.plots.panel([ATTRIBUTIONS["photo"]] if given == 1 else given, **options)
+
+
+# --- links ------------------------------------------------------------------------------------------------------------------
+
+
+def side(words: str) -> Any:
+    from cocoax.results.interactions import PairSide
+
+    return PairSide(text(words), (len(words.split()),))
+
+
+def test_links__arcs_join_the_largest_pairs() -> None:
+    interactions = pairs(side("one two three"), side("vier fünf"))
+    (ax,) = interactions.plot(most=2).axes
+    assert len(ax.patches) == 2
+    assert [label.get_text() for label in ax.texts] == ["one", "two", "three", "vier", "fünf"]
+    strongest = divmod(int(interactions.matrix.abs().argmax()), 2)
+    start, *_, end = ax.patches[-1].get_path().vertices  # the last one drawn
+    assert start[0] == ax.texts[strongest[0]].get_position()[0]
+    assert end[0] == ax.texts[3 + strongest[1]].get_position()[0]
+    (long,) = pairs(side(" ".join(f"word{number}" for number in range(100))), side("a b")).plot(most=3).axes
+    words = [label.get_text() for label in long.texts]
+    assert "…" in words
+    assert 3 < len(words) < 12
+
+
+def test_links__maps_regions_and_the_kind_that_suits() -> None:
+    from cocoax.results.interactions import PairSide
+
+    photo = PairSide(Picture(PHOTO, (0.1, 0.0, 0.9, 1.0)), (2, 2))
+    linked = pairs(photo, photo)
+    drawn = linked.plot()
+    for ax in drawn.axes:
+        assert [label.get_text() for label in ax.texts] == ["1", "2", "3", "4", "5"]
+    best = linked.strongest(1)[0][1]
+    assert drawn.axes[1].patches[0].get_xy() == pytest.approx((4 + 16 * (best % 2), 15 * (best // 2)))
+    maps = pairs(photo, side("one two three"))
+    peaks = maps.matrix.amax(0)
+    expected = [name for name, peak in zip(maps.b.names, peaks, strict=True) if peak > peaks.min()]
+    assert [ax.get_title() for ax in maps.plot(most=2).axes[:2]] == expected
+    assert len(maps.plot("matrix", most=2).axes) == 2
+    with pytest.raises(ValueError, match="must be 'maps' or 'matrix'"):
+        maps.plot("arcs")
