@@ -155,7 +155,7 @@ def photos(folder: Path, pictures: Path, pairs: int, side: int) -> list[dict[str
     """Compare on pairs of photos of different classes."""
     base = cocoax.load("efficientnet-lite0")
     preprocess = replace(EFFICIENTNET_PREPROCESS, resize=round(side * 256 / 224), crop=side)
-    encoder = cocoax.Encoder(base.module, preprocess, name=f"efficientnet-lite0 at {side}").freeze()
+    encoder = cocoax.Encoder(base.module, preprocess, name=f"efficientnet-lite0 at {side}")
     files = sorted(pictures.glob("*.*"))
     chosen = np.random.default_rng(16).permutation(len(files))[: 2 * pairs].reshape(-1, 2)
     return resumed(
@@ -171,7 +171,7 @@ def _pair(encoder: cocoax.Encoder, files: list[Path], pair: np.ndarray, number: 
 
 def sentences(folder: Path) -> list[dict[str, Any]]:
     """Compare on forty sentences: each of its topic, without it, rather than of the next topic."""
-    encoder = cocoax.load("minilm").freeze()
+    encoder = cocoax.load("minilm")
     names = list(TOPICS)
     cases = [(topic, number) for topic in names for number in range(10)]
 

@@ -56,7 +56,7 @@ def overhead(arguments: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(1)
     encoder, data, ratios, main = cocoax.load(ENCODER), images(arguments), [], []
     batch = torch.stack([encoder.prepare(image) for image in data.images[:64]])
-    fast = encoder.folded(encoder.space, list(batch[:2]), encoder.encode(batch[:2]))
+    fast = encoder.folded(list(batch[:2]), encoder.encode(batch[:2]))
     fast.encode(batch)
     for repeat in range(arguments.repeats):
         start, own = time.process_time(), time.thread_time()

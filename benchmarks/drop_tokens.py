@@ -31,7 +31,7 @@ def vit_small() -> cocoax.Encoder:
 def main(name: str | None = None, samples: int = 48, rounds: int = 3) -> None:
     """Measure both in turn, so that whatever else the machine does falls on both."""
     torch.set_num_threads(1)
-    encoder = (vit_small() if name is None else cocoax.load(name)).freeze()
+    encoder = vit_small() if name is None else cocoax.load(name)
     explicand = encoder.explicand(photo("cat"))
     seconds: dict[str, list[float]] = {}
     for number in range(rounds + 1):

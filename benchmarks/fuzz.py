@@ -219,7 +219,7 @@ def _plain_calls() -> Iterator[Call]:
     )
     yield call("reference texts", lambda inputs: things()["text"].reference(inputs, cache=False), inputs=["a b"])
     yield call("Encoder.to", lambda device: things()["encoder"].to(device), device="cpu")
-    yield call("changed", lambda note: cocoax.Encoder(Net()).changed(note).fingerprint, note="x")
+
     yield call("load", cocoax.load, name="starter-that-is-not")
     yield call("wrap", cocoax.wrap, model="module")
     rows = torch.rand(5, 4)

@@ -117,7 +117,7 @@ def judge(folder: Path, pictures: Path) -> list[dict[str, Any]]:
 
 def tune(data: Path, images: int = 3) -> list[dict[str, Any]]:
     """Return records of games of the small SimCLR encoder: each image rather than images of other classes."""
-    encoder = cocoax.load("simclr-cifar10-small").freeze()
+    encoder = cocoax.load("simclr-cifar10-small")
     test = cifar10(data, "test")
     labels = test.labels
     records = []

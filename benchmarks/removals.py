@@ -264,7 +264,7 @@ def encode(options: argparse.Namespace) -> None:
     path = options.folder / f"{options.encoder}-{options.part}.jsonl"
     done = {(record["kind"], record["number"]) for record in _records(path)}
     encoder = imgsim() if options.encoder == "imgsim" else cocoax.load(options.encoder)
-    data = (Cifar if "cifar" in options.encoder else Photos)(encoder.freeze(), options.photos, options.part)
+    data = (Cifar if "cifar" in options.encoder else Photos)(encoder, options.photos, options.part)
     for number in range(max(options.count, options.collages)):
         for kind, count, make in (("photo", options.count, data.single), ("collage", options.collages, data.collage)):
             if number < count and (kind, number) not in done:
@@ -278,7 +278,7 @@ def left(options: argparse.Namespace) -> None:
     """Print how much of the scores of single photos each removal takes away, without explaining any."""
     torch.set_num_threads(1)
     encoder = imgsim() if options.encoder == "imgsim" else cocoax.load(options.encoder)
-    data = (Cifar if "cifar" in options.encoder else Photos)(encoder.freeze(), options.photos, options.part)
+    data = (Cifar if "cifar" in options.encoder else Photos)(encoder, options.photos, options.part)
     taken: dict[str, list[float]] = {}
     for number in range(options.count):
         case = data.single(number)

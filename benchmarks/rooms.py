@@ -31,6 +31,7 @@ ROOMS = [
         "progress",
         "store",
         "similarity",
+        "spaces",
         "vectors",
         "references",
         "targets",
@@ -98,6 +99,7 @@ class Floor:
 FLOORS = [
     Floor(("version", "seeding", "checks", "cautions", "progress", "store"), "small things that everybody needs"),
     Floor(("similarity",), "s: how alike two representations are"),
+    Floor(("spaces",), "what representations may be compared"),
     Floor(("vectors",), "embeddings that are kept elsewhere"),
     Floor(("references",), "C, F: corpus and foil, encoded once"),
     Floor(("targets",), "γ: the number that is explained"),

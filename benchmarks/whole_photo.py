@@ -115,7 +115,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    encoder = cocoax.load("starter").freeze()
+    encoder = cocoax.load("starter")
     kept = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
     done = {(record["picture"], record["way"]) for record in kept}
     for example in strip_examples(options.photos, options.count, options.seed):

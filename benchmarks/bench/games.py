@@ -145,7 +145,7 @@ def exact_game(
     segments = torch.arange(shape[0]) if len(shape) == 1 else grid_segments(shape[0], shape[1], grid)
     targets = _targets(corpora)
     game = Game(encoder, prepared)
-    key = digest("exact game", encoder.space, prepared.tensor, segments, score_all(targets, game.ends, game.ends[0]))
+    key = digest("exact game", encoder.fingerprint, prepared.tensor, segments, score_all(targets, game.ends, game.ends[0]))
     path = cache_folder() / "games" / f"{key}.safetensors"
     kept = load_or_quarantine(path, lambda file: read_safetensors(file, _LAYOUT)[0])
     scores = torch.zeros(0, len(targets), dtype=torch.float64) if kept is None else kept["scores"]

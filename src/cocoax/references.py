@@ -23,6 +23,7 @@ from torch import Tensor
 from cocoax.cautions import caution
 from cocoax.checks import as_numbers, check_kind, check_number, check_plain, check_positive, shown
 from cocoax.similarity import Cosine, LinearSimilarity
+from cocoax.spaces import same_space
 from cocoax.store import (
     Layout,
     cache_folder,
@@ -338,7 +339,7 @@ def check_same_space(references: Sequence[Reference], space: str | None = None, 
     known = [reference for reference in references if reference.space is not None]
     wanted = space if space is not None else next((reference.space for reference in known), None)
     for reference in known:
-        if reference.space != wanted:
+        if wanted is not None and reference.space is not None and not same_space(reference.space, wanted):
             other = owner if space is not None else f"reference {known[0].name!r}"
             raise ValueError(
                 f"Reference {reference.name!r} lives in another representation space than {other}: it was made by "

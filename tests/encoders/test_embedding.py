@@ -87,7 +87,7 @@ def test_differentiable__is_never_folded(monkeypatch: pytest.MonkeyPatch) -> Non
     encoder = TextEncoder(module, bert_tokenizer(), limit=32)
     view, embedded = differentiable(encoder, encoder.explicand("The violinist parked."))
     monkeypatch.setattr("cocoax.encoders.folding.fold", lambda *_what: pytest.fail("a copy was made"))
-    assert view.folded(view.space, [embedded.tensor], embedded.tensor) is view
+    assert view.folded([embedded.tensor], embedded.tensor) is view
 
 
 def test_embedding_layer__named_found_and_missing() -> None:

@@ -335,19 +335,7 @@ def test_classes__name_the_outputs_of_the_head(net: SmallNet) -> None:
         Encoder(net, classes=["cat"])
 
 
-# --- final weights ----------------------------------------------------------------------------------------------------
-
-
-def test_freeze__fingerprints_stay_and_are_not_computed_again(net: SmallNet) -> None:
-    other = SmallNet(seed=1).eval()
-    encoder = cocoax.Encoder(net, text=cocoax.Encoder(other))
-    before = encoder.fingerprint, encoder.space, encoder.text.fingerprint
-    assert encoder.freeze() is encoder
-    with torch.no_grad():
-        net.fc.weight += 1
-        other.fc.weight += 1
-    assert (encoder.fingerprint, encoder.space, encoder.text.fingerprint) == before
-    assert cocoax.Encoder(net).fingerprint != before[0]
+# --- inputs ----------------------------------------------------------------------------------------------------------
 
 
 def test_inputs__say_all_about_the_inputs(net: SmallNet) -> None:

@@ -173,7 +173,7 @@ def test_what_a_session_would_decide_for_good_stays_with_torch(
     decide: Callable[[Tensor], bool], picture: Tensor, recwarn: pytest.WarningsRecorder
 ) -> None:
     encoder = cocoax.Encoder(made(lambda: Deciding(decide)), name="deciding")
-    folded = encoder.folded(encoder.space, [picture, picture], encoder.encode([picture, picture]))
+    folded = encoder.folded([picture, picture], encoder.encode([picture, picture]))
     assert folded is not encoder
     assert for_many(folded, [picture, picture]) is folded
     assert not [each for each in recwarn if issubclass(each.category, torch.jit.TracerWarning)]  # type: ignore[attr-defined]

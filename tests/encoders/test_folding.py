@@ -107,7 +107,7 @@ def norms(module: nn.Module) -> int:
 
 
 def folded(encoder: cocoax.Encoder, inputs: Tensor) -> cocoax.Encoder:
-    return encoder.folded(encoder.space, list(inputs[:2]), encoder.encode(inputs[:2]))
+    return encoder.folded(list(inputs[:2]), encoder.encode(inputs[:2]))
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,6 @@ def test_folding_changes_only_the_speed(make: Callable[[], nn.Module], left: int
     assert (found is encoder) == (make in (hooked, Shared, Tapped, Reading, Uncopied))
     assert norms(found.module) == left  # type: ignore[arg-type]
     assert torch.allclose(found.encode(inputs), encoder.encode(inputs), rtol=1e-4, atol=1e-5)
-    assert found.space == encoder.space
     assert norms(module) == norms(make())
     assert all(torch.equal(tensor, module.state_dict()[name]) for name, tensor in before.items())
 
@@ -182,7 +181,7 @@ def test_attributions_are_those_of_the_module_itself(
     target = cocoax.corpus_similarity(encoder.reference(inputs[1:3]))
     fast = method.explain(encoder, inputs[0], target)
     assert folded(encoder, inputs) is not encoder
-    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _space, _examples, _expected: self)
+    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _examples, _expected: self)
     slow = method.explain(encoder, inputs[0], target)
     assert torch.allclose(fast.values, slow.values, rtol=1e-3, atol=1e-5 * float(slow.values.abs().max()))
     assert not torch.equal(fast.values, slow.values)  # that it was folded shows in the rounding
@@ -233,10 +232,9 @@ def test_inference_mode(inputs: Tensor) -> None:
 def test_another_device(inputs: Tensor) -> None:
     module = plain()
     encoder = cocoax.Encoder(module, pooling="flatten")
-    space = encoder.space
     found = folded(encoder, inputs)
     module.to("meta")
-    assert encoder.folded(space, list(inputs[:2]), torch.zeros(2, 1)) is not found
+    assert encoder.folded(list(inputs[:2]), torch.zeros(2, 1)) is not found
 
 
 class Clamped(nn.Module):
@@ -307,7 +305,7 @@ def test_gradients_show_that_a_fold_is_wrong(monkeypatch: pytest.MonkeyPatch) ->
     explicand = explicand.clone()
     explicand[:, :8] = 0.2
     fast = method.explain(encoder, explicand, target)
-    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _space, _examples, _expected: self)
+    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _examples, _expected: self)
     slow = method.explain(encoder, explicand, target)
     assert torch.allclose(fast.values, slow.values, rtol=1e-3, atol=1e-5 * float(slow.values.abs().max()))
 
@@ -329,7 +327,7 @@ def test_gradients_of_a_list_try_a_fold_on_each(monkeypatch: pytest.MonkeyPatch)
     method = cocoax.IntegratedGradients(steps=6, baseline=cocoax.Constant(0.0))
     target = cocoax.representation_similarity("dot")
     fast = method.explain(encoder, [dark, light], target)
-    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _space, _examples, _expected: self)
+    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _examples, _expected: self)
     slow = method.explain(encoder, [dark, light], target)
     for one, other in zip(fast, slow, strict=True):
         assert torch.allclose(one.values, other.values, rtol=1e-3, atol=1e-5 * float(other.values.abs().max()))

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import cocoax
-from cocoax.encoders.identity import describe
 from cocoax.inputs import Inputs, Rows
 from cocoax.inputs.base import CPU_BATCH, plural
 from cocoax.store import file_digest
@@ -149,13 +148,6 @@ def test_repr__options_but_not_data() -> None:
     many = repr(Rows([f"column {number}" for number in range(99)]))
     assert many.startswith("Rows(encoder='the encoder', columns=('column 0',")
     assert len(many) < 120
-
-
-def test_describe__a_kind_is_told_by_more_than_its_repr() -> None:
-    first, other = Scaled(1.0), Scaled(1.0)
-    other.table = torch.ones(2)  # type: ignore[attr-defined]
-    assert repr(first) == repr(other)
-    assert describe(first) != describe(other)
 
 
 class Reading(Recordings):

@@ -117,10 +117,10 @@ def test_minimal__passes_are_counted_under_every_baseline() -> None:
         lambda module, given: counted.append(len(given[0])) if module is encoder.module else None
     )
     found = cocoax.minimal(run, target)
-    assert sum(counted) == found.calls <= 0.3 * 2 * 60
+    assert sum(counted) - 1 == found.calls <= 0.3 * 2 * 60  # without the probe
     assert f"{found.calls} forward passes, beside the 120 of the run." in str(found)
     counted.clear()
-    assert cocoax.minimal(run, target, calls=9).calls == sum(counted) <= 9
+    assert cocoax.minimal(run, target, calls=9).calls == sum(counted) - 1 <= 9
     handle.remove()
     with pytest.raises(ValueError, match=r"'calls' .* at least 4"):
         cocoax.minimal(run, target, calls=3)

@@ -45,7 +45,7 @@ class EncoderService:
     """
 
     def __init__(self, encoder: Encoder, method: Rise | None = None) -> None:
-        self.encoder = encoder.freeze()
+        self.encoder = encoder
         self.method = Rise() if method is None else method
         self._images = Lock()
         self._texts = Lock()

@@ -77,7 +77,7 @@ def ask_picture(
     if len(pictures) == 1:
         open_image(pictures[0].file)
     out.mkdir(parents=True, exist_ok=True)
-    loaded = cocoax.load(encoder, device=device).freeze()
+    loaded = cocoax.load(encoder, device=device)
     seeing = seen(loaded, crop, baseline, seed or 0)
     asking = Asking(seeing, questions, method_of(method, options), at_least=samples is None, fitted=grid is None)
     print_answered(ask_about(pictures, asking), as_json)

@@ -120,7 +120,7 @@ def open_inputs(
         images = [open_data(data, split) for split in SPLITS]  # a folder without splits is divided, and all of it is wanted
         items = [image for part in images for image in part.images]
         labels = [part.classes[int(label)] for part in images for label in part.labels]
-    loaded = cocoax.load(name or ("minilm" if data.is_file() else "starter"), device=device).freeze()
+    loaded = cocoax.load(name or ("minilm" if data.is_file() else "starter"), device=device)
     if len(items) > limit:
         chosen = sorted(stream(seed).choice(len(items), limit, replace=False).tolist())
         items, labels = [items[row] for row in chosen], [labels[row] for row in chosen] if labels else []

@@ -65,7 +65,7 @@ def ask_knowledge(
     loaded = None
     if not all(embedded):
         texts = all(Path(side).is_file() for side in given)
-        loaded = cocoax.load(encoder or ("minilm" if texts else "starter"), device=device).freeze()
+        loaded = cocoax.load(encoder or ("minilm" if texts else "starter"), device=device)
     sides = {side: reference_of(side, loaded) for side in given}
     captions = random_captions(corpus, loaded) if shown is not None and others is None else None
     knowledge = cocoax.knows(

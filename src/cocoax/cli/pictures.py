@@ -67,10 +67,10 @@ class Answered:
 class QuestionForMany(cocoax.Question):
     """A question whose references are made once, however many pictures it is asked about."""
 
-    def parts(self, encoder: cocoax.Encoder, space: str | None = None) -> tuple[Target, Target | None]:
+    def parts(self, encoder: cocoax.Encoder) -> tuple[Target, Target | None]:
         """Return the corpus part and the foil part, which are made at the first time."""
         if "_parts" not in vars(self):
-            object.__setattr__(self, "_parts", super().parts(encoder, space))
+            object.__setattr__(self, "_parts", super().parts(encoder))
         parts: tuple[Target, Target | None] = vars(self)["_parts"]
         return parts
 

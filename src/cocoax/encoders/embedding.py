@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.forward import ForwardError, locked
+from cocoax.encoders.identity import Identity
 from cocoax.inputs import Explicand, Inputs, Texts
 from cocoax.inputs.base import Fitted, Fitting
 
@@ -45,15 +46,14 @@ class EmbeddedEncoder(Encoder):
         super().__init__(encoder.module, layer=encoder.layer, pooling=encoder.pooling, name=encoder.name, inputs=inputs)
         self._checked, self._most_at_once = encoder._checked, encoder._most_at_once
 
-    @property
-    def fingerprint(self) -> str:
-        """That of the encoder of tokens."""
-        return self._of_tokens.fingerprint
+    def identify(self) -> Identity:
+        """Return what the encoder of tokens is known by."""
+        return self._of_tokens.identify()
 
     @property
-    def space(self) -> str:
-        """That of the encoder of tokens."""
-        return self._of_tokens.space
+    def identity(self) -> Identity:
+        """What the encoder of tokens was known by."""
+        return self._of_tokens.identity
 
     def _embed(self, ids: Tensor) -> Tensor:
         """Return the embeddings ``[d, L]`` of token ids."""
@@ -62,7 +62,7 @@ class EmbeddedEncoder(Encoder):
             embeddings: Tensor = self._layer(ids[None].to(encoder.device))[0]
         return embeddings.T.to("cpu", torch.float32)
 
-    def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
+    def folded(self, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """Return itself: a copy of the network would have another embedding layer."""
         return self
 

@@ -30,14 +30,13 @@ from cocoax.encoders.forward import (
     run_module,
     size_of,
 )
-from cocoax.encoders.identity import Identity, describe_settings, look
+from cocoax.encoders.identity import Identity, Probe, WeightsDigest, identify
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
 from cocoax.encoders.whole import whole
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
 from cocoax.inputs.open import each_input, is_one
 from cocoax.progress import bar
 from cocoax.references import Reference
-from cocoax.store import digest
 
 
 def check_module(module: object) -> None:
@@ -177,8 +176,10 @@ class Encoder:
         self._text = copy.copy(text)
         self._image_tower: Encoder | None = None
         if self._text is not None:
-            self._text._image_tower = self  # the towers share a space
-        self._weights = Identity(module, name)
+            self._text._image_tower, self._text._identity = self, None  # the towers share a space
+        self._weights = WeightsDigest(module, name)
+        self._probe = Probe()
+        self._identity: Identity | None = None
         self._submodule = self.layer_named(self.layer) if self.layer is not None else None
         self._autocast: torch.dtype | None = None
         self._most_at_once: int | None = None  # learned when memory ran out
@@ -204,33 +205,30 @@ class Encoder:
         """The preprocessing of its inputs, if they have one."""
         return getattr(self.inputs, "preprocess", None)
 
+    def identify(self) -> Identity:
+        """Find out what it is known by now: the digest of weights and settings, and what it makes of a probe.
+
+        Costs one forward pass of one small input.
+        """
+        image = self if self._image_tower is None else self._image_tower
+        towers = (image,) if image._text is None else (image, self if image is not self else image._text)
+        self._identity = identify(self, towers)
+        return self._identity
+
+    @property
+    def identity(self) -> Identity:
+        """What it was known by when that was last found out, without another forward pass."""
+        return self.identify() if self._identity is None else self._identity
+
     @property
     def fingerprint(self) -> str:
-        """Identifies weights, layer, pooling and preprocessing."""
-        return self._identity(self.inputs.settings)
+        """Identifies weights, layer, pooling, preprocessing, precision and kind of device: what caches go by."""
+        return self.identify().key
 
-    def _identity(self, settings: tuple[object, ...]) -> str:
-        lower = () if self._autocast is None else (self._autocast,)
-        return digest(look(self._weights), self.layer, self.pooling, *describe_settings(settings, self.inputs), *lower)
-
-    def freeze(self) -> Self:
-        """Take the weights as final, so that fingerprints need not look at them again; return itself.
-
-        For many small questions, where looking takes longest. Changing the weights afterwards goes unnoticed, so do not.
-        """
-        self._weights.freeze()
-        if self._text is not None:
-            self._text.freeze()
-        return self
-
-    def changed(self, note: str | None = None) -> Self:
-        """Say that it is another encoder from now on, where its fingerprint cannot see that; return itself.
-
-        Such as what hooks and unnamed functions keep in lists. With a ``note``, any text, it is known after a restart too.
-        """
-        self._weights.changed(note)
-        self._folded, self._checked = None, 0
-        return self
+    @property
+    def space(self) -> str:
+        """Names the representation space; that of the towers of one encoder is one, see :mod:`cocoax.spaces`."""
+        return self.identify().space
 
     @property
     def recognisable(self) -> bool:
@@ -238,11 +236,12 @@ class Encoder:
         return self._weights.recognisable
 
     @property
-    def space(self) -> str:
-        """Identifies the representation space; the towers of one encoder share it."""
-        if self._text is not None:
-            return digest("towers", self.fingerprint, self._text.fingerprint)
-        return self._identity(self.inputs.space_settings) if self._image_tower is None else self._image_tower.space
+    def autocast_precision(self) -> torch.dtype | None:
+        """The precision that torch computes in where it deems that safe: this encoder's, or that of ``torch.autocast``."""
+        device = self.device.type
+        if self._autocast is None and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+            return torch.get_autocast_dtype(device)
+        return self._autocast
 
     @property
     def device(self) -> torch.device:
@@ -282,8 +281,6 @@ class Encoder:
             for module in (tower.owner, tower.head):
                 if module is not None:
                     module.to(place, precision)
-            if precision is not None:
-                tower._weights = Identity(tower.module, tower.name)
             tower._most_at_once, tower._folded, tower._checked = None, None, 0
         return self
 
@@ -311,7 +308,7 @@ class Encoder:
         other.inputs = copy.copy(self.inputs)
         other.inputs.encoder = name
         other._text = other._image_tower = None
-        other._weights = Identity(other.module, name)
+        other._weights, other._probe, other._identity = WeightsDigest(other.module, name), Probe(), None
         other._submodule = other.layer_named(self.layer) if self.layer is not None else None
         other._checked = 0
         other._folded = other.agreed = other._exported = None
@@ -321,13 +318,13 @@ class Encoder:
         """Return the same encoder around a copy of its module that shares the weights, but neither hooks nor gradients."""
         return self if self.owner is None else around(self, shallow_copy(self.owner, own_gradients=True))
 
-    def folded(self, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
+    def folded(self, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
         """Return the same encoder, faster on many inputs like these: batch normalisation is folded into convolutions.
 
-        It is kept while the weights, as ``space`` tells, stay what they are. Where nothing can be folded, or the examples'
+        It is kept while the weights stay what they are. Where nothing can be folded, or the examples'
         representations are not the ``expected`` ones but for rounding, it is the encoder itself.
         """
-        return folded(self, space, examples, expected)
+        return folded(self, examples, expected)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_folded": None, "_exported": None}  # a copy makes faster ones of its own
@@ -354,11 +351,14 @@ class Encoder:
 
     def prepare(self, item: Any) -> Tensor:
         """Return one input as the tensor that the module takes."""
-        return self.inputs.prepare(item)
+        prepared = self.inputs.prepare(item)
+        self._probe.note(prepared)
+        return prepared
 
     def explicand(self, item: Any) -> Explicand:
         """Return one input made ready to be explained, on the CPU."""
         explicand = self.inputs.made_ready(item)
+        self._probe.note(explicand.tensor)
         return explicand if explicand is item else explicand.apart()
 
     def collate(self, prepared: Sequence[Tensor] | Tensor) -> Any:

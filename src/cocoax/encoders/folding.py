@@ -25,14 +25,14 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
-def folded(encoder: Encoder, space: str, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
+def folded(encoder: Encoder, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
     """Return the encoder around a folded copy of its module, or itself; see :meth:`cocoax.Encoder.folded`."""
     owner = encoder.owner
     shape = examples[0].shape
     alike = all(example.shape == shape and example.is_floating_point() for example in examples)
     if owner is None or not alike or not can_be_folded(owner):
         return encoder
-    key = space, encoder.device
+    key = encoder._weights.version(), encoder.device
     # Parameters must not be inference tensors, which later gradients could not use.
     with locked(owner), torch.inference_mode(False), torch.no_grad():
         batch = encoder.collate(torch.stack(list(examples)))
@@ -64,7 +64,7 @@ def given_up(encoder: Encoder, faster: Encoder) -> Encoder:
 def around(encoder: EncoderT, module: nn.Module) -> EncoderT:
     """Return the encoder around a module that gives the same representations."""
     other = encoder.with_module(module, encoder.name)
-    other._text, other._image_tower, other._weights = encoder._text, encoder._image_tower, encoder._weights
+    other._text, other._image_tower = encoder._text, encoder._image_tower
     return other
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -42,7 +44,7 @@ def first_parameter(owner: nn.Module | None) -> Tensor:
     for tensor in chain(owner.parameters(), owner.buffers()) if owner is not None else ():
         if tensor.is_floating_point():
             return tensor
-    return torch.empty(0)
+    return torch.empty(0, dtype=torch.float32)
 
 
 def layer_name(owner: nn.Module | None, layer: str | nn.Module, name: str) -> str:
@@ -172,7 +174,7 @@ def rounding_of(encoder: Encoder) -> float:
 
 
 def _computes_in(encoder: Encoder) -> torch.dtype:
-    return encoder.precision if encoder._autocast is None else encoder._autocast
+    return encoder.autocast_precision or encoder.precision
 
 
 def check_deterministic(encoder: Encoder, prepared: Tensor, before: Tensor) -> None:
@@ -225,6 +227,18 @@ def frozen(module: nn.Module | None) -> Iterator[None]:
     finally:
         for parameter in trained:
             parameter.requires_grad_(True)
+
+
+@contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Leave the global random states as they were, whichever of them a function draws from."""
+    states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.random.set_rng_state(states[2])
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -20,6 +20,7 @@ from cocoax.store import digest
 
 if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder
+    from cocoax.encoders.identity import Identity
 
 CHUNK = 256  # inputs that are encoded, and cached, together
 
@@ -44,8 +45,8 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
     """Encode inputs in chunks, each of which is cached, and return the reference of all of them."""
     items, total = each_input(inputs, encoder.inputs, how.key)
     numbered = enumerate(items)
-    fingerprint = encoder.fingerprint
     caches = how.cache and encoder.recognisable
+    identity: Identity | None = None
     parts: list[Reference] = []
     skipped: list[tuple[int, str]] = []
     labels: list[str] = []
@@ -55,7 +56,8 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
         ]:
             chunk = [(index, item) for index, item, _ in labelled]
             keep = how.keeps(chunk[0][0])
-            key = _key(encoder, chunk, fingerprint, keep) if caches else None
+            identity = encoder.identify() if identity is None else identity  # once inputs say which shape they have
+            key = _key(encoder, chunk, identity.key, keep) if caches else None
             part = None if key is None else cached(key)
             if part is None:
                 failed: list[tuple[int, str]] | None = [] if how.skip else None
@@ -86,7 +88,7 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
     if name is None and isinstance(inputs, str | Path) and not encoder.inputs.is_one(inputs):
         name = Path(inputs).resolve().name  # of a folder
     name = encoder.inputs.name_together(labels[:4], merged.count) if name is None else name
-    return replace(merged, name=name, space=encoder.space, skipped=tuple(skipped))
+    return replace(merged, name=name, space=encoder.identity.space, skipped=tuple(skipped))
 
 
 def prepared_batches(

@@ -44,6 +44,7 @@ class TextEncoder(Encoder):
     def by(self, features: Features | None = None, *, prompt: str | None = None) -> Self:
         """Return the encoder with explanations about other features, ``encoder.by("sentences")``, or with another prompt."""
         other = copy.copy(self)
+        other._identity = None
         other.inputs = copy.copy(self.inputs)
         if features is not None:
             other.inputs.features = check_features(features)

@@ -22,6 +22,7 @@ def whole(encoder: EncoderT) -> EncoderT:
     The pictures of references are prepared as they were, and the representation space is the same.
     """
     other = copy.copy(encoder)
+    other._identity = None
     other.inputs = encoder.inputs.whole(lambda shapes: _takes(encoder, shapes), _patch(encoder.owner))
     return other
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import random
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -18,7 +17,7 @@ from cocoax.encoders.devices import HALF, precision_named
 from cocoax.encoders.encoder import Encoder, is_sentence_transformer
 from cocoax.encoders.families import clip, huggingface, open_clip, sentence, timm
 from cocoax.encoders.families.processors import Preprocess, noise, preprocess_of, same_pixels
-from cocoax.encoders.forward import first_parameter
+from cocoax.encoders.forward import first_parameter, random_state_kept
 from cocoax.encoders.tabular import TabularEncoder
 from cocoax.encoders.text import TextEncoder
 
@@ -109,7 +108,7 @@ def _transform(transform: Any, own: Callable[[], Preprocess] | None = None) -> P
     if not callable(transform):
         raise TypeError(f"A transform must be a function from a picture to a tensor. Got {type(transform).__name__} instead.")
     picture = noise(211, 140)
-    with _random_state_kept():
+    with random_state_kept():
         try:
             first, second = transform(picture), transform(picture)
         except Exception as error:
@@ -128,18 +127,6 @@ def _transform(transform: Any, own: Callable[[], Preprocess] | None = None) -> P
         expressed = None
     chosen: Preprocess = transform if expressed is None or not same_pixels(expressed, transform) else expressed
     return chosen
-
-
-class _random_state_kept:  # noqa: N801 (used like a function)
-    """Leaves the global random states as they were; transforms for training draw from any of them."""
-
-    def __enter__(self) -> None:
-        self.states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
-
-    def __exit__(self, *_error: object) -> None:
-        random.setstate(self.states[0])
-        np.random.set_state(self.states[1])
-        torch.random.set_rng_state(self.states[2])
 
 
 # --- kinds of models ------------------------------------------------------------------------------------------------------
@@ -281,7 +268,9 @@ class _Transformer(_NumpyFunction):
         frame = import_module("pandas").DataFrame(batch, columns=list(self.names))  # some parts choose columns by name
         return self.function(frame)
 
-    def __repr__(self) -> str:
+    @property
+    def content(self) -> str:
+        """Identifies what was fitted."""
         return f"{type(self.model).__name__}({import_module('joblib').hash(self.model)})"
 
 

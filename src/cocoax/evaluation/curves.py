@@ -307,7 +307,7 @@ def curves(
         if isinstance(measure, Target):
             measure.check_space(space)
     with bar(len(masks) + 2, f"curves on {encoder.name}", progress) as shown:
-        game = Game(encoder, prepared, removal, space=space)
+        game = Game(encoder, prepared, removal)
         scores = _scores(game, list(game.encode(masks, 0, batch_size, shown)), asked)
     x = torch.tensor(sizes, dtype=torch.float64) / features
     answers = []

@@ -172,6 +172,13 @@ class Inputs(ABC):
         """What explicands depend on beyond the settings: how much of an input is explained."""
         return ()
 
+    def probe(self) -> Tensor | None:
+        """Return a small prepared input, always the same, that tells encoders apart by what they make of it; None by default.
+
+        It depends on nothing but :attr:`space_settings`. Without one, noise of the shape of the first input is taken.
+        """
+        return None
+
     def digest(self, item: Any) -> str:
         """Return a digest of one input's content."""
         return digest(item)

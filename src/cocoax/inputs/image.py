@@ -395,6 +395,13 @@ class Pictures(Inputs):
         other._removal = removal
         return other
 
+    def probe(self) -> Tensor:
+        """Return a picture of coloured squares, preprocessed; without preprocessing, ``[3, 64, 64]``."""
+        squares = torch.randint(256, (13, 16, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+        size = (64, 64) if self.preprocess is None else (320, 260)
+        picture = Image.fromarray(squares.numpy()).resize(size, Image.Resampling.NEAREST)
+        return to_tensor(picture) if self.preprocess is None else self.preprocess(picture)
+
     def is_one(self, inputs: object) -> bool:
         """Whether this is one picture rather than many."""
         if isinstance(inputs, np.ndarray) and inputs.dtype == np.uint8:

@@ -278,6 +278,11 @@ class Sounds(Inputs):
         """The rate and the preprocessing; segments and cells share a space."""
         return self.rate, self.preprocess
 
+    def probe(self) -> Tensor:
+        """Return half a second of soft noise, in whole frames, so that segments and cells hear the same."""
+        samples = torch.randn(max(1, self.rate // 2 // FRAME) * FRAME, generator=torch.Generator().manual_seed(0))
+        return self.prepare((samples.float().numpy() / 10, self.rate))
+
     # --- what users hold ------------------------------------------------------------------------------------------------
 
     def is_one(self, inputs: object) -> bool:

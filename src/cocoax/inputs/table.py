@@ -66,6 +66,10 @@ class Rows(Inputs):
         """The preprocessing; names and background change no representation."""
         return (self.preprocess,)
 
+    def probe(self) -> Tensor:
+        """Return a row of numbers between 0 and 1, preprocessed."""
+        return self.prepare(torch.rand(len(self.columns), generator=torch.Generator().manual_seed(0), dtype=torch.float32))
+
     @property
     def removes_by_default(self) -> bool:
         """Whether there is a background."""

@@ -7,6 +7,7 @@ Thai, Lao, Khmer and Burmese come as single characters: ``features="tokens"`` sa
 
 from __future__ import annotations
 
+import copy
 import json
 import unicodedata
 import warnings
@@ -340,6 +341,13 @@ class Texts(Inputs):
     def space_settings(self) -> tuple[object, ...]:
         """The rules of the tokenizer; texts with different prompts share a space."""
         return (self.tokenize.content if isinstance(self.tokenize, Tokenizer) else self.tokenize,)
+
+    def probe(self) -> Tensor:
+        """Return the token ids of a sentence, without the prompt."""
+        tokenize = copy.copy(self.tokenize)
+        if isinstance(tokenize, Tokenizer):
+            tokenize.prompt = ""
+        return torch.tensor(list(tokenize("A small brown dog runs after 3 red balls."))[: self.limit])
 
     @property
     def default_removal(self) -> str:

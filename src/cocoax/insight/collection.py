@@ -172,7 +172,7 @@ class InputSource(Collection):
         """Return feature vectors of parts that are kept while all else is removed, minus that of nothing at all."""
         shape = tuple(explicand.shape)
         window = (-(-shape[0] // CROP), -(-shape[1] // CROP)) if len(shape) == 2 else None
-        game = Game(self.encoder, explicand, self.method.baseline, space=self.space)
+        game = Game(self.encoder, explicand, self.method.baseline)
         encoded = torch.cat(list(game.encode(KeepOnlyMasks(Occlusion(window=window).draw(shape)))))
         features, ends = feature_vectors(encoded, game.ends, self.similarity)
         return features - ends[1]

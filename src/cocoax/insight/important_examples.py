@@ -24,6 +24,7 @@ from cocoax.methods.method import check_encoder
 from cocoax.references import Reference
 from cocoax.report import Section
 from cocoax.similarity import LinearSimilarity, get_similarity
+from cocoax.spaces import same_space
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +43,7 @@ class Members:
         self.encoder = encoder
         self.reference = members if isinstance(members, Reference) else None
         self.items: list[Any] = [] if self.reference is not None else encoder.as_list(members)
-        if self.reference is not None and self.reference.space not in (None, encoder.space):
+        if self.reference is not None and not same_space(self.reference.space or encoder.space, encoder.space):
             raise ValueError(f"The reference {self.reference.name!r} is of another encoder; encode it with {encoder.name!r}.")
         if len(self) < 2:
             raise ValueError(f"There is nothing to rank in a corpus of {len(self)}; pass at least two members.")

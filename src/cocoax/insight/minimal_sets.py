@@ -258,7 +258,7 @@ class _SubsetSearch:
     def __init__(self, run: Run, target: Target, encoder: Encoder) -> None:
         self.run = run
         self.target = target
-        self.game = Game(encoder, run.explicand, run.method.baseline, space=run.space, emptied=run.baseline, ends=run.ends)
+        self.game = Game(encoder, run.explicand, run.method.baseline, emptied=run.baseline, ends=run.ends)
         self.labels = parts_of(run)
         self.parts = int(self.labels.max()) + 1
         self.names = names_of(self.labels, run.explicand.display)

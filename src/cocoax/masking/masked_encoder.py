@@ -49,7 +49,6 @@ class Game:
         encoder: what encodes.
         explicand: what is removed from.
         baseline: how: a removal, what stands for one (see :func:`cocoax.masking.registry.resolve`), or None for the default.
-        space: the encoder's, for callers that have it: finding it out means reading all weights.
         emptied, ends: from an earlier game, so that nothing is encoded again.
 
     Attributes:
@@ -65,7 +64,6 @@ class Game:
         explicand: Explicand,
         baseline: Any = None,
         *,
-        space: str | None = None,
         emptied: Tensor | None = None,
         ends: Tensor | None = None,
     ) -> None:
@@ -74,14 +72,12 @@ class Game:
         self.emptied = self.removal.emptied(explicand) if emptied is None else emptied
         self._ends_of = [explicand.tensor, *self.removal.versions(explicand, self.emptied)]
         self._unfolded = self.removal.through(encoder, explicand)
-        self._space = space
         self.ends = self._encode_ends() if ends is None else ends
 
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder that masked inputs go through: made faster for many inputs like these, where that is possible."""
-        space = self._unfolded.space if self._space is None else self._space
-        return self._unfolded.folded(space, self._ends_of, self.ends)
+        return self._unfolded.folded(self._ends_of, self.ends)
 
     def _encode_ends(self) -> Tensor:
         size = max(2, self._unfolded.batch_size(self.explicand.tensor))

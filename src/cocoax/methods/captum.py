@@ -98,10 +98,10 @@ class Captum(Method):
             PerturbationAttribution,  # with matplotlib behind it, too slow for every import of this package
         )
 
-        space = encoder.space
+        space = encoder.identity.space
         answers = []
         for view, explicand in (differentiable(encoder, explicand) for explicand in explicands):
-            game = Game(view, explicand, self.baseline, space=space)
+            game = Game(view, explicand, self.baseline)
             check_one_baseline(game, self)
             scores = game.score(targets)
             maps = []

@@ -91,8 +91,8 @@ class GradientMethod(Method):
     def _explain_alike(
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
-        space = encoder.space
-        games = [Game(encoder, explicand, self.baseline, space=space) for explicand in explicands]
+        space = encoder.identity.space
+        games = [Game(encoder, explicand, self.baseline) for explicand in explicands]
         for game in games:
             check_one_baseline(game, self)
         scores = [game.score(targets) for game in games]

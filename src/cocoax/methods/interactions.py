@@ -15,6 +15,7 @@ from cocoax.methods.run import Run
 from cocoax.methods.serialise import to_plain
 from cocoax.results.interactions import Interactions, PairSide, Sampled
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
+from cocoax.spaces import same_space
 from cocoax.store import digest
 
 
@@ -34,7 +35,7 @@ def interactions(
         raise ValueError(f"Interactions need a similarity that is a dot product, cosine or dot. Got {linear.name} instead.")
     for run in (run_a, run_b):
         check_kind("Interactions", run, Run, "are between two runs, such as cocoax.Rise().run(encoder, input) gives")
-    if run_a.space != run_b.space:
+    if not same_space(run_a.space, run_b.space):
         raise ValueError(
             f"The runs live in different representation spaces: one was made by {run_a.encoder!r}, the other by "
             f"{run_b.encoder!r}; use one encoder, or two towers that share a space."

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from cocoax.checks import as_items
 from cocoax.encoders import Encoder
-from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
 from cocoax.inputs.base import naming_input
 from cocoax.methods.serialise import to_plain
@@ -111,7 +110,7 @@ class Method(ABC):
                 "encoder, without labels, the target is cocoax.representation_similarity()."
             )
         asked = check_targets(targets, encoder)
-        with torch.inference_mode(False), looking_once():  # inside inference mode nothing has gradients
+        with torch.inference_mode(False):  # inside inference mode nothing has gradients
             explicands = explicands_of(encoder, explicand)
             space = encoder.space
             for target in asked:

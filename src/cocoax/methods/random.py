@@ -37,11 +37,10 @@ class RandomAttribution(Method):
     def _explain(
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
-        space = encoder.space
-        origin = Origin(self.describe(), encoder.name, space)
+        origin = Origin(self.describe(), encoder.name, encoder.identity.space)
         answers = []
         for explicand in explicands:
-            ends, own = self._ends(encoder, explicand, targets, space)
+            ends, own = self._ends(encoder, explicand, targets)
             # Each input has noise of its own, the same alone or among others, so that means over inputs average it out.
             row = int(digest(explicand.tensor)[:8], 16)
             if explicand.members is None:
@@ -53,13 +52,13 @@ class RandomAttribution(Method):
         return answers
 
     @staticmethod
-    def _ends(encoder: Encoder, explicand: Explicand, targets: list[Target], space: str) -> tuple[Tensor, Tensor]:
+    def _ends(encoder: Encoder, explicand: Explicand, targets: list[Target]) -> tuple[Tensor, Tensor]:
         """Return the scores of explicand and baseline, and the representation of the explicand.
 
         Nothing is asked of a user for the sake of the baseline, which may have no score.
         """
         if encoder.inputs.removes_by_default:
-            game = Game(encoder, explicand, space=space)
+            game = Game(encoder, explicand)
             return game.score(targets), game.ends[0]
         own = encoder.represent([explicand], progress=False)
         scores = score_all(targets, own, own[0])

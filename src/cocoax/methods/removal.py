@@ -10,7 +10,6 @@ from typing import Any, ClassVar, overload
 from torch import Tensor
 
 from cocoax.encoders import Encoder
-from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
 from cocoax.masking import Masks
 from cocoax.methods.estimate import Estimate
@@ -155,17 +154,15 @@ class RemovalMethod(Method):
         """
         check_encoder(encoder)
         asked = [] if isinstance(targets, list | tuple) and not targets else check_targets(targets, encoder)
-        with looking_once():
-            space = encoder.space
-            for target in asked:
-                target.check_space(space)
-            explicands = explicands_of(encoder, explicand)
-            runs = [Run.start(self, encoder, item, asked, progress, space) for item in explicands]
+        explicands = explicands_of(encoder, explicand)
+        space = encoder.space
+        for target in asked:
+            target.check_space(space)
+        runs = [Run.start(self, encoder, item, asked, progress) for item in explicands]
         return runs[0] if encoder.is_one(explicand) else runs
 
     def _explain(
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
         # One run at a time: its representations are not needed any more once it has answered.
-        space = encoder.space
-        return [Run.start(self, encoder, item, targets, progress, space).explain(targets) for item in explicands]
+        return [Run.start(self, encoder, item, targets, progress).explain(targets) for item in explicands]

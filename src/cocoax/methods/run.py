@@ -32,6 +32,7 @@ from cocoax.methods.serialise import for_file, from_plain, type_name
 from cocoax.progress import Bar, bar
 from cocoax.results.attribution import Attribution, removed_of
 from cocoax.similarity import Similarity
+from cocoax.spaces import same_space
 from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
 from cocoax.targets import Target
 
@@ -119,17 +120,17 @@ class Run:
         explicand: Explicand,
         targets: Sequence[Target],
         progress: bool | None,
-        space: str,
         checkpoint: Checkpoint | None = None,
     ) -> Self:
-        """Encode everything that ``method`` asks for; ``space`` is the encoder's."""
+        """Encode everything that ``method`` asks for; the caller has identified the encoder."""
         removal = resolve(method.baseline, encoder.inputs)
         explicand = removal.divided(explicand, encoder, getattr(method, "grid", None))
         masks = drawn(method, explicand.shape)  # what is wrong with its options is told before anything is encoded
-        game = Game(encoder, explicand, removal, space=space)
+        game = Game(encoder, explicand, removal)
         check_memory(method, masks, game.ends)
         method = replace(method, baseline=game.removal)
         nothing = game.ends.new_empty(0, game.ends.shape[1])
+        space = encoder.identity.space
         run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, checkpoint=checkpoint)
         run.rounding = rounding_of(encoder)
         run.maker = weakref.ref(encoder)
@@ -198,7 +199,7 @@ class Run:
     def _game(self, encoder: Encoder) -> Game:
         """Return the game that it is a run of; raise if the encoder is another one."""
         self.made_by(encoder)
-        return Game(encoder, self.explicand, self.method.baseline, space=self.space, emptied=self.baseline, ends=self.ends)
+        return Game(encoder, self.explicand, self.method.baseline, emptied=self.baseline, ends=self.ends)
 
     def made_by(self, encoder: Encoder | None = None) -> Encoder:
         """Return the encoder that made it, which may be given; raise if it is gone, or is another one by now."""
@@ -206,7 +207,7 @@ class Run:
         if maker is None:
             raise ValueError(f"The run does not hold its encoder {self.encoder!r}, and it is not in memory; pass encoder=.")
         check_encoder(maker)
-        if maker.space != self.space:
+        if not same_space(maker.space, self.space):
             raise ValueError(
                 f"The run was made by the encoder {self.encoder!r} as it was then; {maker.name!r} is another one, or its "
                 "weights or preprocessing have changed. Start a new run."

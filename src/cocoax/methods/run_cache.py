@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import time
+import uuid
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
 from cocoax.encoders import Encoder
-from cocoax.encoders.identity import describe, looking_once
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import save_display
 from cocoax.masking import Masks, resolve
@@ -26,6 +27,7 @@ from cocoax.store import Layout, cache_folder, digest, folder_lock, load_or_quar
 from cocoax.targets import Target
 
 EVERY = 5.0  # seconds of work that a killed process loses at most
+_TOKENS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _LAYOUT = Layout("unfinished run", {"representations": "* d"}, {"encoder": str})
 
 
@@ -62,25 +64,24 @@ def cached_run(
     if place is None:
         return method.run(encoder, prepared, targets, progress=progress)
     asked = check_targets(targets, encoder) if targets else []
-    with looking_once():
-        space = encoder.space
-        for target in asked:
-            target.check_space(space)
-        method = replace(method, baseline=resolve(method.baseline, encoder.inputs))
-        path = place / f"{_key(encoder, prepared, method)}.safetensors"
-        run = _load(path, encoder, method)
-        unfinished = RunCheckpoint(path.with_suffix(".unfinished.safetensors"), encoder.name)
-        try:
-            run, before = _resumed(run, encoder, method, asked, at_least, progress, unfinished)
-            if run is None:
-                run = Run.start(method, encoder, prepared, asked, progress, space, unfinished)
-        except Interrupted as stop:
-            stop.run.checkpoint = None
-            raise
-        run.checkpoint = None
-        if len(run) > before:
-            _store(path, run)
-            unfinished.forget(len(run))
+    identity = encoder.identify()
+    for target in asked:
+        target.check_space(identity.space)
+    method = replace(method, baseline=resolve(method.baseline, encoder.inputs))
+    path = place / f"{_key(identity.key, prepared, method)}.safetensors"
+    run = _load(path, encoder, method)
+    unfinished = RunCheckpoint(path.with_suffix(".unfinished.safetensors"), encoder.name)
+    try:
+        run, before = _resumed(run, encoder, method, asked, at_least, progress, unfinished)
+        if run is None:
+            run = Run.start(method, encoder, prepared, asked, progress, unfinished)
+    except Interrupted as stop:
+        stop.run.checkpoint = None
+        raise
+    run.checkpoint = None
+    if len(run) > before:
+        _store(path, run)
+        unfinished.forget(len(run))
     return run
 
 
@@ -167,14 +168,24 @@ def _place(folder: Path | None) -> Path | None:
         return None
 
 
-def _key(encoder: Encoder, explicand: Explicand, method: RemovalMethod) -> str:
+def _key(encoder: str, explicand: Explicand, method: RemovalMethod) -> str:
     """Return what a run is found by: all that it depends on, and nothing that only makes it longer or reads it."""
     tensors: dict[str, Any] = {}
     options = {"type", *method.options_of(explicand.shape)}
-    plain = {name: value for name, value in to_plain(method, tensors, describe).items() if name in options}
+    plain = {name: value for name, value in to_plain(method, tensors, _token).items() if name in options}
     shown, display = save_display(explicand.display)
     content = (explicand.tensor, explicand.members, *shown.values(), display)
-    return digest("run", encoder.space, plain, *tensors.values(), *content)
+    return digest("run", encoder, plain, *tensors.values(), *content)
+
+
+def _token(value: Any) -> str:
+    """Return what an option is known by: a class by its name, functions and other objects by nothing beyond this process."""
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    try:
+        return _TOKENS.setdefault(value, uuid.uuid4().hex)
+    except TypeError:  # it cannot be a key
+        return uuid.uuid4().hex
 
 
 def _load(path: Path, encoder: Encoder, method: RemovalMethod) -> Run | None:

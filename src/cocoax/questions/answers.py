@@ -14,7 +14,6 @@ from torch import Tensor
 from cocoax.cautions import caution, was_given
 from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
-from cocoax.encoders.identity import looking_once
 from cocoax.evaluation.separability import NotSeparableError, separability
 from cocoax.inputs import Explicand
 from cocoax.masking.baseline_presets import ASKED, OFFERED
@@ -237,7 +236,6 @@ def fitted(method: M, explicand: Explicand) -> M:
     return changed
 
 
-@looking_once()
 def ask(
     encoder: Encoder,
     about: Run | Input,
@@ -264,8 +262,7 @@ def ask(
         raise ValueError("There are 0 questions; ask at least one.")
     if method is not None:
         check_kind("The method", method, Method, "must be an attribution method, such as cocoax.Rise()")
-    space = encoder.space
-    asked = [_Asked(question, *question.parts(encoder, space), unknown_words(question, encoder)) for question in several]
+    asked = [_Asked(question, *question.parts(encoder), unknown_words(question, encoder)) for question in several]
     for each in asked:
         for sentence in each.doubts:
             if not was_given(sentence):  # such as when a caption was encoded

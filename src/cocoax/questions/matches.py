@@ -11,7 +11,6 @@ from torch import Tensor
 
 from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
-from cocoax.encoders.identity import looking_once
 from cocoax.inputs import Explicand
 from cocoax.methods import Attribution, Interactions, Method, RemovalMethod, Rise, Run, interactions
 from cocoax.methods.method import INPUT_TYPES, Input
@@ -333,7 +332,6 @@ def explain_text(
     return _Matcher(_checked(method), get_similarity(similarity), progress).side(Piece(encoder, text, text), corpus, foil)
 
 
-@looking_once()
 def explain_match(
     encoder: Encoder,
     query: Input,
@@ -371,7 +369,6 @@ def explain_match(
     return Match(**matcher.match(found, foil, "the document", both=True))
 
 
-@looking_once()
 def explain_hits(
     encoder: Encoder,
     query: Input,
@@ -501,7 +498,7 @@ class _Matcher:
 
     def reference(self, piece: Piece, name: str) -> Reference:
         """Return an input as a reference."""
-        return Reference.from_representations(self.representation(piece)[None], name=name, space=piece.tower.space)
+        return Reference.from_representations(self.representation(piece)[None], name=name, space=piece.tower.identity.space)
 
     def side(self, piece: Piece, corpus: Reference, foil: Reference | None) -> MatchSide:
         """Return what in an input makes it similar to a corpus, rather than to a foil."""

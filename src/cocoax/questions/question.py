@@ -115,26 +115,23 @@ class Side:
             )
         return "a picture" if len(self.images) == 1 else f"{len(self.images)} pictures"
 
-    def references(
-        self, encoder: Encoder, similarity: str | Similarity = "cosine", space: str | None = None
-    ) -> list[Reference]:
+    def references(self, encoder: Encoder, similarity: str | Similarity = "cosine") -> list[Reference]:
         """Return the references of its captions and of its pictures, one for each kind there is.
 
         Samples of captions are always kept; those of pictures too, up to 10 000, or all where the similarity needs them.
-        ``space`` is that of the encoder, for callers that know it already: finding it out means reading all weights.
         """
         references = []
         if self.captions:
-            references.append(_caption_reference(encoder, self.captions, encoder.space if space is None else space))
+            references.append(_caption_reference(encoder, self.captions))
         if self.images:
             pictures = [file for picture in self.images for file in _files_of(picture)]
             keep = get_similarity(similarity).needs_samples or None
             references.append(encoder.reference(pictures, name=self._images_name(), keep_samples=keep))
         return references
 
-    def targets(self, encoder: Encoder, similarity: str | Similarity = "cosine", space: str | None = None) -> list[Target]:
+    def targets(self, encoder: Encoder, similarity: str | Similarity = "cosine") -> list[Target]:
         """Return what it compares with: its captions together, its pictures together, and each reference or target."""
-        made = [similarity_to(reference, similarity) for reference in self.references(encoder, similarity, space)]
+        made = [similarity_to(reference, similarity) for reference in self.references(encoder, similarity)]
         return made + [as_target(known, similarity) for known in self.encoded]
 
     def describe(self) -> dict[str, Any]:
@@ -180,12 +177,13 @@ def _files_of(picture: Input) -> list[Input]:
     return list(image_files(Path(picture))) if isinstance(picture, str | Path) and Path(picture).is_dir() else [picture]
 
 
-def _caption_reference(encoder: Encoder, captions: Sequence[str], space: str) -> Reference:
+def _caption_reference(encoder: Encoder, captions: Sequence[str]) -> Reference:
     """Return the captions' reference, with samples; what was encoded before in this process is not encoded again."""
     try:
         text = encoder.text
     except AttributeError as error:
         raise ValueError(f"{error} Ask it with pictures instead of captions.") from error
+    space = text.space
     rows = {caption: row for caption in captions if (row := _captions.get((space, caption))) is not None}
     missing = [caption for caption in captions if caption not in rows]
     if missing:
@@ -274,18 +272,13 @@ class Question:
         """The question in words: ``a cat / a kitten rather than a cup of coffee``."""
         return rather_than(self.like_name, self.unlike.name) if self.unlike else self.like_name
 
-    def parts(self, encoder: Encoder, space: str | None = None) -> tuple[Target, Target | None]:
-        """Return the corpus part and the foil part, whose difference is the target.
+    def parts(self, encoder: Encoder) -> tuple[Target, Target | None]:
+        """Return the corpus part and the foil part, whose difference is the target."""
+        corpus = self._target(self.like, encoder) if self.like else representation_similarity(self.similarity)
+        return corpus, self._target(self.unlike, encoder) if self.unlike else None
 
-        ``space`` is that of the encoder, for callers that know it already: finding it out means reading all weights.
-        """
-        if space is None and self.like.captions and self.unlike.captions:
-            space = encoder.space  # once for both sides
-        corpus = self._target(self.like, encoder, space) if self.like else representation_similarity(self.similarity)
-        return corpus, self._target(self.unlike, encoder, space) if self.unlike else None
-
-    def _target(self, side: Side, encoder: Encoder, space: str | None) -> Target:
-        targets = side.targets(encoder, self.similarity, space)
+    def _target(self, side: Side, encoder: Encoder) -> Target:
+        targets = side.targets(encoder, self.similarity)
         mean = targets[0] if len(targets) == 1 else sum(target / len(targets) for target in targets)
         assert isinstance(mean, Target)
         return mean.named(side.name)

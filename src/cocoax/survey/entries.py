@@ -23,6 +23,7 @@ from cocoax.methods import Rise
 from cocoax.methods.field import feature_vectors
 from cocoax.methods.removal import RemovalMethod
 from cocoax.similarity import LinearSimilarity, get_similarity
+from cocoax.spaces import same_space
 from cocoax.store import digest
 from cocoax.survey.items import Item, Scalar, storable
 from cocoax.survey.plans import Plan, seeded
@@ -111,11 +112,10 @@ class Maker:
     """What makes entries of inputs: an encoder, folded once for all inputs of one shape in a shard, and how."""
 
     def __init__(self, encoder: Encoder, making: Making, space: str) -> None:
-        if encoder.space != space:
+        if not same_space(encoder.space, space):
             raise ValueError(f"The encoder {encoder.name!r} is another one here than where the index was begun.")
         self.encoder = encoder
         self.making = making
-        self.space = space
         self.removal = resolve(making.method.baseline, encoder.inputs)
         self._folds = encoder.owner is not None and can_be_folded(encoder.owner)
         self._fast: dict[torch.Size, Encoder] = {}
@@ -184,7 +184,7 @@ class Maker:
         plan = part.plan
         versions = len(self.removal.versions(part.explicand, part.emptied))
         ends = None if encoded is None else encoded[: 1 + versions]
-        game = Game(self.encoder, part.explicand, self.removal, space=self.space, emptied=part.emptied, ends=ends)
+        game = Game(self.encoder, part.explicand, self.removal, emptied=part.emptied, ends=ends)
         representations = self._representations(game, plan, None if encoded is None else encoded[1 + versions :])
         vectors = torch.cat(feature_vectors(representations, game.ends, linear_similarity(self.making.similarity)))
         field, cells = (plan.field @ vectors).float(), part.explicand.cells

@@ -24,6 +24,7 @@ from cocoax.questions import Question
 from cocoax.references import Reference
 from cocoax.results.attribution import Attribution
 from cocoax.similarity import Dot, LinearSimilarity, get_similarity
+from cocoax.spaces import same_space
 from cocoax.survey.storage import (
     BLOCK,
     Manifest,
@@ -257,7 +258,7 @@ class Index:
     @encoder.setter
     def encoder(self, encoder: Encoder) -> None:
         check_kind("The encoder of an index", encoder, Encoder, "must be a cocoax.Encoder, as cocoax.load(...) gives")
-        if encoder.space != self.manifest.space:
+        if not same_space(encoder.space, self.manifest.space):
             raise ValueError(
                 f"The index was made by the encoder {self.manifest.encoder!r}; {encoder.name!r} is another one, or its "
                 "weights or preprocessing have changed."

@@ -27,6 +27,7 @@ from cocoax.inputs.base import plural
 from cocoax.inputs.display import load_display, save_display
 from cocoax.methods.serialise import to_plain
 from cocoax.progress import bar
+from cocoax.spaces import same_space, space_digest
 from cocoax.store import Layout, UnitFolder, as_path, atomic_write, corrupt_file_errors, digest, to_json
 from cocoax.survey.entries import Entry, Making, content_digest, linear_similarity
 from cocoax.survey.items import Item, Scalar, natural
@@ -129,7 +130,7 @@ class Manifest:
     @property
     def origin(self) -> bytes:
         """A digest of encoder and method, by which shards are known to belong together."""
-        return digest(self.space, to_json(self.making)).encode()
+        return digest(space_digest(self.space), to_json(self.making)).encode()
 
     def check_begun(self, folder: str | Path) -> None:
         """Raise if there is no shard beside it yet."""
@@ -140,7 +141,7 @@ class Manifest:
 
     def check(self, other: Manifest) -> None:
         """Raise if an index that is there was made in another way than is asked for now."""
-        if self.space != other.space:
+        if not same_space(self.space, other.space):
             raise ValueError(
                 f"The index was made by the encoder {self.encoder!r}, and {other.encoder!r} is another one, or its weights "
                 "or preprocessing have changed; write to another folder."

@@ -24,6 +24,7 @@ from cocoax.data import COLLAGE, photo
 from cocoax.encoders.families import hub
 from cocoax.encoders.families import starter as source
 from cocoax.encoders.families.starter import check_sha256, imagenet_classes, load_efficientnet, load_minilm, load_starter
+from cocoax.spaces import same_space
 from cocoax.store import file_digest
 
 CAPTIONS = ("a cat", "a cup of coffee", "a rocket", "a motorbike")  # of the photos in COLLAGE
@@ -178,8 +179,8 @@ def test_load__checks_the_weights(monkeypatch: pytest.MonkeyPatch, loader: Calla
 
 
 def test_starter__towers_share_one_space(starter: Encoder, efficientnet: Encoder) -> None:
-    assert starter.space == starter.text.space
-    assert starter.space != efficientnet.space
+    assert same_space(starter.space, starter.text.space)
+    assert not same_space(starter.space, efficientnet.space)
     assert starter.recognisable
     assert (starter.name, starter.text.name) == ("starter", "minilm")
 

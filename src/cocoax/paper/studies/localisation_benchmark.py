@@ -99,7 +99,7 @@ def localise(
     tensors: dict[str, Any] = {}  # of baselines, which count with their content
     kept_as = tuple(item.name for item in fields(MaskScores))
     how = (kept_as, to_plain(method, tensors), asking.template, asking.contrast, asking.tolerance, asking.fraction)
-    options = digest("localise", encoder.space, *how, *tensors.values(), *encoder.inputs.view_settings)
+    options = digest("localise", encoder.fingerprint, *how, *tensors.values(), *encoder.inputs.view_settings)
     records = []
     with bar(len(examples), f"pictures with {encoder.name}", progress) as shown:
         for example in examples:

@@ -17,6 +17,7 @@ from cocoax.paper.studies.published import PaperTable, paper_tables
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.seeding import stream
+from cocoax.spaces import same_space
 from cocoax.store import Layout, load_or_quarantine, read_safetensors, write_safetensors
 from cocoax.targets import (
     Target,
@@ -242,7 +243,7 @@ class Library:
         held = load_or_quarantine(self.path, lambda path: read_safetensors(path, _REPRESENTATIONS))
         if held is not None:
             tensors, header = held
-            if header["space"] != self.space or header["data"] != data.fingerprint:
+            if not same_space(header["space"], self.space) or header["data"] != data.fingerprint:
                 raise ValueError(f"{self.path} is of another encoder or other data; move it away.")
             self.numbers, self.vectors = tensors["numbers"], tensors["vectors"]
 
