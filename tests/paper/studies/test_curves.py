@@ -1,18 +1,24 @@
-"""Studies of curves, on the main study: every value, interruptions, folders and heads that do not fit."""
+"""Studies of curves: an explicand in one pass equals a call for each map; every value, interruptions, folders that do not fit."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, ClassVar
+import numpy as np
+import pytest
+import torch
+import cocoax
+from cocoax.evaluation import chance_map, corpus_majority_probability, gini, randomised
+from cocoax.methods import Method
+from cocoax.paper.studies.curves import Case, Judged, Task, judge
+from cocoax.paper.studies.study import four_targets
+from tests.conftest import SmallNet
+from tests.paper.studies.tiny import HELD_OUT, TRAIN, small_encoder
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import pytest
-import torch
-
-import cocoax
 from cocoax.data.labelled import LabelledImages
 from cocoax.paper.studies import curves
 from cocoax.paper.studies.curves import Repetition
@@ -20,6 +26,141 @@ from cocoax.paper.studies.insertion_deletion import MainStudy
 from cocoax.paper.studies.published import MEASURES, METHOD_TITLES, TARGET_TITLES
 from cocoax.seeding import stream
 from tests.paper.studies.tiny import CLASSES, HELD_OUT, OPTIONS, TRAIN, small_encoder
+
+STEPS, SEED = 5, 9
+
+
+IMAGE = HELD_OUT.images[0]
+
+
+METHODS: dict[str, Method] = {
+    "integrated_gradients": cocoax.IntegratedGradients(3),
+    "gradient_shap": cocoax.GradientShap(3, seed=SEED),
+    "rise": cocoax.Rise(24, 3, estimator="paper", seed=SEED),
+    "rise_efficient": cocoax.Rise(24, 3, estimator="efficient", seed=SEED, complements=False),
+}
+
+
+def references(encoder: cocoax.Encoder, first: int) -> tuple[cocoax.Reference, cocoax.Reference]:
+    corpus = encoder.reference(list(TRAIN.images[first : first + 4]), keep_samples=True)
+    return corpus, encoder.reference(list(TRAIN.images[first + 4 : first + 9]), keep_samples=True)
+
+
+def main_tasks(encoder: cocoax.Encoder) -> list[Task]:
+    """As in the main study: two cases, eight targets in each."""
+    tasks = []
+    for class_case, first in (("same", 0), ("different", 9)):
+        corpus, foil = references(encoder, first)
+        assert encoder.head is not None
+        measures = [cocoax.contrastive_corpus_similarity(corpus, foil), corpus_majority_probability(encoder.head, corpus)]
+        case = Case({"class_case": class_case}, measures)
+        for similarity in ("cosine", "dot"):
+            for name, target in four_targets(corpus, foil, similarity).items():
+                tasks.append(Task(case, {"similarity": similarity, "target": name}, encoder, target))
+    return tasks
+
+
+def row_of(judged: Judged, **key: Any) -> int:
+    found = [number for number, row in enumerate(judged.rows) if all(row.get(name) == value for name, value in key.items())]
+    assert len(found) == 1, key
+    return found[0]
+
+
+def check_curves(judged: Judged, place: int, evaluator: cocoax.Encoder, attribution: Any, case: Case) -> None:
+    for kind in ("insertion", "deletion"):
+        for number, measure in enumerate(case.measures):
+            curve = getattr(cocoax, kind)(evaluator, IMAGE, attribution, measure, steps=STEPS)
+            np.testing.assert_allclose(getattr(judged, kind)[place, number].numpy(), curve.y.numpy(), atol=2e-5)
+
+
+def test_judge__equals_a_call_for_each_row() -> None:
+    encoder = small_encoder()
+    tasks = main_tasks(encoder)
+    judged = judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
+    assert len(judged.rows) == 16 * 4 + 2 * 5
+    assert judged.insertion.shape == judged.deletion.shape == (74, 2, STEPS + 1)
+    for task in tasks:
+        for name, method in METHODS.items():
+            place = row_of(judged, **task.case.key, **task.key, method=name)
+            alone = method.explain(encoder, IMAGE, task.target)
+            check_curves(judged, place, encoder, alone, task.case)
+            assert judged.rows[place]["gini"] == pytest.approx(gini(alone), abs=1e-4)
+
+
+def test_judge__chance_levels_of_every_method() -> None:
+    encoder = small_encoder()
+    tasks = main_tasks(encoder)
+    judged = judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
+    x = encoder.explicand(IMAGE).tensor
+    for case in {id(task.case): task.case for task in tasks}.values():
+        for name, method in {"random": cocoax.RandomAttribution(), **METHODS}.items():
+            label = name if name == "random" else f"chance of {name}"
+            place = row_of(judged, **case.key, method=label)
+            check_curves(judged, place, encoder, chance_map(method, x, cocoax.Blur()(x), SEED), case)
+
+
+def test_judge__each_distinct_image_is_encoded_once() -> None:
+    encoder = small_encoder()
+    tasks = main_tasks(encoder)
+    net = encoder.module
+    assert isinstance(net, SmallNet)
+    before = net.inputs
+    judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
+    # Distinct targets: label-free is the same in both cases, so 7 for each similarity. Maps: those by four methods, and four
+    # random ones (both path methods have the same chance level). Both estimators of RISE share one run. Explicand and
+    # baseline are encoded once for each of three methods and for the curves.
+    maps = 14 * 4 + 4
+    ends = 2 * (3 + 1)
+    assert net.inputs - before == 3 + 3 + 24 + maps * 2 * (STEPS - 1) + ends
+
+
+def test_judge__another_encoder_is_explained_than_the_one_that_judges() -> None:
+    trained = small_encoder()
+    other = randomised(trained, 1)
+    corpus, foil = references(trained, 0)
+    assert trained.head is not None
+    case = Case({"class_case": "same"}, [cocoax.contrastive_corpus_similarity(corpus, foil)])
+    targets = {
+        "trained": (trained, cocoax.contrastive_corpus_similarity(corpus, foil)),
+        "randomized": (other, cocoax.contrastive_corpus_similarity(*references(other, 0))),
+    }
+    tasks = [Task(case, {"model": model}, encoder, target) for model, (encoder, target) in targets.items()]
+    judged = judge(IMAGE, tasks, METHODS, trained, steps=STEPS, seed=SEED)
+    for model, (encoder, target) in targets.items():
+        for name, method in METHODS.items():
+            place = row_of(judged, model=model, method=name)
+            check_curves(judged, place, trained, method.explain(encoder, IMAGE, target), case)
+    # All curves have the same ends, those of the trained encoder.
+    torch.testing.assert_close(judged.insertion[:, :, -1], judged.insertion[:1, :, -1].expand(len(judged.rows), -1))
+
+
+@dataclass(frozen=True)
+class Read(cocoax.Occlusion):
+    """A method with an option that only changes how its run is read."""
+
+    factor: float = 1.0
+    reading: ClassVar[tuple[str, ...]] = ("factor",)
+
+    def estimate(self, masks: Any, scores: torch.Tensor, ends: torch.Tensor) -> Any:
+        return super().estimate(masks, scores * self.factor, ends * self.factor)
+
+
+def test_judge__methods_that_read_a_run_differently_share_it() -> None:
+    encoder = small_encoder()
+    tasks = main_tasks(encoder)[:1]
+    net = encoder.module
+    assert isinstance(net, SmallNet)
+    counts = []
+    both = {"a": Read(), "b": Read(factor=-1.0)}
+    for methods in (both, {"a": both["a"]}, both):
+        before = net.inputs
+        judge(IMAGE, tasks, methods, encoder, steps=1)  # curves of one step need no image but their ends
+        counts.append(net.inputs - before)
+    assert counts[1] == counts[2]
+    judged = judge(IMAGE, tasks, both, encoder, steps=STEPS)
+    for name, method in both.items():
+        place = row_of(judged, method=name)
+        check_curves(judged, place, encoder, method.explain(encoder, IMAGE, tasks[0].target), tasks[0].case)
 
 
 @pytest.fixture
@@ -34,11 +175,6 @@ def main_study(folder: Path, encoder: cocoax.Encoder | None = None, **changes: A
 
 def units(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "units").glob("*.safetensors"))}
-
-
-def test_seeds__papers_five_then_others(tmp_path: Path) -> None:
-    assert main_study(tmp_path / "a", runs=2).seeds == [123, 456]
-    assert main_study(tmp_path / "b", runs=7).seeds == [123, 456, 789, 42, 91, 1000, 1001]
 
 
 def test_run__records_every_value(tmp_path: Path) -> None:
@@ -118,20 +254,6 @@ def test_run__interrupted_anywhere_equals_uninterrupted(tmp_path: Path, monkeypa
         assert (tmp_path / "parts" / path.name).read_text() == path.read_text()
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: data[:-20] + bytes([data[-20] ^ 1]) + data[-19:]])
-def test_run__damaged_unit_is_told_put_aside_and_made_again(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
-    study = main_study(tmp_path, runs=1)
-    study.run(progress=False)
-    path = study.results.path("123-0002")
-    before = units(tmp_path)
-    damaged = damage(path.read_bytes())
-    path.write_bytes(damaged)
-    with pytest.warns(UserWarning, match=r"123-0002.safetensors.* It was put aside as 123-0002.safetensors.damaged"):
-        main_study(tmp_path, runs=1).run(progress=False)
-    assert units(tmp_path) == before
-    assert path.with_name("123-0002.safetensors.damaged").read_bytes() == damaged
-
-
 @pytest.mark.parametrize("change", [{"samples": 30}, {"explicands": 1}, {"classes": (0, 1)}])
 def test_study__folder_of_other_options(tmp_path: Path, change: dict[str, Any]) -> None:
     main_study(tmp_path)
@@ -195,22 +317,6 @@ def test_study__splits_of_different_classes(tmp_path: Path) -> None:
         MainStudy(small_encoder(), TRAIN, other, tmp_path, OPTIONS)
 
 
-def test_study__too_few_images(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'blue' has 8 images but 9 corpus images were asked for"):
-        main_study(tmp_path, corpus=9).run(progress=False)
-
-
-def test_repetition__references_are_the_drawn_images_and_their_first_few(tmp_path: Path) -> None:
-    study = main_study(tmp_path)
-    repetition = Repetition(study, study.draw(123))
-    for size in (None, 2):
-        numbers = repetition.draw.foils[1][:size]
-        expected = study.encoder.represent([TRAIN.images[number] for number in numbers])
-        torch.testing.assert_close(repetition.foil(1, size).samples, expected, atol=1e-5, rtol=0)
-    assert repetition.corpus(1) is repetition.corpus(1)
-    assert repetition.corpus(1, 2).count == 2
-
-
 @pytest.mark.usefixtures("without_figures")
 def test_write__json_holds_every_value_options_and_versions(tmp_path: Path) -> None:
     study = main_study(tmp_path, runs=1, explicands=1)
@@ -220,9 +326,3 @@ def test_write__json_holds_every_value_options_and_versions(tmp_path: Path) -> N
     assert every["values"] == list(records)
     assert every["options"]["samples"] == 20
     assert every["versions"]["torch"] == torch.__version__
-
-
-def test_write__nothing_judged_yet(tmp_path: Path) -> None:
-    study = main_study(tmp_path)
-    with pytest.raises(ValueError, match="has no results yet"):
-        study.write_results(study.records())

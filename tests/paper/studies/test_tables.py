@@ -1,23 +1,100 @@
-from __future__ import annotations
+"""Records of a study and tables in the paper's layout, with all 792 published numbers in their places."""
 
-import csv
-from importlib.resources import files
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 import pytest
-
+import torch
+from cocoax.paper.studies.tables import Records, by_run
+import csv
+import hashlib
+from collections import Counter
+from importlib.resources import files
+from cocoax.paper.studies.published import SETTINGS, paper_tables, published
+from typing import Any
 from cocoax.evaluation import Interval, paper_interval
 from cocoax.paper.studies.insertion_deletion import MainStudy, RandomisationStudy
 from cocoax.paper.studies.published import METHOD_TITLES, SETTINGS, TARGET_TITLES, paper_tables
 from cocoax.paper.studies.tables import Records, Row, latex, markdown, rows_of
 from tests.paper.studies.tiny import RUNS, cells, made_up
 
+def test_records__means_and_runs() -> None:
+    curve = torch.tensor([[[0.0, 1.0, 2.0]], [[2.0, 2.0, 2.0]]])
+    rows = [{"method": "a", "gini": 0.1}, {"method": "b", "gini": 0.1}]
+    headers = [{"run": run, "explicand": 0, "rows": rows, "measures": ["m"]} for run in (1, 1, 2)]
+    records = Records(
+        [({"insertion": curve * k, "deletion": -curve * k}, header) for k, header in zip((1, 3, 5), headers, strict=True)]
+    )
+    areas = records.grouped("method", "metric")
+    assert [value["value"] for value in areas["a", "insertion"]] == pytest.approx([1, 3, 5])
+    assert [value["value"] for value in areas["b", "deletion"]] == pytest.approx([-2, -6, -10])
+    assert by_run(areas["a", "insertion"]) == pytest.approx([2, 5])  # of runs 1 and 2
+    np.testing.assert_allclose(records.mean_curves("method")["a", "m", "insertion"], [0, 3, 6])
+
+
+FILE = files("cocoax.paper.studies").joinpath("published.csv")
+
+
+PUBLISHED = list(csv.DictReader(FILE.read_text(encoding="utf-8").splitlines()))
+
+
+def test_published__file_is_the_one_that_was_checked() -> None:
+    """Every other test of tables reads the same file, so a changed number would change what they expect."""
+    digest = hashlib.sha256(FILE.read_bytes()).hexdigest()
+    assert digest == "3f11cec4ba6306c656c69caef1aa14d1df2057c58b83b9c56895684ce5529e6f"
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "mean", "half"),
+    [
+        ("corpus_majority_prob_norm_same_class", "integrated_gradients label_free imagenet_simclr insertion", 0.362, 0.005),
+        ("corpus_majority_prob_norm_same_class", "rise cocoa mura_resnet deletion", 0.415, 0.025),
+        ("corpus_majority_prob_norm_diff_class", "rise cocoa imagenet_simclr insertion", 9.51e-4, 2.58e-4),
+        ("corpus_majority_prob_norm_diff_class", "gradient_shap corpus cifar10_simsiam deletion", 0.055, 0.003),
+        ("corpus_majority_prob_unnorm_diff_class", "rise contrastive_label_free imagenet_simclr deletion", 6.25e-4, 1.01e-4),
+        ("corpus_majority_prob_unnorm_same_class", "rise label_free mura_resnet insertion", 0.724, 0.019),
+        (
+            "randomized_contrastive_corpus_similarity_norm_same_class",
+            "integrated_gradients cocoa mura_resnet deletion",
+            -0.036,
+            0.013,
+        ),
+        (
+            "randomized_contrastive_corpus_similarity_norm_diff_class",
+            "random random cifar10_simsiam deletion",
+            -4.07e-3,
+            1.46e-3,
+        ),
+    ],
+)
+def test_published__numbers_typed_from_the_paper(table: str, row: str, mean: float, half: float) -> None:
+    method, target, setting, metric = row.split()
+    found = published()[table, method, target, "trained", setting, metric]
+    assert (found.mean, found.half) == (mean, half)
+
+
+def test_published__shape() -> None:
+    assert len(PUBLISHED) == len(published()) == 792
+    assert len(paper_tables()) == 12
+    assert Counter(table.study for table in paper_tables().values()) == {"main": 8, "randomised": 4}
+    assert {row["setting"] for row in PUBLISHED} == set(SETTINGS)
+    # Three methods by four targets and random, in three settings, insertion and deletion.
+    sizes = Counter(row["table"] for row in PUBLISHED)
+    assert {sizes[name] for name, table in paper_tables().items() if table.study == "main"} == {(3 * 4 + 1) * 3 * 2}
+    assert {sizes[name] for name, table in paper_tables().items() if table.study == "randomised"} == {(3 * 2 + 1) * 3 * 2}
+
+
 PUBLISHED = list(
     csv.DictReader(files("cocoax.paper.studies").joinpath("published.csv").read_text(encoding="utf-8").splitlines())
 )
+
+
 ENCODER = "resnet_18 & co"
+
+
 VARIANTS = {"main": MainStudy.variants, "randomised": RandomisationStudy.variants}
+
+
 LABELS = {**TARGET_TITLES, "trained": "Trained", "randomized": "Randomised"}
 
 

@@ -1,4 +1,4 @@
-"""The training loop: steps against torch, what is reported, that it learns, and what it exports."""
+"""The training loop: steps against torch, what is reported, that it learns, what it exports; linear evaluation; other devices."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch import Tensor, nn
-
 from cocoax.data.labelled import LabelledImages
 from cocoax.paper.networks.resnet import ARCHITECTURES
 from cocoax.paper.training import trainer
@@ -23,7 +21,22 @@ from cocoax.paper.training.recipes import Augmentation, normalised
 from cocoax.paper.training.trainer import Training
 from cocoax.store import read_safetensors
 from tests.paper.training.tiny import AUGMENTATION, RECIPE, STEPS, assert_same, noise, patterns, quiet
-
+from cocoax.inputs.image import ImagePreprocess
+from cocoax.paper.training.trainer import Pixels
+from tests.paper.training.tiny import noise
+from safetensors import safe_open
+from torch import nn
+import cocoax
+from cocoax.evaluation import LinearProbe, accuracy
+from cocoax.paper.networks.resnet import ResNet
+from cocoax.paper.training.trainer import train_linear
+from cocoax.store import write_safetensors
+from tests.paper.studies.tiny import CLASSES, HELD_OUT, TRAIN, write_checkpoint
+from cocoax.paper.training.recipes import Recipe
+from cocoax.paper.training.trainer import Training, on_cpu, train_linear
+from tests.paper.studies.tiny import write_checkpoint
+from tests.paper.training.tiny import RECIPE, noise, quiet, weights
+from tests.second_device import ELSEWHERE, SecondDevice
 
 def test_training__uses_the_schedule_and_every_image_once_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = Training(RECIPE, noise(24), tmp_path)
@@ -36,9 +49,6 @@ def test_training__uses_the_schedule_and_every_image_once_an_epoch(tmp_path: Pat
     epochs = [np.concatenate(seen[start : start + 3]) for start in range(0, STEPS, 3)]
     assert all(sorted(epoch) == list(range(24)) for epoch in epochs)
     assert not np.array_equal(epochs[0], epochs[1])
-
-
-# A step against the same by hand
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
@@ -72,9 +82,6 @@ def test_training__steps_like_torch(tmp_path: Path, optimizer: Any) -> None:
     torch.testing.assert_close(training.objective.head.weight, head.weight, atol=2e-4, rtol=1e-3)
 
 
-# Bad input
-
-
 def test_training__needs_a_batch_of_images(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="data have 7 images but a batch takes 8; lower the batch size"):
         Training(RECIPE, noise(7), tmp_path)
@@ -105,9 +112,6 @@ def test_training__representations_that_are_not_finite_are_an_error(tmp_path: Pa
         training.run(noise(10), say=quiet)
 
 
-# What is reported
-
-
 def test_training__reports_each_epoch(tmp_path: Path) -> None:
     lines: list[str] = []
     with warnings.catch_warnings():
@@ -118,15 +122,6 @@ def test_training__reports_each_epoch(tmp_path: Path) -> None:
     assert all(set(line) == {"digest", "epoch", "images", "loss", "knn", "effective_rank", "spread"} for line in logged)
     assert len(lines) == 3
     assert lines[1].startswith("epoch 2  images 48  loss ")
-
-
-def test_training__loss_in_the_log_is_the_mean_of_the_epoch(tmp_path: Path) -> None:
-    training = Training(RECIPE, noise(), tmp_path)
-    losses: list[float] = []
-    training.objective.register_forward_hook(lambda _module, _inputs, loss: losses.append(loss.item()))
-    training.run(until=6, say=quiet)
-    logged = [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert logged == pytest.approx([np.mean(losses[:3]), np.mean(losses[3:])])
 
 
 class Cone(nn.Module):
@@ -182,9 +177,6 @@ def test_examine__accuracy_of_a_classifier(tmp_path: Path) -> None:
     assert "accuracy" not in Training(RECIPE, noise(), tmp_path / "other").examine(held_out)
 
 
-# Learning
-
-
 @pytest.mark.filterwarnings("ignore:The representations")  # three patterns are two directions
 @pytest.mark.parametrize("kind", ["simclr", "simsiam", "classifier"])
 def test_training__learns(tmp_path: Path, kind: Any) -> None:
@@ -218,16 +210,6 @@ def test_training__files_train_like_arrays(tmp_path: Path) -> None:
     assert_same(arrays, from_files)
 
 
-def test_training__labels_of_any_integer_type(tmp_path: Path) -> None:
-    data = noise()
-    recipe = replace(RECIPE, kind="classifier", epochs=1)
-    small = LabelledImages(data.images, data.labels.astype(np.uint8), data.classes)
-    Training(recipe, small, tmp_path).run(small, say=quiet)
-
-
-# Export
-
-
 @pytest.fixture
 def trained(tmp_path: Path) -> Training:
     training = Training(replace(RECIPE, kind="classifier"), noise(), tmp_path / "training")
@@ -257,30 +239,160 @@ def test_export__reloads(trained: Training, tmp_path: Path, half: bool) -> None:
     torch.testing.assert_close(head.weight, trained.objective.head.weight, atol=1e-3 if half else 0, rtol=0)
 
 
-def test_export__half_precision_halves_the_file_and_leaves_the_training(trained: Training, tmp_path: Path) -> None:
-    whole, half = trained.export(tmp_path / "whole"), trained.export(tmp_path / "half", half=True)
-    assert half.stat().st_size < 0.7 * whole.stat().st_size
-    assert trained.encoder.state_dict()["conv1.weight"].dtype == torch.float32
+def test_pixels__read_only_and_grey_arrays() -> None:
+    data = noise(5)
+    data.images.setflags(write=False)  # type: ignore[attr-defined]
+    assert Pixels(data, 8)(np.arange(2)).shape == (2, 3, 8, 8)
+    grey = LabelledImages(np.asarray(data.images)[..., 0], data.labels, data.classes)  # type: ignore[arg-type]
+    pixels = Pixels(grey, 8)(np.arange(5)).numpy()
+    assert all(np.array_equal(pixels[:, channel], np.asarray(grey.images)) for channel in range(3))
 
 
-def test_represent__plain_images_in_evaluation_mode(trained: Training) -> None:
-    trained.objective.train()
-    before = {name: tensor.clone() for name, tensor in trained.encoder.state_dict().items()}
-    chosen = np.array([4, 1])
-    found = trained.represent(trained.pixels, chosen)
-    assert all(module.training for module in trained.encoder.modules())
-    assert all(torch.equal(tensor, before[name]) for name, tensor in trained.encoder.state_dict().items())
-    mean, std = np.array([0.5, 0.4, 0.3]), np.array([0.2, 0.25, 0.3])
-    pixels = (np.asarray(trained.data.images)[chosen] / 255 - mean) / std
-    trained.encoder.eval()
-    with torch.no_grad():
-        expected = trained.encoder(torch.from_numpy(pixels.transpose(0, 3, 1, 2)).float())
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+@pytest.mark.parametrize(("side", "resize"), [(8, 8), (70, 80)])
+def test_pixels__files_are_resized_and_cropped(tmp_path: Path, side: int, resize: int) -> None:
+    files = []
+    for number, mode in enumerate(("RGB", "L", "RGBA")):
+        picture = np.random.default_rng(number).integers(0, 256, (100, 130, 4), dtype=np.uint8)
+        files.append(tmp_path / f"{number}.png")
+        Image.fromarray(picture).convert(mode).save(files[-1])
+    data = LabelledImages(files, np.zeros(3, int), ["a"])
+    pixels = Pixels(data, side)(np.array([2, 0]))
+    assert pixels.dtype == torch.uint8
+    expected = ImagePreprocess(resize, side)(Image.open(files[0]))
+    assert torch.equal(pixels[1], (expected * 255).round().to(torch.uint8))
+    assert pixels.shape == (2, 3, side, side)
 
 
-def test_evenly__takes_numbers_evenly() -> None:
-    assert trainer._evenly(5, 10).tolist() == [0, 1, 2, 3, 4]
-    assert trainer._evenly(9, 3).tolist() == [0, 4, 8]
-    numbers = trainer._evenly(50_000, 5_000)
-    assert len(numbers) == 5_000
-    assert set(np.diff(numbers)) <= {10, 11}
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_checkpoint(tmp_path / "encoder.safetensors", "simclr", classes=None)
+
+
+@pytest.mark.parametrize("solver", ["sgd", "logistic"])
+def test_train_linear__keeps_a_head_with_the_encoder(source: Path, tmp_path: Path, solver: str) -> None:
+    options: dict[str, Any] = {"epochs": 5, "learning_rate": 1.0} if solver == "sgd" else {}
+    out = tmp_path / "new" / "with-head.safetensors"
+    right = train_linear(f"simclr:{source}", TRAIN, HELD_OUT, out, solver, **options)
+    bare, found = cocoax.load(f"simclr:{source}"), cocoax.load(f"simclr:{out}")
+    assert bare.head is None
+    assert found.classes == CLASSES
+    assert found.space == bare.space  # the encoder is as it was
+    probe = LinearProbe(solver, **options)  # type: ignore[arg-type]
+    expected = probe.fit(bare.represent(TRAIN.images), TRAIN.labels)
+    assert found.head is not None
+    torch.testing.assert_close(found.head.weight, expected.weight)  # type: ignore[arg-type]
+    assert right == accuracy(expected, bare.represent(HELD_OUT.images), HELD_OUT.labels)
+    with safe_open(out, framework="pt") as file:
+        header = json.loads(file.metadata()["cocoax"])
+    assert header["linear accuracy"] == right
+    assert (header["trained"], header["side"]) == ("simclr", 12)
+
+
+def test_train_linear__head_of_a_half_precision_file_is_half(source: Path, tmp_path: Path) -> None:
+    with safe_open(source, framework="pt") as file:
+        header = json.loads(file.metadata()["cocoax"])
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    half = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
+    header.pop("kind")
+    write_safetensors(tmp_path / "half.safetensors", half, "encoder", header)
+    out = tmp_path / "out.safetensors"
+    train_linear(f"simclr:{tmp_path / 'half.safetensors'}", TRAIN, HELD_OUT, out, "logistic")
+    with safe_open(out, framework="pt") as file:
+        assert file.get_tensor("head.weight").dtype == torch.float16
+
+
+@pytest.mark.parametrize("family", ["simsiam", "simclr", "cifar-resnet", "resnet18"])
+def test_train_linear__checkpoints_of_others(tmp_path: Path, family: str) -> None:
+    """What they do not say of themselves, such as preprocessing and pooling, is the family's before and after."""
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        network = (
+            ResNet(widths=(4, 6, 8, 10)) if family in ("simclr", "resnet18") else ResNet((1, 1, 1, 1), (4, 6, 8, 10), (3, 1))
+        )
+        head = nn.Linear(10, 7)
+    weights = network.state_dict()
+    weights |= {} if family == "simsiam" else {f"fc.{name}": tensor for name, tensor in head.state_dict().items()}
+    torch.save({"state_dict": {f"module.{name}": tensor for name, tensor in weights.items()}}, tmp_path / "net.pth")
+    out = tmp_path / "out.safetensors"
+    train_linear(f"{family}:{tmp_path / 'net.pth'}", TRAIN, HELD_OUT, out, "logistic")
+    before, after = (cocoax.load(f"{family}:{path}") for path in (tmp_path / "net.pth", out))
+    assert after.classes == CLASSES
+    assert after.head is not None
+    assert after.head.weight.shape == (3, 10)  # type: ignore[union-attr]
+    assert after.space == before.space
+    torch.testing.assert_close(after.represent(TRAIN.images[:4]), before.represent(TRAIN.images[:4]))
+
+
+@pytest.mark.parametrize("name", ["starter", "simclr:missing.safetensors", "clip:openai/clip-vit-base-patch32"])
+def test_train_linear__encoder_that_is_no_file(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=r"as simsiam:FILE. Got"):
+        train_linear(name, TRAIN, HELD_OUT, tmp_path / "out.safetensors")
+
+
+def test_train_linear__other_errors_come_before_the_encoding(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cocoax.Encoder, "represent", lambda *_arguments: pytest.fail("encoded already"))
+    with pytest.raises(ValueError, match=r"something.safetensors. Got"):
+        train_linear(f"simclr:{source}", TRAIN, HELD_OUT, tmp_path / "out.pt")
+    with pytest.raises(ValueError, match="'sgd' or 'logistic'"):
+        train_linear(f"simclr:{source}", TRAIN, HELD_OUT, tmp_path / "out.safetensors", "adam")
+    assert not (tmp_path / "out.safetensors").exists()
+    before = source.read_bytes()
+    with pytest.raises(FileExistsError, match=r"encoder.safetensors exists already; delete it first"):
+        train_linear(f"simclr:{source}", TRAIN, HELD_OUT, source)
+    assert source.read_bytes() == before
+
+
+# Each kind once, with each optimizer.
+RECIPES = [
+    RECIPE,
+    replace(RECIPE, kind="classifier", optimizer="lars"),
+    replace(RECIPE, kind="simsiam", optimizer="adam", learning_rate=0.001),
+]
+
+
+@pytest.mark.filterwarnings("ignore:The representations have an effective rank")
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.kind)
+def test_training__runs_on_its_device_and_learns_the_same(recipe: Recipe, tmp_path: Path) -> None:
+    here = Training(recipe, noise(), tmp_path / "here")
+    here.run(noise(12, seed=1), until=4, say=quiet)
+    with SecondDevice() as device:
+        there = Training(recipe, noise(), tmp_path / "there", ELSEWHERE)
+        there.run(noise(12, seed=1), until=4, say=quiet)
+        assert all(parameter.device == ELSEWHERE for parameter in there.objective.parameters())
+        learned = on_cpu(weights(there))
+        assert (8, 3, 8, 8) in device.arrivals  # batches of pixels are sent there, and become views there
+        assert (16, 3, 8, 8) not in device.arrivals
+    for name, expected in weights(here).items():
+        torch.testing.assert_close(learned[name], expected, rtol=1e-4, atol=1e-6)
+    logs = [json.loads((tmp_path / place / "log.jsonl").read_text()) for place in ("here", "there")]
+    assert logs[0].pop("digest")
+    assert logs[1].pop("digest")
+    assert logs[1] == pytest.approx(logs[0], rel=1e-4)
+
+
+def test_training__goes_on_on_another_device(tmp_path: Path) -> None:
+    whole = Training(RECIPE, noise(), tmp_path / "whole")
+    whole.run(say=quiet)
+    with SecondDevice():
+        Training(RECIPE, noise(), tmp_path / "moved", ELSEWHERE).run(until=4, say=quiet)
+    rest = Training(RECIPE, noise(), tmp_path / "moved")
+    assert rest.step == 4
+    file = rest.run(say=quiet)
+    for name, expected in weights(whole).items():
+        torch.testing.assert_close(weights(rest)[name], expected, rtol=1e-4, atol=1e-6)
+    assert file is not None
+    assert file.is_file()
+
+
+def test_train_linear__encodes_on_a_device(tmp_path: Path) -> None:
+    source = write_checkpoint(tmp_path / "net.safetensors", "simclr", classes=None)
+    data = noise(30)
+    right = train_linear(f"simclr:{source}", data, data, tmp_path / "here.safetensors", "logistic")
+    with SecondDevice() as device:
+        there = train_linear(
+            f"simclr:{source}", data, data, tmp_path / "there.safetensors", "logistic", device=str(ELSEWHERE)
+        )
+        assert device.operations > 0
+    assert there == right
