@@ -1,25 +1,21 @@
-"""Sanity checks: chance levels, sparsity, representations, consistency and randomised parameters, each against a slow version."""
+"""Sanity checks: chance levels, sparsity, representations, consistency and randomised parameters, against slow versions."""
 
 from __future__ import annotations
+
+import copy
+import math
 
 import numpy as np
 import pytest
 import torch
-import cocoax
-from cocoax.evaluation import chance_map
-from cocoax.methods.gradients import normal
-from tests.conftest import images
-from cocoax.evaluation import gini
-import math
-from sklearn.neighbors import KNeighborsClassifier
-from cocoax.evaluation.sanity import effective_rank, knn_accuracy
-from cocoax.evaluation import t_interval
-from cocoax.evaluation.sanity import consistency
-import copy
 from scipy import stats
+from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor, nn
-from cocoax.evaluation import randomised
-from cocoax.evaluation.sanity import parametrised_layers
+
+import cocoax
+from cocoax.evaluation import chance_map, gini, randomised, t_interval
+from cocoax.evaluation.sanity import consistency, effective_rank, knn_accuracy, parametrised_layers
+from cocoax.methods.gradients import normal
 from tests.conftest import SmallNet, images
 
 X = images(1, height=12, width=10)[0]

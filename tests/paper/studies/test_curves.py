@@ -1,30 +1,27 @@
-"""Studies of curves: an explicand in one pass equals a call for each map; every value, interruptions, folders that do not fit."""
+"""Studies of curves: one pass over an explicand equals many calls; every value, interruptions, folders that do not fit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
+
 import numpy as np
 import pytest
 import torch
+
 import cocoax
+from cocoax.data.labelled import LabelledImages
 from cocoax.evaluation import chance_map, corpus_majority_probability, gini, randomised
 from cocoax.methods import Method
-from cocoax.paper.studies.curves import Case, Judged, Task, judge
-from cocoax.paper.studies.study import four_targets
-from tests.conftest import SmallNet
-from tests.paper.studies.tiny import HELD_OUT, TRAIN, small_encoder
-import json
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
-from cocoax.data.labelled import LabelledImages
 from cocoax.paper.studies import curves
-from cocoax.paper.studies.curves import Repetition
+from cocoax.paper.studies.curves import Case, Judged, Task, judge
 from cocoax.paper.studies.insertion_deletion import MainStudy
 from cocoax.paper.studies.published import MEASURES, METHOD_TITLES, TARGET_TITLES
+from cocoax.paper.studies.study import four_targets
 from cocoax.seeding import stream
+from tests.conftest import SmallNet
 from tests.paper.studies.tiny import CLASSES, HELD_OUT, OPTIONS, TRAIN, small_encoder
 
 STEPS, SEED = 5, 9

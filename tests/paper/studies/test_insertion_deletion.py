@@ -5,26 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
 import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
-from cocoax.evaluation import paired_difference
-from cocoax.paper.studies.insertion_deletion import differences
-from cocoax.paper.studies.published import MEASURES, TARGET_TITLES
-from cocoax.paper.studies.reproduce import run_study
-from cocoax.paper.studies.tables import Records
-from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, cells, made_up, small_encoder
+
 import cocoax
-from cocoax.evaluation import randomised
-from cocoax.paper.studies.curves import Repetition
-from cocoax.paper.studies.insertion_deletion import RandomisationStudy
-from cocoax.paper.studies.published import METHOD_TITLES
-from cocoax.seeding import stream
-from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
+from cocoax.evaluation import paired_difference, randomised
 from cocoax.paper.studies import insertion_deletion as sensitivity
-from cocoax.paper.studies.insertion_deletion import CorpusSizeStudy, FoilSizeStudy, SizeStudy, size_table
+from cocoax.paper.studies.insertion_deletion import (
+    CorpusSizeStudy,
+    FoilSizeStudy,
+    RandomisationStudy,
+    SizeStudy,
+    differences,
+    size_table,
+)
+from cocoax.paper.studies.published import MEASURES, METHOD_TITLES, TARGET_TITLES
+from cocoax.paper.studies.reproduce import run_study
 from cocoax.paper.studies.study import PRESETS
+from cocoax.paper.studies.tables import Records
+from cocoax.seeding import stream
+from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, cells, made_up, small_encoder
 
 mpl.use("Agg")
 

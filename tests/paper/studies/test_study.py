@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import pytest
-import cocoax
-from cocoax.paper.studies.study import PRESETS, Options, four_targets, grid_of
-from tests.conftest import images
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from cocoax.paper.studies import NAMES, STUDIES
-from cocoax.paper.studies.published import paper_tables
-from cocoax.paper.studies.reproduce import options_of, run_study
-from cocoax.paper.studies.study import PRESETS, LabelledStudy
-from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, small_encoder
 from typing import Any
-from cocoax.paper.studies import augmentations, localisation
-from cocoax.paper.studies.reproduce import class_numbers, options_of, run_localisation, run_study
-from cocoax.paper.studies.study import PRESETS
+
 import numpy as np
+import pytest
 import torch
-from cocoax.encoders import Encoder
-from cocoax.paper.studies.study import Library
-from tests.conftest import SmallNet
-from tests.paper.studies.tiny import TRAIN, coloured, small_encoder
-from collections import Counter
+
+import cocoax
 from cocoax.data.labelled import LabelledImages
-from cocoax.paper.studies.study import RUN_SEEDS, Draw, DrawnExplicand, draw_run
+from cocoax.encoders import Encoder
+from cocoax.paper.studies import NAMES, STUDIES, augmentations, localisation
+from cocoax.paper.studies.published import paper_tables
+from cocoax.paper.studies.reproduce import class_numbers, options_of, run_localisation, run_study
+from cocoax.paper.studies.study import (
+    PRESETS,
+    Draw,
+    DrawnExplicand,
+    LabelledStudy,
+    Library,
+    Options,
+    draw_run,
+    four_targets,
+    grid_of,
+)
+from tests.conftest import SmallNet, images
+from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, coloured, small_encoder
+
 
 def test_presets__are_the_papers_scale_and_a_small_one() -> None:
     paper = PRESETS["paper"]

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-import torch
-from cocoax.paper.studies.tables import Records, by_run
 import csv
 import hashlib
 from collections import Counter
 from importlib.resources import files
-from cocoax.paper.studies.published import SETTINGS, paper_tables, published
 from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
 from cocoax.evaluation import Interval, paper_interval
 from cocoax.paper.studies.insertion_deletion import MainStudy, RandomisationStudy
-from cocoax.paper.studies.published import METHOD_TITLES, SETTINGS, TARGET_TITLES, paper_tables
-from cocoax.paper.studies.tables import Records, Row, latex, markdown, rows_of
+from cocoax.paper.studies.published import METHOD_TITLES, SETTINGS, TARGET_TITLES, paper_tables, published
+from cocoax.paper.studies.tables import Records, Row, by_run, latex, markdown, rows_of
 from tests.paper.studies.tiny import RUNS, cells, made_up
+
 
 def test_records__means_and_runs() -> None:
     curve = torch.tensor([[[0.0, 1.0, 2.0]], [[2.0, 2.0, 2.0]]])
@@ -82,11 +83,6 @@ def test_published__shape() -> None:
     sizes = Counter(row["table"] for row in PUBLISHED)
     assert {sizes[name] for name, table in paper_tables().items() if table.study == "main"} == {(3 * 4 + 1) * 3 * 2}
     assert {sizes[name] for name, table in paper_tables().items() if table.study == "randomised"} == {(3 * 2 + 1) * 3 * 2}
-
-
-PUBLISHED = list(
-    csv.DictReader(files("cocoax.paper.studies").joinpath("published.csv").read_text(encoding="utf-8").splitlines())
-)
 
 
 ENCODER = "resnet_18 & co"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from cocoax.paper.training.objectives import Classifier, SimClr, SimSiam, nt_xent
+
+from cocoax.paper.training.objectives import Classifier, Lars, SimClr, SimSiam, nt_xent
 from tests.conftest import SmallNet, images
-from torch import nn
-from cocoax.paper.training.objectives import Lars
+
 
 @pytest.fixture(autouse=True)
 def seeded() -> Iterator[None]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 from scipy import stats
 from torch import Tensor
-from cocoax.paper.training.recipes import Augmentation
-from dataclasses import replace
-from typing import Any
-import pytest
-from cocoax.paper.training.recipes import RECIPES, Recipe, scheduler_of
+
+from cocoax.paper.training.recipes import RECIPES, Augmentation, Recipe, scheduler_of
 from tests.paper.training.tiny import RECIPE
 
 PLAIN = Augmentation(8, None, flip=0, jitter_probability=0, grey=0)

@@ -1,4 +1,4 @@
-"""The training loop: steps against torch, what is reported, that it learns, what it exports; linear evaluation; other devices."""
+"""The training loop: steps against torch, what is reported, what it exports; linear evaluation; other devices."""
 
 from __future__ import annotations
 
@@ -8,35 +8,27 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch import Tensor, nn
-from cocoax.data.labelled import LabelledImages
-from cocoax.paper.networks.resnet import ARCHITECTURES
-from cocoax.paper.training import trainer
-from cocoax.paper.training.objectives import Classifier
-from cocoax.paper.training.recipes import Augmentation, normalised
-from cocoax.paper.training.trainer import Training
-from cocoax.store import read_safetensors
-from tests.paper.training.tiny import AUGMENTATION, RECIPE, STEPS, assert_same, noise, patterns, quiet
-from cocoax.inputs.image import ImagePreprocess
-from cocoax.paper.training.trainer import Pixels
-from tests.paper.training.tiny import noise
 from safetensors import safe_open
-from torch import nn
+from torch import Tensor, nn
+
 import cocoax
+from cocoax.data.labelled import LabelledImages
 from cocoax.evaluation import LinearProbe, accuracy
-from cocoax.paper.networks.resnet import ResNet
-from cocoax.paper.training.trainer import train_linear
-from cocoax.store import write_safetensors
+from cocoax.inputs.image import ImagePreprocess
+from cocoax.paper.networks.resnet import ARCHITECTURES, ResNet
+from cocoax.paper.training.objectives import Classifier
+from cocoax.paper.training.recipes import Augmentation, Recipe, normalised
+from cocoax.paper.training.trainer import Pixels, Training, on_cpu, train_linear
+from cocoax.store import read_safetensors, write_safetensors
 from tests.paper.studies.tiny import CLASSES, HELD_OUT, TRAIN, write_checkpoint
-from cocoax.paper.training.recipes import Recipe
-from cocoax.paper.training.trainer import Training, on_cpu, train_linear
-from tests.paper.studies.tiny import write_checkpoint
-from tests.paper.training.tiny import RECIPE, noise, quiet, weights
+from tests.paper.training.tiny import AUGMENTATION, RECIPE, STEPS, assert_same, noise, patterns, quiet, weights
 from tests.second_device import ELSEWHERE, SecondDevice
+
 
 def test_training__uses_the_schedule_and_every_image_once_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = Training(RECIPE, noise(24), tmp_path)
