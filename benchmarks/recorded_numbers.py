@@ -1312,7 +1312,7 @@ def command_why() -> dict[str, Any]:
 
 
 def command_index() -> dict[str, Any]:
-    """Return the answer of ``cocoax ask`` to an index that ``cocoax index`` has built."""
+    """Return the answer of ``cocoax survey`` to an index that ``cocoax index`` has built."""
     options = ("--encoder", "minilm", "--samples", "30", "--seed", str(SEED))
     folder = SCRATCH / "texts"
     folder.mkdir(exist_ok=True)
@@ -1320,7 +1320,7 @@ def command_index() -> dict[str, Any]:
         (folder / f"{number}.txt").write_text(text, encoding="utf-8")
     out = str(SCRATCH / "command-index")
     built = command("index", str(folder), *options, "--out", out)
-    (answer,) = command("ask", out, "--like", "a pet", "--unlike", "a vehicle", "--out", str(SCRATCH / "asked"))["answers"]
+    (answer,) = command("survey", out, "--like", "a pet", "--unlike", "a vehicle", "--out", str(SCRATCH / "asked"))["answers"]
     return {
         "inputs": built["inputs"],
         "ids": [each["id"] for each in answer["highest"]],

@@ -54,10 +54,10 @@ def commands(data: Path) -> dict[str, list[str]]:
     like = ["--like-image", str(data / "train" / "dog"), "--unlike-image", str(data / "train" / "ship")]
     return {
         "ask": ["ask", photo, *like, "--encoder", small, "--samples", "15000"],
-        "reproduce": ["reproduce", "main", "--data", str(data), "--encoder", small, *scale],
-        "localise": ["localise", str(data / "train"), "--collages", "5", "--samples", "40"],
+        "reproduce": ["paper", "reproduce", "main", "--data", str(data), "--encoder", small, *scale],
+        "localise": ["paper", "localise", str(data / "train"), "--collages", "5", "--samples", "40"],
         "index": ["index", str(data / "train"), "--encoder", small, "--samples", "100", "--shard", "6"],
-        "train": ["train", "simclr", "--data", str(data), "--small", "--epochs", "8", "--batch-size", "16"],
+        "train": ["paper", "train", "simclr", "--data", str(data), "--small", "--epochs", "8", "--batch-size", "16"],
     }
 
 

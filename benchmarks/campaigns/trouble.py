@@ -55,7 +55,7 @@ class Place:
         """Return the command."""
         own = {
             "ask": ("ask", str(self.top / "photo.png"), *ARGUMENTS),
-            "localise": ("localise", str(self.top), "--collages", "3", "--samples", "40"),
+            "localise": ("paper", "localise", str(self.top), "--collages", "3", "--samples", "40"),
             "index": ("index", str(self.top), *ARGUMENTS, "--shard", "2"),
         }
         return [sys.executable, *self.launcher, *own[self.what], "--out", str(self.out), *more]

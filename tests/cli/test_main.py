@@ -15,15 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 import cocoax
-from cocoax.cli.main import COMMANDS, EXAMPLES, app, main
+from cocoax.cli.main import COMMANDS, EXAMPLES, PAPER_COMMANDS, help_of, load_command, main
 from tests.cli.support import invoke, picture, run_main
 
-NAMES = ["demo", "ask-text", "match", "why", "minimal", "counterfactual", "examples", "index", "compare"]
-NAMES += ["knows", "discover", "app", "cache", "encoders"]
-NAMES += ["ask", "localise", "augmentations", "convert-simclr", "train", "reproduce"]
+EVERY = [*COMMANDS, *(f"paper {name}" for name in PAPER_COMMANDS)]
 
 # --- help and version -------------------------------------------------------------------------------------------------
 
@@ -49,62 +46,55 @@ def test_help__lists_the_commands_in_their_order() -> None:
     options, commands = result.output.split("─ Commands ─")
     assert "--version" in options
     rows = [line.removeprefix("│ ") for line in commands.splitlines() if line.startswith("│ ")]
-    assert [row.split()[0] for row in rows if not row.startswith(" ")] == NAMES
+    assert [row.split()[0] for row in rows if not row.startswith(" ")] == list(COMMANDS)
 
 
-@pytest.mark.parametrize("command", [None, *COMMANDS])
+@pytest.mark.parametrize("command", [None, *EVERY])
 @pytest.mark.parametrize("width", [80, 140])
 def test_help__has_examples_and_no_types_of_python(command: str | None, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERMINAL_WIDTH", str(width))
-    output = invoke(*filter(None, [command]), "--help").output
+    output = invoke(*(command or "").split(), "--help").output
     examples = EXAMPLES if command is None else examples_of_command(command)
-    assert 2 <= len(examples) <= 4
+    assert command == "paper" or 2 <= len(examples) <= 4
     for example in examples:
         assert f" {example} ".rstrip() in output.replace("\n", " \n")
     assert not re.search(r"<\w+(\[\w+\])?( range)?>", output)
     assert max(map(len, output.splitlines())) <= width
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help__examples_parse(command: str) -> None:
+@pytest.mark.parametrize("command", [name for name in EVERY if name != "paper"])
+def test_help__examples_parse_and_many_options_are_in_panels(command: str) -> None:
     for example in examples_of_command(command):
-        program, name, *arguments = shlex.split(example.partition(" < ")[0])
-        assert (program, name) == ("cocoax", command)
-        parsed = command_of(name).make_context(name, arguments)
-        assert not parsed.args
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help__many_options_are_in_panels(command: str) -> None:
+        program, *arguments = shlex.split(example.partition(" < ")[0])
+        words = len(command.split())
+        assert (program, " ".join(arguments[:words])) == ("cocoax", command)
+        assert not command_of(command).make_context(command, arguments[words:]).args
     parameters = [parameter for parameter in command_of(command).params if parameter.param_type_name == "option"]
     loose = [parameter.name for parameter in parameters if parameter.rich_help_panel is None]
     assert len(parameters) <= 6 or len(loose) <= 2
 
 
-def examples_of_command(command: str) -> tuple[str, ...]:
-    examples: tuple[str, ...] = import_module(f"cocoax.cli.{COMMANDS[command].split(':')[0]}").EXAMPLES
-    return examples
+def place_of(command: str) -> str:
+    return {**COMMANDS, **PAPER_COMMANDS}[command.split()[-1]][0]
+
+
+def examples_of_command(command: str) -> list[str]:
+    module, function = place_of(command).split(":")
+    return [] if command == "paper" else help_of(getattr(import_module(f"cocoax.cli.{module}"), function))[1]
 
 
 def command_of(command: str) -> Any:
-    group: Any = typer.main.get_command(app)
-    return group.commands[command]
+    return load_command(command, place_of(command))
 
 
 def test_help__without_arguments() -> None:
     assert invoke().output.rstrip() == invoke("--help").output.rstrip()
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help__of_every_command(command: str) -> None:
-    result = invoke(command, "--help")
-    assert result.exit_code == 0
-    assert f"Usage: root {command} [OPTIONS]" in result.output
-
-
 @pytest.mark.parametrize(
-    "arguments", [["--version"], ["--help"], ["encoders"], ["encoders", "--json"], ["cache"], ["reproduce", "--list"]]
+    "arguments",
+    [["--version"], ["--help"], ["encoders", "--json"], ["cache"], ["paper", "--help"], ["paper", "reproduce", "--list"]],
 )
 def test_start__imports_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
     program = """
@@ -122,17 +112,34 @@ main()
     assert result.stderr.split() == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_start__help_of_every_command_imports_nothing_heavy(command: str) -> None:
+def test_start__help_of_every_command_imports_nothing_heavy() -> None:
     program = """
 import sys
 from typer.testing import CliRunner
 from cocoax.cli.main import app
-assert CliRunner().invoke(app, [sys.argv[1], "--help"]).exit_code == 0
-print(*(name for name in ("torch", "numpy", "matplotlib") if name in sys.modules))
+for command in sys.argv[1:]:
+    assert CliRunner().invoke(app, [*command.split(), "--help"]).exit_code == 0
+    assert not {"torch", "numpy", "matplotlib"} & {*sys.modules}, command
 """
-    result = subprocess.run([sys.executable, "-c", program, command], capture_output=True, text=True, timeout=120, check=True)
-    assert result.stdout.split() == []
+    subprocess.run([sys.executable, "-c", program, *EVERY], timeout=120, check=True)
+
+
+def test_start__help_imports_no_command() -> None:
+    program = """
+import sys
+from typer.testing import CliRunner
+from cocoax.cli.main import app
+assert CliRunner().invoke(app, ["--help"]).exit_code == 0
+print(*sorted(name for name in sys.modules if name.startswith("cocoax.cli.")))
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert result.stdout.split() == ["cocoax.cli.main", "cocoax.cli.terminal"]
+
+
+def test_ask__an_index_has_a_command_of_its_own(tmp_path: Path, complaint: Callable[..., str]) -> None:
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "manifest.json").write_text("{}")
+    assert f"cocoax survey {tmp_path}" in complaint("ask", str(tmp_path), "--like", "a cat")
 
 
 @pytest.mark.parametrize(
@@ -143,6 +150,8 @@ print(*(name for name in ("torch", "numpy", "matplotlib") if name in sys.modules
         (["demo", "--sample", "20"], "No such option: --sample"),
         (["cache", "--all"], "No such option: --all"),
         (["dance"], "No such command 'dance'"),
+        (["paper", "dance"], "No such command 'dance'"),
+        (["reprodoce"], "No such command"),
     ],
 )
 def test_wrong_usage__is_told(

@@ -1,30 +1,38 @@
-"""cocoax match: texts and pictures, in the terminal, as JSON and in files."""
+"""cocoax match, why and ask-text: texts, pictures and sounds, in the terminal, as JSON and in files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 from scipy.io import wavfile
+from torch.nn.functional import cosine_similarity
 
 import cocoax
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.families.sentence import TextModel, load_hf_text
+from cocoax.questions.windows import windows_of
 from cocoax.results.interactions import NOTHING
 from tests.cli.support import interrupt_after, invoke, picture
+from tests.conftest import SmallNet
 from tests.sounds import RATE, hum, listener
 from tests.tiny import save_bert
 from tests.towers import Spaces
 
+# --- match ---
+
 
 @pytest.fixture(autouse=True)
-def tiny(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = save_bert(tmp_path_factory.mktemp("tiny"))
-    monkeypatch.setitem(ENCODERS, "minilm", lambda: load_hf_text(str(folder)))  # type: ignore[arg-type]
+def tiny(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> cocoax.Encoder:
+    encoder = load_hf_text(str(save_bert(tmp_path_factory.mktemp("tiny"))))
+    monkeypatch.setitem(ENCODERS, "minilm", lambda: encoder)  # type: ignore[arg-type]
+    return encoder
 
 
 def match(*arguments: str) -> str:
@@ -46,15 +54,6 @@ def test_match__json_and_files(tmp_path: Path) -> None:
     assert [part["text"] for part in numbers["query"]["parts"]] == ["a", "red", "car"]
     assert json.loads((out / "match.json").read_text()) == numbers
     assert sorted(file.name for file in out.iterdir()) == ["match.html", "match.json", "match.png"]
-
-
-def test_match__one_file(tmp_path: Path) -> None:
-    for ending in ("html", "json", "png"):
-        match("a red car", "the big car", "--out", str(tmp_path / "new" / f"x.{ending}"))
-    assert all(file.is_file() for file in (tmp_path / "new").iterdir())
-    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["x.html", "x.json", "x.png"]
-    assert "cocoax-links" in (tmp_path / "new" / "x.html").read_text()
-    assert json.loads((tmp_path / "new" / "x.json").read_text())["query"]["text"] == "a red car"
 
 
 def test_match__of_one_colour_there_is_nothing(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
@@ -98,12 +97,6 @@ def test_match__a_sentence_that_ends_like_a_file_is_a_text() -> None:
     assert "notes.txt" in match(long, "a car")
 
 
-def test_match__files_of_texts(tmp_path: Path) -> None:
-    (tmp_path / "query.txt").write_text("a red car\n")
-    numbers = json.loads(match(str(tmp_path / "query.txt"), "the big car", "--json"))
-    assert numbers["query"]["text"] == "a red car"
-
-
 def test_match__two_sounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]) -> None:
     sounds = [str(tmp_path / f"{seed}.wav") for seed in range(2)]
     for seed, sound in enumerate(sounds):
@@ -140,3 +133,303 @@ def test_match__all_of_a_photo_on_both_sides(towers: cocoax.Encoder, tmp_path: P
     plain, other = (json.loads(match(*sides, *options, "--json")) for options in ((), ("--baseline", "mean-colour")))
     assert plain["similarity"] == other["similarity"]
     assert plain["query"]["parts"] != other["query"]["parts"]
+
+
+# --- why ---
+
+
+TEXTS = ["the violinist parked her car", "a big red dog", "the cat behind the house", "a car"]
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    return tmp_path / "texts.txt"
+
+
+def why(*arguments: str) -> str:
+    result = invoke("why", *arguments, "--samples", "30", catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def best(encoder: cocoax.Encoder, query: str) -> list[str]:
+    own = encoder.represent([query, *TEXTS]).double().numpy()
+    own /= np.linalg.norm(own, axis=1, keepdims=True)
+    return [TEXTS[index] for index in np.argsort(-(own[1:] @ own[0]))]
+
+
+def contents(output: str) -> list[str]:
+    return [hit["content"] for hit in json.loads(output)["hits"]]
+
+
+def test_why__prints_hits_best_first_and_writes_them(lines: Path, tiny: cocoax.Encoder, tmp_path: Path) -> None:
+    output = why("a red car", "--index", str(lines), "--top", "3", "--out", str(tmp_path / "out"))
+    first, second, third = (output.index(text) for text in best(tiny, "a red car")[:3])
+    assert first < second < third
+    assert "(to hits 2 and 3)" in output
+    assert (tmp_path / "out" / "hits.html").is_file()
+
+
+def test_why__one_file(tmp_path: Path, lines: Path) -> None:
+    for ending in ("html", "json"):
+        why("a red car", "--index", str(lines), "--top", "2", "--out", str(tmp_path / "new" / f"x.{ending}"))
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["x.html", "x.json"]
+    assert "cocoax-text" in (tmp_path / "new" / "x.html").read_text()
+    assert len(json.loads((tmp_path / "new" / "x.json").read_text())["hits"]) == 2
+
+
+def test_why__every_kind_of_index_finds_the_same(lines: Path, tiny: cocoax.Encoder, tmp_path: Path) -> None:
+    expected = best(tiny, "a red car")[:2]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for number, text in enumerate(TEXTS):
+        (folder / f"{number}.txt").write_text(text)
+    vectors = tiny.represent(TEXTS).numpy()
+    np.save(tmp_path / "vectors.npy", vectors)
+    indexes = [[str(lines)], [str(folder)], [str(tmp_path / "vectors.npy"), "--texts", str(lines)]]
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"text": TEXTS, "embedding": list(vectors)}), tmp_path / "vectors.parquet")
+    indexes += [
+        [str(tmp_path / "vectors.parquet"), "--column", "text", *more]
+        for more in (["--column", "text"], ["--column", "text", "--vector-column", "embedding"])
+    ]
+    for index in indexes:
+        assert contents(why("a red car", "--top", "2", "--json", "--index", *index)) == expected
+
+
+def test_why__pictures_for_a_caption(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    towers.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
+    for seed in range(3):
+        picture(seed).save(tmp_path / f"{seed}.png")
+    own, *others = (
+        towers.text.represent(["a red car"]),
+        *towers.represent([towers.whole().explicand(picture(seed)) for seed in range(3)]),
+    )
+    cosines = [float(torch.nn.functional.cosine_similarity(own[0], other, dim=0)) for other in others]
+    numbers = json.loads(why("a red car", "--index", str(tmp_path), "--json", "--top", "2"))
+    order = np.argsort(cosines)[::-1]
+    assert [hit["content"] for hit in numbers["hits"]] == [f"{at}.png" for at in order[:2]]
+    assert [hit["similarity"] for hit in numbers["hits"]] == pytest.approx([cosines[at] for at in order[:2]], abs=1e-4)
+    assert [part["text"] for part in numbers["hits"][0]["query"]["parts"]] == ["a", "red", "car"]
+    assert numbers["hits"][0]["document"]["parts"][0]["place"]
+    assert numbers["hits"][0]["pairs"][0]["document"].startswith("row ")
+
+
+def test_why__pictures_like_a_picture(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    for seed in range(3):
+        picture(seed).save(tmp_path / f"{seed}.png")
+    numbers = json.loads(why(str(tmp_path / "1.png"), "--index", str(tmp_path), "--json", "--top", "2"))
+    assert numbers["hits"][0]["content"] == "1.png"
+    assert numbers["hits"][0]["is_query"]
+    assert numbers["hits"][0]["document"]["parts"][0]["place"]
+    output = why(str(tmp_path / "1.png"), "--index", str(tmp_path), "--top", "2")
+    for hit in numbers["hits"]:
+        assert hit["content"] in output
+
+
+def test_why__sounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "voices").mkdir()
+    for seed in range(3):
+        wavfile.write(tmp_path / "voices" / f"{seed}.wav", RATE, hum(seed=seed))
+    wavfile.write(tmp_path / "query.wav", RATE, hum(seed=1))
+    monkeypatch.setitem(ENCODERS, "resemblyzer", listener)
+    output = why(str(tmp_path / "query.wav"), "--index", str(tmp_path / "voices"), "--json")
+    assert contents(output)[0] == "1.wav"
+
+
+def test_why__rather_than(lines: Path) -> None:
+    output = why("a red car", "--index", str(lines), "--rather-than", "a big dog", "--top", "1")
+    assert "(to a big dog)" in output
+
+
+def test_why__mistakes(lines: Path, tmp_path: Path, complaint: Callable[..., str]) -> None:
+    assert "No file or folder at" in complaint("why", "a car", "--index", str(tmp_path / "nothing"))
+    np.save(tmp_path / "vectors.npy", np.ones((4, 5)))
+    assert "by --texts" in complaint("why", "a car", "--index", str(tmp_path / "vectors.npy"))
+    told = complaint("why", "a car", "--index", str(tmp_path / "vectors.npy"), "--texts", str(lines))
+    assert "The index has vectors of 5 dimensions, but" in told
+    np.save(tmp_path / "vectors.npy", np.ones((3, 16)))
+    told = complaint("why", "a car", "--index", str(tmp_path / "vectors.npy"), "--texts", str(lines))
+    assert told == "The index has 3 vectors but 4 texts; give one for each."
+    (tmp_path / "empty.txt").write_text("\n")
+    assert "holds no texts" in complaint("why", "a car", "--index", str(tmp_path / "empty.txt"))
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    told = complaint("why", "a car", "--index", str(tmp_path / "binary"))
+    assert "binary cannot be read as texts, one per line" in told
+    told = complaint("why", "a car", "--index", str(lines), "--out", str(tmp_path / "why.png"))
+    assert told == "Files end in .html, .json; a path of another ending is a folder for all. Got why.png."
+
+
+def test_why__a_table_without_the_column(tmp_path: Path, complaint: Callable[..., str]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"title": TEXTS, "id": range(4)}), tmp_path / "vectors.parquet")
+    told = complaint("why", "a car", "--index", str(tmp_path / "vectors.parquet"))
+    assert "The columns are title, id." in told
+
+
+def test_why__interrupted(lines: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
+    interrupt_after(monkeypatch, TextModel, "forward", 6)
+    said = interruption("why", "a red car", "--index", str(lines))
+    assert said == "interrupted: nothing was kept; fewer --samples or hits take less time"
+
+
+def test_why__long_texts_are_searched_window_by_window(tmp_path: Path, tiny: cocoax.Encoder) -> None:
+    long = "the cat behind the house " * 10 + "a red car"  # more than the encoder takes
+    with pytest.raises(ValueError, match="takes at most 32"):
+        tiny.represent([long])
+    (tmp_path / "texts.txt").write_text("\n".join(["a big dog", long]))
+    numbers = json.loads(why("a red car", "--index", str(tmp_path / "texts.txt"), "--top", "2", "--json"))
+    windows = windows_of(tiny, long)
+    own = tiny.represent(["a red car", "a big dog", *(long[window.begin : window.end] for window in windows)]).double()
+    own /= own.norm(dim=1, keepdim=True)
+    dog, *pieces = (own[1:] @ own[0]).tolist()
+    first = 0 if max(pieces) > dog else 1  # a text is as similar as the most similar of its windows
+    assert [hit["content"] for hit in numbers["hits"]] == ([long, "a big dog"] if first == 0 else ["a big dog", long])
+    assert numbers["hits"][first]["similarity"] == pytest.approx(max(pieces), abs=1e-5)
+    assert numbers["hits"][first]["document"]["window"]["number"] == 1 + pieces.index(max(pieces))
+
+
+def test_why__all_of_photos_of_any_shape(towers: cocoax.Encoder, tmp_path: Path, complaint: Callable[..., str]) -> None:
+    towers.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
+    for seed, size in enumerate([(60, 20), (20, 60), (30, 30)]):
+        picture(seed).resize(size).save(tmp_path / f"{seed}.png")
+    own = towers.text.represent(["a red car"])[0]
+    shown: dict[bool, dict[str, float]] = {}
+    for crop in (False, True):
+        seeing = towers if crop else towers.whole()
+        cosines = {
+            f"{seed}.png": float(cosine_similarity(own, towers.represent([seeing.explicand(tmp_path / f"{seed}.png")])[0], 0))
+            for seed in range(3)
+        }
+        numbers = json.loads(why("a red car", "--index", str(tmp_path), "--json", *(["--crop"] if crop else [])))
+        shown[crop] = {hit["content"]: hit["similarity"] for hit in numbers["hits"]}
+        assert list(shown[crop]) == sorted(cosines, key=lambda name: -cosines[name])  # what is shown is what was searched by
+        assert shown[crop] == pytest.approx(cosines, abs=1e-4)
+    assert shown[False] != pytest.approx(shown[True], abs=1e-3)
+    (tmp_path / "texts.txt").write_text("a dog\nthe cat")
+    said = complaint("why", "a car", "--index", str(tmp_path / "texts.txt"), "--baseline", "blur")
+    assert said == "--baseline is about pictures, and none is explained here; leave it out."
+
+
+# --- ask-text ---
+
+
+TEXT = "The violinist parked her car."
+
+
+def ask_text(*arguments: str, **options: Any) -> str:
+    result = invoke("ask-text", *arguments, catch_exceptions=False, **options)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("method", ["rise", "kernel-shap", "integrated-gradients"])
+def test_ask_text__prints_the_text_the_score_and_the_words(method: str) -> None:
+    output = ask_text(TEXT, "--like", "a cat", "--unlike", "a dog", "--samples", "60", "--method", method)
+    assert "a cat rather than a dog" in output
+    assert TEXT in output
+    assert "(similarity to a cat)" in output
+    assert "violinist" in output.split("(similarity to a cat)")[1]
+
+
+def test_ask_text__writes_a_report_and_json(tmp_path: Path) -> None:
+    out = tmp_path / "answers"
+    ask_text(TEXT, "--like", "a cat", "--unlike", "a dog", "--unlike", "the car", "--samples", "60", "--out", str(out))
+    page = (out / "answer.html").read_text(encoding="utf-8")
+    assert "cocoax-text" in page
+    assert "http" not in page.replace("http-equiv", "")
+    numbers = json.loads((out / "answer.json").read_text(encoding="utf-8"))["The text"]
+    assert numbers["tokens"] == ["The", "violinist", "parked", "her", "car", "."]
+    assert [TEXT[begin:end] for begin, end in numbers["offsets"]] == numbers["tokens"]
+    assert numbers["score"] == pytest.approx(numbers["corpus"] - numbers["foil"], abs=1e-5)
+    for value, corpus, foil in zip(numbers["values"], numbers["corpus_values"], numbers["foil_values"], strict=True):
+        assert value == pytest.approx(corpus - foil, abs=1e-4)
+
+
+def test_ask_text__again_keeps_the_earlier_report(tmp_path: Path) -> None:
+    for like in ("a cat", "a dog"):
+        ask_text(TEXT, "--like", like, "--samples", "60", "--out", str(tmp_path))
+    assert sorted(file.name for file in tmp_path.glob("answer*")) == [
+        "answer-2.html",
+        "answer-2.json",
+        "answer.html",
+        "answer.json",
+    ]
+    assert json.loads((tmp_path / "answer.json").read_text())["The text"]["question"] == "a cat"
+
+
+def test_ask_text__json_and_nothing_else_on_standard_output(tmp_path: Path) -> None:
+    arguments = ("cat " * 40, "--like", "a cat", "--samples", "60", "--out", str(tmp_path), "--json")
+    with pytest.warns(UserWarning, match="left out"):
+        result = invoke("ask-text", *arguments)
+    content = json.loads(result.stdout)
+    assert content["answers"] == json.loads((tmp_path / "answer.json").read_text())
+    assert content["files"] == [str(tmp_path / name) for name in ("answer.html", "answer.json")]
+
+
+def test_ask_text__interrupted(monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
+    interrupt_after(monkeypatch, TextModel, "forward", 3)
+    said = interruption("ask-text", TEXT, "--like", "a cat", "--unlike", "a dog")
+    assert said == "interrupted: nothing was kept; fewer --samples take less time"
+
+
+def test_ask_text__match_explains_both_sides() -> None:
+    output = ask_text("red car", "--like", TEXT, "--unlike", "a dog", "--match", "--samples", "60")
+    assert "The query: the document rather than the other document" in output
+    assert "The document: the query rather than the other document" in output
+
+
+def test_ask_text__options_and_standard_input() -> None:
+    output = ask_text("-", "--like", "a cat", "--features", "sentences", "--removal", "deletion", input="A car. The dog.")
+    assert "The dog." in output
+
+
+def test_ask_text__too_long_says_how_much_was_left_out() -> None:
+    with pytest.warns(UserWarning, match=r"at most 32; the last 10 were left out, from 'cat cat"):
+        ask_text("cat " * 40, "--like", "a dog", "--samples", "60")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["", "--like", "a cat"], "The text is empty; write at least one word"),
+        (["  ", "--like", "a cat"], "The text is empty; write at least one word"),
+        ([TEXT, "--like", " "], "One of the texts of --like is empty"),
+        ([TEXT, "--like", "a cat", "--unlike", ""], "One of the texts of --unlike is empty"),
+        ([TEXT, "--like", "a cat", "--features", "letters"], "'features' parameter must be 'words'"),
+        ([TEXT, "--like", "a cat", "--method", "magic"], "No method is called 'magic'; known are rise"),
+        ([TEXT, "--like", "a", "--like", "cat", "--match"], "A match is with one document"),
+    ],
+)
+def test_ask_text__mistakes_are_told_before_anything_is_loaded(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: pytest.fail("loaded an encoder"))
+    assert message in complaint("ask-text", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--removal", "blur"], "Words are removed by baseline='mask'"),
+        (["--encoder", "nothing"], "No encoder is called 'nothing'"),
+    ],
+)
+def test_ask_text__mistakes_are_told_in_a_sentence(arguments: list[str], message: str, complaint: Callable[..., str]) -> None:
+    assert message in complaint("ask-text", TEXT, "--like", "a cat", *arguments)
+
+
+def test_ask_text__an_encoder_of_pictures_alone(monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]) -> None:
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: cocoax.Encoder(SmallNet().eval()))
+    said = complaint("ask-text", TEXT, "--like", "a cat", "--encoder", "mine")
+    assert said == "'mine' does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER."
+
+
+def test_ask_text__names_of_files_are_no_texts(tmp_path: Path, complaint: Callable[..., str]) -> None:
+    assert "'cat.jpg' is the name of a picture" in complaint("ask-text", "cat.jpg", "--like", "music")
+    assert "use 'cocoax ask'" in complaint("ask-text", TEXT, "--like", "cat.jpg")
+    (tmp_path / "article.txt").write_text(TEXT)
+    assert "'cocoax ask-text - < FILE'" in complaint("ask-text", str(tmp_path / "article.txt"), "--like", "music")

@@ -1,5 +1,5 @@
-"""The command line: one file per command, all listed in ``cocoax.cli.main``.
+"""The command line: a command opens inputs, calls the public API and hands the result over.
 
-A command's file holds its options and little else: it reads them, calls the public API and prints. Only the package itself
-is imported at the top of it; everything heavy is imported when the command runs, so that ``--help`` need not wait.
+``main`` lists all commands by name, help and place. A module is imported when a command of it is called, and everything heavy
+inside of the command's function, so that ``--help`` need not wait. Options that several commands take are in ``options``.
 """

@@ -1,92 +1,129 @@
-"""``cocoax ask``: questions about pictures, in words and with pictures."""
+"""``cocoax ask``: questions about pictures, in words and with pictures; each picture has a run, which is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
+from rich.text import Text
 
 import cocoax
-from cocoax.cli.arguments import names_file
-from cocoax.cli.methods import METHODS, method_with
-from cocoax.cli.terminal import ASKED, HOW, OUTPUT, AsJson, Baseline, Crop, Device, EncoderName, draw_into_files
-from cocoax.cli.view import seen
-
-EXAMPLES = (
-    'cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"',
-    'cocoax ask photo.jpg --like "a cat" --like-image cats/ --unlike-many cifar100',
-    'cocoax ask photos/ more/1.jpg --question "a cat rather than a dog" --out out',
-    'cocoax ask INDEX --like "a cat" --where label=cat --out answer.html',
+from cocoax.cli.options import (
+    OUTPUT,
+    AsJson,
+    Baseline,
+    Crop,
+    Device,
+    Each,
+    EncoderName,
+    GridOrFitted,
+    LikeCaptions,
+    LikeImages,
+    MethodName,
+    Questions,
+    SamplesOrTolerance,
+    SeedOrNone,
+    SimilarityName,
+    Template,
+    Tolerance,
+    UnlikeCaptions,
+    UnlikeImages,
+    UnlikeMany,
+    captions_of,
+    configured,
+    method_with,
+    questions_of,
+)
+from cocoax.cli.terminal import (
+    Cell,
+    Kept,
+    counted,
+    draw_into_files,
+    note,
+    print_json,
+    print_line,
+    print_plain,
+    print_table,
+    print_written,
 )
 
+if TYPE_CHECKING:
+    from cocoax.results import Region
+    from cocoax.targets import Target
 
-def ask_picture(
-    images: ImagesOption,
-    like: LikeOption = None,
-    like_image: LikeImageOption = None,
-    unlike: UnlikeOption = None,
-    unlike_image: UnlikeImageOption = None,
-    unlike_many: UnlikeManyOption = None,
-    template: TemplateOption = "a {}",
-    question: QuestionOption = None,
-    each: EachOption = False,
+# What may be wrong with a picture; an encoder that cannot cope with one raises a RuntimeError.
+_PICTURE_ERRORS = (ValueError, TypeError, OSError, RuntimeError, MemoryError)
+
+
+def ask_pictures(
+    images: Annotated[list[Path], typer.Argument(help="The pictures to ask about, or folders of them.")],
+    like: LikeCaptions = None,
+    like_image: LikeImages = None,
+    unlike: UnlikeCaptions = None,
+    unlike_image: UnlikeImages = None,
+    unlike_many: UnlikeMany = None,
+    template: Template = "a {}",
+    question: Questions = None,
+    each: Each = False,
     encoder: EncoderName = "starter",
     device: Device = None,
     crop: Crop = False,
-    method: MethodOption = "rise",
-    samples: SamplesOption = None,
-    grid: GridOption = None,
-    tolerance: ToleranceOption = None,
+    method: MethodName = "rise",
+    samples: SamplesOrTolerance = None,
+    grid: GridOrFitted = None,
+    tolerance: Tolerance = None,
     baseline: Baseline = None,
-    seed: SeedOption = None,
-    similarity: SimilarityOption = "cosine",
-    where: WhereOption = None,
-    top: TopOption = 50,
-    out: OutOption = Path("answers"),
+    seed: SeedOrNone = None,
+    similarity: SimilarityName = "cosine",
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder for heat maps, report and JSON; of several pictures each has a folder in it.", rich_help_panel=OUTPUT
+        ),
+    ] = Path("answers"),
     as_json: AsJson = False,
 ) -> None:
     """Ask what in a picture is like some words or pictures, rather than like others.
 
     Without any --like the picture is compared with itself (label-free). A second question about the same picture is answered
-    from the saved run. An index of a whole data set ('cocoax index') is asked all at once.
+    from the saved run.
+
+    Examples:
+        cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"
+        cocoax ask photo.jpg --like "a cat" --like-image cats/ --unlike-many cifar100
+        cocoax ask photos/ more/1.jpg --question "a cat rather than a dog" --out out
+
     """
-    from cocoax.cli.indexes import ask_index, check_unused, is_index
-    from cocoax.cli.pictures import Asking, ask_about, check_no_texts, pictures_of, print_answered
+    from cocoax.cli.survey import is_index
     from cocoax.inputs.image import open_image
 
     draw_into_files()
-    check_no_texts(images)
+    if index := next((path for path in images if is_index(path)), None):
+        raise ValueError(f"{index} is an index; ask it by 'cocoax survey {index}'.")
     likes = cocoax.Side(like or (), like_image or ())
     many = captions_of(unlike_many, template, likes.captions) if unlike_many else []
     unlikes = cocoax.Side([*(unlike or ()), *many], unlike_image or ())
     questions = questions_of(likes, unlikes, question or (), each, similarity)
-    if is_index(images):
-        given: dict[str, object] = {"encoder": encoder != "starter", "method": method != "rise", "samples": samples}
-        given |= {"grid": grid, "tolerance": tolerance, "baseline": baseline, "seed": seed, "device": device, "crop": crop}
-        given |= {"similarity": similarity != "cosine"}
-        check_unused({name: value for name, value in given.items() if value not in (None, False)})
-        ask_index(images[0], questions, where or (), top, out, as_json)
-        return
-    if where:
-        raise ValueError("--where chooses rows of an index; give one ('cocoax index'), or leave it out.")
     pictures = pictures_of(images, out)
     options = {"samples": samples, "grid": grid, "tolerance": tolerance, "baseline": baseline, "seed": seed}
     method_with(method, options)  # what is wrong with them, or with the picture, is told before the encoder is loaded
     if len(pictures) == 1:
         open_image(pictures[0].file)
     out.mkdir(parents=True, exist_ok=True)
-    loaded = cocoax.load(encoder, device=device)
-    seeing = seen(loaded, crop, baseline, seed or 0)
-    asking = Asking(seeing, questions, method_of(method, options), at_least=samples is None, fitted=grid is None)
-    print_answered(ask_about(pictures, asking), as_json)
+    loaded = configured(cocoax.load(encoder, device=device), crop, baseline, seed or 0)
+    job = AskJob(loaded, questions, method_of(method, options), at_least=samples is None, fitted=grid is None)
+    print_results(ask_about(pictures, job), as_json)
 
 
 def method_of(name: str, options: Mapping[str, Any]) -> cocoax.Method:
     """Return the method that options ask for; where they do not say how many samples, it stops when the answer is known.
 
-    What removed parts become is left to the encoder, see :func:`cocoax.cli.view.seen`.
+    What removed parts become is left to the encoder, see :func:`cocoax.cli.options.configured`.
     """
     from cocoax.questions.answers import asking_method
 
@@ -97,117 +134,204 @@ def method_of(name: str, options: Mapping[str, Any]) -> cocoax.Method:
     return asking_method(**most, **chosen, baseline=None)
 
 
-def captions_of(source: str, template: str, without: Sequence[str]) -> list[str]:
-    """Return the captions of a ready-made foil or of a text file with one name per line, without those that are asked for."""
-    from cocoax.data import caption, cifar100
-
-    if source == "cifar100":
-        names = cifar100(without=list(without))
-    elif Path(source).is_file():
-        names = [line.strip() for line in Path(source).read_text(encoding="utf-8").splitlines() if line.strip()]
-    else:
-        raise ValueError(f"--unlike-many takes cifar100 or a text file with one name per line. Got {source!r} instead.")
-    captions = [text for name in names if (text := caption(name, template)) not in without and name not in without]
-    if not captions:
-        raise ValueError(f"{source} leaves no captions to compare with.")
-    return captions
+# --- pictures, and folders for their answers ------------------------------------------------------------------------------
 
 
-def questions_of(
-    likes: cocoax.Side, unlikes: cocoax.Side, texts: Sequence[str], each: bool, similarity: str
-) -> list[cocoax.Question]:
-    """Return the questions that --like and --unlike ask, then those that are written out in ``texts``."""
-    written = [cocoax.Question.parse(text, similarity) for text in texts]
-    check_captions([likes, unlikes, *(side for question in written for side in (question.like, question.unlike))])
-    if each:
-        return [*questions_one_by_one(likes, unlikes, similarity), *written]
-    if likes or unlikes or not written:
-        return [cocoax.Question(likes, unlikes, similarity=similarity), *written]
-    return written
+@dataclass(frozen=True)
+class PictureFile:
+    """A picture to ask about, and the folder for its results."""
+
+    file: Path
+    folder: Path
 
 
-def check_captions(sides: Sequence[cocoax.Side]) -> None:
-    """Raise if a caption is the name of a file."""
-    if file := next((caption for side in sides for caption in side.captions if names_file(caption)), None):
-        raise ValueError(
-            f"{file!r} is the name of a file, and --like, --unlike and --question take words; pictures are given by "
-            "--like-image and --unlike-image."
-        )
+def pictures_of(paths: Sequence[Path], out: Path) -> list[PictureFile]:
+    """Return every picture of files, folders, patterns and tables, with the folder for its results.
+
+    A single file has ``out`` itself; of several, each has a folder in it that is named after the file.
+    """
+    from cocoax.inputs.image import SUFFIXES
+    from cocoax.inputs.open import open_inputs
+
+    if out.is_file():
+        raise ValueError(f"--out is a folder for pictures and a report, but {out} is a file; name a folder.")
+    pictures: dict[Path, PictureFile] = {}
+    taken: set[Path] = set()
+    for path in paths:
+        ending = path.suffix.strip(".")
+        if " " in str(path) and (not ending or " " in ending) and not os.path.exists(path):
+            raise FileNotFoundError(f"No file at {path}; check the path, or explain a text by 'cocoax ask-text'.")
+        named = path.suffix.lower() in SUFFIXES and "*" not in path.name
+        several = [path] if named and not path.is_dir() else open_inputs(path, noun="image")
+        for file in several:
+            if not isinstance(file, Path):
+                raise ValueError(f"{path} holds texts, and pictures are asked about here; use 'cocoax ask-text'.")
+            if len(paths) == len(several) == 1 and not path.is_dir():
+                return [PictureFile(file, out)]
+            if file.resolve() not in pictures:
+                name = file.relative_to(path) if path.is_dir() else Path(file.name)
+                folder = next(folder for folder in _folder_names(name) if folder not in taken)
+                taken.add(folder)
+                pictures[file.resolve()] = PictureFile(file, out / folder)
+    return list(pictures.values())
 
 
-def check_tolerance(tolerance: float | None) -> float | None:
-    """Return a tolerance; raise if it was meant in per cent."""
-    if tolerance is not None and tolerance > 1:
-        raise ValueError(f"--tolerance is a fraction of at most 1: 0.1 is 10 %. Got {tolerance:g} instead.")
-    return tolerance
+def _folder_names(name: Path) -> Iterator[Path]:
+    """Yield what the folder of a picture may be called: as the file without its ending, or with it, or with a number."""
+    yield name.with_suffix("")
+    yield name
+    number = 2
+    while True:
+        yield name.with_name(f"{name.name}-{number}")
+        number += 1
 
 
-def questions_one_by_one(likes: cocoax.Side, unlikes: cocoax.Side, similarity: str) -> list[cocoax.Question]:
-    """Return one question for each caption and picture of ``likes``: it rather than all others and ``unlikes``."""
-    if len(likes.captions) + len(likes.images) < 2:
-        raise ValueError("--each asks about several things; give --like or --like-image at least twice.")
-    questions = []
-    for like in [*(cocoax.Side([text]) for text in likes.captions), *(cocoax.Side(images=[path]) for path in likes.images)]:
-        captions = [text for text in likes.captions if text not in like.captions]
-        images = [path for path in likes.images if path not in like.images]
-        others = cocoax.Side([*captions, *unlikes.captions], [*images, *unlikes.images])
-        questions.append(cocoax.Question(like, others, similarity=similarity))
-    return questions
+# --- asking ---------------------------------------------------------------------------------------------------------------
 
 
-ImagesOption = Annotated[list[Path], typer.Argument(help="The pictures to ask about, or folders of them, or an index.")]
-LikeOption = Annotated[
-    list[str] | None,
-    typer.Option(help="A caption the picture should be like; may be repeated.", rich_help_panel=ASKED),
-]
-LikeImageOption = Annotated[
-    list[Path] | None, typer.Option(help="A picture or folder it should be like.", rich_help_panel=ASKED)
-]
-UnlikeOption = Annotated[
-    list[str] | None, typer.Option(help="A caption it should not be like; may be repeated.", rich_help_panel=ASKED)
-]
-UnlikeImageOption = Annotated[
-    list[Path] | None, typer.Option(help="A picture or folder it should not be like.", rich_help_panel=ASKED)
-]
-UnlikeManyOption = Annotated[
-    str | None, typer.Option(help="Many captions at once: cifar100, or a file of names.", rich_help_panel=ASKED)
-]
-TemplateOption = Annotated[str, typer.Option(help="Makes captions of the names of --unlike-many.", rich_help_panel=ASKED)]
-QuestionOption = Annotated[
-    list[str] | None,
-    typer.Option(help="One more question: 'a cat / a kitten rather than a dog', or 'itself'.", rich_help_panel=ASKED),
-]
-EachOption = Annotated[
-    bool,
-    typer.Option("--each", help="Ask about each --like by itself, against the others too.", rich_help_panel=ASKED),
-]
-MethodOption = Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}, or module:Class.", rich_help_panel=HOW)]
-SamplesOption = Annotated[
-    int | None,
-    typer.Option(help="Masked copies to encode; by default as many as it takes, up to 1000.", rich_help_panel=HOW),
-]
-GridOption = Annotated[int | None, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)]
-ToleranceOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Stop when the maps' relative error is below this; 0.1 if not given.",
-        callback=check_tolerance,
-        rich_help_panel=HOW,
-    ),
-]
-SeedOption = Annotated[int | None, typer.Option(help="Seed of everything random.", rich_help_panel=HOW)]
-SimilarityOption = Annotated[str, typer.Option(help="cosine, dot, rbf, laplacian or polynomial.", rich_help_panel=HOW)]
-WhereOption = Annotated[
-    list[str] | None,
-    typer.Option(help="Of an index: only rows with label=cat, or label=cat,dog; may be repeated.", rich_help_panel=ASKED),
-]
-TopOption = Annotated[
-    int, typer.Option(help="Of an index: how many of the highest and lowest to show.", min=1, rich_help_panel=OUTPUT)
-]
-OutOption = Annotated[
-    Path,
-    typer.Option(
-        help="Folder for heat maps, report and JSON; of several pictures each has a folder in it.",
-        rich_help_panel=OUTPUT,
-    ),
-]
+@dataclass(frozen=True)
+class AskJob:
+    """What is asked about every picture, and how; cells are ``fitted`` to its proportions, or what the method has."""
+
+    encoder: cocoax.Encoder
+    questions: Sequence[cocoax.Question]
+    method: cocoax.Method
+    at_least: bool
+    fitted: bool
+
+
+@dataclass
+class AskResults:
+    """The answers about pictures so far, as plain values; ``answers`` are those about the only picture, to be printed."""
+
+    pictures: Sequence[PictureFile]
+    records: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    failed: dict[Path, str] = field(default_factory=dict)
+    answers: list[cocoax.Answer] = field(default_factory=list)
+
+
+def ask_about(pictures: Sequence[PictureFile], job: AskJob) -> AskResults:
+    """Ask about every picture and write the answers; one that fails is reported, and the others go on.
+
+    What is wrong with the only picture, or with the questions, is raised. Ctrl-C says what was kept.
+    """
+    from cocoax.progress import bar
+
+    questions = [_cached(question) for question in job.questions]
+    results = AskResults(pictures)
+    alone = len(pictures) == 1
+    try:
+        if not alone:
+            for question in questions:
+                question.parts(job.encoder)  # what is wrong with one is no fault of the pictures
+        with bar(len(pictures), "pictures", False if alone else None) as shown:
+            for picture in pictures:
+                try:
+                    _ask_about(picture, job, questions, results)
+                except _PICTURE_ERRORS as error:
+                    if alone:
+                        raise
+                    results.failed[picture.file] = str(error)
+                    named = "" if str(picture.file) in str(error) else f"{picture.file}: "
+                    note(f"left out: {named}{error}")
+                shown.update()
+    except KeyboardInterrupt as stop:
+        raise Kept(what_was_kept(results, job.method, stop)) from stop
+    return results
+
+
+def _cached(question: cocoax.Question) -> cocoax.Question:
+    """Return a question whose references are made once, however many pictures it is asked about."""
+
+    class CachedQuestion(cocoax.Question):
+        def parts(self, encoder: cocoax.Encoder) -> tuple[Target, Target | None]:
+            if "_parts" not in vars(self):
+                object.__setattr__(self, "_parts", super().parts(encoder))
+            parts: tuple[Target, Target | None] = vars(self)["_parts"]
+            return parts
+
+    return CachedQuestion(question.like, question.unlike, similarity=question.similarity)
+
+
+def _ask_about(picture: PictureFile, job: AskJob, questions: Sequence[cocoax.Question], results: AskResults) -> None:
+    """Ask about one picture, write the answers and note them."""
+    from cocoax.inputs.image import open_image
+    from cocoax.questions.answers import fitted
+    from cocoax.questions.report import write_answers
+
+    explicand = job.encoder.explicand(open_image(picture.file))
+    method = fitted(job.method, explicand) if job.fitted else job.method
+    answers = cocoax.ask(job.encoder, explicand, questions, method, at_least=job.at_least)
+    files = write_answers(picture.folder, f"{picture.file.name}: what is it like?", answers)
+    plain = [answer.describe(values=False) for answer in answers]
+    results.records.append({"picture": picture.file, "files": files, "answers": plain})
+    for answer in answers:
+        strongest = [_strongest(regions) for regions in (answer.regions, answer.against)]
+        results.rows.append([str(picture.file), answer.name, f"{answer.score:+.3f}", *strongest])
+    if len(results.pictures) == 1:  # the maps of many need not be held in memory
+        results.answers = answers
+
+
+def _strongest(regions: Sequence[Region]) -> str:
+    """Return the strongest region in a few words."""
+    return f"{regions[0].place} {regions[0].value:+.3g}" if regions else "–"
+
+
+def what_was_kept(results: AskResults, method: cocoax.Method, stop: KeyboardInterrupt) -> str:
+    """Return what an interruption leaves, in a sentence."""
+    kept = []
+    if results.records and len(results.pictures) > 1:
+        kept.append(f"the answers about {len(results.records)} of {counted(len(results.pictures), 'picture')}")
+    if isinstance(stop, cocoax.Interrupted) and len(stop.run):
+        options = vars(method)
+        most = f" of {options['samples']}" if "samples" in options and not options.get("tolerance") else ""
+        kept.append(f"{len(stop.run)}{most} samples")
+    if not kept:
+        return "nothing was kept but references encoded so far; the same command begins with those"
+    return f"kept {' and '.join(kept)}; the same command goes on from there"
+
+
+# --- printing -------------------------------------------------------------------------------------------------------------
+
+
+def print_results(results: AskResults, as_json: bool) -> None:
+    """Print the answers; raise at the end if there are pictures without."""
+    if as_json:
+        failed = [{"picture": file, "error": error} for file, error in results.failed.items()]
+        print_json({"pictures": results.records, "failed": failed})
+    elif results.answers:
+        print_answers(results.answers)
+        print_written(results.records[0]["files"])
+    elif results.rows:
+        header = ("picture", "question", "score", "raised most by", "lowered most by")
+        print_table(header, results.rows)
+        print_written(record["files"][0] for record in results.records)
+    if results.failed:
+        names = [str(file) for file in results.failed]
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        total = counted(len(results.pictures), "picture")
+        raise ValueError(f"{len(names)} of {total} could not be answered: {', '.join(names[:5])}{more}.")
+
+
+def print_answers(answers: Sequence[cocoax.Answer]) -> None:
+    """Print each answer's score, captions and regions, and at the end how the answers were made."""
+    from cocoax.questions.report import compare, region_rows
+
+    for answer in answers:
+        print_line(f"\n[bold]{escape(answer.name)}[/]")
+        print_line(f"score {escape(answer.split())}")
+        if comparison := compare(answer):
+            print_plain(comparison)
+        for remark in answer.remarks:
+            print_plain(remark)
+        rows: list[list[Cell]] = [
+            [Text("raised", "red") if effect == "raises" else Text("lowered", "blue"), *cells]
+            for effect, *cells in region_rows(answer)
+        ]
+        if rows:
+            print_table(("the score is …", "by the region", "of the picture", "mean change ± standard error"), rows)
+    how = answers[0].attribution.metadata
+    samples = f", {how['samples']} samples" if how.get("samples") else ""
+    stopped = f": {how['stopped']}" if how.get("stopped") else ""
+    print_plain(f"{how['method']} on {how['encoder']}{samples}{stopped}")

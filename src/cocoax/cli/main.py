@@ -1,57 +1,159 @@
-"""The command ``cocoax``: all commands by name, and errors told in a sentence."""
+"""The command ``cocoax``: all commands by name, loaded when they are called, and errors told in a sentence."""
 
 from __future__ import annotations
 
+import functools
 import gc
+import inspect
+import re
 import warnings
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import typer
 from rich.markup import escape
+from typer.core import TyperCommand, TyperGroup
 
-from cocoax.cli.command import Command, Commands, Interruption, examples_of, help_of, stoppable
-from cocoax.cli.terminal import console, errors
+from cocoax.cli.terminal import Kept, console, errors
 from cocoax.version import __version__
 
-# Each command's "module:function" below cocoax.cli, in the order of the help. A new command is one file, which has
-# EXAMPLES too, one line here and one test file.
-COMMANDS = {
-    "demo": "demo:show_demo",
-    "ask-text": "ask_text:explain_text",
-    "match": "match:explain_pair",
-    "why": "why:explain_search",
-    "minimal": "minimal:find_minimal",
-    "counterfactual": "counterfactual:find_counterfactual",
-    "examples": "examples:rank_examples",
-    "index": "index:build_index",
-    "compare": "compare:compare_indexes",
-    "knows": "knows:ask_knowledge",
-    "discover": "discover:discover_corpora",
-    "app": "web_page:serve_page",
-    "cache": "cache:show_cache",
-    "encoders": "encoders:list_encoders",
-    "ask": "ask:ask_picture",
-    "localise": "localise:localise_captions",
-    "augmentations": "augmentations:compare_augmentations",
-    "convert-simclr": "convert_simclr:convert_checkpoint",
-    "train": "train:train_encoder",
-    "reproduce": "reproduce:reproduce_study",
-}
 # What a user can do something about; the rest is a bug, with a traceback.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError)
 
+# Each command's "module:function" below cocoax.cli and a line of help, in the order of the help. The function's docstring is
+# the command's own help and ends in examples.
+COMMANDS = {
+    "demo": ("system:show_demo", "Ask the starter encoder about a collage and a portrait."),
+    "ask": ("ask:ask_pictures", "What in a picture is like some words or pictures, rather than like others?"),
+    "ask-text": ("match:ask_text", "Which words of a text make it similar to some things, rather than to others?"),
+    "match": ("match:explain_pair", "Why do two inputs match, rather than others?"),
+    "why": ("match:explain_search", "Search a small index, and explain why its hits came up."),
+    "minimal": ("insight:find_minimal", "The least of an input that keeps its score."),
+    "counterfactual": ("insight:find_counterfactual", "The smallest change of an input that flips its score."),
+    "examples": ("insight:rank_examples", "Which members of a corpus matter to an input?"),
+    "knows": ("insight:measure_separability", "Can the encoder tell a corpus from a foil at all?"),
+    "discover": ("insight:discover_corpora", "Find corpora in a data set: what the encoder itself puts together."),
+    "index": ("survey:build_index", "Explain every input of a data set once."),
+    "survey": ("survey:ask_index", "Ask an index: a question to a whole data set."),
+    "compare": ("survey:compare_indexes", "Where two encoders differ most on the same data."),
+    "app": ("system:serve_page", "Serve the web page, to this machine only."),
+    "cache": ("system:show_cache", "Look at the cache of references and runs, or clear it."),
+    "encoders": ("system:list_encoders", "List the encoders that can be loaded by name."),
+    "paper": ("main:paper", "The paper's experiments: studies, training, localisation."),
+}
+PAPER_COMMANDS = {
+    "reproduce": ("paper:reproduce_study", "Run an experiment of the paper, and see its numbers beside the published ones."),
+    "train": ("paper:train_encoder", "Train an encoder, or a linear classifier on one."),
+    "localise": ("paper:localise_captions", "Measure whether heat maps lie on the things that captions name."),
+    "augmentations": ("paper:compare_augmentations", "What of a picture survives each of seven augmentations?"),
+    "convert-simclr": ("paper:convert_checkpoint", "Convert a published SimCLR checkpoint."),
+}
+# What the help calls the values of options, by their type; a flag has none.
+VALUE_WORDS = {
+    "bool": "",
+    "str": "TEXT",
+    "int": "NUMBER",
+    "float": "NUMBER",
+    "path": "PATH",
+    "file": "FILE",
+    "directory": "FOLDER",
+}
 EXAMPLES = ("cocoax demo", 'cocoax ask photo.jpg --like "a cat" --unlike "a cup of coffee"', "cocoax ask --help")
 
+# --- commands that are loaded when they are called ------------------------------------------------------------------------
+
+
+class LazyGroup(TyperGroup):
+    """A group whose help is made of its table alone; the module of a command is imported when the command is called."""
+
+    table: ClassVar[Mapping[str, tuple[str, str]]] = COMMANDS
+
+    def __init__(self, **attributes: Any) -> None:
+        stubs = {name: TyperCommand(name, help=text) for name, (_, text) in self.table.items()}
+        super().__init__(**{**attributes, "commands": stubs})
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, with words for their values."""
+        return [_with_words(parameter, ctx) for parameter in super().get_params(ctx)]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command that is called, in place of its stub."""
+        name, stub, rest = super().resolve_command(ctx, args)
+        return name, stub if name is None else load_command(name, self.table[name][0]), rest
+
+
+class PaperGroup(LazyGroup):
+    """The commands of the paper's experiments."""
+
+    table = PAPER_COMMANDS
+
+
+class Command(TyperCommand):
+    """A command; see :func:`_with_words`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, with words for their values."""
+        return [_with_words(parameter, ctx) for parameter in super().get_params(ctx)]
+
+
+def _with_words(parameter: Any, ctx: Any) -> Any:
+    """Return a parameter whose value the help calls TEXT or PATH, where it would be ``<list[str]>`` or ``<path>``."""
+    if not hasattr(parameter, "display_type"):  # of versions of typer that have good words themselves
+        return parameter
+    if parameter.param_type_name == "argument":
+        parameter.display_type_rich = lambda ctx: None  # its name says it
+    elif parameter.metavar is None:
+        kind = re.sub(r"^<|>$|list\[|\]| range", "", parameter.display_type(ctx))
+        parameter.metavar = VALUE_WORDS.get(kind.lower(), kind)
+    return parameter
+
+
+class Interruption(Exception):  # noqa: N818 (not an error)
+    """Ctrl-C during a command. Typer would end the program on a ``KeyboardInterrupt`` before anyone can say what was kept."""
+
+
+def load_command(name: str, place: str) -> Any:
+    """Import a command's module and return the command, with Ctrl-C as an error that says what was kept."""
+    module, function = place.split(":")
+    found: Any = getattr(import_module(f"cocoax.cli.{module}"), function)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+
+    @functools.wraps(found)
+    def command(*arguments: Any, **options: Any) -> None:
+        try:
+            found(*arguments, **options)
+        except Kept as stop:
+            raise Interruption(str(stop)) from stop
+        except KeyboardInterrupt as stop:
+            raise Interruption("nothing was kept") from stop
+
+    text, examples = help_of(found)
+    single = typer.Typer(add_completion=False)
+    single.command(name, cls=Command, help=text, epilog=_as_epilog(examples))(command)
+    return typer.main.get_command(single)
+
+
+def help_of(function: Callable[..., None]) -> tuple[str, list[str]]:
+    """Return the help in a command's docstring, each paragraph in one line since the terminal breaks it, and the examples."""
+    text, _, examples = (inspect.getdoc(function) or "").partition("\n\nExamples:\n")
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+    return "\n\n".join(paragraphs), [line.strip() for line in examples.splitlines() if line.strip()]
+
+
+def _as_epilog(examples: list[str] | tuple[str, ...]) -> str:
+    return "\n".join(["[bold]Examples:[/]", *(f"  {escape(example)}" for example in examples)])
+
+
+# --- the program ----------------------------------------------------------------------------------------------------------
+
 app = typer.Typer(
-    cls=Commands,
+    cls=LazyGroup,
     help="What in an input makes its representation similar to these things, rather than to those?",
-    epilog=examples_of(EXAMPLES),
+    epilog=_as_epilog(EXAMPLES),
 )
-for _name, _place in COMMANDS.items():
-    _module, _function = import_module(f"cocoax.cli.{_place.split(':')[0]}"), _place.split(":")[1]
-    _command = getattr(_module, _function)
-    app.command(_name, cls=Command, help=help_of(_command), epilog=examples_of(_module.EXAMPLES))(stoppable(_command))
+paper = typer.Typer(cls=PaperGroup, help="The experiments of the paper, and what only they need.", add_completion=False)
 
 
 def _print_version(asked: bool) -> None:
@@ -66,6 +168,11 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
+    pass
+
+
+@paper.callback(no_args_is_help=True, invoke_without_command=True)
+def _paper() -> None:
     pass
 
 

@@ -1,89 +1,418 @@
-"""``cocoax match``: why two inputs match, texts or pictures or one of each."""
+"""``cocoax match``, ``why`` and ``ask-text``: why inputs match, why a search found them, which words of a text count."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.padding import Padding
 
 import cocoax
-from cocoax.cli.arguments import read_input
-from cocoax.cli.asked import OutOption, check_out
-from cocoax.cli.terminal import (
+from cocoax.cli.options import (
     ASKED,
     HOW,
+    OUTPUT,
     AsJson,
     Baseline,
+    Column,
     Crop,
     Device,
-    Kept,
+    EncoderName,
+    EncoderOrDefault,
+    MethodName,
+    Out,
+    RatherThan,
+    Samples,
     Seed,
+    check_out,
+    load_configured,
+    method_with,
+)
+from cocoax.cli.terminal import (
+    Kept,
     draw_into_files,
     print_json,
     print_line,
     print_plain,
     print_shown,
+    print_table,
     print_written,
 )
-from cocoax.cli.view import load_seeing
 
-EXAMPLES = (
-    'cocoax match "repair a flat tyre" "Patch the tube of your bike."',
-    'cocoax match photo.jpg "a cat on a motorbike" --out match.html',
-    "cocoax match query.txt answer.txt --rather-than other.txt --json",
-)
+if TYPE_CHECKING:
+    from cocoax.questions.matches import MatchSide
+
+NOTHING_KEPT = "nothing was kept; fewer --samples take less time"
+
+# --- match ----------------------------------------------------------------------------------------------------------------
 
 
 def explain_pair(
     first: Annotated[str, typer.Argument(help="A text, or a file: a text, a picture or a sound; - reads a text.")],
     second: Annotated[str, typer.Argument(help="What it matches: a text or a file.")],
-    rather_than: Annotated[
-        list[str] | None,
-        typer.Option(help="What it should match less: a text or a file; may be repeated.", rich_help_panel=ASKED),
-    ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="What 'cocoax encoders' lists; by default minilm for texts, starter for pictures, resemblyzer for sounds.",
-            rich_help_panel=HOW,
-        ),
-    ] = None,
+    rather_than: RatherThan = None,
+    encoder: EncoderOrDefault = None,
     device: Device = None,
     crop: Crop = False,
-    samples: Annotated[int, typer.Option(help="Masked copies of either input to encode.", min=10, rich_help_panel=HOW)] = 500,
+    samples: Samples = 500,
     baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
-    out: OutOption = None,
+    out: Out = None,
 ) -> None:
-    """Why do two inputs match, rather than others? Any two of text, picture and sound that an encoder takes."""
+    """Why do two inputs match, rather than others? Any two of text, picture and sound that an encoder takes.
+
+    Examples:
+        cocoax match "repair a flat tyre" "Patch the tube of your bike."
+        cocoax match photo.jpg "a cat on a motorbike" --out match.html
+        cocoax match query.txt answer.txt --rather-than other.txt --json
+
+    """
+    from cocoax.inputs.open import open_input
     from cocoax.questions.summaries import rich_of
     from cocoax.results.interactions import NOTHING
 
     draw_into_files()
-    check_out(out, first, second, *(rather_than or []))
-    inputs = [read_input(typed) for typed in (first, second, *(rather_than or []))]
-    loaded = load_seeing(inputs, encoder, device, crop, baseline, seed)
-    method = cocoax.Rise(samples=samples, seed=seed)
+    names = (first, second, *(rather_than or []))
+    check_out(out, *names)
+    inputs = [open_input(name) for name in names]
+    loaded = load_configured(inputs, encoder, device, crop, baseline, seed)
     try:
-        match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=method)
+        match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=cocoax.Rise(samples=samples, seed=seed))
     except KeyboardInterrupt as stop:
-        raise Kept("nothing was kept; fewer --samples take less time") from stop
+        raise Kept(NOTHING_KEPT) from stop
+    files = [] if out is None else match.save_all(out)
     if as_json:
         print_json(match.to_dict())
-    else:
-        print_plain(f"similarity {match.similarity:+.3f}" + "".join(f", other {score:+.3f}" for score in match.others))
-        for heading, side in (("The first", match.query_side), ("The second", match.document_side)):
-            print_line(f"\n[bold]{heading}[/]: {escape(str(side))}")
-            print_shown(Padding(rich_of(side.attribution), (0, 3)))
-        print_plain(f"\n{NOTHING if match.interactions.is_nothing else f'{match.interactions.ranked_by}:'}")
-        for one, other, value, error in match.interactions.top(5):
-            noise = error is not None and abs(value) < 2 * error
-            unsure = "" if error is None else f" ± {error:.2g}" + (" (may be nothing)" if noise else "")
-            print_plain(f"   {one} – {other} {value:+.3g}{unsure}")
-    if out is not None:
-        files = match.save_all(out)
-        if not as_json:
-            print_written(files)
+        return
+    print_plain(f"similarity {match.similarity:+.3f}" + "".join(f", other {score:+.3f}" for score in match.others))
+    for heading, side in (("The first", match.query_side), ("The second", match.document_side)):
+        print_line(f"\n[bold]{heading}[/]: {escape(str(side))}")
+        print_shown(Padding(rich_of(side.attribution), (0, 3)))
+    print_plain(f"\n{NOTHING if match.interactions.is_nothing else f'{match.interactions.ranked_by}:'}")
+    for one, other, value, error in match.interactions.top(5):
+        noise = error is not None and abs(value) < 2 * error
+        unsure = "" if error is None else f" ± {error:.2g}" + (" (may be nothing)" if noise else "")
+        print_plain(f"   {one} – {other} {value:+.3g}{unsure}")
+    print_written(files)
+
+
+# --- why ------------------------------------------------------------------------------------------------------------------
+
+
+def explain_search(
+    query: Annotated[str, typer.Argument(help="What to search for: a text, or the file of a picture; - reads a text.")],
+    index: Annotated[
+        Path,
+        typer.Option(
+            help="Where to search: a folder of texts, pictures or sounds, a pattern of files, a file with one text per line, "
+            "a table with --column, or vectors in a .npy file with --texts.",
+            rich_help_panel=ASKED,
+        ),
+    ],
+    top: Annotated[int, typer.Option(help="How many hits to explain.", min=1, rich_help_panel=ASKED)] = 10,
+    rather_than: RatherThan = None,
+    encoder: EncoderOrDefault = None,
+    device: Device = None,
+    crop: Crop = False,
+    texts: Annotated[
+        Path | None, typer.Option(help="The texts of a .npy file's vectors, one per line.", rich_help_panel=ASKED)
+    ] = None,
+    column: Column = None,
+    vector_column: Annotated[
+        str | None, typer.Option(help="Of a Parquet or Arrow file; without it the texts are encoded.", rich_help_panel=ASKED)
+    ] = None,
+    samples: Samples = 500,
+    baseline: Baseline = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    out: Annotated[Path | None, typer.Option(help="A folder, or a .html or .json file.", rich_help_panel=OUTPUT)] = None,
+) -> None:
+    """Why did these come up? Searches by cosine, and explains each hit rather than the next ones.
+
+    With --rather-than, each hit is compared with that instead of the next hits.
+
+    Examples:
+        cocoax why "find groups without labels" --index notes/ --top 5
+        cocoax why "a red car" --index photos/ --out why
+        cocoax why "refund" --index tickets.parquet --column body --json
+
+    """
+    from cocoax.inputs.open import open_input
+
+    draw_into_files()
+    check_out(out, endings=(".html", ".json"))
+    asked = open_input(query)
+    others = None if not rather_than else [open_input(name) for name in rather_than]
+    documents = Documents.open(index, texts, column, vector_column)
+    loaded = load_configured([asked, *documents.contents[:1]], encoder, device, crop, baseline, seed)
+    found = documents.search(loaded, asked, top)
+    try:
+        hits = cocoax.explain_hits(loaded, asked, found, others, method=cocoax.Rise(samples=samples, seed=seed))
+    except KeyboardInterrupt as stop:
+        raise Kept("nothing was kept; fewer --samples or hits take less time") from stop
+    files = [] if out is None else hits.save_all(out)
+    if as_json:
+        print_json(hits.to_dict())
+        return
+    print_shown(hits)
+    print_written(files)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """What is searched: texts or files of pictures, and a store of their vectors if there is one."""
+
+    contents: Sequence[str | Path]
+    store: Any = None
+    column: str | None = None
+
+    @classmethod
+    def open(cls, index: Path, texts: Path | None, column: str | None, vector_column: str | None) -> Documents:
+        """Return the documents that a name stands for; raise if there are none, or if it is not clear what they are."""
+        from cocoax.inputs.open import open_inputs, read_lines
+
+        if not index.exists() and "*" not in index.name:
+            raise FileNotFoundError(f"No file or folder at {index}; check the path.")
+        if index.suffix == ".npy":
+            if texts is None:
+                raise ValueError("A .npy file holds vectors alone; give the file of their texts, one per line, by --texts.")
+            return cls(read_lines(texts), index)
+        return cls(open_inputs(index, column), None if vector_column is None else index, vector_column)
+
+    def search(self, encoder: cocoax.Encoder, query: str | Path, count: int) -> list[str | Path]:
+        """Return the ``count`` documents whose cosine to the query is largest, best first."""
+        import torch
+
+        from cocoax.questions.windows import pieces_of, represent
+        from cocoax.vectors import Selection, read_vectors
+
+        own = represent(pieces_of(encoder, query)).double()
+        owners = torch.arange(len(self.contents))
+        if self.store is None:  # of a text that is longer than the encoder takes, the window that fits best counts
+            pieces = [pieces_of(encoder, content) for content in self.contents]
+            owners = torch.repeat_interleave(owners, torch.tensor([len(windows) for windows in pieces]))
+            parts = [represent([piece for windows in pieces for piece in windows], progress=None).double()]
+        else:
+            parts = [vectors for _, vectors, _ in read_vectors(self.store, Selection(self.column))]
+        scores = []
+        for vectors in parts:
+            if vectors.shape[1] != own.shape[1]:
+                raise ValueError(
+                    f"The index has vectors of {vectors.shape[1]} dimensions, but {encoder.name!r} gives {own.shape[1]}; "
+                    "name the encoder that made the index by --encoder."
+                )
+            cosines = torch.nn.functional.normalize(vectors, dim=1) @ torch.nn.functional.normalize(own, dim=1).T
+            scores.append(cosines.amax(1))
+        every = torch.cat(scores)
+        if len(every) != len(owners):
+            raise ValueError(f"The index has {len(every)} vectors but {len(self.contents)} texts; give one for each.")
+        best = torch.full((len(self.contents),), -torch.inf, dtype=every.dtype).scatter_reduce(0, owners, every, "amax")
+        return [self.contents[row] for row in best.argsort(descending=True, stable=True)[:count].tolist()]
+
+
+# --- ask-text -------------------------------------------------------------------------------------------------------------
+
+
+def ask_text(
+    text: Annotated[str, typer.Argument(help="The text to explain; - reads it from standard input.")],
+    like: Annotated[
+        list[str], typer.Option(help="What it is compared with; may be given several times.", rich_help_panel=ASKED)
+    ],
+    unlike: Annotated[
+        list[str] | None, typer.Option(help="Rather than what; may be given several times.", rich_help_panel=ASKED)
+    ] = None,
+    match: Annotated[
+        bool,
+        typer.Option(
+            "--match", help="TEXT is a query, --like the document it found: explain both sides.", rich_help_panel=ASKED
+        ),
+    ] = False,
+    encoder: EncoderName = "minilm",
+    device: Device = None,
+    features: Annotated[str, typer.Option(help="words, tokens or sentences", rich_help_panel=HOW)] = "words",
+    removal: Annotated[
+        str | None, typer.Option(help="How words are removed: mask, deletion or attention.", rich_help_panel=HOW)
+    ] = None,
+    method: MethodName = "rise",
+    samples: Samples = 500,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.", rich_help_panel=OUTPUT)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Which words of a text make it similar to some things, rather than to others?
+
+    Examples:
+        cocoax ask-text "The violinist parked her car" --like music --unlike traffic
+        cocoax ask-text "flat tyre" --match --like "Patch it." --unlike "Fix a tap."
+        cocoax ask-text - --like "good news" --features sentences --json < article.txt
+
+    """
+    check_no_files([text, *like, *(unlike or [])])
+    text = sys.stdin.read() if text == "-" else text
+    check_texts(text, like, unlike or [], match)
+    chosen = method_with(method, {"samples": samples, "seed": seed, "baseline": removal}, strict=False)
+    tower = text_tower(encoder, features, device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)  # a text that was cut says so each time
+        try:
+            sides = (sides_of_match if match else side_of_text)(tower, text, like, unlike or [], chosen)
+        except KeyboardInterrupt as stop:
+            raise Kept(NOTHING_KEPT) from stop
+    files = [] if out is None else write_sides(out, sides)
+    if as_json:
+        print_json({"answers": describe_sides(sides), "files": files})
+        return
+    for heading, side in sides.items():
+        print_side(heading, side)
+    print_written(files)
+
+
+def check_no_files(texts: Sequence[str]) -> None:
+    """Raise if what should be a text is the name of a file."""
+    from cocoax.inputs.image import SUFFIXES
+    from cocoax.inputs.open import names_file
+
+    for text in texts:
+        if names_file(text):
+            if Path(text).suffix.lower() in SUFFIXES:
+                raise ValueError(f"{text!r} is the name of a picture, and texts are explained here; use 'cocoax ask'.")
+            raise ValueError(f"{text!r} is the name of a file; 'cocoax ask-text - < FILE' explains the text in it.")
+
+
+def check_texts(text: str, like: Sequence[str], unlike: Sequence[str], match: bool) -> None:
+    """Raise if a text is empty, or if there is not exactly one document to match."""
+    if not text.strip():
+        raise ValueError("The text is empty; write at least one word.")
+    for name, texts in (("like", like), ("unlike", unlike)):
+        if any(not other.strip() for other in texts):
+            raise ValueError(f"One of the texts of --{name} is empty; write at least one word.")
+    if match and len(like) != 1:
+        raise ValueError(f"A match is with one document; give --like once. Got {len(like)} instead.")
+
+
+def text_tower(name: str, features: str, device: str | None = None) -> cocoax.TextEncoder:
+    """Load an encoder by name and return it, or its text tower, set to explain words, tokens or sentences."""
+    from cocoax.inputs.text import check_features
+
+    kind = check_features(features)
+    loaded = cocoax.load(name, device=device)
+    tower: Any = getattr(loaded, "text", None)
+    if not hasattr(tower, "by"):
+        raise TypeError(f"{name!r} does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER.")
+    encoder: cocoax.TextEncoder = tower.by(kind)
+    encoder.inputs.too_long = "cut"  # with a warning, which says how much was left out
+    return encoder
+
+
+def sides_of_match(
+    tower: cocoax.TextEncoder, query: str, like: Sequence[str], unlike: Sequence[str], method: cocoax.Method
+) -> dict[str, MatchSide]:
+    """Explain by heading why a query found the one document of ``like`` rather than others, seen from either."""
+    match = cocoax.explain_match(tower, query, like[0], unlike, method=method)
+    return {"The query": match.query_side, "The document": match.document_side}
+
+
+def side_of_text(
+    tower: cocoax.TextEncoder, text: str, like: Sequence[str], unlike: Sequence[str], method: cocoax.Method
+) -> dict[str, MatchSide]:
+    """Explain by heading why a text is like some texts rather than like others."""
+    from cocoax.questions.matches import explain_text
+
+    corpus = tower.reference(list(like), progress=False)
+    foil = tower.reference(list(unlike), progress=False) if unlike else None
+    return {"The text": explain_text(tower, text, corpus, foil, method=method)}
+
+
+HOW_TO_READ = (
+    "Red words raise the score, blue ones lower it; point at a word to see its value. What is underlined with dots is not "
+    "known: within two standard errors there may be nothing. The score is the similarity to the corpus minus that to the "
+    "foil, and so is each word's value."
+)
+
+
+def print_side(heading: str, side: MatchSide, most: int = 8) -> None:
+    """Print a text in colour, its score in parts, and the ``most`` words that count most for and against."""
+    from cocoax.questions.summaries import rich_of
+
+    print_line(f"[bold]{escape(heading)}[/]: {escape(side.attribution.name)}")
+    print_shown(Padding(rich_of(side.attribution), (1, 2)))
+    print_plain(str(side))
+    header, rows = _word_table(side, most)
+    print_table(header, rows)
+    more = len(side.attribution.values) - len(rows)
+    if more > 0:
+        counts = "counts" if more == 1 else "count"
+        print_plain(f"and {more} more that {counts} less; --out writes them all")
+    for remark in side.attribution.remarks:
+        print_plain(remark)
+
+
+def _word_table(side: MatchSide, most: int | None = None) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of a table of words, largest values first, with standard errors and parts if there are any."""
+    whole = side.attribution
+    assert whole.tokens is not None
+    shown = whole.relative
+    header = ["word", "value"]
+    header += ["±"] if whole.standard_error is not None else []
+    header += ["corpus", "foil"] if side.foil is not None else []
+    rows = []
+    for index in shown.abs().argsort(descending=True, stable=True)[:most].tolist():
+        row = [whole.tokens[index], f"{float(shown[index]):+.4f}"]
+        if whole.standard_error is not None:
+            error = float(whole.standard_error[index])
+            row.append(f"{error:.4f}" + (" (may be nothing)" if abs(float(shown[index])) < 2 * error else ""))
+        if side.foil is not None:
+            row += [f"{float(part.relative[index]):+.4f}" for part in (side.corpus, side.foil)]
+        rows.append(row)
+    return header, rows
+
+
+def write_sides(folder: Path, sides: Mapping[str, MatchSide]) -> list[Path]:
+    """Write an HTML report and the numbers as JSON; return the files. Those that are there from an earlier time stay."""
+    from cocoax.questions.report import free_ending
+    from cocoax.report import Section, write_report
+    from cocoax.store import folder_lock, to_json, write_text
+
+    sections = []
+    for heading, side in sides.items():
+        header, rows = _word_table(side)
+        text = " ".join((f"{side.attribution.name}: {side}. {HOW_TO_READ}", *side.attribution.remarks))
+        sections.append(Section(heading, text, header=header, rows=rows, html=side.attribution.html()))
+    with folder_lock(folder):
+        ending = free_ending(folder, "answer{}.html")
+        numbers = write_text(folder / f"answer{ending}.json", to_json(describe_sides(sides), indent=1))
+        page = write_report(folder / f"answer{ending}.html", "What makes this text similar to that?", sections)
+    return [page, numbers]
+
+
+def describe_sides(sides: Mapping[str, MatchSide]) -> dict[str, Any]:
+    """Return everything about each side as plain values, by heading."""
+    return {heading: _numbers(side) for heading, side in sides.items()}
+
+
+def _numbers(side: MatchSide) -> dict[str, Any]:
+    """Return everything about a side as plain values."""
+    whole = side.attribution
+    return {
+        "question": whole.name,
+        "text": whole.text,
+        "score": whole.score,
+        "corpus": side.corpus.score,
+        "foil": None if side.foil is None else side.foil.score,
+        "neutral": whole.neutral,
+        "remarks": list(whole.remarks),
+        "tokens": whole.tokens,
+        "offsets": whole.offsets,
+        "values": whole.values.tolist(),
+        "standard_error": None if whole.standard_error is None else whole.standard_error.tolist(),
+        "corpus_values": side.corpus.values.tolist(),
+        "foil_values": None if side.foil is None else side.foil.values.tolist(),
+        "metadata": dict(whole.metadata),
+    }

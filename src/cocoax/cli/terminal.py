@@ -1,13 +1,12 @@
-"""The terminal: how commands print, and the options that several of them take."""
+"""The terminal: how commands print."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Column, Table
@@ -15,41 +14,8 @@ from rich.text import Text
 
 from cocoax.store import to_json
 
-# Panels of options in the help.
-ASKED = "What is asked"
-HOW = "How it is explained"
-OUTPUT = "What comes out"
-
-EncoderName = Annotated[
-    str, typer.Option("--encoder", help="What 'cocoax encoders' lists, such as clip:NAME_OR_FOLDER.", rich_help_panel=HOW)
-]
-Device = Annotated[
-    str | None,
-    typer.Option(
-        help="Where the network runs: cpu, cuda, cuda:1, mps or auto; if not given, what COCOAX_DEVICE says, or cpu.",
-        rich_help_panel=HOW,
-    ),
-]
-Samples = Annotated[int, typer.Option(help="Masked copies of each picture to encode.", rich_help_panel=HOW)]
-Grid = Annotated[int, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0, rich_help_panel=HOW)]
-Crop = Annotated[
-    bool,
-    typer.Option(
-        "--crop",
-        help="Look at the square that the encoder's preprocessing cuts out of a photo, not at all of it.",
-        rich_help_panel=HOW,
-    ),
-]
-Baseline = Annotated[
-    str | None,
-    typer.Option(
-        help="What removed parts become: strong-blur (if not given), blur, mean-colour, strong-blur-and-mean-colour; a "
-        "picture, or a folder of some to draw from; drop-tokens leaves patches out of a vision transformer.",
-        rich_help_panel=HOW,
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.", rich_help_panel=OUTPUT)]
+if TYPE_CHECKING:
+    from cocoax.insight.results import Result
 
 console = Console(emoji=False)  # or else a file's name:cat:.png would become a picture of a cat
 errors = Console(stderr=True, emoji=False)
@@ -129,3 +95,14 @@ def draw_into_files() -> None:
     import matplotlib
 
     matplotlib.use("Agg")
+
+
+def show(result: Result, out: Path | None, as_json: bool) -> None:
+    """Print a result and write its files."""
+    files = [] if out is None else result.save(out)
+    if as_json:
+        print_json({**result.describe(), "files": files})
+        return
+    for sentence in result.sentences:
+        print_plain(sentence)
+    print_written(files)

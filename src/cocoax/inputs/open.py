@@ -47,17 +47,16 @@ def open_input(name: str) -> str | Path:
     return text if text == name else text.strip()
 
 
-def open_inputs(name: str | Path, column: str | None = None) -> list[str | Path]:
+def open_inputs(name: str | Path, column: str | None = None, noun: str | None = None) -> list[str | Path]:
     """Return the inputs that a name stands for: texts, and paths of pictures and sounds.
 
-    A folder stands for its texts, or else its sounds, or else its pictures; a pattern (``photos/*.jpg``) for the files that
-    match; a table for the values of ``column``; a text file for its lines; what names no file is a text itself.
+    A folder stands for its files of the kind that ``noun`` says (``"text"``, ``"sound"`` or ``"image"``), by default its
+    texts, or else its sounds, or else its pictures; a pattern (``photos/*.jpg``) for the files that match; a table for the
+    values of ``column``; a text file for its lines; what names no file is a text itself.
     """
     text = str(name)
     if os.path.isdir(text):
-        folder = Path(text)
-        texts = [text for path in files_below(folder, TEXT_SUFFIXES) if (text := path.read_text(encoding="utf-8").strip())]
-        return [*texts] or [*files_below(folder, SOUNDS)] or [*image_files(folder)]
+        return _in_folder(Path(text), noun)
     if _names_file(text, TABLE_SUFFIXES):
         return _column(_existing(text), column)
     if column is not None:
@@ -94,6 +93,18 @@ def _existing(name: str) -> Path:
     if not os.path.isfile(name):
         raise FileNotFoundError(f"No file at {name}; check the path.")
     return Path(name)
+
+
+def _in_folder(folder: Path, noun: str | None) -> list[str | Path]:
+    found: list[str | Path] = []
+    if noun in (None, "text"):
+        texts = (path.read_text(encoding="utf-8", errors="replace").strip() for path in files_below(folder, TEXT_SUFFIXES))
+        found += [text for text in texts if text]
+    if noun == "sound" or (noun is None and not found):
+        found += files_below(folder, SOUNDS)
+    if noun == "text" and not found:
+        raise ValueError(f"No texts below {folder}; expected files such as {', '.join(sorted(TEXT_SUFFIXES))}.")
+    return found or [*image_files(folder)]
 
 
 def _matching(pattern: str) -> list[str | Path]:
@@ -171,7 +182,7 @@ def each_input(inputs: Any, kind: Inputs, key: str | None = None) -> tuple[Itera
     names the entry to take.
     """
     if _names_many(inputs, kind):
-        inputs = open_inputs(inputs, key)
+        inputs = open_inputs(inputs, key, kind.noun)
     if kind.is_one(inputs) or isinstance(inputs, str):
         return kind.each(inputs)
     loader = hasattr(inputs, "dataset") and hasattr(inputs, "batch_size")

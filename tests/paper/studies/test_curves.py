@@ -291,7 +291,7 @@ def test_study__head_that_does_not_fit(tmp_path: Path) -> None:
         main_study(tmp_path, small_encoder(5, classes=["a", "b", "c", "blue", "green"]))
     with pytest.raises(ValueError, match="does not know the class 'blue' of the data but cat, green, red"):  # as many
         main_study(tmp_path, small_encoder(classes=["cat", "green", "red"]))
-    with pytest.raises(ValueError, match=r"'bare' has no head.*cocoax train linear"):
+    with pytest.raises(ValueError, match=r"'bare' has no head.*cocoax paper train linear"):
         main_study(tmp_path, cocoax.Encoder(small_encoder().module, name="bare"))
     assert not list(tmp_path.iterdir())
 

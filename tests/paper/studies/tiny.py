@@ -59,7 +59,7 @@ def write_folders(folder: Path) -> Path:
 
 
 def write_checkpoint(path: Path, trained: str = "classifier", classes: list[str] | None = CLASSES) -> Path:
-    """A network as ``cocoax train`` leaves it, with a head if there are classes."""
+    """A network as ``cocoax paper train`` leaves it, with a head if there are classes."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
         network = ResNet((1, 1), (8, 8), (3, 1))

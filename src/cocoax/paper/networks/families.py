@@ -63,8 +63,8 @@ def load_simsiam(path: str | Path) -> Encoder:
 def load_simclr(path: str | Path) -> Encoder:
     """Load a SimCLR encoder (Chen et al. 2020).
 
-    Either ResNet-50 from the published TensorFlow checkpoint, as ``cocoax convert-simclr`` writes it: 2048 pooled features
-    of pixels in [0, 1], with its linear classifier as ``head``; or a ResNet that ``cocoax train simclr`` wrote.
+    Either ResNet-50 from the published TensorFlow checkpoint, as ``cocoax paper convert-simclr`` writes it: 2048 pooled
+    features of pixels in [0, 1], with its linear classifier as ``head``; or a ResNet that ``cocoax paper train`` wrote.
     """
     return _load_simclr(path)
 
@@ -82,7 +82,7 @@ def _load_simclr(path: str | Path, name: str | None = None) -> Encoder:
     def preprocess(architecture: Architecture) -> ImagePreprocess:
         return SMALL_PREPROCESS if architecture.small else SIMCLR_PREPROCESS
 
-    expected = "a ResNet-50 that 'cocoax convert-simclr' wrote, or a ResNet that 'cocoax train simclr' wrote"
+    expected = "a ResNet-50 that 'cocoax paper convert-simclr' wrote, or a ResNet that 'cocoax paper train simclr' wrote"
     return _load("simclr", path, expected, lambda found: not found.padded, preprocess, "simclr", name)
 
 

@@ -191,7 +191,7 @@ class CurveStudy(LabelledStudy):
         if encoder.head is None:
             raise ValueError(
                 f"The encoder {encoder.name!r} has no head, which the corpus majority probability needs; "
-                "fit one with `cocoax train linear`."
+                "fit one with `cocoax paper train linear`."
             )
         if train.classes != held_out.classes:
             raise ValueError("The two splits of the data have different classes.")

@@ -1,3 +1,5 @@
+"""cocoax index, survey and compare: built, asked, compared; stopped and continued."""
+
 from __future__ import annotations
 
 import json
@@ -7,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import cocoax
-from cocoax.cli.indexes import chosen_rows, is_index
 from cocoax.cli.main import app
+from cocoax.cli.survey import is_index, rows_where
 from cocoax.survey import Index
 from tests.survey import photos
 from tests.towers import picture, two_towers
@@ -39,7 +41,7 @@ def test_index__then_ask_all_of_it(towers: None, folder: Path, tmp_path: Path) -
     done = runner.invoke(app, ["index", str(folder), *options], catch_exceptions=False)
     assert "6 images in" in done.output
     assert len(Index.open(tmp_path / "index")) == 6
-    ask = ["ask", str(tmp_path / "index"), "--like", "a cat", "--unlike", "a dog", "--where", "label=more", "--json"]
+    ask = ["survey", str(tmp_path / "index"), "--like", "a cat", "--unlike", "a dog", "--where", "label=more", "--json"]
     answer = json.loads(runner.invoke(app, [*ask, "--out", str(tmp_path / "a.html")], catch_exceptions=False).stdout)
     assert answer["answers"][0]["inputs"] == 3
     assert answer["answers"][0]["question"] == "a cat rather than a dog"
@@ -75,11 +77,11 @@ def test_compare__two_indexes(folder: Path, tmp_path: Path) -> None:
     assert "correlation of the two scores" not in unasked
 
 
-def test_chosen_rows__conditions() -> None:
-    assert chosen_rows(["label=cat, dog", "year=2020"]) == {"label": ["cat", "dog"], "year": ["2020"]}
-    assert chosen_rows([]) is None
+def test_rows_where__conditions() -> None:
+    assert rows_where(["label=cat, dog", "year=2020"]) == {"label": ["cat", "dog"], "year": ["2020"]}
+    assert rows_where([]) is None
     with pytest.raises(ValueError, match=r"A condition reads label=cat.* Got 'cat' instead"):
-        chosen_rows(["cat"])
+        rows_where(["cat"])
 
 
 def test_index__stopped_before_its_first_shard(towers: None, folder: Path, tmp_path: Path) -> None:
@@ -89,7 +91,7 @@ def test_index__stopped_before_its_first_shard(towers: None, folder: Path, tmp_p
         patch.setattr("cocoax.survey.builder._make", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         runner.invoke(app, build)
     assert (tmp_path / "index" / "manifest.json").is_file()
-    for command in (["ask", index, "--like", "a cat"], ["compare", index, index], ["discover", index]):
+    for command in (["survey", index, "--like", "a cat"], ["compare", index, index], ["discover", index]):
         said = str(runner.invoke(app, command).exception)
         assert said == f"The index {index} is unfinished: it has no images yet. Run the same 'cocoax index' command again."
     assert "6 images in" in runner.invoke(app, build, catch_exceptions=False).output
@@ -97,7 +99,7 @@ def test_index__stopped_before_its_first_shard(towers: None, folder: Path, tmp_p
 
 def test_is_index__pictures_with_a_manifest_of_something_else(folder: Path) -> None:
     (folder / "manifest.json").write_text('{"kind": "album"}')
-    assert not is_index([folder])
+    assert not is_index(folder)
 
 
 def test_index__says_that_photos_are_cut(towers: None, folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""cocoax cache: what it holds, and clearing all or some of it; and the functions behind it."""
+"""cocoax demo, app, encoders and cache."""
 
 from __future__ import annotations
 
@@ -7,16 +7,127 @@ import os
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
 import cocoax
-from cocoax.cli.cache import duration_of, size_of
+from cocoax.cli.system import CAPTIONS, QUADRANTS, duration_of
+from cocoax.data import COLLAGE, collage, photo
+from cocoax.data.samples import square
+from cocoax.encoders import ENCODERS, Known
 from cocoax.methods.run_cache import cached_run
-from tests.cli.support import invoke, rows_of
+from tests.cli.support import invoke, load_starter, rows_of
 from tests.conftest import SmallNet, images
+
+# --- demo ---
+
+
+@pytest.fixture
+def starter(monkeypatch: pytest.MonkeyPatch) -> cocoax.Encoder:
+    """The starter encoder; the demo gets the same one."""
+    encoder = load_starter()
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: encoder)
+    return encoder
+
+
+def test_demo__finds_all_quadrants_and_writes_files(tmp_path: Path, starter: cocoax.Encoder) -> None:
+    result = invoke("demo", "--samples", "200", "--out", str(tmp_path / "out [new]"), catch_exceptions=False)
+    rows = [rows_of(line)[0] for line in result.output.splitlines() if " rather than the other " in line]
+    assert [row[2:] for row in rows] == [[quadrant, "yes"] for quadrant in QUADRANTS] * 2
+    assert [row[0].split(" rather")[0] for row in rows] == [*CAPTIONS.values(), *(f"the {name} photo" for name in CAPTIONS)]
+    for name in ("collage.png", "astronaut.png", "report.html"):
+        assert f"wrote {tmp_path / 'out [new]' / name}" in result.output
+        assert (tmp_path / "out [new]" / name).stat().st_size > 1000
+    page = unescape((tmp_path / "out [new]" / "report.html").read_text(encoding="utf-8"))
+    assert all(row[0] in page and row[1] in page for row in rows)
+    assert not plt.get_fignums()  # figures that stay open in pyplot stay in memory
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_demo__all_right_whatever_the_seed(seed: int, tmp_path: Path, starter: cocoax.Encoder) -> None:
+    result = invoke("demo", "--seed", str(seed), "--out", str(tmp_path), catch_exceptions=False)
+    assert "expected" not in result.output.replace("as expected", "")
+
+
+def test_demo__folder_that_cannot_be_made_is_told_at_once(tmp_path: Path, complaint: Callable[..., str]) -> None:
+    (tmp_path / "file").touch()
+    assert "file" in complaint("demo", "--out", str(tmp_path / "file"))
+
+
+def test_collage__quadrants_are_the_photos_that_the_demo_asks_about() -> None:
+    assert tuple(CAPTIONS) == COLLAGE
+    pixels = np.asarray(collage(256)).astype(float)
+    for number, name in enumerate(COLLAGE):
+        quadrant = pixels[128 * (number // 2) :, 128 * (number % 2) :][:128, :128]
+        distances = {
+            other: np.abs(quadrant - np.asarray(square(photo(other), 128)).astype(float)).mean() for other in COLLAGE
+        }
+        assert min(distances, key=distances.__getitem__) == name
+
+
+# --- app ---
+
+
+def test_app__serves_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    web = pytest.importorskip("cocoax.app")
+    asked: list[Any] = []
+    waited: list[str] = []
+    blocks = SimpleNamespace(block_thread=lambda: waited.append("until interrupted"))
+    page = SimpleNamespace(blocks=blocks, close=lambda: waited.append("closed"))
+
+    def launch(encoder: Any, **options: Any) -> tuple[Any, str]:
+        asked.append((encoder, options))
+        return page, "http://127.0.0.1:7861/"
+
+    monkeypatch.setattr(web, "launch", launch)
+    monkeypatch.setattr(
+        cocoax, "load", lambda name, device: SimpleNamespace(whole=lambda: (name, device, "whole"), cropped=(name, device))
+    )
+    result = invoke("app", "--device", "cuda:1", "--samples", "200", "--kept", "3", "--no-browser")
+    assert result.exit_code == 0, result.output
+    assert asked == [
+        (("starter", "cuda:1", "whole"), {"samples": 200, "port": None, "kept": 3, "browser": False, "wait": False})
+    ]
+    assert "http://127.0.0.1:7861/" in result.output
+    assert waited == ["until interrupted", "closed"]
+    assert invoke("app", "--device", "cpu", "--crop").exit_code == 0
+    assert asked[1][0].cropped == ("starter", "cpu")
+
+
+# --- encoders ---
+
+
+def test_encoders__lists_all_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENCODERS, "mine:", Known("[mine]", "nowhere:load", ("no_such_package",), "hf", takes="FILE"))
+    result = invoke("encoders")
+    assert result.exit_code == 0, result.output
+    header, *rows = rows_of(result.output)
+    assert header == ["name", "what it is", "installed"]
+    assert [row[0] for row in rows] == [
+        f"{name}{known.takes}" if name.endswith(":") else name for name, known in ENCODERS.items()
+    ]
+    assert rows[-1] == ["mine:FILE", "[mine]", "no: pip install 'cocoax[hf]'"]
+    assert ["starter", ENCODERS["starter"].what, "yes"] in rows
+
+
+def test_encoders__json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENCODERS, "mine:", Known("[mine]", "nowhere:load", ("no_such_package",), "hf", takes="FILE"))
+    listed = json.loads(invoke("encoders", "--json").stdout)
+    assert len(listed) == len(ENCODERS)
+    assert listed[0] == {"name": "starter", "what": ENCODERS["starter"].what, "installed": True, "install": None}
+    install = "pip install 'cocoax[hf]'"
+    assert listed[-1] == {"name": "mine:FILE", "what": "[mine]", "installed": False, "install": install}
+
+
+# --- cache ---
+
 
 DAY = 86_400
 
@@ -42,13 +153,6 @@ def age(file: Path, days: float) -> None:
 def numbers() -> tuple[int, int, int]:
     info = cocoax.cache_info()
     return info.files, info.runs, info.leftovers
-
-
-# --- looking --------------------------------------------------------------------------------------------------------------
-
-
-def test_cache__help() -> None:
-    assert "--clear" in invoke("cache", "--help").output
 
 
 def test_cache__empty(tmp_path: Path) -> None:
@@ -89,15 +193,6 @@ def test_cache__json(filled: Path) -> None:
     assert json.loads(invoke("cache", "--kind", "runs", "--encoder", "second", "--json").stdout)["bytes"] == 0
 
 
-def test_cache__folder_with_brackets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rich takes what is in brackets for a style, unless it is told not to."""
-    monkeypatch.setenv("COCOAX_CACHE", str(tmp_path / "cache [mine]"))
-    assert f"{tmp_path / 'cache [mine]'}: holds" in invoke("cache").output
-
-
-# --- clearing -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("arguments", [["--yes"], []])
 def test_cache__clear_everything(arguments: list[str], filled: Path) -> None:
     result = invoke("cache", "--clear", *arguments, input="y\n")
@@ -105,7 +200,7 @@ def test_cache__clear_everything(arguments: list[str], filled: Path) -> None:
     assert f"{filled}: deleted 5 files" in result.stdout
     assert ("Delete 5 files" in result.stderr) == (arguments == [])
     assert numbers() == (0, 0, 0)
-    assert not [file for file in filled.rglob("*") if file.is_file()]
+    assert not [file for file in filled.rglob("*") if file.is_file() and not file.name.startswith(".")]
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", ""])
@@ -127,10 +222,6 @@ def test_cache__interrupted_while_asking(
     monkeypatch.setattr("sys.stdin", SimpleNamespace(readline=interrupted))
     assert interruption("cache", "--clear").endswith("interrupted: nothing was deleted")
     assert numbers() == (3, 1, 1)
-
-
-def test_cache__nothing_to_clear_needs_no_answer() -> None:
-    assert invoke("cache", "--clear", input="").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -157,9 +248,6 @@ def test_cache__clear_some(arguments: list[str], left: tuple[int, int, int], fil
 def test_cache__what_is_no_time(complaint: Callable[..., str]) -> None:
     said = complaint("cache", "--older-than", "a month")
     assert said == "--older-than is a number and one of s, m, h, d and w, as in 30d. Got 'a month' instead."
-
-
-# --- the functions --------------------------------------------------------------------------------------------------------
 
 
 def test_clear_cache__returns_what_was_deleted(filled: Path) -> None:
@@ -198,8 +286,3 @@ def test_cache_info__a_file_that_vanishes_is_left_out(filled: Path, monkeypatch:
 )
 def test_duration_of(text: str, seconds: float) -> None:
     assert duration_of(text).total_seconds() == seconds
-
-
-@pytest.mark.parametrize(("number", "words"), [(0, "0.0 MB"), (5_100_000, "5.1 MB"), (12_340_000_000, "12.34 GB")])
-def test_size_of(number: int, words: str) -> None:
-    assert size_of(number) == words

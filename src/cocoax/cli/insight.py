@@ -1,0 +1,458 @@
+"""``cocoax minimal``, ``counterfactual``, ``examples``, ``knows`` and ``discover``: what an encoder knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import cocoax
+from cocoax.cli.options import (
+    ASKED,
+    DISPLAYS_FOR_NOTE,
+    HOW,
+    OUTPUT,
+    AsJson,
+    Baseline,
+    Column,
+    Crop,
+    Device,
+    EncoderOrDefault,
+    GridOrFitted,
+    InputArgument,
+    Like,
+    Out,
+    Samples,
+    Seed,
+    Unlike,
+    check_out,
+    check_pictures,
+    configured,
+    in_folders,
+    load_configured,
+    load_for,
+    note_crop,
+    open_sides,
+    target_of,
+)
+from cocoax.cli.terminal import draw_into_files, note, print_json, print_plain, print_table, print_written, show
+
+if TYPE_CHECKING:
+    from cocoax.insight import Discovery
+
+# --- minimal --------------------------------------------------------------------------------------------------------------
+
+
+def find_minimal(
+    given: InputArgument,
+    like: Like,
+    unlike: Unlike = None,
+    keep: Annotated[
+        float, typer.Option(help="Share of the score to keep, from that of nothing on.", rich_help_panel=ASKED)
+    ] = 0.8,
+    level: Annotated[
+        float | None, typer.Option(help="The score itself to keep, in place of --keep.", rich_help_panel=ASKED)
+    ] = None,
+    encoder: EncoderOrDefault = None,
+    device: Device = None,
+    crop: Crop = False,
+    samples: Samples = 400,
+    grid: GridOrFitted = None,
+    baseline: Baseline = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    out: Out = None,
+) -> None:
+    """What is the least of an input that keeps its score? And the least without which it falls?
+
+    Examples:
+        cocoax minimal photo.jpg --like "a cat" --unlike "a dog" --out least
+        cocoax minimal "The violinist parked" --like music --unlike traffic
+
+    """
+    from cocoax.inputs.open import open_input
+    from cocoax.questions.answers import fitted
+
+    draw_into_files()
+    check_out(out, given, *like, *(unlike or []))
+    item, (likes, unlikes) = open_input(given), open_sides(like, unlike)
+    loaded = load_configured([item], encoder, device, crop, baseline, seed)
+    explicand = loaded.explicand(item)
+    method = cocoax.KernelShap(samples=samples, grid=7 if grid is None else grid, seed=seed)
+    run = (fitted(method, explicand) if grid is None else method).run(loaded, explicand)
+    show(cocoax.minimal(run, target_of(loaded, likes, unlikes), keep, level=level, encoder=loaded), out, as_json)
+
+
+# --- counterfactual -------------------------------------------------------------------------------------------------------
+
+
+def find_counterfactual(
+    given: InputArgument,
+    like: Like,
+    unlike: Unlike = None,
+    donor: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An input, or a folder of them, that gives parts; by default those of --unlike.", rich_help_panel=ASKED
+        ),
+    ] = None,
+    count: Annotated[int, typer.Option(help="How many different ones.", min=1, rich_help_panel=ASKED)] = 1,
+    fixed: Annotated[list[str] | None, typer.Option(help="A word that stays; repeatable.", rich_help_panel=ASKED)] = None,
+    gradient: Annotated[
+        bool, typer.Option("--gradient", help="Change all pixels smoothly instead of parts.", rich_help_panel=HOW)
+    ] = False,
+    smoothness: Annotated[float, typer.Option(help="Of --gradient, in pixels.", min=0, rich_help_panel=HOW)] = 4.0,
+    encoder: EncoderOrDefault = None,
+    device: Device = None,
+    crop: Crop = False,
+    grid: GridOrFitted = None,
+    baseline: Baseline = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    out: Out = None,
+) -> None:
+    """What is the smallest change of an input that makes it more like the other side?
+
+    Examples:
+        cocoax counterfactual cat.jpg --like "a cat" --unlike dogs/ --out flipped
+        cocoax counterfactual "A violin" --like music --unlike cars --count 2
+        cocoax counterfactual cat.jpg --like "a cat" --unlike dogs/ --gradient
+
+    """
+    from cocoax.inputs.open import open_input
+    from cocoax.insight import gradient_counterfactual
+    from cocoax.insight.exchange import exchange_type
+    from cocoax.masking.segments import in_proportion
+
+    draw_into_files()
+    check_out(out, given, *like, *(unlike or []))
+    item, (likes, unlikes, donors) = open_input(given), open_sides(like, unlike, donor)
+    donors = donors or [each for each in unlikes if isinstance(each, str) == isinstance(item, str)]
+    loaded = load_configured([item], encoder, device, crop, baseline, seed)
+    target = target_of(loaded, likes, unlikes)
+    if gradient:
+        show(gradient_counterfactual(loaded, item, target, smoothness=smoothness), out, as_json)
+        return
+    if not donors and not isinstance(item, str):
+        raise ValueError("Which pictures give parts? Pass --donor with a file or a folder, or --unlike with one.")
+    explicand = loaded.explicand(item)
+    giving: list[Any] = in_folders(loaded, donors)
+    options: dict[str, Any] = {"fixed": fixed} if fixed else {}
+    if "grid" in exchange_type(loaded.inputs).options:
+        options["grid"] = in_proportion(7, *explicand.shape) if grid is None else grid
+        giving = cut_alike(loaded, giving, Path(item), explicand)
+    show(cocoax.counterfactual(loaded, explicand, target, giving, count=count, seed=seed, **options), out, as_json)
+
+
+def cut_alike(
+    encoder: cocoax.Encoder, donors: Sequence[str | Path], photo: Path, explicand: cocoax.Explicand
+) -> list[cocoax.Explicand]:
+    """Return donors whose cells have the size of the photo's: of those with other proportions, as much of the centre."""
+    from PIL import ImageOps
+
+    from cocoax.inputs.image import open_image
+
+    size = open_image(photo).size
+    made = [encoder.explicand(donor) for donor in donors]
+    others = [number for number, donor in enumerate(made) if donor.tensor.shape != explicand.tensor.shape]
+    for number in others:
+        made[number] = encoder.explicand(ImageOps.fit(open_image(donors[number]), size))
+    if others:
+        note("Of donors with other proportions than the photo's, the centre gives parts.")
+    return made
+
+
+# --- examples -------------------------------------------------------------------------------------------------------------
+
+ABOUT_TRAINING = ("tracin", "influence")  # methods about examples of the training, and so about what was seen in it
+
+
+def rank_examples(
+    given: InputArgument,
+    member: Annotated[
+        list[str],
+        typer.Option(help="A member of the corpus: a text, file or folder; may be repeated.", rich_help_panel=ASKED),
+    ],
+    method: Annotated[
+        str,
+        typer.Option(help="contribution, simplex, neighbours, tracin or influence.", rich_help_panel=HOW),
+    ] = "contribution",
+    checkpoint: Annotated[
+        list[Path] | None, typer.Option(help="Of tracin: weights from the training; may be repeated.", rich_help_panel=HOW)
+    ] = None,
+    layer: Annotated[
+        list[str] | None,
+        typer.Option(help="Of tracin and influence: a layer to look at; may be repeated.", rich_help_panel=HOW),
+    ] = None,
+    encoder: EncoderOrDefault = None,
+    device: Device = None,
+    crop: Crop = False,
+    baseline: Baseline = None,
+    as_json: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Which members of a corpus matter to an input, and to each part of its map?
+
+    Examples:
+        cocoax examples photo.jpg --member cats/ --out ranked
+        cocoax examples "a flat tyre" --member "Patch it." --member "A tap."
+        cocoax examples photo.jpg --member cats/ --method tracin --checkpoint a.pt
+
+    """
+    from cocoax.inputs.open import open_input
+
+    draw_into_files()
+    check_out(out, given, *member)
+    item, (named,) = open_input(given), open_sides(member)
+    if baseline is not None and method != "contribution":
+        raise ValueError(f"--baseline is about the parts that 'contribution' removes, and {method!r} has none; leave it out.")
+    training = method in ABOUT_TRAINING
+    loaded = load_for([item], encoder, device) if training else load_configured([item], encoder, device, crop, baseline)
+    members = in_folders(loaded, named)
+    options: dict[str, Any] = {"checkpoints": checkpoint or []} if method == "tracin" else {}
+    options |= {"layers": layer} if layer else {}
+    explicand = loaded.explicand(item)
+    show(cocoax.examples(loaded, explicand, members, method, **options), out, as_json)
+    if training and not crop:
+        note_crop([explicand.display])
+
+
+# --- knows ----------------------------------------------------------------------------------------------------------------
+
+VECTORS = (".npy", ".parquet", ".arrow")
+
+
+def measure_separability(
+    corpus: Annotated[
+        str, typer.Argument(help="A folder of pictures, a file of texts (one a line) or of embeddings, or a caption.")
+    ],
+    foil: Annotated[str, typer.Argument(help="What it should be told from, in the same ways.")],
+    shown: Annotated[
+        str | None, typer.Option(help="Test captions with these: inputs that show the corpus.", rich_help_panel=ASKED)
+    ] = None,
+    others: Annotated[
+        str | None, typer.Option(help="Inputs that do not; without, --shown meets random captions.", rich_help_panel=ASKED)
+    ] = None,
+    encoder: EncoderOrDefault = None,
+    permutations: Annotated[int, typer.Option(help="Random corpora for the p-value.", min=39, rich_help_panel=HOW)] = 999,
+    seed: Seed = 0,
+    device: Device = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Test whether the encoder tells a corpus from a foil: if it cannot, a map of the difference shows noise.
+
+    Examples:
+        cocoax knows cats/ dogs/
+        cocoax knows questions.txt answers.txt --encoder minilm --out knows.html
+        cocoax knows "a cat" "a dog" --shown cats/ --others dogs/
+        cocoax knows "a cat" "a thing" --shown photos/
+
+    """
+    draw_into_files()
+    sides = {name: _open_side(name) for name in (corpus, foil, shown, others) if name is not None}
+    if shown is None:
+        check_sides(corpus, foil, sides)
+    inputs = [item for side in sides.values() if not isinstance(side, Path) for item in side]
+    loaded = load_for(inputs, encoder, device) if inputs else None
+    references = {name: _reference_of(name, side, loaded) for name, side in sides.items()}
+    knowledge = cocoax.knows(
+        references[corpus],
+        references[foil],
+        shown=None if shown is None else references[shown],
+        others=None if others is None else references[others],
+        captions=random_captions(corpus, loaded) if shown is not None and others is None else None,
+        permutations=permutations,
+        seed=seed,
+    )
+    files = [] if out is None else knowledge.save(out)
+    if as_json:
+        print_json({**knowledge.describe(), "files": [str(file) for file in files]})
+        return
+    if loaded is not None:
+        pictures = [[item for item in side if isinstance(item, Path)] for side in sides.values() if isinstance(side, list)]
+        note_crop(loaded.explicand(item).display for side in pictures for item in side[:DISPLAYS_FOR_NOTE])
+    print_plain(f"{knowledge.sentence} p = {knowledge.p_value:.2g}")
+    if knowledge.size_sentence:
+        print_plain(knowledge.size_sentence)
+        print_table(("members", "AUC"), [[str(of.size), f"{of.auc:.2f} ± {of.deviation:.2f}"] for of in knowledge.sizes])
+    print_written(files)
+
+
+def _open_side(name: str) -> Path | list[str | Path]:
+    """Return the inputs that a side names, or the path of a file of embeddings."""
+    from cocoax.inputs.open import open_inputs
+
+    path = Path(name)
+    if path.suffix in VECTORS and os.path.isfile(name):
+        return path
+    if path.suffix and " " not in name and not os.path.exists(name) and "*" not in name:
+        raise FileNotFoundError(
+            f"{name} is no folder of pictures, no .txt file of texts and no file of embeddings ({', '.join(VECTORS)}); check "
+            "the path."
+        )
+    return open_inputs(name)
+
+
+def _reference_of(name: str, side: Path | list[str | Path], encoder: cocoax.Encoder | None) -> cocoax.Reference:
+    """Return a side as a reference: embeddings, texts by the text tower, or pictures."""
+    if isinstance(side, Path):
+        return cocoax.Reference.from_vectors(side, name=side.stem, keep_samples=True)
+    assert encoder is not None
+    path = Path(name)
+    called = (path.name if path.is_dir() else path.stem) if os.path.exists(name) else name
+    tower = encoder.text if all(isinstance(item, str) for item in side) else encoder
+    return tower.reference(side, name=called, keep_samples=True)
+
+
+def check_sides(corpus: str, foil: str, sides: dict[str, Path | list[str | Path]]) -> None:
+    """Raise if a side is a caption, a single sample with which nothing can be tested; or if one is texts, one pictures."""
+    for name in (corpus, foil):
+        if sides[name] == [name] and not os.path.exists(name):
+            raise ValueError(
+                f"{name!r} is no file or folder, so it is a caption, and captions are tested with inputs; give those that "
+                "show the corpus by --shown, and those that do not by --others."
+            )
+    types = [{isinstance(item, str) for item in side} for side in sides.values() if isinstance(side, list)]
+    if len(types) == 2 and types[0] != types[1]:
+        raise ValueError(
+            f"Of {corpus} and {foil} one holds texts and one pictures, which an encoder tells apart whatever they are about; "
+            "compare texts with texts, or test captions with pictures by --shown and --others."
+        )
+
+
+def random_captions(corpus: str, encoder: cocoax.Encoder | None) -> cocoax.Reference:
+    """Return captions of things that are not the corpus; raise if there is no encoder for them."""
+    if encoder is None:
+        raise ValueError(
+            "Random captions are encoded by the text tower of an encoder, and all sides are vectors; give --others, "
+            "what the corpus is told from."
+        )
+    from cocoax.data import caption, cifar100
+
+    return encoder.text.reference([caption(name, "a {}") for name in cifar100([corpus])], keep_samples=True)
+
+
+# --- discover -------------------------------------------------------------------------------------------------------------
+
+
+def discover_corpora(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder of inputs, a data set, a table with --column, a .txt file with a text a line, or an index."
+        ),
+    ],
+    corpora: Annotated[int, typer.Option(help="How many to find.", min=2, rich_help_panel=ASKED)] = 10,
+    method: Annotated[
+        str, typer.Option(help="kmeans or hdbscan (whole inputs), fields or crops (their parts).", rich_help_panel=ASKED)
+    ] = "kmeans",
+    check: Annotated[
+        list[str] | None, typer.Option(help="A word to check the corpora against; may be repeated.", rich_help_panel=ASKED)
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option("--class", help="A class of the head: how much each corpus matters to it.", rich_help_panel=ASKED),
+    ] = None,
+    column: Column = None,
+    words: Annotated[
+        Path | None, typer.Option(help="A file of words to name corpora with, one a line.", rich_help_panel=HOW)
+    ] = None,
+    limit: Annotated[int, typer.Option(help="Inputs to look at; of more, so many are drawn.", rich_help_panel=HOW)] = 2000,
+    encoder: EncoderOrDefault = None,
+    baseline: Baseline = None,
+    seed: Seed = 0,
+    device: Device = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for the page, the picture and a reference each.", rich_help_panel=OUTPUT)
+    ] = Path("discovery"),
+    as_json: AsJson = False,
+) -> None:
+    """Find corpora in a data set: what the encoder itself puts together, with names, typical members and their maps.
+
+    Examples:
+        cocoax discover photos/
+        cocoax discover photos/ --method fields --corpora 6 --out parts/
+        cocoax discover reviews.csv --column text --encoder minilm
+        cocoax discover photos-index/ --check "a dog"
+
+    """
+    from cocoax.cli.survey import is_index
+    from cocoax.inputs.open import read_lines
+
+    draw_into_files()
+    loaded: cocoax.Encoder | None = None
+    if is_index(data):
+        from cocoax.survey import Index
+
+        for option, value in (("encoder", encoder), ("baseline", baseline), ("column", column)):
+            if value is not None:
+                raise ValueError(f"--{option} was settled when the index was made; leave it out.")
+        inputs: Any = Index.open(data)
+        labels = [str(value) for value in inputs.columns.get("label", ())]
+    else:
+        inputs, labels = open_labelled(data, column, limit, seed)
+        check_pictures(inputs[:1], False, baseline)
+        loaded = configured(load_for(inputs[:1], encoder, device), crop=True, baseline=baseline, seed=seed)
+    vocabulary = None if words is None else read_lines(words)
+    discovery = cocoax.discover(loaded, inputs, corpora, method, vocabulary=vocabulary, seed=seed)  # type: ignore[arg-type]
+    discovery = replace(
+        discovery,
+        checked={word: discovery.check(word) for word in check or ()},
+        importances=() if label is None else tuple(discovery.importance(label)),
+    )
+    files = discovery.save(out)
+    if as_json:
+        print_json({**discovery.describe(), "files": [str(file) for file in files]})
+        return
+    if loaded is not None:
+        note_crop(loaded.explicand(item).display for item in inputs[:DISPLAYS_FOR_NOTE])
+    print_discovery(discovery, labels)
+    print_written(files)
+
+
+def open_labelled(data: Path, column: str | None, limit: int, seed: int) -> tuple[list[Any], list[str]]:
+    """Return at most ``limit`` inputs, drawn from all, and the label of each where a folder of pictures has classes."""
+    from cocoax.data import open_data
+    from cocoax.inputs.image import SUFFIXES
+    from cocoax.inputs.open import open_inputs
+    from cocoax.seeding import stream
+    from cocoax.store import files_below
+
+    labels: list[str] = []
+    if not data.exists() and "*" not in data.name:
+        raise FileNotFoundError(f"No file or folder at {data}; check the path.")
+    if data.is_dir() and (files_below(data, SUFFIXES) or not files_below(data, (".txt", ".md", ".rst"))):
+        parts = [open_data(data, "train"), open_data(data, "test")]  # one without splits is divided, and all of it is wanted
+        items = [image for part in parts for image in part.images]
+        labels = [part.classes[int(label)] for part in parts for label in part.labels]
+    else:
+        items = list(open_inputs(data, column))
+    if len(items) > limit:
+        chosen = sorted(stream(seed).choice(len(items), limit, replace=False).tolist())
+        items, labels = [items[row] for row in chosen], [labels[row] for row in chosen] if labels else []
+    return items, labels
+
+
+def print_discovery(discovery: Discovery, labels: list[str]) -> None:
+    """Print the corpora that were found, beside labels if there are any."""
+    from cocoax.insight.discovery import PARTS
+    from cocoax.insight.gallery import tables
+
+    print_plain(str(discovery))
+    known = discovery.beside(labels) if len(set(labels)) > 1 else {}
+    header = ("corpus", "inputs", "stability", "typical", *(["most frequent label"] if known else []))
+    rows = []
+    for found in discovery:
+        typical = ", ".join(discovery.collection.label(number) for number in found.members[:2].tolist())
+        row = [f"{found.number}. {found.name}", str(len(found.members)), found.how_stable, typical]
+        rows.append([*row, *([f"{known[found.number][0]} ({known[found.number][1]})"] if found.number in known else [])])
+    print_table(header, [row + [""] * (len(header) - len(row)) for row in rows])
+    if known and discovery.method not in PARTS:
+        print_plain(f"purity beside the labels: {discovery.purity(labels):.2f}")
+    for header, lines in tables(discovery):
+        print_table(header, lines)

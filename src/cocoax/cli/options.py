@@ -1,0 +1,345 @@
+"""Options that several commands take, written once, and the encoder, method and target that they stand for."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import cocoax
+from cocoax.cli.terminal import note
+
+if TYPE_CHECKING:
+    from cocoax.inputs import Display
+    from cocoax.targets import Target
+
+# Panels of options in the help.
+ASKED = "What is asked"
+HOW = "How it is explained"
+OUTPUT = "What comes out"
+
+METHODS = {  # the classes are those of cocoax.methods
+    "rise": "Rise",
+    "kernel-shap": "KernelShap",
+    "occlusion": "Occlusion",
+    "vanilla-gradients": "VanillaGradients",
+    "smoothgrad": "SmoothGrad",
+    "integrated-gradients": "IntegratedGradients",
+    "gradient-shap": "GradientShap",
+}
+RESULTS = (".html", ".json", ".png")  # files that --out may name
+
+
+def check_tolerance(tolerance: float | None) -> float | None:
+    """Return a tolerance; raise if it was meant in per cent."""
+    if tolerance is not None and tolerance > 1:
+        raise ValueError(f"--tolerance is a fraction of at most 1: 0.1 is 10 %. Got {tolerance:g} instead.")
+    return tolerance
+
+
+def _many(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel=ASKED)
+
+
+# --- inputs, and what they should be like ---------------------------------------------------------------------------------
+
+InputArgument = Annotated[str, typer.Argument(help="A text, or the file of a picture or a sound; - reads a text.")]
+Like = Annotated[list[str], _many("What it is like: a text, a file or a folder; may be repeated.")]
+Unlike = Annotated[list[str] | None, _many("Rather than what: a text, file or folder; may be repeated.")]
+RatherThan = Annotated[list[str] | None, _many("What it should match less: a text or a file; may be repeated.")]
+Column = Annotated[str | None, _many("Of a table: the column that holds texts, or the paths of files.")]
+# Of questions about pictures, in words and with pictures.
+LikeCaptions = Annotated[list[str] | None, _many("A caption the picture should be like; may be repeated.")]
+LikeImages = Annotated[list[Path] | None, _many("A picture or folder it should be like.")]
+UnlikeCaptions = Annotated[list[str] | None, _many("A caption it should not be like; may be repeated.")]
+UnlikeImages = Annotated[list[Path] | None, _many("A picture or folder it should not be like.")]
+UnlikeMany = Annotated[str | None, _many("Many captions at once: cifar100, or a file of names.")]
+Template = Annotated[str, _many("Makes captions of the names of --unlike-many.")]
+Questions = Annotated[list[str] | None, _many("One more question: 'a cat / a kitten rather than a dog', or 'itself'.")]
+Each = Annotated[
+    bool, typer.Option("--each", help="Ask about each --like by itself, against the others too.", rich_help_panel=ASKED)
+]
+
+# --- how it is explained --------------------------------------------------------------------------------------------------
+
+EncoderName = Annotated[
+    str, typer.Option("--encoder", help="What 'cocoax encoders' lists, such as clip:NAME_OR_FOLDER.", rich_help_panel=HOW)
+]
+EncoderOrDefault = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        help="What 'cocoax encoders' lists; by default minilm for texts, starter for pictures, resemblyzer for sounds.",
+        rich_help_panel=HOW,
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        help="Where the network runs: cpu, cuda, cuda:1, mps or auto; if not given, what COCOAX_DEVICE says, or cpu.",
+        rich_help_panel=HOW,
+    ),
+]
+Crop = Annotated[
+    bool,
+    typer.Option(
+        "--crop",
+        help="Look at the square that the encoder's preprocessing cuts out of a photo, not at all of it.",
+        rich_help_panel=HOW,
+    ),
+]
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        help="What removed parts become: strong-blur (if not given), blur, mean-colour, strong-blur-and-mean-colour; a "
+        "picture, or a folder of some to draw from; drop-tokens leaves patches out of a vision transformer.",
+        rich_help_panel=HOW,
+    ),
+]
+MethodName = Annotated[
+    str, typer.Option("--method", help=f"One of {', '.join(METHODS)}, or module:Class.", rich_help_panel=HOW)
+]
+Samples = Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)]
+SamplesOrTolerance = Annotated[
+    int | None,
+    typer.Option(
+        "--samples", help="Masked copies to encode; by default as many as it takes, up to 1000.", rich_help_panel=HOW
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        help="Stop when the maps' relative error is below this; 0.1 if not given.",
+        callback=check_tolerance,
+        rich_help_panel=HOW,
+    ),
+]
+Grid = Annotated[int, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)]
+GridOrFitted = Annotated[
+    int | None,
+    typer.Option(
+        "--grid",
+        help="Cells of a picture in each direction; if not given, about 49 in its proportions.",
+        min=1,
+        rich_help_panel=HOW,
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0, rich_help_panel=HOW)]
+SeedOrNone = Annotated[int | None, typer.Option("--seed", help="Seed of everything random.", min=0, rich_help_panel=HOW)]
+SimilarityName = Annotated[
+    str, typer.Option("--similarity", help="cosine, dot, rbf, laplacian or polynomial.", rich_help_panel=HOW)
+]
+
+# --- what comes out -------------------------------------------------------------------------------------------------------
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.", rich_help_panel=OUTPUT)]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for a page, a picture and JSON; or one file that ends in .html, .json or .png.", rich_help_panel=OUTPUT
+    ),
+]
+
+
+def check_out(out: Path | None, *names: str, endings: Sequence[str] = RESULTS) -> None:
+    """Raise, before anything is encoded, if results cannot be written as --out says, or would replace an input."""
+    from cocoax.store import check_ending
+
+    if out is None:
+        return
+    check_ending(out, endings)
+    if any(os.path.isfile(name) and out.exists() and os.path.samefile(out, name) for name in names):
+        raise ValueError(f"--out {out} is an input, which the result would replace; name another file, or a folder.")
+
+
+# --- encoders -------------------------------------------------------------------------------------------------------------
+
+DEFAULT_ENCODERS = {"text": "minilm", "picture": "starter", "sound": "resemblyzer"}
+DISPLAYS_FOR_NOTE = 20  # pictures of many, to see whether anything is cut off
+_ROUNDING = 0.02  # of a side
+
+
+def load_for(inputs: Iterable[object], name: str | None, device: str | None) -> cocoax.Encoder:
+    """Load an encoder by name; by default MiniLM for texts alone, Resemblyzer for sounds alone, and else the starter."""
+    kinds = {"text" if isinstance(item, str) else "sound" if _is_sound(item) else "picture" for item in inputs}
+    if name is None and len(kinds) > 1 and "sound" in kinds:
+        raise ValueError(
+            f"A sound and a {min(kinds - {'sound'})} are compared by an encoder that takes both; name one by --encoder."
+        )
+    return cocoax.load(name or (DEFAULT_ENCODERS[kinds.pop()] if len(kinds) == 1 else "starter"), device=device)
+
+
+def configured(encoder: cocoax.Encoder, crop: bool = False, baseline: str | None = None, seed: int = 0) -> cocoax.Encoder:
+    """Return the encoder as all commands use it: it explains all of a photo, unless ``crop``.
+
+    Removed parts become what ``baseline`` names, by default a strong blur, unless a method says otherwise.
+    """
+    from cocoax.masking.baseline_presets import ASKED, offered
+
+    other = copy.copy(encoder if crop else encoder.whole())
+    other.inputs = other.inputs.removing(offered(baseline or ASKED, other.inputs, seed))
+    return other
+
+
+def load_configured(
+    inputs: Sequence[object], name: str | None, device: str | None, crop: bool, baseline: str | None, seed: int = 0
+) -> cocoax.Encoder:
+    """Load the encoder for inputs, :func:`configured`; raise if options are about pictures and there are none."""
+    check_pictures(inputs, crop, baseline)
+    return configured(load_for(inputs, name, device), crop, baseline, seed)
+
+
+def check_pictures(inputs: Sequence[object], crop: bool, baseline: str | None) -> None:
+    """Raise if an option about pictures was given, and all inputs are texts or sounds."""
+    given = [option for option, value in (("--crop", crop), ("--baseline", baseline)) if value]
+    if given and all(isinstance(item, str) or _is_sound(item) for item in inputs):
+        raise ValueError(f"{given[0]} is about pictures, and none is explained here; leave it out.")
+
+
+def note_crop(displays: Iterable[Display | None]) -> None:
+    """Say that the encoder looks at the square in the centre of photos, if there is more of any of these."""
+    for display in displays:
+        left, top, right, bottom = getattr(display, "box", (0.0, 0.0, 1.0, 1.0))
+        if abs((right - left) - (bottom - top)) > _ROUNDING:
+            note("Of each photo, the square in the centre is looked at; what lies beside it is not seen.")
+            return
+
+
+def _is_sound(item: object) -> bool:
+    from cocoax.inputs.sound import SUFFIXES
+
+    return isinstance(item, Path) and item.suffix.lower() in SUFFIXES
+
+
+# --- targets --------------------------------------------------------------------------------------------------------------
+
+
+def open_sides(*names: Sequence[str] | None) -> list[list[str | Path]]:
+    """Return what --like and its kin name, as texts and files; folders as they are."""
+    from cocoax.inputs.open import open_input
+
+    return [[Path(name) if os.path.isdir(name) else open_input(name) for name in side or ()] for side in names]
+
+
+def target_of(encoder: cocoax.Encoder, like: Sequence[str | Path], unlike: Sequence[str | Path]) -> Target:
+    """Return the target that two sides ask for."""
+    sides = [
+        cocoax.Side([each for each in side if isinstance(each, str)], [each for each in side if isinstance(each, Path)])
+        for side in (like, unlike)
+    ]
+    return cocoax.Question(*sides).target(encoder)
+
+
+def in_folders(encoder: cocoax.Encoder, inputs: Sequence[str | Path]) -> list[str | Path]:
+    """Return inputs one by one, those of folders too."""
+    return [item for each in inputs for item in (encoder.as_list(each) if isinstance(each, Path) else [each])]
+
+
+def questions_of(
+    like: cocoax.Side, unlike: cocoax.Side, texts: Sequence[str], each: bool, similarity: str = "cosine"
+) -> list[cocoax.Question]:
+    """Return the questions that --like and --unlike ask, then those that are written out in ``texts``."""
+    written = [cocoax.Question.parse(text, similarity) for text in texts]
+    check_captions([like, unlike, *(side for question in written for side in (question.like, question.unlike))])
+    if each:
+        return [*_one_by_one(like, unlike, similarity), *written]
+    if like or unlike or not written:
+        return [cocoax.Question(like, unlike, similarity=similarity), *written]
+    return written
+
+
+def check_captions(sides: Sequence[cocoax.Side]) -> None:
+    """Raise if a caption is the name of a file."""
+    from cocoax.inputs.open import names_file
+
+    if file := next((caption for side in sides for caption in side.captions if names_file(caption)), None):
+        raise ValueError(
+            f"{file!r} is the name of a file, and --like, --unlike and --question take words; pictures are given by "
+            "--like-image and --unlike-image."
+        )
+
+
+def captions_of(source: str, template: str, without: Sequence[str]) -> list[str]:
+    """Return the captions of a ready-made foil or of a text file with one name per line, without those that are asked for."""
+    from cocoax.data import caption, cifar100
+    from cocoax.inputs.open import read_lines
+
+    if source == "cifar100":
+        names = cifar100(without=list(without))
+    elif Path(source).is_file():
+        names = read_lines(Path(source))
+    else:
+        raise ValueError(f"--unlike-many takes cifar100 or a text file with one name per line. Got {source!r} instead.")
+    captions = [text for name in names if (text := caption(name, template)) not in without and name not in without]
+    if not captions:
+        raise ValueError(f"{source} leaves no captions to compare with.")
+    return captions
+
+
+def _one_by_one(like: cocoax.Side, unlike: cocoax.Side, similarity: str) -> list[cocoax.Question]:
+    """Return one question for each caption and picture of ``like``: it rather than all others and ``unlike``."""
+    if len(like.captions) + len(like.images) < 2:
+        raise ValueError("--each asks about several things; give --like or --like-image at least twice.")
+    questions = []
+    for one in [*(cocoax.Side([text]) for text in like.captions), *(cocoax.Side(images=[path]) for path in like.images)]:
+        captions = [text for text in like.captions if text not in one.captions]
+        images = [path for path in like.images if path not in one.images]
+        others = cocoax.Side([*captions, *unlike.captions], [*images, *unlike.images])
+        questions.append(cocoax.Question(one, others, similarity=similarity))
+    return questions
+
+
+# --- methods --------------------------------------------------------------------------------------------------------------
+
+
+def method_class(name: str) -> type[cocoax.Method]:
+    """Return the class of the method with this name, or of the user's own at ``module:Class``; raise if there is none."""
+    from cocoax import methods
+
+    if ":" in name:
+        return _own_class(*name.split(":", 1))
+    if name not in METHODS:
+        close = difflib.get_close_matches(name, METHODS, n=1, cutoff=0.6)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(
+            f"No method is called {name!r}; known are {', '.join(METHODS)}.{hint} One of your own is written module:Class."
+        )
+    method: type[cocoax.Method] = getattr(methods, METHODS[name])
+    return method
+
+
+def _own_class(module: str, name: str) -> type[cocoax.Method]:
+    """Return the class of this name in a module that Python finds, or in a file of the folder where the user is."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        method: object = getattr(import_module(module), name, None)
+    except (ImportError, ValueError) as error:
+        raise ValueError(f"The module {module!r} of the method {name!r} cannot be imported: {error}.") from error
+    finally:
+        sys.path.remove(os.getcwd())
+    if not (isinstance(method, type) and issubclass(method, cocoax.Method)):
+        raise ValueError(f"{name!r} in the module {module!r} is no attribution method, a subclass of cocoax.Method.")
+    return method
+
+
+def method_with(name: str, options: Mapping[str, Any], strict: bool = True) -> cocoax.Method:
+    """Return a method with those of a command's options that are not None.
+
+    Raise if it lacks one of them; unless ``strict``, those that it lacks are left out.
+    """
+    method = method_class(name)
+    has = set(signature(method).parameters)
+    chosen = {option: value for option, value in options.items() if value is not None and (strict or option in has)}
+    for option in chosen:
+        if option not in has:
+            known = [f"--{other}" for other in options if other in has]
+            raise ValueError(f"The method {name!r} has no option --{option}; it has {' and '.join(known) or 'none'}.")
+    return method(**chosen)

@@ -1,0 +1,455 @@
+"""``cocoax paper …``: the experiments of the paper, and what only they need."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+import cocoax
+from cocoax.cli.options import ASKED, HOW, OUTPUT, AsJson, Crop, Device, EncoderName, Grid, Samples, Seed
+from cocoax.cli.terminal import (
+    Kept,
+    counted,
+    draw_into_files,
+    note,
+    print_json,
+    print_line,
+    print_plain,
+    print_table,
+    print_written,
+)
+
+if TYPE_CHECKING:
+    from cocoax.data.labelled import LabelledImages
+    from cocoax.evaluation.localisation import MaskScores
+    from cocoax.paper.annotations import Example
+    from cocoax.paper.studies.augmentations import Augmented
+    from cocoax.paper.studies.localisation_benchmark import Summary
+    from cocoax.paper.training.recipes import Recipe
+    from cocoax.paper.training.trainer import Training
+
+
+# --- reproduce ------------------------------------------------------------------------------------------------------------
+
+SMALL_ENCODER = "simclr-cifar10-small"
+SCALE = "At which scale"
+
+
+def reproduce_study(
+    name: Annotated[str | None, typer.Argument(help="A table, a figure or a study; --list names them.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.", rich_help_panel=ASKED),
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="Those that take part, as names or numbers with commas between them; else all.", rich_help_panel=ASKED
+        ),
+    ] = None,
+    picture: Annotated[
+        list[str] | None,
+        typer.Option(help="For 'localisation': FILE:P:Q, a picture and two things in it; repeatable.", rich_help_panel=ASKED),
+    ] = None,
+    encoder: Annotated[
+        str, typer.Option(help="An encoder with a head for the classes of the data.", rich_help_panel=HOW)
+    ] = SMALL_ENCODER,
+    device: Device = None,
+    preset: Annotated[
+        str, typer.Option(help="'paper' for the published scale, 'small' for minutes.", rich_help_panel=SCALE)
+    ] = "small",
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="How often everything is drawn anew.", rich_help_panel=SCALE)
+    ] = None,
+    explicands: Annotated[
+        int | None, typer.Option(min=1, help="Pictures to explain, per class and run.", rich_help_panel=SCALE)
+    ] = None,
+    corpus: Annotated[int | None, typer.Option(min=1, help="Images in a corpus.", rich_help_panel=SCALE)] = None,
+    foil: Annotated[int | None, typer.Option(min=1, help="Images in a foil.", rich_help_panel=SCALE)] = None,
+    samples: Annotated[int | None, typer.Option(min=10, help="Masks of RISE.", rich_help_panel=SCALE)] = None,
+    grid: Annotated[int | None, typer.Option(min=1, help="Cells of a mask.", rich_help_panel=SCALE)] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for results; a study that was stopped goes on.", rich_help_panel=OUTPUT)
+    ] = Path("results"),
+    show_list: Annotated[bool, typer.Option("--list", help="Name every table and figure.")] = False,
+) -> None:
+    """Run an experiment of the paper on any encoder and data, and see its numbers beside the published ones.
+
+    Examples:
+        cocoax paper reproduce --list
+        cocoax paper reproduce main --data cifar-10/ --runs 1 --classes cat,dog
+        cocoax paper reproduce localisation --picture photo.jpg:tabby:sofa
+
+    """
+    if show_list or name is None:
+        list_studies()
+        return
+    check_name(name)
+    changes = {"runs": runs, "explicands": explicands, "corpus": corpus, "foil": foil, "samples": samples, "grid": grid}
+    draw_into_files()
+    if name == "localisation":
+        try:
+            print_written(localise_pictures(encoder, device, picture or [], out, preset, changes))
+        except KeyboardInterrupt as stop:
+            raise Kept("finished runs are kept; the same command goes on from there") from stop
+        return
+    if data is None:
+        raise ValueError(
+            "Say where the data are: --data FOLDER, of CIFAR-10, ImageNet, Imagenette, MURA or of class folders."
+        )
+    from cocoax.data import open_data
+    from cocoax.paper.studies.reproduce import class_numbers, options_of, run_study
+
+    options, train, held_out = options_of(preset, changes, name), open_data(data, "train"), open_data(data, "test")
+    if classes is not None:
+        options = replace(options, classes=class_numbers(classes, train.classes))
+    try:
+        print_written(run_study(name, cocoax.load(encoder, device=device), train, held_out, out, options))
+    except KeyboardInterrupt as stop:
+        done = counted(sum(1 for _ in out.glob("*/*/units/*.safetensors")), "explicand")
+        raise Kept(f"kept {done} and encoded images in {out}; the same command goes on from there") from stop
+
+
+def list_studies() -> None:
+    """Print the name of every table, figure and study, and what it is."""
+    from cocoax.paper.studies import NAMES
+
+    for name, (title, study) in NAMES.items():
+        made_by = f" [dim](study {study})[/]" if study != name else ""
+        print_line(f"[bold]{name}[/]{made_by}\n    {escape(title)}")
+
+
+def check_name(name: str) -> None:
+    """Raise if no study has this name."""
+    from cocoax.paper.studies import NAMES
+
+    if name not in NAMES:
+        close = difflib.get_close_matches(name, NAMES, n=3, cutoff=0.3)
+        raise ValueError(f"No study is called {name!r}; close are {', '.join(close) or 'none'}. --list names them all.")
+
+
+def localise_pictures(
+    encoder: str, device: str | None, pictures: Sequence[str], out: Path, preset: str, changes: Mapping[str, Any]
+) -> list[Path]:
+    """Make the figure of localisation, for pictures written as FILE:P:Q or else for two sample photos; return its files."""
+    from cocoax.data.samples import collage, photo
+    from cocoax.paper.studies.reproduce import options_of, run_localisation
+
+    parts = [text.rsplit(":", 2) for text in pictures]
+    wrong = [text for text, part in zip(pictures, parts, strict=True) if len(part) != 3]
+    if wrong:
+        raise ValueError(f"A picture for 'localisation' is FILE:P:Q, as in photo.jpg:cat:dog. Got {wrong[0]!r}.")
+    written: list[Any] = [(file, p, q) for file, p, q in parts]
+    shown = written or [(collage(), "cat", "motorbike"), (photo("astronaut"), "rocket", "helmet")]
+    name = "starter" if encoder == SMALL_ENCODER else encoder  # captions need a text tower
+    return run_localisation(cocoax.load(name, device=device), shown, out, options_of(preset, changes, "localisation"))
+
+
+# --- train ----------------------------------------------------------------------------------------------------------------
+
+RECIPE = "In place of the published recipe"
+LINEAR = "For 'linear'"
+
+
+class Trained(StrEnum):
+    """What can be trained."""
+
+    simsiam = "simsiam"
+    simclr = "simclr"
+    classifier = "classifier"
+    linear = "linear"
+
+
+def train_encoder(
+    what: Annotated[Trained, typer.Argument(help="simsiam, simclr or classifier; 'linear' for one on a frozen encoder.")],
+    data: Annotated[Path, typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder of the training; one that was stopped goes on. For 'linear', a file.", rich_help_panel=OUTPUT
+        ),
+    ],
+    small: Annotated[
+        bool, typer.Option("--small", help="The recipe that two cores manage in two hours.", rich_help_panel=RECIPE)
+    ] = False,
+    encoder: Annotated[str | None, typer.Option(help="The encoder that gets the classifier.", rich_help_panel=LINEAR)] = None,
+    solver: Annotated[str, typer.Option(help="'sgd' (the paper's) or 'logistic'.", rich_help_panel=LINEAR)] = "sgd",
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data.", rich_help_panel=RECIPE)] = None,
+    batch_size: Annotated[int | None, typer.Option(min=2, help="Images in a step.", rich_help_panel=RECIPE)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="At its highest.", rich_help_panel=RECIPE)] = None,
+    architecture: Annotated[
+        str | None, typer.Option(help="A network, such as cifar-resnet18.", rich_help_panel=RECIPE)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=RECIPE)] = None,
+    device: Device = None,
+) -> None:
+    """Train an encoder, or a linear classifier on one; the published hyperparameters unless told otherwise.
+
+    Examples:
+        cocoax paper train simclr --data cifar-10/ --out training --small
+        cocoax paper train linear --data cifar/ --encoder simsiam:a.pth --out b
+        cocoax paper train simsiam --data photos/ --out training --epochs 100
+
+    """
+    from cocoax.data import open_data
+
+    check_options(what, encoder, small, architecture)
+    training, held_out = open_data(data, "train"), open_data(data, "test")
+    changes = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    options: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    if encoder is not None:
+        from cocoax.paper.training.trainer import train_linear
+
+        try:
+            accuracy = train_linear(encoder, training, held_out, out, solver, device=device, **options)
+        except KeyboardInterrupt as stop:
+            raise Kept("nothing was kept; the classifier is trained anew next time") from stop
+        print_plain(f"held-out accuracy {accuracy:.4f}")
+        print_plain(f"wrote {out}")
+        return
+    from cocoax.paper.training.trainer import Training
+
+    run_training(Training(recipe_of(what, small, architecture, options), training, out, device), held_out)
+
+
+def check_options(kind: Trained, encoder: str | None, small: bool, architecture: str | None) -> None:
+    """Raise if options of a classifier were given for a new encoder, or the other way round."""
+    if kind is Trained.linear and encoder is None:
+        raise ValueError("Say which encoder gets the classifier, as in --encoder simclr:training/encoder.safetensors.")
+    if kind is Trained.linear and (small or architecture is not None):
+        raise ValueError("--small and --architecture choose a new network; 'linear' takes the one of --encoder.")
+    if kind is not Trained.linear and encoder is not None:
+        raise ValueError(f"--encoder is for 'linear'; {kind.value} trains a new encoder.")
+
+
+def recipe_of(kind: Trained, small: bool, architecture: str | None, options: dict[str, Any]) -> Recipe:
+    """Return the published recipe, or the small one, with the options that were given."""
+    from cocoax.paper.training.recipes import RECIPES
+
+    name = f"{kind.value}-small" if small else kind.value
+    if name not in RECIPES:
+        raise ValueError(f"There is no small recipe for {kind.value}; leave --small out.")
+    return replace(RECIPES[name], **options, architecture=architecture or RECIPES[name].architecture)
+
+
+def run_training(training: Training, held_out: LabelledImages) -> None:
+    """Train to the end, from where an earlier training stopped; say where it is when interrupted."""
+    if training.step:
+        note(f"going on from step {training.step} of {training.steps}")
+    try:
+        finished = training.run(held_out, say=print_plain)
+    except KeyboardInterrupt as stop:
+        raise Kept(f"kept {training.step} of {training.steps} steps; the same command goes on from there") from stop
+    print_plain(f"wrote {finished}")
+
+
+# --- localise -------------------------------------------------------------------------------------------------------------
+
+
+def localise_captions(
+    folder: Annotated[Path, typer.Argument(help="Folder of pictures.")],
+    annotations: Annotated[
+        Path | None, typer.Option(help="COCO json: boxes, polygons or run lengths.", rich_help_panel=ASKED)
+    ] = None,
+    masks: Annotated[
+        Path | None, typer.Option(help="Folder of masks: CLASS/NAME.png for the picture NAME.", rich_help_panel=ASKED)
+    ] = None,
+    collages: Annotated[
+        int | None, typer.Option(help="Or make this many collages of four photos each.", min=1, rich_help_panel=ASKED)
+    ] = None,
+    strips: Annotated[
+        int | None,
+        typer.Option(help="Or this many wide and tall strips of two to four photos.", min=1, rich_help_panel=ASKED),
+    ] = None,
+    boxes: Annotated[
+        bool, typer.Option("--boxes", help="Use boxes even where there are outlines.", rich_help_panel=ASKED)
+    ] = False,
+    encoder: EncoderName = "starter",
+    device: Device = None,
+    crop: Crop = False,
+    samples: Samples = 1000,
+    grid: Grid = 7,
+    seed: Seed = 0,
+    template: Annotated[str, typer.Option(help="Makes a caption of a class name.", rich_help_panel=ASKED)] = "a {}",
+    foil: Annotated[
+        str,
+        typer.Option(help="Contrast with the other classes 'present' in the picture, or with 'all'.", rich_help_panel=ASKED),
+    ] = "present",
+    tolerance: Annotated[
+        float, typer.Option(help="Of the pointing game, in pixels of the picture.", min=0, rich_help_panel=HOW)
+    ] = 0.0,
+    fraction: Annotated[
+        float, typer.Option(help="Of the map's peak: the fixed threshold of the IoU.", rich_help_panel=HOW)
+    ] = 0.5,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many pictures.", min=1, rich_help_panel=ASKED)] = None,
+    keep_runs: Annotated[
+        bool, typer.Option("--keep-runs", help="Keep the runs, to ask other questions later.", rich_help_panel=OUTPUT)
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(help="Folder for results; run again to go on where it stopped.", rich_help_panel=OUTPUT)
+    ] = Path("localisation"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure whether heat maps lie on the things that captions name, over a folder of pictures.
+
+    Examples:
+        cocoax paper localise photos/ --collages 50
+        cocoax paper localise val2017/ --annotations instances.json --limit 200
+        cocoax paper localise photos/ --masks masks/ --json
+
+    """
+    from cocoax.paper.annotations import class_names
+    from cocoax.paper.studies.localisation_benchmark import LocalisationOptions, describe, localise, summarise
+    from cocoax.store import to_json, write_text
+
+    if foil not in ("present", "all"):
+        raise ValueError(f"--foil is 'present' or 'all'. Got {foil!r} instead.")
+    examples = open_examples(folder, annotations, masks, collages, strips, boxes, seed)
+    out.mkdir(parents=True, exist_ok=True)
+    loaded = cocoax.load(encoder, device=device)
+    try:
+        records = localise(
+            loaded if crop else loaded.whole(),
+            examples[:limit],
+            cocoax.Rise(samples=samples, grid=grid, seed=seed),
+            LocalisationOptions(template, class_names(examples) if foil == "all" else None, tolerance, fraction),
+            folder=out,
+            keep_runs=keep_runs,
+            tell=note,
+        )
+    except KeyboardInterrupt as stop:
+        kept = len(list((out / "units").glob("*.safetensors")))
+        raise Kept(f"kept the results of {counted(kept, 'picture')} in {out}; the same command goes on from there") from stop
+    summaries = summarise(records)
+    content = {"encoder": encoder, "samples": samples, "summaries": describe(summaries)}
+    lines = "".join(f"{to_json(asdict(record))}\n" for record in records)
+    files = [write_text(out / "summary.json", to_json(content, indent=1)), write_text(out / "results.jsonl", lines)]
+    if as_json:
+        print_json({**content, "pictures": len({record.picture for record in records}), "files": files})
+        return
+    print_summaries(records, summaries, fraction)
+    print_written(files)
+
+
+def open_examples(
+    folder: Path,
+    annotations: Path | None,
+    masks: Path | None,
+    collages: int | None,
+    strips: int | None,
+    boxes: bool,
+    seed: int,
+) -> list[Example]:
+    """Return pictures with masks, from the one source that is not None; raise unless there is exactly one."""
+    from cocoax.paper.annotations import coco_examples, collage_examples, mask_examples, strip_examples
+
+    if sum(source is not None for source in (annotations, masks, collages, strips)) != 1:
+        raise ValueError(
+            "Say what is where, in one way: --annotations FILE, --masks FOLDER, --collages NUMBER or --strips NUMBER."
+        )
+    if annotations is not None:
+        return coco_examples(annotations, folder, boxes=boxes)
+    if masks is not None:
+        return mask_examples(folder, masks)
+    return strip_examples(folder, strips, seed) if strips is not None else collage_examples(folder, collages or 0, seed)
+
+
+def print_summaries(records: Sequence[MaskScores], summaries: Sequence[Summary], fraction: float) -> None:
+    """Print how each target did over all classes."""
+    header = ("target", "asked", "found", "pointing game", "energy inside", f"IoU at {fraction:g}", "best IoU", "chance")
+    rows = []
+    for summary in summaries:
+        if not summary.name:  # one with a name is about a single class
+            figures = (summary.found, summary.pointing, summary.energy, summary.iou, summary.best_iou)
+            rows.append([summary.target, str(summary.questions), *map(str, figures), f"{summary.area:.1%}"])
+    print_table(header, rows, title=counted(len({record.picture for record in records}), "picture"))
+    print_plain("In brackets: 95 % intervals, Wilson's for found and pointing game, bootstrap over pictures for the rest.")
+
+
+# --- augmentations --------------------------------------------------------------------------------------------------------
+
+
+def compare_augmentations(
+    images: Annotated[list[Path], typer.Argument(help="One or more pictures.")],
+    foil: Annotated[
+        Path, typer.Option(help="Folder of other pictures that the original is contrasted with.", rich_help_panel=ASKED)
+    ],
+    encoder: EncoderName = "efficientnet-lite0",
+    device: Device = None,
+    classes: Annotated[
+        Path | None,
+        typer.Option(help="Class names of the head, one per line; by default its own.", rich_help_panel=ASKED),
+    ] = None,
+    most: Annotated[int, typer.Option(help="Pictures of the foil, drawn at random.", min=1, rich_help_panel=ASKED)] = 1500,
+    samples: Samples = 1000,
+    grid: Grid = 7,
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the figure, the maps and the JSON.", rich_help_panel=OUTPUT)] = Path(
+        "augmentations"
+    ),
+) -> None:
+    """Show what still makes a picture look like the original after each of seven augmentations.
+
+    Examples:
+        cocoax paper augmentations photo.jpg --foil photos/
+        cocoax paper augmentations cat.jpg dog.jpg --foil photos/ --most 500
+
+    """
+    from cocoax.inputs.image import image_files, open_image
+    from cocoax.paper.studies.augmentations import explain_augmentations, write_augmentations
+    from cocoax.seeding import stream
+
+    draw_into_files()
+    for image in images:  # what is wrong with one is told before the encoder is loaded
+        open_image(image)
+    files = image_files(foil)
+    drawn = [files[index] for index in sorted(stream(seed).permutation(len(files))[:most])]
+    names = classes.read_text(encoding="utf-8").splitlines() if classes else None
+    loaded = cocoax.load(encoder, device=device)
+    method = cocoax.Rise(samples=samples, grid=grid, seed=seed)
+    rows: list[Sequence[Augmented]] = []
+    try:
+        others = loaded.reference(drawn, name=counted(len(drawn), "other picture"))
+        rows += (explain_augmentations(loaded, image, others, method, classes=names, seed=seed) for image in images)
+    except KeyboardInterrupt as stop:
+        raise Kept("runs and encoded pictures of the foil are kept; the same command goes on from there") from stop
+    print_augmentations(images, rows)
+    print_written(write_augmentations(out, [image.name for image in images], rows)[:2])
+
+
+def print_augmentations(images: Sequence[Path], rows: Sequence[Sequence[Augmented]]) -> None:
+    """Print what the encoder makes of each picture and its augmentations."""
+    cells = []
+    for image, row in zip(images, rows, strict=True):
+        for version in row:
+            predicted = "–" if version.prediction is None else f"{version.prediction} {version.probability:.0%}"
+            score = f"{version.attribution.score:+.3f}"
+            cells.append([image.stem, version.name, predicted, f"{version.similarity:.3f}", score])
+    print_table(("picture", "augmentation", "prediction", "similarity to the original", "score"), cells)
+
+
+# --- convert-simclr -------------------------------------------------------------------------------------------------------
+
+
+def convert_checkpoint(
+    checkpoint: Annotated[Path, typer.Argument(help="Folder of the TensorFlow checkpoint, or the prefix of its files.")],
+    out: Annotated[Path, typer.Argument(help="File to write, *.safetensors.")],
+) -> None:
+    """Convert a published SimCLR checkpoint (ResNet-50, TensorFlow) with its classifier; needs TensorFlow.
+
+    Examples:
+        cocoax paper convert-simclr r50_1x_sk0/ simclr.safetensors
+        cocoax paper convert-simclr checkpoints/model.ckpt-250228 simclr.safetensors
+
+    """
+    from cocoax.paper.networks.simclr_converter import convert_simclr
+
+    path = convert_simclr(checkpoint, out)
+    print_plain(f"wrote {path}; load it with cocoax.load('simclr:{path}')")

@@ -1,0 +1,263 @@
+"""``cocoax index``, ``survey`` and ``compare``: a whole data set, explained once and asked anything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+import cocoax
+from cocoax.cli.options import (
+    ASKED,
+    DISPLAYS_FOR_NOTE,
+    HOW,
+    OUTPUT,
+    AsJson,
+    Column,
+    Device,
+    Each,
+    EncoderName,
+    GridOrFitted,
+    LikeCaptions,
+    LikeImages,
+    Questions,
+    Samples,
+    Seed,
+    Template,
+    UnlikeCaptions,
+    UnlikeImages,
+    UnlikeMany,
+    captions_of,
+    note_crop,
+    questions_of,
+)
+from cocoax.cli.terminal import Kept, counted, print_json, print_plain, print_table, print_written
+
+if TYPE_CHECKING:
+    from cocoax.data.labelled import Split
+
+WHERE = "Where it runs"
+SUFFIXES = (".html", ".json", ".parquet")
+USUAL = (".html", ".json")  # a Parquet file has the hottest cell of every input, for which all fields are read
+
+
+def build_index(
+    data: Annotated[
+        Path, typer.Argument(help="A folder of pictures, texts or sounds, a data set, or a table with --column.")
+    ],
+    encoder: EncoderName = "starter",
+    column: Column = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Of a table: what tells rows apart; else they are numbered.", rich_help_panel=ASKED)
+    ] = None,
+    split: Annotated[str, typer.Option(help="train or test, of data that has both.", rich_help_panel=ASKED)] = "train",
+    samples: Samples = 200,
+    grid: GridOrFitted = None,
+    seed: Seed = 0,
+    device: Device = None,
+    workers: Annotated[
+        int, typer.Option(help="Processes of a local Ray; 0 works in this one.", min=0, rich_help_panel=WHERE)
+    ] = 0,
+    ray: Annotated[
+        str | None, typer.Option(help="Address of a running Ray, or auto; --workers of it.", rich_help_panel=WHERE)
+    ] = None,
+    shard: Annotated[int, typer.Option(help="Inputs in a file.", min=1, rich_help_panel=OUTPUT)] = 256,
+    retry: Annotated[bool, typer.Option("--retry", help="Try inputs again that failed.", rich_help_panel=HOW)] = False,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Drop entries whose inputs are gone, even if most are.", rich_help_panel=HOW)
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the index; run again to go on.", rich_help_panel=OUTPUT)] = Path(
+        "index"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Explain every input of a data set once; then 'cocoax survey INDEX' asks all of them.
+
+    A build that was stopped goes on where it was; inputs that are new or have changed are added.
+
+    Examples:
+        cocoax index photos/ --out photos-index
+        cocoax index texts.parquet --column body --encoder minilm --out texts-index
+        cocoax index cifar-10/ --encoder simclr-cifar10-small --samples 64 --workers 2
+
+    """
+    from cocoax.data.labelled import check_split
+    from cocoax.survey import build
+    from cocoax.survey.storage import shard_files
+
+    check_split(split)
+    method = cocoax.Rise(samples=samples, seed=seed)
+    method = method if grid is None else replace(method, grid=grid)
+    try:
+        index = build(
+            encoder,
+            data,
+            out,
+            method,
+            column=column,
+            id_column=id_column,
+            split=cast("Split", split),
+            device=device,
+            workers=workers,
+            ray=ray,
+            shard=shard,
+            retry=retry,
+            drop=drop,
+        )
+    except KeyboardInterrupt as stop:
+        kept = counted(len(shard_files(out)), "file")
+        raise Kept(f"kept {kept} of up to {shard} inputs each in {out}; the same command goes on from there") from stop
+    if as_json:
+        print_json({"index": out, "inputs": len(index), "failed": index.failed, "columns": list(index.columns)})
+        return
+    note_crop(index.displays(range(min(DISPLAYS_FOR_NOTE, len(index)))))
+    print_plain(f"{counted(len(index), index.manifest.noun)} in {out}; {counted(len(index.failed), 'input')} failed")
+    for name, why in list(index.failed.items())[:5]:
+        print_plain(f"   {name}: {why}")
+    print_plain(f'ask it: cocoax survey {out} --like "…" --out answer.html, or in Python cocoax.survey.Index.open("{out}")')
+
+
+def is_index(folder: Path) -> bool:
+    """Return whether a folder is an index, even one that was only begun."""
+    manifest = folder / "manifest.json"
+    if not os.path.isfile(manifest):  # a Path raises where a name is long
+        return False
+    return (folder / "shards").is_dir() or '"kind": "index"' in manifest.read_text(encoding="utf-8", errors="replace")
+
+
+def ask_index(
+    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="An index, as 'cocoax index' makes it.")],
+    like: LikeCaptions = None,
+    like_image: LikeImages = None,
+    unlike: UnlikeCaptions = None,
+    unlike_image: UnlikeImages = None,
+    unlike_many: UnlikeMany = None,
+    template: Template = "a {}",
+    question: Questions = None,
+    each: Each = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Only rows with label=cat, or label=cat,dog; may be repeated.", rich_help_panel=ASKED),
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many of the highest and lowest to show.", min=1, rich_help_panel=OUTPUT)] = 50,
+    out: Annotated[
+        Path, typer.Option(help="A folder, or a file that ends in .html, .json or .parquet.", rich_help_panel=OUTPUT)
+    ] = Path("answers"),
+    as_json: AsJson = False,
+) -> None:
+    """Ask all inputs of an index at once: which are most like some words or pictures, and what in them is?
+
+    Without any --like every input is compared with itself (label-free).
+
+    Examples:
+        cocoax survey photos-index --like "a cat" --where label=pets --out a.html
+        cocoax survey texts-index --question "music rather than traffic"
+
+    """
+    from cocoax.questions.report import free_ending
+    from cocoax.survey import Index
+
+    likes = cocoax.Side(like or (), like_image or ())
+    many = captions_of(unlike_many, template, likes.captions) if unlike_many else []
+    questions = questions_of(likes, cocoax.Side([*(unlike or ()), *many], unlike_image or ()), question or (), each)
+    single = out.suffix in SUFFIXES
+    if single and len(questions) > 1:
+        raise ValueError(f"{len(questions)} questions do not fit in one file; give a folder as --out.")
+    index = Index.open(folder)
+    rows = rows_where(where or ())
+    described = []
+    for number, asked in enumerate(questions):
+        survey = index.ask(asked, rows, top=top)
+        stem = "answer" if len(questions) == 1 else f"answer-{number + 1}"
+        stem += "" if single else free_ending(out, f"{stem}{{}}{USUAL[0]}")
+        paths = [out] if single else [out / f"{stem}{suffix}" for suffix in USUAL]
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        files = [survey.save(path) for path in paths]
+        described.append({**survey.describe(), "files": [str(path) for path in files]})
+        if as_json:
+            continue
+        print_plain(
+            f"{survey.question}: {counted(len(survey.rows), index.manifest.noun)}, mean score {survey.scores.mean():+.3f}"
+        )
+        half = max(1, len(survey.rows) // 2)
+        shown = [*survey.highest[: min(5, half)], *survey.lowest[: min(5, len(survey.rows) - half)][::-1]]
+        cells = [
+            [str(item.place), item.id, f"{item.attribution.score:+.3f}", ", ".join(map(str, item.columns.values()))]
+            for item in shown
+        ]
+        print_table(("place", "input", "score", ", ".join(index.columns) or ""), cells)
+        print_written(files)
+    if as_json:
+        print_json({"answers": described})
+
+
+def rows_where(conditions: Sequence[str]) -> dict[str, list[str]] | None:
+    """Return the selection that ``label=cat,dog`` and the like write down; None for all rows."""
+    selection: dict[str, list[str]] = {}
+    for condition in conditions:
+        name, equals, values = condition.partition("=")
+        if not equals or not name.strip() or not values.strip():
+            raise ValueError(f"A condition reads label=cat, or label=cat,dog for several. Got {condition!r} instead.")
+        selection.setdefault(name.strip(), []).extend(value.strip() for value in values.split(","))
+    return selection or None
+
+
+def compare_indexes(
+    first: Annotated[Path, typer.Argument(help="An index, as 'cocoax index' makes it.")],
+    second: Annotated[Path, typer.Argument(help="One of the same data by another encoder.")],
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of the classes: ask each input about its own; else about itself.", rich_help_panel=ASKED
+        ),
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option(help="Ask both this instead: 'a cat rather than a dog'.", rich_help_panel=ASKED)
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many of the most changed to list.", min=1, rich_help_panel=OUTPUT)] = 20,
+    out: Annotated[Path | None, typer.Option(help="JSON file with all of it.", rich_help_panel=OUTPUT)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show where scores and maps of the same inputs differ most between two encoders.
+
+    Examples:
+        cocoax compare index-before/ index-after/
+        cocoax compare index-a/ index-b/ --label label --out comparison.json
+        cocoax compare index-a/ index-b/ --question "a cat rather than a dog"
+
+    """
+    from cocoax.survey import Index, compare
+
+    comparison = compare(Index.open(first), Index.open(second), label, question)
+    if as_json:
+        print_json(comparison.describe(top))
+    else:
+        print_plain(f"{len(comparison.inputs)} inputs, asked what makes them like {comparison.question}")
+        print_plain(f"mean correlation of the two maps of an input: {comparison.agreement:.3f}")
+        if comparison.others:
+            print_plain(f"left out: {counted(comparison.others, 'input')} of the same id but with other contents")
+        if comparison.scores_tell:
+            print_plain(f"correlation of the two scores over inputs: {comparison.score_agreement:.3f}")
+        if label is not None:
+            rows = [
+                [name, f"{of['inputs']:.0f}", f"{of['agreement']:.3f}", f"{of['score 1']:+.3f}", f"{of['score 2']:+.3f}"]
+                for name, of in comparison.by_label().items()
+            ]
+            print_table((label, "inputs", "maps agree", "score, first", "score, second"), rows)
+        for title, items in (("map changed most", comparison.inputs), ("score moved most", comparison.moved_most)):
+            if not items:
+                continue  # scores of inputs like themselves are all 1
+            changed = [
+                [item.id, item.label, f"{item.correlation:+.3f}", *(f"{score:+.3f}" for score in item.scores)]
+                for item in items[:top]
+            ]
+            print_table((title, label or "", "maps agree", "score, first", "score, second"), changed)
+    if out is not None:
+        file = comparison.save(out)
+        if not as_json:
+            print_written([file])

@@ -1,0 +1,304 @@
+"""``cocoax demo``, ``app``, ``cache`` and ``encoders``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+import cocoax
+from cocoax.cli.options import HOW, AsJson, Crop, Device, EncoderName
+from cocoax.cli.terminal import (
+    Cell,
+    Kept,
+    counted,
+    draw_into_files,
+    note,
+    print_json,
+    print_plain,
+    print_table,
+    print_written,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from cocoax.store import CachedFile, CacheInfo
+
+# --- demo -----------------------------------------------------------------------------------------------------------------
+
+CAPTIONS = {"cat": "a cat", "coffee": "a cup of coffee", "rocket": "a rocket", "motorbike": "a motorbike"}
+QUADRANTS = ("top left", "top right", "bottom left", "bottom right")
+
+
+def show_demo(
+    out: Annotated[Path, typer.Option(help="Folder for the pictures and the report.")] = Path("demo"),
+    samples: Annotated[int, typer.Option(help="Masked copies of each photo to encode.", min=10)] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the masks.")] = 0,
+    device: Device = None,
+) -> None:
+    """Ask the starter encoder about a collage and a portrait, in words and with pictures.
+
+    Examples:
+        cocoax demo
+        cocoax demo --samples 300 --out quick-demo
+
+    """
+    import matplotlib.pyplot as plt
+
+    from cocoax.data import collage, photo
+    from cocoax.plots import panel
+    from cocoax.report import Section, write_report
+    from cocoax.store import write_figure
+
+    draw_into_files()
+    out.mkdir(parents=True, exist_ok=True)  # now rather than after all the work
+    note(f"Encoding {samples} masked copies of each of two photos; every question is answered from those.")
+    encoder = cocoax.load("starter", device=device)
+    method = cocoax.Rise(samples=samples, seed=seed)
+    try:
+        answers = cocoax.ask(encoder, collage(), collage_questions(), method)
+        portrait = cocoax.ask(encoder, photo("astronaut"), portrait_questions(), method)
+    except KeyboardInterrupt as stop:
+        raise Kept("runs are kept; the same command goes on from there") from stop
+    rows: list[list[str]] = []
+    cells: list[list[Cell]] = []
+    for number, answer in enumerate(answers):
+        expected, hottest = QUADRANTS[number % 4], hottest_quadrant(answer.attribution.values)
+        mark = Text("yes", "green") if hottest == expected else Text(f"no, expected {expected}", "red")
+        rows.append([answer.name, f"{answer.score:+.3f}", expected, hottest])
+        cells.append([answer.name, f"{answer.score:+.3f}", hottest, mark])
+    figures = [panel([answer.attribution for answer in several], columns=5) for several in (answers, portrait)]
+    how = (
+        f"{samples} masked copies were encoded once; every question below was answered from them. Red raises the similarity "
+        "that the title asks about, blue lowers it, white makes no difference; numbers are on the colour bars. A score says "
+        "how similar the whole picture is, and may be negative where the heat is still in the right place."
+    )
+    known = " The encoder knows ImageNet's classes: rockets and helmets are among them, women are not, and it shows."
+    sections = [
+        Section("Four photos in one", how, figures[0], ("question", "score", "where it is", "hottest quadrant"), rows),
+        Section("An astronaut", how + known, figures[1]),
+    ]
+    files = [write_figure(out / f"{name}.png", figures[at], dpi=110) for at, name in enumerate(("collage", "astronaut"))]
+    files.append(write_report(out / "report.html", "Cocoax demo: what makes this picture similar to that?", sections))
+    for figure in figures:
+        plt.close(figure)
+    print_table(("What makes the collage similar to …", "score", "hottest quadrant", "as expected"), cells)
+    print_written(files)
+
+
+def collage_questions() -> list[cocoax.Question]:
+    """Return questions about each photo of the collage against the other three, in words and then with pictures."""
+    from cocoax.data import COLLAGE, photo
+
+    questions = []
+    for name in COLLAGE:
+        others = [CAPTIONS[other] for other in COLLAGE if other != name]
+        questions.append(cocoax.Question(cocoax.Side(CAPTIONS[name]), cocoax.Side(others, name="the other captions")))
+    for name in COLLAGE:
+        pictures = [photo(other) for other in COLLAGE if other != name]
+        like = cocoax.Side(images=[photo(name)], name=f"the {name} photo")
+        questions.append(cocoax.Question(like, cocoax.Side(images=pictures, name="the other photos")))
+    return questions
+
+
+def portrait_questions() -> list[cocoax.Question]:
+    """Return questions about the portrait: what makes it what it is, a woman, a rocket, a helmet."""
+    others = cocoax.Side(list(CAPTIONS.values()), name="the captions of the collage")
+    woman = cocoax.Side("a woman")
+    return [
+        cocoax.Question(),
+        cocoax.Question(woman, others),
+        cocoax.Question(cocoax.Side("a rocket"), woman),
+        cocoax.Question(cocoax.Side("a helmet"), woman),
+    ]
+
+
+def hottest_quadrant(values: Tensor) -> str:
+    """Return the quadrant of a map ``[H, W]`` whose mean value is highest."""
+    height, width = (side // 2 for side in values.shape)
+    quadrants = (values[:height, :width], values[:height, width:], values[height:, :width], values[height:, width:])
+    means = [float(quadrant.mean()) for quadrant in quadrants]
+    return QUADRANTS[means.index(max(means))]
+
+
+# --- app ------------------------------------------------------------------------------------------------------------------
+
+
+def serve_page(
+    encoder: EncoderName = "starter",
+    device: Device = None,
+    crop: Crop = False,
+    samples: Annotated[
+        int, typer.Option(help="Masked copies of a photo to look at.", min=50, max=5000, rich_help_panel=HOW)
+    ] = 1000,
+    port: Annotated[
+        int | None, typer.Option(help="Port; by default the first free one from 7860 on.", min=1, max=65535)
+    ] = None,
+    kept: Annotated[int, typer.Option(help="Visitors whose runs are kept.", min=1, rich_help_panel=HOW)] = 32,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in a browser.")] = True,
+) -> None:
+    """Serve the web page, to this machine only: choose a photo, ask in words or pictures, look at the answer.
+
+    Examples:
+        cocoax app
+        cocoax app --encoder clip:FOLDER --port 8000 --no-browser
+
+    """
+    from cocoax.app import launch
+
+    note(f"Loading {encoder} …")
+    loaded = cocoax.load(encoder, device=device)
+    page, address = launch(
+        loaded if crop else loaded.whole(), samples=samples, port=port, kept=kept, browser=browser, wait=False
+    )
+    print_plain(f"The page is at {address} (Ctrl-C ends it)")
+    with closing(page):
+        page.blocks.block_thread()
+
+
+# --- encoders -------------------------------------------------------------------------------------------------------------
+
+
+def list_encoders(as_json: AsJson = False) -> None:
+    """List the encoders that can be loaded by name, and how to get those that cannot yet.
+
+    Examples:
+        cocoax encoders
+        cocoax encoders --json
+
+    """
+    from cocoax.encoders import ENCODERS
+
+    listed = []
+    for name, known in ENCODERS.items():
+        shown = f"{name}{known.takes}" if name.endswith(":") else name
+        install = f"pip install 'cocoax[{known.extra}]'" if known.missing else None
+        listed.append((shown, known.what, install))
+    if as_json:
+        print_json([{"name": name, "what": what, "installed": not how, "install": how} for name, what, how in listed])
+        return
+    rows: list[list[Cell]] = [
+        [name, what, Text("yes", "green") if install is None else Text(f"no: {install}", "red")]
+        for name, what, install in listed
+    ]
+    print_table(("name", "what it is", "installed"), rows)
+
+
+# --- cache ----------------------------------------------------------------------------------------------------------------
+
+WHICH = "Only a part of it"
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class Kind(StrEnum):
+    """What the cache holds."""
+
+    references = "references"
+    runs = "runs"
+    leftovers = "leftovers"
+
+
+def show_cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Delete what is in it, after asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --clear: do not ask.")] = False,
+    kind: Annotated[Kind | None, typer.Option(help="Only files of this kind.", rich_help_panel=WHICH)] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Only what the encoder of this name made.", rich_help_panel=WHICH)
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(help="Only what was written longer ago: 30d, 12h, 2w.", rich_help_panel=WHICH)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look at the cache of encoded references and saved runs, or clear it.
+
+    Leftovers are what killed processes left half written.
+
+    Examples:
+        cocoax cache
+        cocoax cache --clear --older-than 30d
+        cocoax cache --clear --kind runs --encoder starter --yes
+
+    """
+    which: dict[str, Any] = {
+        "kind": None if kind is None else kind.value,
+        "encoder": encoder,
+        "older_than": None if older_than is None else duration_of(older_than),
+    }
+    info = cocoax.cache_info(**which)
+    if clear and info.contents and not (yes or confirmed(info)):
+        note("nothing was deleted")
+        raise typer.Exit(1)
+    if clear:
+        info = cocoax.clear_cache(**which)
+    if as_json:
+        print_json(describe(info, deleted=clear))
+    else:
+        print_cache(info, "deleted" if clear else "holds")
+
+
+def duration_of(text: str) -> timedelta:
+    """Return the time that is written as a number and a unit: ``30d``."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text.lower())
+    if match is None:
+        raise ValueError(f"--older-than is a number and one of s, m, h, d and w, as in 30d. Got {text!r} instead.")
+    return timedelta(**{_UNITS[match[2]]: float(match[1])})
+
+
+def confirmed(info: CacheInfo) -> bool:
+    """Return whether the user, who is asked on standard error, wants this to be deleted."""
+    files = counted(len(info.contents), "file")
+    note(f"Delete {files} ({size_of(info.bytes)}) from {info.folder}? [y/N] ", end="")
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt as stop:
+        raise Kept("nothing was deleted") from stop
+    if not answer:  # not even a line
+        note("\n--clear asks before it deletes; give --yes where nobody can answer")
+    return answer.strip().lower() in ("y", "yes")
+
+
+def print_cache(info: CacheInfo, verb: str) -> None:
+    """Print how much the cache holds of each kind, or how much was deleted."""
+    print_plain(f"{info.folder}: {verb} {counted(len(info.contents), 'file')}, {size_of(info.bytes)}")
+    rows = []
+    for kind in Kind:
+        files = info.of(kind.value)
+        oldest = f"{datetime.fromtimestamp(min(file.written for file in files)):%Y-%m-%d %H:%M}" if files else "–"
+        number, size = str(len(files)), size_of(sum(file.bytes for file in files))
+        rows.append([kind.value, number, size, oldest, ", ".join(encoders_of(files)) or "–"])
+    print_table(("kind", "number", "size", "oldest", "of encoders"), rows)
+
+
+def encoders_of(files: Sequence[CachedFile]) -> list[str]:
+    """Return the names of the encoders that made these files."""
+    return sorted({file.encoder for file in files if file.encoder is not None})
+
+
+def describe(info: CacheInfo, deleted: bool) -> dict[str, Any]:
+    """Return what the cache holds, or what was deleted, as plain values."""
+    kinds = {}
+    for kind in Kind:
+        files = info.of(kind.value)
+        oldest = min((file.written for file in files), default=None)
+        kinds[kind.value] = {
+            "number": len(files),
+            "bytes": sum(file.bytes for file in files),
+            "oldest": None if oldest is None else datetime.fromtimestamp(oldest).astimezone().isoformat(),
+            "encoders": encoders_of(files),
+        }
+    return {"folder": info.folder, "deleted": deleted, "bytes": info.bytes, "kinds": kinds}
+
+
+def size_of(number: int) -> str:
+    """Return a number of bytes in words."""
+    return f"{number / 1e9:.2f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"

@@ -1,0 +1,372 @@
+"""cocoax paper: studies, training, localisation, augmentations, conversion."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import cocoax
+from cocoax.cli.paper import Trained, recipe_of, run_training
+from cocoax.cli.terminal import Kept
+from cocoax.paper.networks import simclr_converter
+from cocoax.paper.studies import NAMES
+from cocoax.paper.studies.curves import CurveStudy
+from cocoax.paper.training.recipes import RECIPES
+from tests.cli.support import interrupt_after, invoke, picture
+from tests.conftest import SmallNet
+from tests.paper.studies.tiny import write_checkpoint, write_folders
+
+# --- reproduce ---
+
+
+SCALE = ["--runs", "1", "--explicands", "1", "--corpus", "4", "--foil", "6", "--samples", "10", "--grid", "3"]
+
+
+def test_reproduce__lists_every_table_and_figure() -> None:
+    result = invoke("paper", "reproduce", "--list")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.output.splitlines() if not line.startswith(" ")] == list(NAMES)
+    assert invoke("paper", "reproduce").output == result.output
+
+
+def test_reproduce__main_from_folders_and_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "cocoax.paper.studies.insertion_deletion.curve_figure", lambda *_arguments: []
+    )  # plots take longer than the study
+    data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
+    arguments = ["--data", str(data), "--encoder", f"cifar-resnet:{checkpoint}", "--out", str(tmp_path / "out"), *SCALE]
+    result = invoke("paper", "reproduce", "main", *arguments, "--classes", "red,0")
+    assert result.exit_code == 0, result.output
+    folder = tmp_path / "out" / "cifar-resnet-net" / "main"
+    assert f"wrote {folder / 'results.json'}" in result.output
+    assert len(list((folder / "units").iterdir())) == 2
+
+
+@pytest.mark.parametrize(("preset", "expected"), [("paper", (20_000, "paper")), ("small", (1000, "efficient"))])
+def test_reproduce__localisation_at_the_scale_of_the_preset(
+    monkeypatch: pytest.MonkeyPatch, preset: str, expected: tuple[int, str]
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(cocoax, "load", lambda name, device: name)
+    monkeypatch.setattr(
+        "cocoax.paper.studies.reproduce.run_localisation", lambda *arguments: asked.append(arguments[-1]) or []
+    )
+    result = invoke("paper", "reproduce", "localisation", "--preset", preset, "--picture", "a.png:cat:dog")
+    assert result.exit_code == 0, result.output
+    assert [(options.samples, options.estimator) for options in asked] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mian", "--data", "DATA"], "No study is called 'mian'; close are main"),
+        (["main"], "Say where the data are: --data FOLDER"),
+        (["main", "--data", "DATA", "--preset", "huge"], "'preset' parameter must be one of paper, small"),
+        (["main", "--data", "DATA", "--classes", "pink"], "The data have no class 'pink'"),
+        (["main", "--data", "nowhere"], "No folder at nowhere"),
+        (["localisation", "--picture", "a.png:cat"], "A picture for 'localisation' is FILE:P:Q"),
+    ],
+)
+def test_reproduce__errors_are_sentences(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]
+) -> None:
+    if "DATA" in arguments:
+        data = str(write_folders(tmp_path / "data"))
+        arguments = [data if argument == "DATA" else argument for argument in arguments]
+    monkeypatch.chdir(tmp_path)
+    assert message in complaint("paper", "reproduce", *arguments)
+
+
+def test_reproduce__interrupted_says_what_was_kept_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    monkeypatch.setattr("cocoax.paper.studies.insertion_deletion.curve_figure", lambda *_arguments: [])
+    data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
+    arguments = ("paper", "reproduce", "main", "--data", str(data), "--encoder", f"cifar-resnet:{checkpoint}", *SCALE)
+    arguments += ("--out", str(tmp_path / "out"))
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, CurveStudy, "judge_explicand", 2)
+        said = interruption(*arguments)
+    kept = f"kept 2 explicands and encoded images in {tmp_path / 'out'}"
+    assert said == f"interrupted: {kept}; the same command goes on from there"
+    assert invoke(*arguments).exit_code == 0
+    assert len(list((tmp_path / "out").rglob("units/*.safetensors"))) == 3
+
+
+@pytest.mark.slow
+def test_reproduce__killed_three_times_equals_uninterrupted(tmp_path: Path) -> None:
+    """SIGKILL at random moments; the same command goes on, and the results are the same bit for bit."""
+    data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
+    scale = ["--runs", "1", "--explicands", "4", "--corpus", "4", "--foil", "6", "--samples", "10", "--grid", "3"]
+
+    def start(out: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "cocoax", "paper", "reproduce", "main", "--data", str(data), *scale]
+        command += ["--encoder", f"cifar-resnet:{checkpoint}", "--out", str(tmp_path / out)]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+    def done(out: str) -> int:
+        return len(list((tmp_path / out).rglob("units/*.safetensors")))
+
+    assert start("whole").wait(600) == 0
+    random = np.random.default_rng()
+    counts = []
+    for _ in range(3):
+        before, process = done("parts"), start("parts")
+        while done("parts") < before + 1 and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.3))
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        counts.append(done("parts"))
+    assert 0 < counts[0] < counts[1] < counts[2] < 12
+    assert start("parts").wait(600) == 0
+    whole, parts = (next((tmp_path / out).rglob("results.json")).parent for out in ("whole", "parts"))
+    for path in [*whole.glob("*.json"), *whole.glob("*.md"), *whole.glob("*.tex"), *whole.glob("units/*.safetensors")]:
+        assert (parts / path.relative_to(whole)).read_bytes() == path.read_bytes(), path.name
+
+
+# --- train ---
+
+
+def test_train__linear(tmp_path: Path) -> None:
+    data = write_folders(tmp_path / "data")
+    source = write_checkpoint(tmp_path / "net.safetensors", "simclr", classes=None)
+    arguments = ["--data", str(data), "--encoder", f"simclr:{source}", "--solver", "logistic"]
+    result = invoke("paper", "train", "linear", *arguments, "--out", str(tmp_path / "out.safetensors"))
+    assert result.exit_code == 0, result.output
+    assert "held-out accuracy" in result.output
+    assert f"wrote {tmp_path / 'out.safetensors'}" in result.output
+    assert cocoax.load(f"simclr:{tmp_path / 'out.safetensors'}").classes == ["blue", "green", "red"]
+
+
+def test_recipe_of__the_small_one_with_changes() -> None:
+    recipe = recipe_of(Trained.simclr, True, None, {"epochs": 3})
+    assert recipe.epochs == 3
+    assert recipe.batch_size == RECIPES["simclr-small"].batch_size
+    assert recipe.architecture == RECIPES["simclr-small"].architecture
+    assert recipe_of(Trained.simclr, False, "cifar-resnet18", {}).architecture == "cifar-resnet18"
+
+
+def test_run_training__goes_on_and_says_where_it_was_stopped(capsys: pytest.CaptureFixture[str]) -> None:
+    training: Any = SimpleNamespace(step=3, steps=10)
+
+    def run(held_out: str, say: Callable[[str], None]) -> Path:
+        say(f"looked at {held_out}")
+        training.step = 5
+        raise KeyboardInterrupt
+
+    training.run = run
+    with pytest.raises(Kept, match=r"^kept 5 of 10 steps; the same command goes on from there$"):
+        run_training(training, "the data")  # type: ignore[arg-type]
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("looked at the data\n", "going on from step 3 of 10\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["linear", "--out", "x.safetensors"], "Say which encoder gets the classifier"),
+        (["linear", "--out", "x", "--encoder", "a:b", "--small"], "choose a new network"),
+        (["simclr", "--out", "x", "--encoder", "a:b"], "--encoder is for 'linear'"),
+        (["classifier", "--out", "x", "--small"], "There is no small recipe for classifier"),
+    ],
+)
+def test_train__errors_are_sentences(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]
+) -> None:
+    data = write_folders(tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    assert message in complaint("paper", "train", *arguments, "--data", str(data))
+
+
+# --- localise ---
+
+
+def write_coco(folder: Path) -> Path:
+    """Write two pictures and their annotations; those of the second lie where the encoder does not look."""
+    for number, name in enumerate(("one.png", "two.png")):
+        picture(number).resize((30, 20)).save(folder / name)
+    content = {
+        "images": [
+            {"id": number, "file_name": f"{name}.png", "height": 20, "width": 30} for number, name in ((1, "one"), (2, "two"))
+        ],
+        "categories": [{"id": 10, "name": "cat"}, {"id": 20, "name": "dog"}],
+        "annotations": [
+            {"id": 1, "image_id": 1, "category_id": 10, "bbox": [0, 0, 5, 5]},
+            {"id": 2, "image_id": 1, "category_id": 10, "bbox": [10, 10, 5, 5]},
+            {"id": 3, "image_id": 1, "category_id": 20, "bbox": [20, 0, 5, 5]},
+            {"id": 4, "image_id": 2, "category_id": 20, "bbox": [1, 1, 3, 3]},
+        ],
+    }
+    path = folder / "annotations.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    annotations = write_coco(tmp_path)
+    arguments = ("paper", "localise", str(tmp_path), "--annotations", str(annotations), "--samples", "20", "--crop")
+    arguments += ("--out", str(tmp_path / "out"))
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "1 picture\n" in result.stdout
+    assert result.stderr == "two.png: nothing that is annotated lies in the part that the encoder sees\n"
+    assert all(target in result.output for target in ("contrastive", "corpus", "label-free"))
+    content = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert {(summary["target"], summary["name"]) for summary in content["summaries"]} >= {
+        ("contrastive", ""),
+        ("corpus", "dog"),
+    }
+    net = towers.module
+    assert isinstance(net, SmallNet)
+    net.inputs = 0
+    assert invoke(*arguments).output == result.output
+    assert net.inputs == 0
+    everything = invoke(*arguments, "--foil", "all")
+    assert everything.exit_code == 0, everything.output
+    assert net.inputs > 0  # the runs were not kept
+    net.inputs = 0
+    whole = invoke(*(argument for argument in arguments if argument != "--crop"))
+    assert "2 pictures\n" in whole.stdout  # nothing lies outside of what is seen
+    assert net.inputs > 0  # what was found out about the crop does not serve
+
+
+def test_localise__collages_and_masks(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    for number, name in enumerate(("n01440764_cat", "dog", "cup", "rocket", "bird")):
+        picture(number).save(tmp_path / "photos" / f"{name}.png")
+    result = invoke(
+        "paper", "localise", str(tmp_path / "photos"), "--collages", "2", "--samples", "20", "--out", str(tmp_path / "a")
+    )
+    assert result.exit_code == 0, result.output
+    lines = (tmp_path / "a" / "results.jsonl").read_text().splitlines()
+    assert [len(json.loads(line)) for line in lines] == [9] * 24
+    strips = ("--strips", "2", "--samples", "20", "--out", str(tmp_path / "s"))
+    assert invoke("paper", "localise", str(tmp_path / "photos"), *strips).exit_code == 0
+    assert len(list((tmp_path / "s" / "units").iterdir())) == 2
+    (tmp_path / "masks" / "cat").mkdir(parents=True)
+    Image.new("L", (24, 24), 255).save(tmp_path / "masks" / "cat" / "dog.png")
+    arguments = ("--masks", str(tmp_path / "masks"), "--samples", "20", "--out", str(tmp_path / "b"))
+    result = invoke("paper", "localise", str(tmp_path / "photos"), *arguments)
+    assert result.exit_code == 0, result.output
+    assert "100.0%" in result.output  # the mask is everything
+
+
+def test_localise__json_and_nothing_else_on_standard_output(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    arguments = ("--annotations", str(write_coco(tmp_path)), "--samples", "20", "--out", str(tmp_path / "out"))
+    result = invoke("paper", "localise", str(tmp_path), *arguments, "--crop", "--json")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    written = json.loads((tmp_path / "out" / "summary.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+    assert content["summaries"] == written["summaries"]
+    assert (content["encoder"], content["samples"], content["pictures"]) == ("starter", 20, 1)
+    assert content["files"] == [str(tmp_path / "out" / name) for name in ("summary.json", "results.jsonl")]
+    assert "two.png: nothing" in result.stderr
+
+
+def test_localise__interrupted_says_what_was_kept_and_goes_on(
+    towers: cocoax.Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    (tmp_path / "photos").mkdir()
+    for number in range(8):
+        picture(number).save(tmp_path / "photos" / f"{number}.png")
+    out = tmp_path / "out"
+    arguments = ("paper", "localise", str(tmp_path / "photos"), "--collages", "3", "--samples", "100", "--out", str(out))
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, cocoax.Encoder, "encode", 6)
+        said = interruption(*arguments)
+    kept = len(list((out / "units").iterdir()))
+    assert 0 < kept < 3
+    results = "picture" if kept == 1 else "pictures"
+    assert said == f"interrupted: kept the results of {kept} {results} in {out}; the same command goes on from there"
+    assert invoke(*arguments).exit_code == 0
+    assert len(list((out / "units").iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Say what is where, in one way"),
+        (["--collages", "2", "--masks", "x"], "Say what is where, in one way"),
+        (["--collages", "2", "--foil", "none"], "--foil is 'present' or 'all'"),
+        (["--collages", "2"], "No pictures below"),
+        (["--masks", "nowhere"], "No folder at nowhere"),
+        (["--annotations", "nowhere.json"], "No file at nowhere.json"),
+    ],
+)
+def test_localise__bad_input(arguments: list[str], message: str, tmp_path: Path, complaint: Callable[..., str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert message in complaint("paper", "localise", str(tmp_path / "empty"), *arguments, "--out", str(tmp_path / "out"))
+
+
+# --- augmentations ---
+
+
+def classifier() -> cocoax.Encoder:
+    """Return a small encoder with a head for three classes."""
+    with torch.random.fork_rng():
+        head = nn.Linear(8, 3)
+    with torch.no_grad():
+        head.weight.copy_(torch.arange(24.0).reshape(3, 8).sin())
+    return cocoax.Encoder(SmallNet().eval(), cocoax.ImagePreprocess(resize=18, crop=16), head=head)
+
+
+def test_augmentations__figure_and_table(image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: classifier())
+    (tmp_path / "foil").mkdir()
+    for number in range(4):
+        picture(number).save(tmp_path / "foil" / f"{number}.png")
+    (tmp_path / "classes.txt").write_text("apple\nbread\ncheese\n")
+    folder = tmp_path / "out"
+    result = invoke(
+        *("paper", "augmentations", image, image, "--foil", str(tmp_path / "foil"), "--most", "3", "--samples", "20"),
+        *("--encoder", "mine", "--classes", str(tmp_path / "classes.txt"), "--out", str(folder)),
+    )
+    assert result.exit_code == 0, result.output
+    rows = [line for line in result.output.splitlines() if "photo" in line]
+    assert len(rows) == 16
+    assert all(any(name in row for name in ("apple", "bread", "cheese")) for row in rows)
+    assert len(list(folder.glob("*.safetensors"))) == 16
+    assert (folder / "augmentations.png").stat().st_size > 10_000
+
+
+def test_augmentations__bad_input(image: str, tmp_path: Path, complaint: Callable[..., str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "No pictures below" in complaint("paper", "augmentations", image, "--foil", str(tmp_path / "empty"))
+    assert "No file at nowhere.png" in complaint("paper", "augmentations", "nowhere.png", "--foil", str(tmp_path / "empty"))
+
+
+def test_augmentations__interrupted(
+    image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(cocoax, "load", lambda _name, device: classifier())
+    (tmp_path / "foil").mkdir()
+    picture(1).save(tmp_path / "foil" / "1.png")
+    interrupt_after(monkeypatch, SmallNet, "forward", 6)
+    said = interruption("paper", "augmentations", image, "--foil", str(tmp_path / "foil"), "--out", str(tmp_path / "out"))
+    assert said == ("interrupted: runs and encoded pictures of the foil are kept; the same command goes on from there")
+
+
+# --- convert-simclr ---
+
+
+def test_convert_simclr__says_how_to_load_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simclr_converter, "convert_simclr", lambda checkpoint, out: out / checkpoint.name)
+    result = invoke("paper", "convert-simclr", "folder/checkpoint", "out [new]")
+    assert result.exit_code == 0, result.output
+    path = Path("out [new]", "checkpoint")
+    assert result.output == f"wrote {path}; load it with cocoax.load('simclr:{path}')\n"
