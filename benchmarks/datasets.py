@@ -30,6 +30,7 @@ import torch
 import cocoax
 from cocoax.data import open_data
 from cocoax.data.labelled import LabelledImages
+from cocoax.encoders.fast_encoder import FastEncoder
 from cocoax.survey import Index, build
 from cocoax.survey.entries import Entry, Making
 from cocoax.survey.storage import Manifest, plain_making, shard_files, shard_name, table_of, write_shard
@@ -56,7 +57,7 @@ def overhead(arguments: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(1)
     encoder, data, ratios, main = cocoax.load(ENCODER), images(arguments), [], []
     batch = torch.stack([encoder.prepare(image) for image in data.images[:64]])
-    fast = encoder.folded(list(batch[:2]), encoder.encode(batch[:2]))
+    fast = FastEncoder(encoder, list(batch[:2]), encoder.encode(batch[:2])).encoder
     fast.encode(batch)
     for repeat in range(arguments.repeats):
         start, own = time.process_time(), time.thread_time()

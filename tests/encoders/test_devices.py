@@ -241,10 +241,10 @@ def test_to__forgets_what_was_learned() -> None:
     encoder = cocoax.Encoder(Normed().eval())
     target = cocoax.similarity_to(encoder.reference(images(2)))
     cocoax.Rise(samples=20).run(encoder, images(1)[0]).explain(target)
-    assert encoder._folded is not None
+    assert encoder._copies is not None
     encoder._most_at_once = 1
     encoder.to("cpu")
-    assert encoder._folded is None
+    assert encoder._copies is None
     assert encoder.batch_size(images(1)[0]) > 1
 
 

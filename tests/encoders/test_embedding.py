@@ -16,6 +16,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders.embedding import differentiable
+from cocoax.encoders.fast_encoder import FastEncoder
 from cocoax.encoders.forward import locked
 from cocoax.masking import resolve
 from tests.encoders.words import Pieces, Words, tokenize
@@ -86,8 +87,8 @@ def test_differentiable__is_never_folded(monkeypatch: pytest.MonkeyPatch) -> Non
     module.norm = nn.BatchNorm1d(4)
     encoder = TextEncoder(module, bert_tokenizer(), limit=32)
     view, embedded = differentiable(encoder, encoder.explicand("The violinist parked."))
-    monkeypatch.setattr("cocoax.encoders.folding.fold", lambda *_what: pytest.fail("a copy was made"))
-    assert view.folded([embedded.tensor], embedded.tensor) is view
+    monkeypatch.setattr("cocoax.encoders.fast_encoder.fold", lambda *_what: pytest.fail("a copy was made"))
+    assert FastEncoder(view, [embedded.tensor], embedded.tensor).encoder is view
 
 
 def test_embedding_layer__named_found_and_missing() -> None:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.encoders import onnx_backend as exported
-from cocoax.encoders.onnx_backend import for_many
+from cocoax.encoders.fast_encoder import FastEncoder
 from tests.encoders.test_folding import merging, plain
 
 METHOD = cocoax.Rise(samples=60, grid=4)
@@ -28,7 +28,7 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 @pytest.fixture(autouse=True)
 def worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The networks here are small, and are handed over all the same."""
-    monkeypatch.setattr(exported, "LARGE", 1)
+    monkeypatch.setattr(exported, "MIN_WEIGHTS", 1)
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def made(make: Any = plain) -> Any:
 
 def handed_over(encoder: cocoax.Encoder) -> bool:
     """Whether a session of ONNX Runtime has taken the place of the module."""
-    folded = encoder._folded
-    return folded is not None and folded[1] is not None and isinstance(folded[1]._exported, cocoax.Encoder)
+    copies = encoder._copies
+    return copies is not None and copies.folded is not None and copies.folded.onnx is not None
 
 
 class Watched:
@@ -173,9 +173,11 @@ def test_what_a_session_would_decide_for_good_stays_with_torch(
     decide: Callable[[Tensor], bool], picture: Tensor, recwarn: pytest.WarningsRecorder
 ) -> None:
     encoder = cocoax.Encoder(made(lambda: Deciding(decide)), name="deciding")
-    folded = encoder.folded([picture, picture], encoder.encode([picture, picture]))
+    fast = FastEncoder(encoder, [picture, picture], encoder.encode([picture, picture]))
+    folded = fast.encoder
     assert folded is not encoder
-    assert for_many(folded, [picture, picture]) is folded
+    fast.use_onnx()
+    assert fast.encoder is folded
     assert not [each for each in recwarn if issubclass(each.category, torch.jit.TracerWarning)]  # type: ignore[attr-defined]
 
 
@@ -223,16 +225,17 @@ def test_a_session_that_is_wrong_leaves_it_to_torch(
     found = representations(encoder, picture)
     assert sessions[0].taken
     torch.testing.assert_close(found, by_torch(encoder, picture), **CLOSE)
-    assert encoder._folded is not None
-    assert encoder._folded[1] is not None  # folded it stays
+    assert encoder._copies is not None
+    assert encoder._copies.folded is not None  # folded it stays
 
 
 def test_gradients_go_through_torch(picture: Tensor) -> None:
     encoder = cocoax.Encoder(made())
     representations(encoder, picture)
-    assert encoder._folded is not None
-    assert encoder._folded[1] is not None
-    fast = for_many(encoder._folded[1], [picture, picture])
+    assert encoder._copies is not None
+    assert encoder._copies.folded is not None
+    assert encoder._copies.folded.onnx is not None
+    fast = encoder._copies.folded.onnx.encoder
     images = torch.stack([picture, picture]).requires_grad_()
     (found,) = torch.autograd.grad(fast(images).square().sum(), images)
     (expected,) = torch.autograd.grad(encoder(images).square().sum(), images)
@@ -242,7 +245,7 @@ def test_gradients_go_through_torch(picture: Tensor) -> None:
 @pytest.mark.parametrize("why", ["small", "missing", "told", "half", "double", "autocast"])
 def test_where_it_is_not_worth_it_or_not_possible(why: str, picture: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     if why == "small":
-        monkeypatch.setattr(exported, "LARGE", 10**9)
+        monkeypatch.setattr(exported, "MIN_WEIGHTS", 10**9)
     elif why == "missing":
         monkeypatch.setattr(exported, "find_spec", lambda name: None if name == "onnxruntime" else name)
     elif why == "told":
@@ -251,8 +254,7 @@ def test_where_it_is_not_worth_it_or_not_possible(why: str, picture: Tensor, mon
     encoder = cocoax.Encoder(module.double() if why == "double" else module.half() if why == "half" else module)
     if why == "autocast":
         encoder._autocast = torch.float16
-        encoder.agreed = set()
-        assert for_many(encoder, [picture, picture]) is encoder
+        assert exported.run_by_onnx(encoder, torch.stack([picture, picture])) is None
     else:
         METHOD.run(encoder, picture)
     assert not handed_over(encoder)

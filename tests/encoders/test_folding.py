@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
+from cocoax.encoders.fast_encoder import FastEncoder
 from cocoax.encoders.folding import agree
 from cocoax.paper.networks.resnet import cifar_resnet18
 
@@ -107,7 +108,7 @@ def norms(module: nn.Module) -> int:
 
 
 def folded(encoder: cocoax.Encoder, inputs: Tensor) -> cocoax.Encoder:
-    return encoder.folded(list(inputs[:2]), encoder.encode(inputs[:2]))
+    return FastEncoder(encoder, list(inputs[:2]), encoder.encode(inputs[:2])).encoder
 
 
 @pytest.fixture(autouse=True)
@@ -181,7 +182,7 @@ def test_attributions_are_those_of_the_module_itself(
     target = cocoax.corpus_similarity(encoder.reference(inputs[1:3]))
     fast = method.explain(encoder, inputs[0], target)
     assert folded(encoder, inputs) is not encoder
-    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _examples, _expected: self)
+    monkeypatch.setattr(cocoax.Encoder, "can_be_copied", False)
     slow = method.explain(encoder, inputs[0], target)
     assert torch.allclose(fast.values, slow.values, rtol=1e-3, atol=1e-5 * float(slow.values.abs().max()))
     assert not torch.equal(fast.values, slow.values)  # that it was folded shows in the rounding
@@ -234,7 +235,7 @@ def test_another_device(inputs: Tensor) -> None:
     encoder = cocoax.Encoder(module, pooling="flatten")
     found = folded(encoder, inputs)
     module.to("meta")
-    assert encoder.folded(list(inputs[:2]), torch.zeros(2, 1)) is not found
+    assert FastEncoder(encoder, list(inputs[:2]), torch.zeros(2, 1)).encoder is not found
 
 
 class Clamped(nn.Module):
@@ -257,8 +258,8 @@ def test_in_place_work_between_convolution_and_norm(inputs: Tensor) -> None:
     encoder = cocoax.Encoder(Clamped(), pooling="flatten")
     dark = inputs * 0.1
     assert folded(encoder, dark) is encoder
-    assert encoder._folded is not None
-    assert encoder._folded[1] is None  # seen at once, not only where it shows
+    assert encoder._copies is not None
+    assert encoder._copies.folded is None  # seen at once, not only where it shows
 
 
 class Masking(nn.Module):
@@ -288,8 +289,8 @@ def test_masked_inputs_show_that_a_fold_is_wrong() -> None:
         [_alone(module, run.baseline + mask * (explicand - run.baseline)) for mask in run.masks.full(slice(0, 40))]
     )
     torch.testing.assert_close(run.representations, expected, atol=1e-4, rtol=1e-4)
-    assert encoder._folded is not None
-    assert encoder._folded[1] is None
+    assert encoder._copies is not None
+    assert encoder._copies.folded is None
 
 
 def _alone(module: nn.Module, image: Tensor) -> Tensor:
@@ -305,7 +306,7 @@ def test_gradients_show_that_a_fold_is_wrong(monkeypatch: pytest.MonkeyPatch) ->
     explicand = explicand.clone()
     explicand[:, :8] = 0.2
     fast = method.explain(encoder, explicand, target)
-    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _examples, _expected: self)
+    monkeypatch.setattr(cocoax.Encoder, "can_be_copied", False)
     slow = method.explain(encoder, explicand, target)
     assert torch.allclose(fast.values, slow.values, rtol=1e-3, atol=1e-5 * float(slow.values.abs().max()))
 
@@ -327,7 +328,7 @@ def test_gradients_of_a_list_try_a_fold_on_each(monkeypatch: pytest.MonkeyPatch)
     method = cocoax.IntegratedGradients(steps=6, baseline=cocoax.Constant(0.0))
     target = cocoax.representation_similarity("dot")
     fast = method.explain(encoder, [dark, light], target)
-    monkeypatch.setattr(cocoax.Encoder, "folded", lambda self, _examples, _expected: self)
+    monkeypatch.setattr(cocoax.Encoder, "can_be_copied", False)
     slow = method.explain(encoder, [dark, light], target)
     for one, other in zip(fast, slow, strict=True):
         assert torch.allclose(one.values, other.values, rtol=1e-3, atol=1e-5 * float(other.values.abs().max()))
@@ -339,8 +340,8 @@ def test_another_removal_of_the_same_explicand_tries_a_fold_again() -> None:
     explicand = torch.full((3, 16, 16), 0.9)
     near, far = (cocoax.Rise(samples=10, grid=4, baseline=cocoax.Constant(value)) for value in (0.85, 0.1))
     near.run(encoder, explicand)  # nothing is seen there
-    assert encoder._folded is not None
-    assert encoder._folded[1] is not None
+    assert encoder._copies is not None
+    assert encoder._copies.folded is not None
     run = far.run(encoder, explicand)
     expected = torch.stack(
         [_alone(module, run.baseline + mask * (explicand - run.baseline)) for mask in run.masks.full(slice(0, 10))]

@@ -230,7 +230,7 @@ def test_game__folds_only_where_masks_are_encoded() -> None:
     before = net.inputs
     cocoax.RandomAttribution().explain(encoder, images(1, seed=3)[0], cocoax.representation_similarity())
     assert net.inputs - before == 3  # the probe, the explicand and its blur
-    assert encoder._folded is None
+    assert encoder._copies is None
 
 
 @dataclass(frozen=True)

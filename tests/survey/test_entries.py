@@ -136,7 +136,7 @@ def test_make__a_folded_encoder_is_tried_on_every_input() -> None:
     own = Maker(encoder, Making(photos.METHOD), encoder.space)
     own.begin()
     entries = list(own.make(own.read_all(items)))
-    assert any(isinstance(fast.owner.norm, nn.Identity) for fast in own._fast.values())  # type: ignore[union-attr]
+    assert any(isinstance(fast.encoder.owner.norm, nn.Identity) for fast in own._fast.values())  # type: ignore[union-attr]
     for item, entry in zip(items, entries, strict=True):
         run = seeded(photos.METHOD, item.id).run(photos.encoder(Normed()), item.value)
         vectors, ends = feature_vectors(run.representations, run.ends, linear_similarity("cosine"))

@@ -37,6 +37,7 @@ class EmbeddedEncoder(Encoder):
     """
 
     inputs: Embeddings
+    can_be_copied = False  # a copy of the network would have another embedding layer
 
     def __init__(self, encoder: Encoder, explicand: Explicand) -> None:
         self._of_tokens = encoder
@@ -61,10 +62,6 @@ class EmbeddedEncoder(Encoder):
         with torch.no_grad(), locked(encoder.owner):  # what another view has put there must be gone
             embeddings: Tensor = self._layer(ids[None].to(encoder.device))[0]
         return embeddings.T.to("cpu", torch.float32)
-
-    def folded(self, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
-        """Return itself: a copy of the network would have another embedding layer."""
-        return self
 
     def __call__(self, batch: Any) -> Tensor:
         """Return representations of embeddings ``[n, d, L]``, differentiable."""

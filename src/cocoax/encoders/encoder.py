@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from cocoax.checks import check_kind
 from cocoax.encoders.devices import HALF, device_named, precision_named
-from cocoax.encoders.folding import around, folded, shallow_copy
+from cocoax.encoders.fast_encoder import Copies
+from cocoax.encoders.folding import shallow_copy
 from cocoax.encoders.forward import (
     ForwardError,
     Pooling,
@@ -146,6 +147,8 @@ class Encoder:
 
     """
 
+    can_be_copied: ClassVar[bool] = True  # by whatever makes faster copies of the module
+
     def __init__(
         self,
         module: Callable[..., Any],
@@ -184,9 +187,7 @@ class Encoder:
         self._autocast: torch.dtype | None = None
         self._most_at_once: int | None = None  # learned when memory ran out
         self._checked = 0  # 1 after one input alone was encoded twice, 2 after one of a batch was
-        self._folded: tuple[object, Encoder | None, torch.Size] | None = None
-        self.agreed: set[str] | None = None  # of a faster copy: explicands on which it was seen to give the same
-        self._exported: Encoder | Literal[False] | None = None  # as ONNX Runtime runs a folded copy; False if it cannot
+        self._copies: Copies | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}{f', layer={self.layer!r}' if self.layer else ''})"
@@ -281,7 +282,7 @@ class Encoder:
             for module in (tower.owner, tower.head):
                 if module is not None:
                     module.to(place, precision)
-            tower._most_at_once, tower._folded, tower._checked = None, None, 0
+            tower._most_at_once, tower._copies, tower._checked = None, None, 0
         return self
 
     def autocast(self, dtype: str | torch.dtype | None) -> Self:
@@ -294,7 +295,7 @@ class Encoder:
             raise ValueError(f"The 'dtype' parameter must be 'float16' or 'bfloat16'. Got {dtype!r} instead.")
         for tower in (self, self._text):
             if tower is not None:
-                tower._autocast, tower._checked, tower._folded = precision, 0, None
+                tower._autocast, tower._checked, tower._copies = precision, 0, None
         return self
 
     # --- the same encoder around another module -----------------------------------------------------------------------
@@ -311,23 +312,21 @@ class Encoder:
         other._weights, other._probe, other._identity = WeightsDigest(other.module, name), Probe(), None
         other._submodule = other.layer_named(self.layer) if self.layer is not None else None
         other._checked = 0
-        other._folded = other.agreed = other._exported = None
+        other._copies = None
+        return other
+
+    def with_equal_module(self, module: nn.Module) -> Self:
+        """Return the encoder around a module that gives the same representations, with its text tower."""
+        other = self.with_module(module, self.name)
+        other._text, other._image_tower = self._text, self._image_tower
         return other
 
     def copied(self) -> Self:
         """Return the same encoder around a copy of its module that shares the weights, but neither hooks nor gradients."""
-        return self if self.owner is None else around(self, shallow_copy(self.owner, own_gradients=True))
-
-    def folded(self, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
-        """Return the same encoder, faster on many inputs like these: batch normalisation is folded into convolutions.
-
-        It is kept while the weights stay what they are. Where nothing can be folded, or the examples'
-        representations are not the ``expected`` ones but for rounding, it is the encoder itself.
-        """
-        return folded(self, examples, expected)
+        return self if self.owner is None else self.with_equal_module(shallow_copy(self.owner, own_gradients=True))
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_folded": None, "_exported": None}  # a copy makes faster ones of its own
+        return vars(self) | {"_copies": None}  # a copy makes faster ones of its own
 
     def whole(self) -> Self:
         """Return the same encoder that explains all of a photo, not only what its preprocessing cuts out of the centre."""

@@ -7,73 +7,16 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from cocoax.encoders.forward import locked
-
-if TYPE_CHECKING:
-    from cocoax.encoders.encoder import Encoder
-
-EncoderT = TypeVar("EncoderT", bound="Encoder")
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-
-
-def folded(encoder: Encoder, examples: Sequence[Tensor], expected: Tensor) -> Encoder:
-    """Return the encoder around a folded copy of its module, or itself; see :meth:`cocoax.Encoder.folded`."""
-    owner = encoder.owner
-    shape = examples[0].shape
-    alike = all(example.shape == shape and example.is_floating_point() for example in examples)
-    if owner is None or not alike or not can_be_folded(owner):
-        return encoder
-    key = encoder._weights.version(), encoder.device
-    # Parameters must not be inference tensors, which later gradients could not use.
-    with locked(owner), torch.inference_mode(False), torch.no_grad():
-        batch = encoder.collate(torch.stack(list(examples)))
-        kept = encoder._folded if encoder._folded is not None and encoder._folded[0] == key else None
-        if kept is not None and (kept[1] is None or _gives(kept[1], batch, expected)):
-            return kept[1] or encoder
-        if kept is not None and kept[2] == shape:
-            return encoder
-        module = fold(owner, lambda draft: encoder.with_module(draft, encoder.name)(batch))
-        other = None if module is None else around(encoder, module)
-        if other is not None:
-            other.agreed = set()
-        encoder._folded = key, other, shape
-        return other if other is not None and _gives(other, batch, expected) else encoder
-
-
-def given_up(encoder: Encoder, faster: Encoder) -> Encoder:
-    """Give up a faster copy of an encoder, which was seen to give something else; return the next best."""
-    if encoder._folded is None:
-        return encoder
-    key, copied, shape = encoder._folded
-    if copied is not None and copied is not faster:  # it was the copy of the copy
-        copied._exported = False
-        return copied
-    encoder._folded = key, None, shape
-    return encoder
-
-
-def around(encoder: EncoderT, module: nn.Module) -> EncoderT:
-    """Return the encoder around a module that gives the same representations."""
-    other = encoder.with_module(module, encoder.name)
-    other._text, other._image_tower = encoder._text, encoder._image_tower
-    return other
-
-
-def _gives(encoder: Encoder, batch: Any, expected: Tensor) -> bool:
-    try:
-        output = encoder(batch)
-    except Exception:  # whatever a module says that misses its norms
-        return False
-    return agree(output.to(expected), expected)
 
 
 def agree(output: Tensor, expected: Tensor) -> bool:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import copy
 import io
-import os
 import re
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -23,13 +22,13 @@ from torch.jit import TracerWarning  # type: ignore[attr-defined]
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cocoax.encoders.forward import locked, pooled, run_module
+from cocoax.encoders.forward import pooled, run_module
 
 if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder
 
 VARIABLE = "COCOAX_ONNX"  # 0 leaves everything to torch
-LARGE = 1_000_000  # weights: with fewer, torch is done before the network is handed over
+MIN_WEIGHTS = 1_000_000  # weights: with fewer, torch is done before the network is handed over
 _ONE_AT_A_TIME = threading.Lock()  # torch's exporter has one state for the whole process
 _LEAVING = {"tolist", "numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage"}
 _BY_VALUE = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
@@ -41,36 +40,24 @@ _UNHEARD: list[Any] = [
 ]
 
 
-def for_many(encoder: Encoder, examples: Sequence[Tensor]) -> Encoder:
-    """Return a folded encoder as ONNX Runtime runs it on many inputs like these, or itself."""
-    # Only copies that games try before they trust them.
-    if encoder.agreed is None or isinstance(encoder.module, _Exported) or os.environ.get(VARIABLE) == "0":
-        return encoder
-    with locked(encoder.owner):
-        if encoder._exported is None:
-            batch = encoder.inputs.to_module(encoder.collate(torch.stack(list(examples))))
-            encoder._exported = _exported(encoder, batch) or False
-        return encoder._exported or encoder
-
-
-def _exported(encoder: Encoder, batch: Any) -> Encoder | None:
+def run_by_onnx(encoder: Encoder, batch: Any) -> Encoder | None:
     """Return the encoder around its network as ONNX Runtime runs it, or None; ``batch`` is what the module takes."""
     owner = encoder.owner
-    if owner is None or not _fits(owner, batch) or encoder._autocast is not None:
+    if owner is None or not _fits(owner, batch) or encoder.autocast_precision is not None:
         return None
     if not all(find_spec(package) for package in ("onnx", "onnxruntime")):
         return None
     network = _Representing(encoder)
     try:
         with _ONE_AT_A_TIME, torch.inference_mode(False), torch.no_grad():
-            if _decides(network, batch):
+            if has_data_dependent_control_flow(network, batch):
                 return None
             session = _session(network, batch)
     except Exception:  # whatever cannot be handed over stays with torch
         return None
     other = copy.copy(encoder)
     # Layer and pooling are inside of the network that was handed over.
-    other.module, other._submodule, other.agreed = _Exported(network, session), None, set()
+    other.module, other._submodule = _Exported(network, session), None
     return other
 
 
@@ -80,10 +67,10 @@ def _fits(owner: nn.Module, batch: Any) -> bool:
     precise = isinstance(batch, Tensor) and all(
         part.dtype == torch.float32 and part.device.type == "cpu" for part in (batch, *weights)
     )
-    return precise and sum(part.numel() for part in weights) >= LARGE
+    return precise and sum(part.numel() for part in weights) >= MIN_WEIGHTS
 
 
-def _decides(network: nn.Module, batch: Tensor) -> bool:
+def has_data_dependent_control_flow(network: nn.Module, batch: Tensor) -> bool:
     """Whether a network looks at the numbers of a tensor in Python, or at how many there are of a kind, to decide by them.
 
     A network that was handed over would decide as for these inputs for good. It may look at the sizes of its inputs: what

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from cocoax.cautions import caution
 from cocoax.encoders import Encoder
-from cocoax.encoders.folding import agree, given_up
-from cocoax.encoders.onnx_backend import for_many
+from cocoax.encoders.fast_encoder import FastEncoder
 from cocoax.inputs import Explicand
 from cocoax.masking.baselines import Removal
 from cocoax.masking.registry import resolve
@@ -71,18 +70,24 @@ class Game:
         self.explicand = explicand = self.removal.divided(explicand, encoder)
         self.emptied = self.removal.emptied(explicand) if emptied is None else emptied
         self._ends_of = [explicand.tensor, *self.removal.versions(explicand, self.emptied)]
-        self._unfolded = self.removal.through(encoder, explicand)
+        self._plain = self.removal.through(encoder, explicand)
         self.ends = self._encode_ends() if ends is None else ends
 
     @cached_property
+    def fast(self) -> FastEncoder:
+        """What encodes masked inputs."""
+        situation = type(self.removal).__name__, self.explicand.tensor, self.emptied
+        return FastEncoder(self._plain, self._ends_of, self.ends, situation)
+
+    @property
     def encoder(self) -> Encoder:
         """The encoder that masked inputs go through: made faster for many inputs like these, where that is possible."""
-        return self._unfolded.folded(self._ends_of, self.ends)
+        return self.fast.encoder
 
     def _encode_ends(self) -> Tensor:
-        size = max(2, self._unfolded.batch_size(self.explicand.tensor))
+        size = max(2, self._plain.batch_size(self.explicand.tensor))
         parts = [self._ends_of[start : start + size] for start in range(0, len(self._ends_of), size)]
-        ends = torch.cat([self._unfolded.encode(part) for part in parts])
+        ends = torch.cat([self._plain.encode(part) for part in parts])
         for name, end in zip(_end_names(ends), ends, strict=True):
             if not bool(torch.isfinite(end).all()):
                 raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
@@ -91,19 +96,19 @@ class Game:
 
     def _check_removal(self, ends: Tensor) -> None:
         """Caution if removing everything changes nothing, or hardly anything."""
-        name, advice = type(self.removal).__name__, f"Try another baseline=. {self._unfolded.inputs.advice}"
+        name, advice = type(self.removal).__name__, f"Try another baseline=. {self._plain.inputs.advice}"
         moved = float((ends[1:] - ends[0]).norm(dim=1).mean())
         if all(torch.equal(self._ends_of[0], end) for end in self._ends_of[1:]):
             caution(
                 "nothing removed",
-                f"{self._unfolded.name} {digest(self.explicand.tensor)}",  # of every input that this is so for
+                f"{self._plain.name} {digest(self.explicand.tensor)}",  # of every input that this is so for
                 f"Nothing is removed: what {name} puts in place of the input is the input itself, so there is nothing to "
                 f"explain. {advice}",
             )
         elif moved < _HARDLY * float(ends[0].norm()):
             caution(
                 "removal",
-                self._unfolded.name,
+                self._plain.name,
                 f"Removing all of the input by {name} changes its representation by {moved / float(ends[0].norm()):.1%}, so "
                 f"there is hardly anything to explain. {advice}",
             )
@@ -119,7 +124,7 @@ class Game:
 
         They are ``[n, d]``, or ``[n, K, d]`` where there are K emptied versions.
         """
-        self.encoder = for_many(self.encoder, self._ends_of)
+        self.fast.use_onnx()
         # Numbers are blended where the encoder is.
         device = self.encoder.device if self.explicand.tensor.is_floating_point() else torch.device("cpu")
         explicand, emptied = self.explicand.to(device), self.emptied.to(device)
@@ -173,32 +178,8 @@ class Game:
     def _encode_masked(self, inputs: Sequence[Tensor] | Tensor, batch_size: int | None) -> Tensor:
         """Return representations of one or more masked inputs; those of one mask may be more than a batch holds."""
         size = self.encoder.batch_size(self.explicand.tensor, batch_size)
-        parts = [self.encode_batch(inputs[start : start + size]) for start in range(0, len(inputs), size)]
+        parts = [self.fast.encode(inputs[start : start + size]) for start in range(0, len(inputs), size)]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
-
-    def encode_batch(self, inputs: Sequence[Tensor] | Tensor) -> Tensor:
-        """Return representations of a batch of inputs between the ends.
-
-        The first of them are encoded by the module as it is, too: where a faster copy gives something else, it is given up.
-        """
-        if self.trusts_fold:
-            return self.encoder.encode(inputs)
-        folded, plain = self.encoder.encode(inputs), self._unfolded.encode(inputs)
-        if agree(folded, plain):
-            assert self.encoder.agreed is not None
-            self.encoder.agreed.add(self._digest)
-            return folded
-        self.encoder = given_up(self._unfolded, self.encoder)
-        return self.encode_batch(inputs)
-
-    @property
-    def trusts_fold(self) -> bool:
-        """Whether the encoder is the one that was given, or a folded copy that was seen to agree with it in this game."""
-        return self.encoder is self._unfolded or self.encoder.agreed is None or self._digest in self.encoder.agreed
-
-    @cached_property
-    def _digest(self) -> str:
-        return digest(type(self.removal).__name__, self.explicand.tensor, self.emptied)
 
     def _check_finite(self, output: Tensor, start: int) -> None:
         bad = (~torch.isfinite(output).flatten(1).all(1)).nonzero()[:, 0].tolist()

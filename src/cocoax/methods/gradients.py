@@ -23,6 +23,7 @@ from torch import Tensor
 from cocoax.checks import check_at_least, check_count, check_kind, check_positive
 from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
+from cocoax.encoders.fast_encoder import shared_encoder
 from cocoax.encoders.forward import frozen, is_out_of_memory, rounding_of
 from cocoax.inputs import Explicand
 from cocoax.masking import Fixed, Game, resolve
@@ -102,10 +103,9 @@ class GradientMethod(Method):
         size = encoder.batch_size(explicands[0].tensor, self.batch_size)
         first = slice(0, min(size, len(weights)))
         for game in games:
-            if not game.trusts_fold:
-                game.encode_batch(points_of(self, game.explicand, game.emptied, first).at)
-        faster = games[0].encoder
-        encoder = faster if all(game.encoder is faster for game in games) else encoder  # one that is wrong for none of them
+            if not game.fast.trusted:
+                game.fast.encode(points_of(self, game.explicand, game.emptied, first).at)
+        encoder = shared_encoder([game.fast for game in games])
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):
                 points = [points_of(self, explicands[index], games[index].emptied, rows) for index, rows in batch]

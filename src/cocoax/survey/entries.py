@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +12,8 @@ import torch
 from torch import Tensor
 
 from cocoax.encoders import Encoder
-from cocoax.encoders.folding import agree, can_be_folded
+from cocoax.encoders.fast_encoder import FastEncoder, can_be_faster
+from cocoax.encoders.folding import agree
 from cocoax.encoders.forward import by_shape
 from cocoax.inputs import Display, Explicand
 from cocoax.inputs.base import check_elements
@@ -117,8 +117,8 @@ class Maker:
         self.encoder = encoder
         self.making = making
         self.removal = resolve(making.method.baseline, encoder.inputs)
-        self._folds = encoder.owner is not None and can_be_folded(encoder.owner)
-        self._fast: dict[torch.Size, Encoder] = {}
+        self._folds = can_be_faster(encoder)
+        self._fast: dict[torch.Size, FastEncoder] = {}
 
     def begin(self) -> None:
         """Begin a shard: the first input of each shape finds out whether the encoder can be folded for the others.
@@ -214,25 +214,18 @@ class Maker:
             return _encoded(game, plan)
         if shape not in self._fast:
             representations = _encoded(game, plan)
-            self._fast[shape] = _trusted(game.encoder)
+            self._fast[shape] = game.fast
             return representations
-        game.encoder = self._fast[shape]
+        game.fast.adopt(self._fast[shape])
         representations = _encoded(game, plan)
         if agree(representations[:1].flatten(0, -2), tried):
             return representations
-        game.encoder = self.encoder
+        game.fast.use_plain()
         return _encoded(game, plan)
 
 
 def _encoded(game: Game, plan: Plan) -> Tensor:
     return torch.cat(list(game.encode(plan.masks, 0, plan.method.batch_size)))
-
-
-def _trusted(encoder: Encoder) -> Encoder:
-    """Return an encoder that games need not try again."""
-    trusted = copy.copy(encoder)
-    trusted.agreed = None
-    return trusted
 
 
 def content_digest(encoder: Encoder, item: Item) -> str:
