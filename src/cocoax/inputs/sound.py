@@ -280,7 +280,9 @@ class Sounds(Inputs):
 
     def probe(self) -> Tensor:
         """Return half a second of soft noise, in whole frames, so that segments and cells hear the same."""
-        samples = torch.randn(max(1, self.rate // 2 // FRAME) * FRAME, generator=torch.Generator().manual_seed(0))
+        samples = torch.randn(
+            max(1, self.rate // 2 // FRAME) * FRAME, generator=torch.Generator().manual_seed(0), dtype=torch.float32
+        )
         return self.prepare((samples.float().numpy() / 10, self.rate))
 
     # --- what users hold ------------------------------------------------------------------------------------------------
