@@ -79,10 +79,10 @@ def test_localise__goes_on_where_it_stopped(tmp_path: Path) -> None:
     first = localise(encoder, examples[:2], RISE, folder=tmp_path)
     net.inputs = 0
     assert localise(encoder, examples[:2], RISE, folder=tmp_path) == first
-    assert net.inputs == 0
+    assert net.inputs == 1  # the probe
     every = localise(encoder, examples, RISE, folder=tmp_path)
     assert every[: len(first)] == first
-    assert net.inputs == 32
+    assert net.inputs == 32 + 3  # the masked copies of one picture, and probes
     assert every == localise(encoder, examples, RISE)
 
 
@@ -104,7 +104,7 @@ def test_localise__kept_runs_answer_other_questions(change: dict[str, Any], tmp_
     localise(encoder, [example(0)], RISE, folder=tmp_path, keep_runs=True)
     net.inputs = 0
     found = localise(encoder, [example(0)], RISE, LocalisationOptions(**change), folder=tmp_path, keep_runs=True)
-    assert net.inputs == 0
+    assert net.inputs == 2  # the probe, for the results and for the run
     assert len(list((tmp_path / "units").iterdir())) == 2
     assert found == localise(encoder, [example(0)], RISE, LocalisationOptions(**change))
 
