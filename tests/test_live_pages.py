@@ -42,7 +42,7 @@ def small(tmp_path: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 def test_live_models__example(number: int, small: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     code = blocks("live-models.md")[number]
     if "import timm" in code:
@@ -59,7 +59,7 @@ def test_live_models__example(number: int, small: dict[str, str], capsys: pytest
 
 
 def test_live_models__every_example_is_run() -> None:
-    assert len(blocks("live-models.md")) == 4
+    assert len(blocks("live-models.md")) == 5
 
 
 def test_gpus__examples(monkeypatch: pytest.MonkeyPatch) -> None:

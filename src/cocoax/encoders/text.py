@@ -51,7 +51,7 @@ class TextEncoder(Encoder):
         if prompt is not None:
             if not isinstance(self.inputs.tokenize, Tokenizer):
                 raise TypeError(f"The encoder {self.name!r} has a tokenizer of its own, which takes no prompt.")
-            other.inputs.tokenize = Tokenizer(self.inputs.tokenize.tokenizer, prompt)
+            other.inputs.tokenize = self.inputs.tokenize.with_prompt(prompt)
         return other
 
     @property

@@ -20,6 +20,7 @@ from cocoax.encoders.families.processors import Preprocess, noise, preprocess_of
 from cocoax.encoders.forward import first_parameter, random_state_kept
 from cocoax.encoders.tabular import TabularEncoder
 from cocoax.encoders.text import TextEncoder
+from cocoax.encoders.text_functions import embedding_of, takes_texts, text_function_encoder
 
 
 def wrap(model: Any, processor: Any = None, **options: Any) -> Encoder:
@@ -27,7 +28,8 @@ def wrap(model: Any, processor: Any = None, **options: Any) -> Encoder:
 
     Args:
         model: a ``SentenceTransformer``; a model of transformers, timm or open_clip; a fitted transformer of scikit-learn
-            (PCA, a pipeline); any other ``nn.Module``; or a function from a batch to representations, both NumPy arrays.
+            (PCA, a pipeline); any other ``nn.Module``; a function from a list of texts to their vectors, or an object that
+            has one (LangChain, LlamaIndex); or a function from a batch to representations, both NumPy arrays.
         processor: what prepares its inputs: the tokenizer, image processor or processor of transformers, or a function from a
             picture to a tensor, such as the transform of timm, open_clip or torchvision. A ``SentenceTransformer``, and most
             models of timm and open_clip, bring it along.
@@ -228,7 +230,18 @@ def _numbered(count: int | None, kind: str) -> list[str]:
     return [f"column {index}" for index in range(count)]
 
 
+def _texts(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
+    """Make an encoder of an object that embeds texts, as those of LangChain and LlamaIndex do."""
+    if processor is not None:
+        raise _misfit(model, "nothing", processor)
+    embed = embedding_of(model)
+    assert embed is not None
+    return text_function_encoder(embed, **options)
+
+
 def _function(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
+    if processor is None and not {"columns", "inputs"} & options.keys() and takes_texts(model):
+        return text_function_encoder(model, **options)
     kind = TabularEncoder if "columns" in options else Encoder
     return kind(_NumpyFunction(model), processor, **options)
 
@@ -283,5 +296,6 @@ _KINDS: Sequence[tuple[Callable[[Any], bool], _Makes]] = (
     (lambda model: _comes_from(model, "open_clip") and hasattr(model, "encode_image"), _open_clip),
     (lambda model: isinstance(model, nn.Module), _module),
     (lambda model: hasattr(model, "transform") and hasattr(model, "fit"), _rows),
+    (lambda model: embedding_of(model) is not None, _texts),
     (callable, _function),
 )

@@ -178,6 +178,12 @@ class Tokenizer:
         token = getattr(self.tokenizer, "mask_token_id", None)
         return None if token is None else int(token)
 
+    def with_prompt(self, prompt: str) -> Self:
+        """Return the same with another prompt."""
+        other = copy.copy(self)
+        other.prompt = prompt
+        return other
+
     def __repr__(self) -> str:
         return f"{type(self.tokenizer).__name__}({self.content}, {self.prompt!r})"
 
@@ -351,8 +357,9 @@ class Texts(Inputs):
 
     @property
     def default_removal(self) -> str:
-        """The mask token, or deletion where there is none."""
-        return "Deletion" if self.mask is None else "MaskToken"
+        """The mask token, or deletion where there is none or the tokenizer asks for it."""
+        default = "Deletion" if self.mask is None else "MaskToken"
+        return str(getattr(self.tokenize, "default_removal", default))
 
     def is_one(self, inputs: object) -> bool:
         """Whether this is one text rather than many."""

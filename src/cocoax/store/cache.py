@@ -21,9 +21,9 @@ from cocoax.checks import check_kind, shown
 Content = TypeVar("Content")
 
 # The last are what killed writers left behind, and damaged files that were put aside.
-CACHE_KINDS = ("references", "runs", "leftovers")
+CACHE_KINDS = ("references", "runs", "vectors", "leftovers")
 # A key, which is a digest; the rest is what atomic_write and load_or_quarantine add.
-_CACHED_NAME = re.compile(r"[0-9a-f]{32}(\.unfinished)?\.safetensors(?P<leftover>\.[0-9a-f]{8}\.part|\.damaged)?")
+_CACHED_NAME = re.compile(r"[0-9a-f]{32}((\.unfinished)?\.safetensors(?P<leftover>\.[0-9a-f]{8}\.part|\.damaged)?|\.sqlite)")
 _LONGEST_HEADER = 100_000_000  # of a safetensors file, as the format has it
 
 
@@ -115,7 +115,7 @@ def clear_cache(*, kind: str | None = None, encoder: str | None = None, older_th
 
 def _cached_files() -> Iterator[CachedFile]:
     """Yield the files that Cocoax wrote into the cache, those that were cut off included."""
-    for folder in ("references", "runs"):
+    for folder in ("references", "runs", "vectors"):
         for path in sorted((cache_folder() / folder).glob("*")):
             if (name := _CACHED_NAME.fullmatch(path.name)) is None:
                 continue  # the user's own

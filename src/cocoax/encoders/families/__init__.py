@@ -100,7 +100,8 @@ def load(
     """Load an encoder by name: one of ``ENCODERS``, or a family and what to load from it, as ``"family:NAME_OR_FOLDER"``.
 
     ``"starter"``: image-and-text encoder from pip packages; ``"efficientnet-lite0"`` and ``"minilm"``: its two parts.
-    ``cocoax encoders`` lists them all.
+    ``cocoax encoders`` lists them all. ``load("http://host/v1", model=...)`` asks a server that speaks the OpenAI embeddings
+    protocol.
 
     Args:
         name: of an encoder, or a family and what to load from it.
@@ -123,6 +124,11 @@ def load(
 def _load(name: str, options: dict[str, Any]) -> Encoder:
     if not isinstance(name, str) or "\0" in name or len(name) > 4000:
         raise ValueError(f"The name of an encoder is a string, such as 'starter'. Got {type(name).__name__} instead.")
+    if name.startswith(("http://", "https://")):
+        if "model" not in options:
+            raise ValueError(f"{name} is a server of embeddings; say which model it should use: cocoax.load(..., model='…').")
+        served: Encoder = importlib.import_module("cocoax.encoders.text_functions").load_server(name, **options)
+        return served
     family, colon, what = str(name).partition(":")
     key = family + colon
     if key not in ENCODERS:

@@ -1,0 +1,294 @@
+"""Functions and servers that turn texts into vectors: numbers, counts of what is sent, and what goes wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cocoax
+from cocoax.encoders import text_functions
+from cocoax.encoders.text_functions import BudgetError, EmbeddingError, PieceTokenizer
+
+TEXT = "The violinist  parked her car,\nthen tuned the strings."
+WIDTH = 16
+PROBE = "A small brown dog runs after 3 red balls."
+TRIAL = 1  # what tells a function of texts from one of arrays is an embedding of "…" that is not kept
+
+
+def vector_of(word: str) -> np.ndarray:
+    seed = int.from_bytes(hashlib.sha256(word.strip(".,…").lower().encode()).digest()[:4], "little")
+    return np.random.default_rng(seed).standard_normal(WIDTH).astype(np.float32)
+
+
+class Embedder:
+    """The mean of the words' vectors; notes what it was asked for."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __call__(self, texts: list[str]) -> np.ndarray:
+        self.texts += texts
+        return np.stack([np.mean([vector_of(word) for word in text.split()], axis=0) for text in texts])
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COCOAX_CACHE", str(tmp_path / "cache"))
+
+
+def target_of(encoder: cocoax.Encoder, *texts: str) -> cocoax.Target:
+    return cocoax.corpus_similarity(encoder.reference(list(texts), progress=False, cache=False))
+
+
+@pytest.mark.parametrize("text", [TEXT, "café 🎻 naïve", "שלום עולם טוב", "def f(x):\n    return x + 1", "  spaced   out  "])
+def test_pieces__put_together_again_are_the_text(text: str) -> None:
+    pieces = PieceTokenizer()
+    numbers, places = pieces.places(text)
+    assert pieces.text(numbers) == text.strip()
+    assert all(span is not None and text[slice(*span)].strip() for span in places)
+    assert pieces.text([]) == "…"
+
+
+def test_wrap__values_are_those_of_enumeration() -> None:
+    embed = Embedder()
+    encoder = cocoax.wrap(embed, name="bag of words")
+    target = target_of(encoder, "violin music")
+    words = ["the", "violinist", "tuned", "strings"]
+
+    found = cocoax.KernelShap(samples=2 ** len(words)).explain(encoder, " ".join(words), target)
+
+    corpus = Embedder()(["violin music"])[0]
+    corpus = corpus / np.linalg.norm(corpus)
+
+    def score(kept: list[str]) -> float:
+        vector = Embedder()([" ".join(kept) or "…"])[0]
+        return float(vector @ corpus / np.linalg.norm(vector))
+
+    from itertools import permutations
+
+    expected = np.zeros(len(words))
+    for order in (orders := list(permutations(range(len(words))))):
+        for place, number in enumerate(order):
+            before = sorted(order[:place])
+            kept = sorted([*before, number])
+            expected[number] += score([words[i] for i in kept]) - score([words[i] for i in before])
+    assert found.features is not None
+    np.testing.assert_allclose(found.features.numpy(), expected / len(orders), atol=1e-5)
+
+
+def test_wrap__no_text_is_embedded_twice_not_even_by_another_process() -> None:
+    embed = Embedder()
+    encoder = cocoax.wrap(embed, name="bag of words")
+    target = target_of(encoder, "music")
+    first = cocoax.Rise(samples=60).explain(encoder, TEXT, target)
+    assert len(embed.texts) == len(set(embed.texts)) + TRIAL
+
+    again = Embedder()  # as another process would find it: nothing but the file is left
+    encoder = cocoax.wrap(again, name="bag of words")
+    second = cocoax.Rise(samples=60).explain(encoder, TEXT, target_of(encoder, "music"))
+    assert again.texts == ["…"]
+    assert first.values.tolist() == second.values.tolist()
+
+
+def test_wrap__without_a_name_nothing_is_kept_in_files() -> None:
+    encoder = cocoax.wrap(Embedder())
+    target_of(encoder, "music")
+    assert not cocoax.cache_info(kind="vectors").contents
+    encoder = cocoax.wrap(Embedder(), name="named")
+    target_of(encoder, "music")
+    assert len(cocoax.cache_info(kind="vectors").contents) == 1
+    assert len(cocoax.clear_cache(kind="vectors").contents) == 1
+
+
+class LangChain:
+    """As langchain_core.embeddings.Embeddings."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return Embedder()(texts).tolist()  # type: ignore[no-any-return]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+class LlamaIndex:
+    """As llama_index.core.embeddings.BaseEmbedding."""
+
+    def get_text_embedding(self, text: str) -> list[float]:
+        return Embedder()([text])[0].tolist()  # type: ignore[no-any-return]
+
+
+class LookAlike:
+    """As sentence_transformers.SentenceTransformer, as far as most people use it."""
+
+    def encode(self, sentences: list[str]) -> np.ndarray:
+        return Embedder()(sentences)
+
+
+@pytest.mark.parametrize(
+    "model", [LangChain(), LlamaIndex(), LookAlike(), Embedder(), lambda some: Embedder()(some).tolist()]
+)
+def test_wrap__objects_that_embed(model: Any) -> None:
+    encoder = cocoax.wrap(model)
+    expected = cocoax.wrap(Embedder())
+    match, plain = (cocoax.explain_match(each, "tuned strings", TEXT) for each in (encoder, expected))
+    assert match.similarity == pytest.approx(plain.similarity)
+    assert match.query.values.tolist() == pytest.approx(plain.query.values.tolist())
+
+
+def test_wrap__functions_of_arrays_stay_what_they_are() -> None:
+    encoder = cocoax.wrap(lambda batch: batch.reshape(len(batch), -1)[:, :4])
+    assert encoder.inputs.noun != "text"
+
+
+def test_prefix__is_sent_and_never_explained() -> None:
+    embed = Embedder()
+    encoder = cocoax.wrap(embed, prefix="query: ")
+    found = cocoax.Rise(samples=30).explain(encoder, "tuned strings", target_of(encoder, "music"))
+    assert {text for text in embed.texts if not text.startswith("query:")} <= {
+        "…",
+        "A small brown dog runs after 3 red balls.",
+    }
+    assert found.display.names == ("tuned", "strings")
+    plain = encoder.by(prompt="")
+    assert float(target_of(plain, "music").score(encoder.represent(["music"]))) < 1
+
+
+def test_features__sentences() -> None:
+    encoder = cocoax.wrap(Embedder(), features="sentences")
+    found = cocoax.Rise(samples=30).explain(encoder, "A dog ran. A violin played.", target_of(encoder, "violin"))
+    assert found.display.names == ("A dog ran.", "A violin played.")
+    assert found.top(1)[0][0] == "A violin played."
+
+
+def test_budget__says_what_is_kept() -> None:
+    embed = Embedder()
+    encoder = cocoax.wrap(embed, name="paid", max_calls=20, batch_size=4)
+    target = target_of(encoder, "music")
+    with pytest.raises(BudgetError, match="kept"):
+        cocoax.Rise(samples=100).explain(encoder, TEXT, target)
+    sent = len(embed.texts)
+    assert sent == 20 + TRIAL
+    more = cocoax.wrap(embed, name="paid")
+    cocoax.Rise(samples=100).explain(more, TEXT, target_of(more, "music"))
+    assert len([text for text in embed.texts if text != "…"]) == len({text for text in embed.texts if text != "…"})
+
+
+@pytest.mark.parametrize(
+    ("output", "word"),
+    [
+        (lambda texts: np.zeros((len(texts) + 1, 4)), "each"),
+        (lambda texts: np.full((len(texts), 4), np.nan), "NaN"),
+        (lambda texts: [[1.0, 2.0], [3.0]] * len(texts), "one length"),
+        (lambda texts: ["vector"] * len(texts), "numbers"),
+        (lambda texts: np.zeros((len(texts), 0)), "each"),
+        (lambda texts: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_bad_functions__get_a_sentence(output: Any, word: str) -> None:
+    def embed(texts: list[str]) -> Any:
+        return output(texts)
+
+    with pytest.raises(EmbeddingError, match=word):
+        cocoax.wrap(embed).represent(["a text", "another"])
+
+
+def test_bad_functions__other_dimensions_later() -> None:
+    widths = iter([4, 4, 5, 5, 5])
+
+    def embed(texts: list[str]) -> np.ndarray:
+        return np.ones((len(texts), next(widths)), dtype=np.float32)
+
+    encoder = cocoax.wrap(embed)
+    encoder.represent(["one"])
+    encoder.represent(["two"])
+    with pytest.raises(EmbeddingError, match="dimensions"):
+        encoder.represent(["three"])
+
+
+# --- servers ----------------------------------------------------------------------------------------------------------------
+
+
+class Server(ThreadingHTTPServer):
+    """Speaks the OpenAI embeddings protocol; every other request meets trouble."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.texts: list[str] = []
+        self.keys: set[str | None] = set()
+        self.requests = 0
+        self.trouble: list[Any] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests += 1
+        self.server.keys.add(self.headers["Authorization"])
+        trouble = self.server.trouble.pop(0) if self.server.trouble else None
+        if trouble == "drop":
+            self.connection.close()
+            return
+        if trouble is not None:
+            self.send_error(trouble)
+            return
+        self.server.texts += body["input"]
+        rows = [{"index": i, "embedding": vector.tolist()} for i, vector in enumerate(Embedder()(body["input"]))]
+        reply = json.dumps({"data": rows[::-1], "model": body["model"]}).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(text_functions, "_WAITS", (0.0, 0.0, 0.0))
+    monkeypatch.setenv("COCOAX_API_KEY", "sk-secret")
+    served = Server()
+    thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield served
+    served.shutdown()
+    served.server_close()
+    thread.join()
+
+
+def test_server__numbers_are_those_of_the_function(server: Server) -> None:
+    server.trouble = [429, 503, "drop", None, 500]
+    encoder = cocoax.load(server.url, model="bag", batch_size=8, parallel=2)
+    match = cocoax.explain_match(encoder, "tuned strings", TEXT)
+    plain = cocoax.explain_match(cocoax.wrap(Embedder()), "tuned strings", TEXT)
+    assert match.similarity == pytest.approx(plain.similarity, abs=1e-6)
+    assert server.keys == {"Bearer sk-secret"}
+    sent = len(server.texts)
+    assert sent == len(set(server.texts))
+    cocoax.explain_match(cocoax.load(server.url, model="bag"), "tuned strings", TEXT)
+    assert len(server.texts) == sent
+
+
+def test_server__errors_never_show_the_key(server: Server) -> None:
+    server.trouble = [401] * 9
+    with pytest.raises(EmbeddingError, match="401") as caught:
+        cocoax.load(server.url, model="bag").represent(["a text"])
+    assert "secret" not in str(caught.value)
+    with pytest.raises(EmbeddingError, match="cannot be asked") as caught:
+        cocoax.load("http://127.0.0.1:9/v1", model="bag").represent(["a text"])
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ValueError, match="model="):
+        cocoax.load(server.url)
