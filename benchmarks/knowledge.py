@@ -57,7 +57,7 @@ def knows(arguments: argparse.Namespace) -> dict[str, Any]:
         ours = draw(numbers[data.labels == number], CORPUS, number)
         theirs = draw(numbers[data.labels != number], FOIL, number)
         knowledge = cocoax.knows(everything[ours], everything[theirs], seed=number)
-        classes[name] = {**knowledge.describe(), "probe": probe_auc(everything, ours, theirs)}
+        classes[name] = {**knowledge.to_dict(), "probe": probe_auc(everything, ours, theirs)}
         print(f"{name:12} {knowledge.separability} p {knowledge.p_value:.3f}, probe {classes[name]['probe']:.2f}")
     sets: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {
         "random": lambda seed: tuple(np.split(draw(numbers, CORPUS + FOIL, seed), [CORPUS])),  # type: ignore[return-value]
@@ -96,7 +96,7 @@ def discover(arguments: argparse.Namespace) -> dict[str, Any]:
             discovery = cocoax.discover(cocoax.load(name), images, 10, method)  # type: ignore[arg-type]
             short = name.split(":")[0]
             found[f"{short} {method}"] = {
-                **{key: value for key, value in discovery.describe().items() if key != "corpora"},
+                **{key: value for key, value in discovery.to_dict().items() if key != "corpora"},
                 "corpora": len(discovery),
                 "purity": discovery.purity(labels),
                 "stability": [found.stability for found in discovery],
@@ -168,7 +168,7 @@ def names(arguments: argparse.Namespace) -> dict[str, Any]:
     for found in discovery:
         print(found, [chosen[number].stem for number in found.members[:6]], flush=True)
     discovery.save(arguments.folder / "names.png")
-    return discovery.describe()
+    return discovery.to_dict()
 
 
 STUDIES = {"knows": knows, "discover": discover, "planted": planted, "names": names}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +47,7 @@ def test_contribution__words_that_occur_twice_have_values_of_their_own(tmp_path:
     assert found.parts is not None
     assert found.top(1, "the 4")[0][1] == pytest.approx(float(found.parts[:, 3].max()))
     assert float(found.parts[:, 3].max()) != float(found.parts[:, 0].max())
-    assert list(found.describe()["parts"]) == list(found.part_names)
+    assert list(found.to_dict()["parts"]) == list(found.part_names)
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "rbf"])
@@ -150,21 +149,23 @@ def test_examples__of_texts_and_rows(method: str, tmp_path: Path) -> None:
     texts = load_hf_text(str(save_bert(tmp_path / "bert")))
     found = cocoax.examples(texts, "the red car", TEXTS, method)
     assert found.names == tuple(TEXTS)
-    files = found.save(tmp_path / "out")
-    described = json.loads(files[1].read_text())
+    described = found.to_dict()
     assert [member["name"] for member in described["members"]] == TEXTS
     assert set(described["parts"]) == ({"the", "red", "car"} if method == "contribution" else set())
     rows, row, others, _ = table()
     assert len(cocoax.examples(rows, row, others, method)) == 20
 
 
-def test_examples__pictures_in_files(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+def test_examples__table_and_views_are_in_the_order_of_importance(encoder: cocoax.Encoder) -> None:
     found = cocoax.examples(encoder, images(1, seed=3)[0], images(6, seed=5), samples=20)
-    files = found.save(tmp_path)
-    assert [file.name for file in files] == ["examples.html", "examples.json", "examples.png"]
-    assert "To each part of the map" in files[0].read_text()
+    rows = found.table().rows
+    assert [row[1] for row in rows] == sorted(found.values.tolist(), reverse=True)
+    assert [(row[0], row[1]) for row in rows] == found.top(6)
+    gallery, bars, parts = found.views()
+    assert len(gallery.tiles) == 1 + 5  # type: ignore[attr-defined]
+    assert len(bars.names) == 6  # type: ignore[attr-defined]
+    assert len(parts.rows) == len(found.part_names)  # type: ignore[attr-defined]
     assert repr(found).startswith("Examples(contribution of 6 members")
-    assert "<img" in found._repr_html_()
 
 
 def test_examples__mistakes(encoder: cocoax.Encoder) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import stats
@@ -17,7 +14,6 @@ from cocoax.evaluation.separability import Separability
 from cocoax.evaluation.statistics import wilson
 from cocoax.insight import Knowledge
 from cocoax.insight.knowledge import CaptionComparison, CorpusSizeAuc
-from tests.pages import EVIL, Page
 from tests.towers import picture, two_towers
 
 
@@ -35,17 +31,17 @@ def known() -> Knowledge:
 def test_knows__says_so_in_a_sentence(known: Knowledge) -> None:
     assert known
     low, high = known.interval
-    assert known.sentence == (
+    assert known.summary == (
         f"The encoder tells these 30 'cats' from the 40 of 'rest': AUC {known.auc:.2f} [{low:.2f}, {high:.2f}]."
     )
     assert known.p_value == 0.01
     assert known.test == "held-out members"
     nothing = cocoax.knows(reference(60, 2, name="even"), reference(60, 3, name="odd"), permutations=99)
     assert not nothing
-    assert nothing.sentence.startswith("It cannot tell 'even' from 'odd': AUC 0.")
-    assert nothing.sentence.endswith("; a map would show noise.")
+    assert nothing.summary.startswith("It cannot tell 'even' from 'odd': AUC 0.")
+    assert nothing.summary.endswith("; a map would show noise.")
     little = cocoax.knows(reference(3, 0, 0.7, name="a"), reference(3, 1, name="b"), permutations=99)
-    assert little.sentence.startswith("There is too little to tell whether it knows 'a' from 'b'")
+    assert little.summary.startswith("There is too little to tell whether it knows 'a' from 'b'")
     assert little.sizes[0].size == 1
 
 
@@ -75,11 +71,11 @@ def test_knows__how_many_are_enough(known: Knowledge) -> None:
     best = known.sizes[-1]
     enough = next(of.size for of in known.sizes if best.auc - of.auc <= 0.01)
     assert known.enough == enough < best.size
-    assert known.size_sentence == f"A corpus of {enough} would do as well as one of {best.size}: AUC {best.auc:.2f}."
+    assert known.remarks == (f"A corpus of {enough} would do as well as one of {best.size}: AUC {best.auc:.2f}.",)
     few, many = CorpusSizeAuc(2, 0.7, 0.1), CorpusSizeAuc(5, 0.8, 0.1)
-    assert replace(known, sizes=(few, many)).size_sentence == "More members help: AUC 0.70 with 2, 0.80 with 5."
+    assert replace(known, sizes=(few, many)).remarks == ("More members help: AUC 0.70 with 2, 0.80 with 5.",)
     assert known.sizes[0].auc < best.auc
-    assert cocoax.knows(reference(2, 0), reference(5, 1), permutations=39).size_sentence == ""
+    assert cocoax.knows(reference(2, 0), reference(5, 1), permutations=39).remarks == ()
 
 
 def test_knows__captions_with_pictures_of_both_kinds() -> None:
@@ -94,13 +90,13 @@ def test_knows__captions_with_pictures_of_both_kinds() -> None:
     knowledge = cocoax.knows(corpus, foil, shown=shown, others=others)
     assert knowledge.auc == 1
     assert knowledge.test == "given inputs"
-    assert knowledge.sentence.startswith("The encoder tells the 20 inputs that show 'a cat' from the 20 of 'a dog'")
+    assert knowledge.summary.startswith("The encoder tells the 20 inputs that show 'a cat' from the 20 of 'a dog'")
     swapped = cocoax.knows(corpus, foil, shown=others, others=shown)
     assert swapped.auc == 0
     assert not swapped
     assert swapped.verdict == "the other way round"
-    assert "a map would show the opposite of what is asked" in swapped.sentence
-    assert "noise" not in swapped.sentence
+    assert "a map would show the opposite of what is asked" in swapped.summary
+    assert "noise" not in swapped.summary
 
 
 def test_knows__is_not_tested_on_its_own_members() -> None:
@@ -125,7 +121,7 @@ def beside(corpus: list[str], count: int, permutations: int = 99) -> Knowledge:
     return cocoax.knows(named, foil, shown=shown, captions=words, permutations=permutations)
 
 
-def test_knows__captions_beside_random_ones_are_named_honestly(tmp_path: Path) -> None:
+def test_knows__captions_beside_random_ones_are_named_honestly() -> None:
     encoder = two_towers()
     shown = encoder.represent([picture(seed) for seed in range(12)]).double()
     spreads = [
@@ -143,15 +139,15 @@ def test_knows__captions_beside_random_ones_are_named_honestly(tmp_path: Path) -
     assert knowledge.p_value == (41 - below) / 41
     assert knowledge.interval == wilson(below, 40)
     assert knowledge.separability.counts == (12, 40)
-    assert f"{100 * below / 40:.0f} % of 40 random captions" in knowledge.sentence
-    assert "only inputs that show it can tell" in knowledge.sentence
+    assert f"{100 * below / 40:.0f} % of 40 random captions" in knowledge.summary
+    assert "only inputs that show it can tell" in knowledge.summary
     with pytest.raises(ValueError, match="Random captions give no AUC"):
         _ = knowledge.auc
-    plain = json.loads(knowledge.save(tmp_path / "knows.json")[0].read_text())
+    plain = knowledge.to_dict()
     assert plain["beaten"] == knowledge.beaten
     assert "auc" not in plain
-    (ax,) = knowledge.plot().axes
-    said = [ax.get_ylabel(), ax.get_title(), *(text.get_text() for text in ax.texts)]
+    (view,) = knowledge.views()
+    said = [view.y_label, view.title, view.marks[0][2]]
     assert said == ["random captions beaten", f"a cat among random captions: {knowledge.verdict}", "a random caption"]
 
 
@@ -177,7 +173,7 @@ def test_knows__a_corpus_that_beats_all_captions_is_drawn() -> None:
     knowledge = cocoax.knows(named, foil, shown=shown, captions=captions, permutations=99)
     assert isinstance(knowledge, CaptionComparison)
     assert knowledge.beaten == knowledge.interval[1] == 1
-    assert knowledge.drawn()
+    assert knowledge.plot()
 
 
 def test_knows__several_captions_beside_as_many_random_ones() -> None:
@@ -199,7 +195,7 @@ def test_knows__several_captions_beside_as_many_random_ones() -> None:
 def test_knows__what_is_said_beside_random_captions(separability: Separability, verdict: str, said: str) -> None:
     knowledge = CaptionComparison("a cat", "a dog", separability, "random captions")
     assert knowledge.verdict == verdict
-    assert said in knowledge.sentence
+    assert said in knowledge.summary
     assert bool(knowledge) == (verdict == "stands out")
 
 
@@ -217,40 +213,9 @@ def test_knows__what_is_missing_is_asked_for() -> None:
         cocoax.knows(corpus, ["a cat"])  # type: ignore[arg-type]
 
 
-def test_knowledge__files_and_notebooks(known: Knowledge, tmp_path: Path) -> None:
-    files = known.save(tmp_path)
-    assert [file.name for file in files] == ["knows.html", "knows.json", "knows.png"]
-    assert files[2].stat().st_size > 5000
-    plain = json.loads(files[1].read_text())
-    assert plain["verdict"] == "tells"
-    assert plain["auc"] == known.auc
-    assert known.save(tmp_path / "page.html") == [tmp_path / "page.html"]
-    assert known.save(tmp_path / "page.HTML") == [tmp_path / "page.HTML"]
-    assert len(known.save(tmp_path / "run-0.5")) == 3  # a folder with a dot
-    with pytest.raises(ValueError, match=r"Files end in \.html, \.json, \.png; .* Got knows\.pdf"):
-        known.save(tmp_path / "knows.pdf")
-    page = Page(tmp_path / "page.html")
-    assert page.count("img") == 1
-    assert known.sentence in " ".join(page.texts["p"])
-    assert repr(known) == f"Knowledge({known.sentence!r})"
-    assert str(known) == f"{known.sentence}\n{known.size_sentence}"
-    assert "<img" in known._repr_html_()
-    assert not plt.get_fignums()
-
-
-def test_knowledge__the_legend_hides_nothing_and_the_title_fits(known: Knowledge) -> None:
-    unclear = cocoax.knows(reference(3, 0, 0.7, name="a house of $5 or $6 " * 9), reference(3, 1), permutations=99)
-    beside = CaptionComparison("cats", "rest", Separability(0.5, 0.1, 0.9, 0.4, (9, 9)), "random captions")
-    for knowledge in (known, unclear, beside):
-        figure = knowledge.drawn()
-        figure.draw_without_rendering()
-        (axes,), (legend,) = figure.axes, figure.legends
-        within = legend.get_window_extent(), axes.title.get_window_extent()
-        assert within[0].y1 <= axes.xaxis.label.get_window_extent().y0
-        assert all(0 <= box.x0 < box.x1 <= figure.bbox.x1 and 0 <= box.y0 < box.y1 <= figure.bbox.y1 for box in within)
-
-
-def test_knowledge__names_are_escaped(tmp_path: Path) -> None:
-    knowledge = cocoax.knows(reference(6, 0, name=EVIL), reference(6, 1), permutations=39)
-    assert Page(knowledge.save(tmp_path / "page.html")[0]).count("script") == 0
-    assert "<script>" not in knowledge._repr_html_()
+def test_knowledge__numbers(known: Knowledge) -> None:
+    plain = known.to_dict()
+    assert (plain["verdict"], plain["auc"]) == ("tells", known.auc)
+    assert known.table().rows[-1] == (30, known.auc, None, *known.interval)
+    assert [row[:2] for row in known.table().rows[:-1]] == [(of.size, of.auc) for of in known.sizes]
+    assert str(known) == "\n".join((known.summary, *known.remarks))

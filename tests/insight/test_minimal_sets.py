@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import gc
-import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,11 +14,10 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
 from cocoax.encoders.families.sentence import load_hf_text
-from cocoax.inputs import Display, Picture
-from cocoax.insight.minimal_sets import Minimal, PartSet
 from cocoax.insight.subset_search import parts_of
 from tests.conftest import SmallNet, images
 from tests.insight.games import all_scores, all_sets, pictures, table
+from tests.insight.samples import minimal as minimal_sets
 from tests.tiny import save_bert
 
 
@@ -136,53 +135,33 @@ def test_minimal__texts(tmp_path: Path) -> None:
         found = cocoax.minimal(run, -target, keep=0.8)
     words = {"the", "big", "red", "car", "behind", "a", "house"}
     assert set(found.kept.names) <= words
-    files = found.save(tmp_path / "out")
-    assert json.loads(files[1].read_text())["kept"]["names"] == list(found.kept.names)
-    assert "enough alone" in files[0].read_text()
+    assert found.to_dict()["kept"]["names"] == list(found.kept.names)
+    assert found.table().records()[0]["which"] == "; ".join(found.kept.names)
 
 
-def test_minimal__says_it_and_draws_it(tmp_path: Path) -> None:
+def test_minimal__says_it_and_shows_it() -> None:
     encoder, picture, _, target = pictures()
     found = cocoax.minimal(cocoax.KernelShap(samples=100, grid=3).run(encoder, picture), target)
-    text = str(found)
-    assert f"{len(found.kept)} of 9 parts alone keep{'s' * (len(found.kept) == 1)} it" in text
-    assert f"{found.calls} forward passes, beside the 100 of the run." in text
-    assert "<img" in found._repr_html_()
+    assert f"{len(found.kept)} of 9 parts alone keep{'s' * (len(found.kept) == 1)} the score" in found.summary
+    assert f"{found.calls} forward passes, beside the 100 of the run." in found.remarks
     assert repr(found).startswith("Minimal('this rather than that'")
-    files = found.save(tmp_path)
-    assert [file.name for file in files] == ["minimal.html", "minimal.json", "minimal.png"]
-    assert files[2].stat().st_size > 5000
-
-
-def outcome(size: int, emptied: float, display: Display | None = None, score: float = 0.603) -> Minimal:
-    mask = torch.zeros(224, 224, dtype=torch.bool)
-    mask[:32, : 32 * size] = True
-    parts = PartSet(tuple(range(size)), tuple(f"part {number}" for number in range(size)), mask, 0.6, 1, True, True)
-    return Minimal("a cat rather than a dog", parts, parts, 0.6, score, emptied, 49, 40, 400, display or Picture())
+    shown: Any = found.views()[0].tiles
+    for tile, mask in zip(shown[1:], (found.kept.mask, found.removed.mask), strict=True):
+        assert (tile.marked == mask.numpy()).all()
 
 
 def test_minimal__says_where_hardly_anything_is_removed() -> None:
     said = "With everything removed it still scores +0.579 of +0.603, so that little is needed to keep it."
-    assert said in outcome(1, 0.579).sentences
-    assert said in outcome(1, 0.579).describe()["sentences"]
-    assert "still scores -0.620, so that" in str(outcome(1, -0.62, score=-0.603))
-    assert "little is needed" not in str(outcome(1, 0.3))
-    assert "little is needed" not in str(outcome(1, -0.01))
+    assert said in minimal_sets(1, 0.579, score=0.603).remarks
+    assert said in minimal_sets(1, 0.579, score=0.603).to_dict()["remarks"]
+    assert "still scores -0.620, so that" in str(minimal_sets(1, -0.62, score=-0.603))
+    assert "little is needed" not in str(minimal_sets(1, 0.3))
+    assert "little is needed" not in str(minimal_sets(1, -0.01))
 
 
 def test_minimal__one_part_keeps_and_two_keep() -> None:
-    assert "1 of 49 parts alone keeps it" in str(outcome(1, 0.3))
-    assert "2 of 49 parts alone keep it" in str(outcome(2, 0.3))
-
-
-@pytest.mark.parametrize(("height", "width"), [(300, 451), (300, 440), (224, 224), (500, 375), (200, 600)])
-def test_minimal__titles_are_within_the_figure(height: int, width: int) -> None:
-    figure = outcome(1, 0.3, Picture(torch.zeros(height, width, 3, dtype=torch.uint8))).drawn()
-    figure.draw_without_rendering()
-    assert len(figure.axes) == 3
-    for ax in figure.axes:
-        assert "\n" in ax.get_title()
-        assert ax.title.get_window_extent().y1 <= figure.bbox.y1
+    assert "1 of 8 parts alone keeps the score" in str(minimal_sets(1, 0.3))
+    assert "2 of 8 parts alone keep the score" in str(minimal_sets(2, 0.3))
 
 
 def test_minimal__the_encoder_is_gone_or_another() -> None:

@@ -11,6 +11,7 @@ import cocoax
 from cocoax.inputs import Display, Names, Picture, Sound, Text
 from cocoax.results import Interactions, Result
 from cocoax.results.interactions import PairSide, Sampled
+from tests.insight.samples import INSIGHTS
 
 EVIL = "<script>alert(1)</script> & $x$ ü"
 PHOTO = torch.arange(30 * 40 * 3).remainder(251).to(torch.uint8).view(30, 40, 3)
@@ -65,6 +66,7 @@ def pairs(a: PairSide, b: PairSide, errors: bool = True) -> Interactions:
 
 RESULTS: dict[str, Result] = {
     **ATTRIBUTIONS,
+    **INSIGHTS,
     **{f"{one} - {other}": pairs(SIDES[one], SIDES[other]) for one in SIDES for other in SIDES},
     "curve": cocoax.Curve(torch.linspace(0, 1, 5), torch.linspace(0, 1, 5) ** 2, EVIL),
 }

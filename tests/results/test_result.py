@@ -13,6 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
+import cocoax
 from cocoax.results import Result, ResultList
 from cocoax.show import View
 from tests.results.samples import RESULTS
@@ -60,7 +61,7 @@ def test_result__plots_a_figure_that_pyplot_shows(result: Result) -> None:
     assert isinstance(figure, Figure)
     assert len(plt.get_fignums()) == before + 1
     with pytest.raises(TypeError, match=r"Options of drawings are .*'colours'"):
-        result.plot(colours="PuOr") if not hasattr(result, "auc") else result.save("a.png", colours="PuOr")
+        result.plot(colours="PuOr") if not isinstance(result, cocoax.Curve) else result.save("a.png", colours="PuOr")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

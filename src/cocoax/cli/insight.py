@@ -269,16 +269,16 @@ def measure_separability(
         permutations=permutations,
         seed=seed,
     )
-    files = [] if out is None else knowledge.save(out)
+    files = [] if out is None else knowledge.save_all(out)
     if as_json:
-        print_json({**knowledge.describe(), "files": [str(file) for file in files]})
+        print_json({**knowledge.to_dict(), "files": [str(file) for file in files]})
         return
     if loaded is not None:
         pictures = [[item for item in side if isinstance(item, Path)] for side in sides.values() if isinstance(side, list)]
         note_crop(loaded.explicand(item).display for side in pictures for item in side[:DISPLAYS_FOR_NOTE])
-    print_plain(f"{knowledge.sentence} p = {knowledge.p_value:.2g}")
-    if knowledge.size_sentence:
-        print_plain(knowledge.size_sentence)
+    print_plain(f"{knowledge.summary} p = {knowledge.p_value:.2g}")
+    if knowledge.remarks:
+        print_plain(" ".join(knowledge.remarks))
         print_table(("members", "AUC"), [[str(of.size), f"{of.auc:.2f} ± {of.deviation:.2f}"] for of in knowledge.sizes])
     print_written(files)
 
@@ -405,9 +405,9 @@ def discover_corpora(
         checked={word: discovery.check(word) for word in check or ()},
         importances=() if label is None else tuple(discovery.importance(label)),
     )
-    files = discovery.save(out)
+    files = discovery.save_all(out)
     if as_json:
-        print_json({**discovery.describe(), "files": [str(file) for file in files]})
+        print_json({**discovery.to_dict(), "files": [str(file) for file in files]})
         return
     if loaded is not None:
         note_crop(loaded.explicand(item).display for item in inputs[:DISPLAYS_FOR_NOTE])
@@ -441,7 +441,6 @@ def open_labelled(data: Path, column: str | None, limit: int, seed: int) -> tupl
 def print_discovery(discovery: Discovery, labels: list[str]) -> None:
     """Print the corpora that were found, beside labels if there are any."""
     from cocoax.insight.discovery import PARTS
-    from cocoax.insight.gallery import tables
 
     print_plain(str(discovery))
     known = discovery.beside(labels) if len(set(labels)) > 1 else {}
@@ -454,5 +453,5 @@ def print_discovery(discovery: Discovery, labels: list[str]) -> None:
     print_table(header, [row + [""] * (len(header) - len(row)) for row in rows])
     if known and discovery.method not in PARTS:
         print_plain(f"purity beside the labels: {discovery.purity(labels):.2f}")
-    for header, lines in tables(discovery):
-        print_table(header, lines)
+    for table in discovery.asked():
+        print_table(table.columns, table.rows)

@@ -15,7 +15,7 @@ from rich.text import Text
 from cocoax.store import to_json
 
 if TYPE_CHECKING:
-    from cocoax.insight.results import Result
+    from cocoax.results import Result
 
 console = Console(emoji=False)  # or else a file's name:cat:.png would become a picture of a cat
 errors = Console(stderr=True, emoji=False)
@@ -99,10 +99,9 @@ def draw_into_files() -> None:
 
 def show(result: Result, out: Path | None, as_json: bool) -> None:
     """Print a result and write its files."""
-    files = [] if out is None else result.save(out)
+    files = [] if out is None else result.save_all(out)
     if as_json:
-        print_json({**result.describe(), "files": files})
+        print_json({**result.to_dict(), "files": files})
         return
-    for sentence in result.sentences:
-        print_plain(sentence)
+    print_plain(str(result))
     print_written(files)

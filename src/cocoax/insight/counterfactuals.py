@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,16 +19,12 @@ from cocoax.checks import check_count
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.insight.exchange import Change, Exchange, exchange_type
-from cocoax.insight.results import Result
 from cocoax.insight.subset_search import SmallestSetSearch
 from cocoax.methods import KernelShap
 from cocoax.methods.method import Askable, check_encoder, check_targets
-from cocoax.report import Section
-from cocoax.show import Gallery, View
+from cocoax.results import ResultList
+from cocoax.show import Gallery, Table, View
 from cocoax.targets import Target
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _GRID = (7, 7)
 
@@ -60,7 +56,7 @@ class Flip:
 
 
 @dataclass(frozen=True, eq=False)
-class Counterfactual(Result):
+class Counterfactual(ResultList[Flip]):
     """The smallest changes of an input that were found to flip the sign of a target, the smallest first.
 
     Attributes:
@@ -72,18 +68,17 @@ class Counterfactual(Result):
 
     """
 
-    file = "counterfactual"
+    file: ClassVar[str] = "counterfactual"
     question: str
     score: float
     flips: tuple[Flip, ...]
     asked: int
     calls: int
 
-    def __len__(self) -> int:
-        return len(self.flips)
-
-    def __getitem__(self, index: int) -> Flip:
-        return self.flips[index]
+    @property
+    def parts(self) -> tuple[Flip, ...]:
+        """The changes."""
+        return self.flips
 
     def __repr__(self) -> str:
         best = self.flips[0]
@@ -100,64 +95,48 @@ class Counterfactual(Result):
         return self.flips[0].result
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """What was found, in words."""
-        total = len(self.flips[0].exchange.names)
-        noun = self.flips[0].exchange.noun
-        sentences = [f"The score of {self.question!r} is {self.score:+.3f}."]
-        for flip in self.flips:
-            changed = f"{len(flip)} of {total} {noun}s"
-            sentences.append(f"Changing {changed} makes it {signed(flip.score)}: {'; '.join(map(str, flip.changes))}.")
-        if len(self) < self.asked:
-            sentences.append(f"{self.asked} different ones were asked for; no more than {len(self)} were found.")
-        sentences.append(f"{self.calls} forward passes.")
-        return tuple(sentences)
+    def summary(self) -> str:
+        """The smallest change, in a sentence."""
+        return f"The score of {self.question!r} is {self.score:+.3f}. {self._words(self.flips[0])}"
 
-    def describe(self) -> dict[str, Any]:
-        """Return it as plain values."""
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The other changes, and what it took to find them."""
+        remarks = [self._words(flip) for flip in self.flips[1:]]
+        if len(self) < self.asked:
+            remarks.append(f"{self.asked} different ones were asked for; no more than {len(self)} were found.")
+        return (*remarks, f"{self.calls} forward passes.")
+
+    def _words(self, flip: Flip) -> str:
+        changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s"
+        return f"Changing {changed} makes it {signed(flip.score)}: {'; '.join(map(str, flip.changes))}."
+
+    def facts(self) -> dict[str, Any]:
+        """Return the scores and all changes."""
         flips = [
             {"score": flip.score, "changes": [change._asdict() for change in flip.changes], "result": _plain(flip.result)}
             for flip in self.flips
         ]
-        own = {"question": self.question, "score": self.score, "calls": self.calls}
-        return {**own, "counterfactuals": flips, "sentences": list(self.sentences)}
+        return {"question": self.question, "score": self.score, "calls": self.calls, "counterfactuals": flips}
+
+    def table(self) -> Table:
+        """Return one row for each part that changes."""
+        rows = [(number, flip.score, *change) for number, flip in enumerate(self.flips, start=1) for change in flip.changes]
+        return Table(("counterfactual", "score", "part", "before", "after"), tuple(rows))
 
     @property
     def title(self) -> str:
         """The heading of a page."""
         return f"What would flip it: {self.question}"
 
-    @property
-    def size(self) -> tuple[float, float]:
-        """A row of three drawings for each, and the question above them."""
-        from cocoax.show.figure import size
-
-        return size(self._gallery)
-
-    def draw(self, figure: Figure) -> None:
-        """Draw for each the input, where the parts come from, and what comes out, under the question."""
-        from cocoax.show.figure import paint
-
-        paint(self._gallery, figure)
-
-    @property
-    def _gallery(self) -> Gallery:
+    def views(self) -> list[View]:
+        """Return for each change the input, where its parts come from, and what comes out."""
         tiles: list[View] = []
         for flip in self.flips:
             changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s change"
             titles = (f"score {self.score:+.3f}", changed, f"score {signed(flip.score)}")
             tiles += flip.exchange.views(flip.choice, titles)
-        return Gallery(tuple(tiles), 3, inches=3.4, title=self.title)
-
-    @property
-    def sections(self) -> list[Section]:
-        """The parts of a page."""
-        sections = [Section(self.question, self.sentences[0], self.drawn())]
-        for number, flip in enumerate(self.flips, start=1):
-            rows = [list(change) for change in flip.changes]
-            words = f"Score {self.score:+.3f} before, {signed(flip.score)} after."
-            sections.append(Section(f"Counterfactual {number}", words, None, ("part", "before", "after"), rows))
-        return sections
+        return [Gallery(tuple(tiles), 3, inches=3.4, title=self.title)]
 
 
 def check_above(name: str, score: float) -> None:

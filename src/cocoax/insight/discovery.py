@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -30,17 +30,15 @@ from cocoax.insight.clustering import (
 )
 from cocoax.insight.collection import Collection, PartVectors, collection_of
 from cocoax.insight.concept_vectors import Importance, tcav
-from cocoax.insight.results import Result
 from cocoax.methods import Attribution
 from cocoax.methods.removal import RemovalMethod
 from cocoax.references import KEPT, Reference
-from cocoax.report import Section
+from cocoax.results import ResultList
 from cocoax.seeding import check_seed, stream
+from cocoax.show import Curves, Gallery, Line, Paragraph, PlotOptions, Table, View
 from cocoax.similarity import LinearSimilarity, Similarity
+from cocoax.store import write_text
 from cocoax.targets import Target, class_score, similarity_to
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WORDS = 3  # of a name, at most
 COMMON = 1000  # words of texts that are their own vocabulary
@@ -135,6 +133,7 @@ GROUPINGS: dict[str, type[Grouping]] = {
 }
 PARTS = ("fields", "crops")
 TYPICAL = 6
+_MAPS = 3  # typical members of each corpus that a page shows with their maps
 STRONG = 0.5  # of what a corpus is like in its typical members: a part as strong as this is one
 
 
@@ -170,7 +169,7 @@ class FoundCorpus:
 
 
 @dataclass(frozen=True, eq=False)
-class Discovery(Result):
+class Discovery(ResultList[FoundCorpus]):
     """Corpora found among inputs; made by :func:`cocoax.discover`.
 
     Attributes:
@@ -185,7 +184,7 @@ class Discovery(Result):
 
     """
 
-    file = "discovery"
+    file: ClassVar[str] = "discovery"
     corpora: tuple[FoundCorpus, ...]
     method: str
     explained: float
@@ -195,24 +194,15 @@ class Discovery(Result):
     checked: Mapping[str, list[tuple[FoundCorpus, Separability]]] = field(default_factory=dict, repr=False)
     importances: tuple[Importance, ...] = field(default=(), repr=False)
 
-    def __len__(self) -> int:
-        return len(self.corpora)
-
-    def __iter__(self) -> Iterator[FoundCorpus]:
-        return iter(self.corpora)
-
-    def __getitem__(self, place: int) -> FoundCorpus:
-        return self.corpora[place]
+    @property
+    def parts(self) -> tuple[FoundCorpus, ...]:
+        """The corpora."""
+        return self.corpora
 
     def __repr__(self) -> str:
         few = ", ".join(repr(found.name) for found in self.corpora[:3])
         more = ", …" if len(self) > 3 else ""
         return f"Discovery({len(self)} corpora by {self.method}, {self.explained:.0%} explained: {few}{more})"
-
-    def _repr_html_(self) -> str:
-        from cocoax.insight.gallery import fragment
-
-        return fragment(self, 3)
 
     @property
     def enough(self) -> int | None:
@@ -304,43 +294,100 @@ class Discovery(Result):
         return f"{len(self)} corpora"
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """What was found, in words."""
-        from cocoax.insight.gallery import summary
-
-        return (summary(self),)
+    def summary(self) -> str:
+        """What was found, in a sentence."""
+        what = "parts" if self.method in PARTS else "representations"
+        return (
+            f"{len(self)} corpora among {len(self.collection)} {self.collection.noun}s, by {self.method}; together they "
+            f"explain {self.explained:.0%} of the variance of the {what}."
+        )
 
     @property
-    def size(self) -> tuple[float, float]:
-        """A row for each corpus."""
-        return self._size(TYPICAL)
+    def remarks(self) -> tuple[str, ...]:
+        """Where the curve bends, and what stability is."""
+        stable = (
+            "Stability is how much of a corpus comes back when inputs are drawn again: above 0.75 it is there, below 0.5 it "
+            "may be chance."
+        )
+        return (stable,) if self.enough is None else (f"The curve bends most at {self.enough}.", stable)
 
-    def _size(self, count: int) -> tuple[float, float]:
-        return 1.9 + 1.35 * count, 1.45 * len(self)
+    def views(self) -> list[View]:
+        """Return how much so many corpora explain, typical members of each, and what was asked about them."""
+        return self._views(maps=0)
 
-    def draw(self, figure: Figure) -> None:
-        """Draw the typical members of each corpus in a row."""
-        from cocoax.insight.gallery import draw
+    def _views(self, maps: int) -> list[View]:
+        galleries = [self._gallery(found, TYPICAL, maps) for found in self.corpora]
+        return [*([self._curve()] if self.curve else []), *galleries, *self.asked()]
 
-        draw(self, figure)
+    def _curve(self) -> Curves:
+        numbers = np.array([point.corpora for point in self.curve])
+        explained, held_out = (np.array([getattr(point, name) for point in self.curve]) for name in ("explained", "held_out"))
+        lines = (
+            Line(numbers, explained, "where they were found", {"marker": "o"}),
+            Line(numbers, held_out, "on the other half of the inputs", {"marker": "o"}),
+        )
+        marks: Any = () if self.enough is None else (("x", self.enough, f"bends most at {self.enough}"),)
+        return Curves(lines, "corpora", "variance explained", marks, tuple(numbers.tolist()), title="")
 
-    def plot(self, count: int = TYPICAL, maps: bool = False) -> Figure:
-        """Draw the typical members of each corpus in a row, as they are or with their maps; return the figure."""
-        from cocoax.insight.gallery import draw
-        from cocoax.show.figure import new_figure
+    def _gallery(self, found: FoundCorpus, count: int, maps: int) -> Gallery:
+        """Return typical members of a corpus beside each other, the first few with their maps."""
+        members = found.members[:count].tolist()
+        drawn = self.maps(found, maps) if maps else []
+        tiles: list[View] = []
+        for number, display in zip(members, self.collection.displays(members), strict=True):
+            label = self.collection.label(number)
+            view = None if display is None else display.input_view()
+            tiles.append(Paragraph(label, title="") if view is None else replace(view, title="", note=label, alt=label))
+        for place, attribution in enumerate(drawn):
+            tiles[place] = replace(attribution.view(), title="", note=tiles[place].note)
+        limit = max((float(np.abs(each.relative.numpy()).max()) for each in drawn), default=0.0) or None
+        words = ", ".join(f"{word.word} {word.weight:.2f}" for word in found.words)
+        title = f"{found.number}. {found.name}" if found.words else found.name
+        heading = f"{title}: {len(found.members)} inputs, stability {found.how_stable}"
+        note = f"Words: {words}." if words else ""
+        return Gallery(tuple(tiles), count, limit=limit, inches=1.6, title=heading, note=note)
 
+    def plot(self, ax: Any = None, *, count: int = TYPICAL, maps: bool = False, **options: Any) -> Any:
+        """Draw typical members of each corpus in a row, as they are or with their maps; return the figure."""
+        from cocoax.show import figure
+
+        if ax is not None:
+            return super().plot(ax, **options)
         check_count("count", count, 1)
-        return draw(self, new_figure(*self._size(count)), count, maps)
+        galleries = [self._gallery(found, count, count if maps else 0) for found in self.corpora]
+        return figure.plot(galleries, PlotOptions.of(options))
 
-    @property
-    def sections(self) -> list[Section]:
-        """The parts of a page."""
-        from cocoax.insight.gallery import sections
+    def asked(self) -> list[Table]:
+        """Return what was asked about the corpora: words of one's own, and a class of the head."""
+        made = [
+            Table((f"told from the rest by {word!r}", "AUC"), tuple((found.name, str(own)) for found, own in pairs), title="")
+            for word, pairs in self.checked.items()
+        ]
+        if self.importances:
+            rows = [
+                (each.concept, f"{each.score:.2f}", f"{each.sensitivity:+.3f}", f"{each.p_value:.2g}")
+                for each in self.importances
+            ]
+            header = (f"matters to {self.importances[0].label}", "TCAV", "sensitivity", "p")
+            made.append(Table(header, tuple(rows), title=""))
+        return made
 
-        return sections(self)
+    def table(self) -> Table:
+        """Return one row for each corpus."""
+        rows = [
+            (
+                found.number,
+                found.name,
+                len(found.members),
+                found.stability,
+                "; ".join(self.collection.label(number) for number in found.members[:TYPICAL].tolist()),
+            )
+            for found in self.corpora
+        ]
+        return Table(("number", "name", "inputs", "stability", "typical"), tuple(rows))
 
-    def describe(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
+    def facts(self) -> dict[str, Any]:
+        """Return all of it."""
         return {
             "method": self.method,
             "inputs": len(self.collection),
@@ -366,15 +413,18 @@ class Discovery(Result):
             "importance": [vars(importance) for importance in self.importances],
         }
 
-    def save(self, path: str | Path) -> list[Path]:
-        """Write a page that loads nothing (.html), the numbers (.json) or a drawing (.png), or all into a folder.
+    def _write_page(self, path: Path, options: PlotOptions) -> None:
+        """Write a page with maps of some typical members, which take a while."""
+        from cocoax.show import html
 
-        In a folder there is a file for each reference, too. Return the files.
-        """
-        files = super().save(path)
-        folder = Path(path) / "references"
-        named = [] if files == [Path(path)] else self.corpora
-        return files + [found.reference.save(folder / f"{found.number}.safetensors") for found in named]
+        title = self.title if options.title is None else options.title
+        write_text(path, html.page(title, self._sentences, self._views(_MAPS), options))
+
+    def _written(self, path: Path, options: PlotOptions) -> list[Path]:
+        """Write the files; in a folder there is one for each reference, too."""
+        files = super()._written(path, options)
+        named = [] if files == [path] else self.corpora
+        return files + [found.reference.save(path / "references" / f"{found.number}.safetensors") for found in named]
 
 
 def discover(

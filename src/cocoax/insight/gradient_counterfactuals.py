@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -19,13 +19,9 @@ from cocoax.checks import check_at_least, check_count, check_positive
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand, Inputs, Pictures
 from cocoax.insight.counterfactuals import check_above
-from cocoax.insight.results import Result
 from cocoax.methods.method import Askable, check_encoder, check_targets
-from cocoax.report import Section
-from cocoax.show import Effects
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from cocoax.results import Result
+from cocoax.show import Effects, Gallery, Table, View
 
 _BLUR = 1.5  # width of the blur of the copy that should follow, in pixels
 _FOLLOWS = 0.5  # of the way, from which on a change is not called one of details
@@ -48,7 +44,7 @@ class GradientCounterfactual(Result):
 
     """
 
-    file = "gradient-counterfactual"
+    file: ClassVar[str] = "gradient-counterfactual"
     question: str
     score: float
     changed_score: float
@@ -68,61 +64,55 @@ class GradientCounterfactual(Result):
         return self.changed_score < 0
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """What was found, in words."""
-        sentences = [
-            f"The score of {self.question!r} is {self.score:+.3f}; a change of {self.change:.2g} standard deviations makes "
-            f"it {self.changed_score:+.3g}."
-        ]
+    def summary(self) -> str:
+        """The change and what it does, in a sentence."""
+        change = f"a change of {self.change:.2g} standard deviations makes it {self.changed_score:+.3g}"
+        return f"The score of {self.question!r} is {self.score:+.3f}; {change}."
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Whether it flipped, whether a blurred copy follows, and what it took."""
+        remarks = []
         if not self.flipped:
-            sentences.append("It did not flip: take more steps, or ask for less smoothness.")
+            remarks.append("It did not flip: take more steps, or ask for less smoothness.")
         if self.follows is not None and self.blurred_score is not None:
-            sentences.append(
+            remarks.append(
                 f"The representation of a blurred copy follows {self.follows:.0%} of the way, to {self.blurred_score:+.3f}."
             )
             if self.follows < _FOLLOWS:
-                sentences.append(
+                remarks.append(
                     "Most of the change is in details that a blur takes away, as with adversarial examples: it says more "
                     "about the encoder's weak spots than about the input."
                 )
-        return (*sentences, f"{self.steps} gradients.")
+        return (*remarks, f"{self.steps} gradients.")
 
-    def describe(self) -> dict[str, Any]:
-        """Return it as plain values."""
+    def facts(self) -> dict[str, Any]:
+        """Return its numbers."""
         own = ("question", "score", "changed_score", "blurred_score", "follows", "change", "steps", "flipped")
-        return {**{name: getattr(self, name) for name in own}, "sentences": list(self.sentences)}
+        return {name: getattr(self, name) for name in own}
+
+    def table(self) -> Table:
+        """Return its numbers as one row."""
+        return Table(tuple(self.facts()), (tuple(self.facts().values()),))
 
     @property
     def title(self) -> str:
         """The heading of a page."""
         return f"A smooth change that would flip it: {self.question}"
 
-    @property
-    def size(self) -> tuple[float, float]:
-        """Three drawings beside each other, and the question above them."""
-        return 11.0, 4.2
-
-    def draw(self, figure: Figure) -> None:
-        """Draw the input, the change and what comes out, under the question."""
-        from cocoax.show.figure import draw
-
-        self.write_title(figure)
-        axes = figure.subplots(1, 3)
+    def views(self) -> list[View]:
+        """Return the input, the change and what comes out."""
         difference = self.explicand.per_feature(self.result.tensor - self.explicand.tensor)
         effects = Effects(difference.double().numpy(), unit="change of the prepared input")
         change = replace(self.result.display.view(effects), title=f"change\n{self.change:.2g} standard deviations")
-        draw(change, axes[1])
-        for ax, explicand, score in ((axes[0], self.explicand, self.score), (axes[2], self.result, self.changed_score)):
-            view = explicand.display.input_view()
-            if view is None:
-                ax.set_axis_off()
-            else:
-                draw(replace(view, title=f"score {score:+.3f}"), ax)
-
-    @property
-    def sections(self) -> list[Section]:
-        """The parts of a page."""
-        return [Section(self.question, " ".join(self.sentences), self.drawn())]
+        before, after = (
+            None if view is None else replace(view, title=f"score {score:+.3f}")
+            for view, score in (
+                (self.explicand.display.input_view(), self.score),
+                (self.result.display.input_view(), self.changed_score),
+            )
+        )
+        return [Gallery((before, change, after), 3, colour_bars=True, inches=3.6, title=self.title)]
 
 
 def gradient_counterfactual(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,17 +17,14 @@ from cocoax.checks import check_count, check_kind
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.base import naming_input
-from cocoax.insight.results import Result
 from cocoax.insight.subset_search import names_of
 from cocoax.methods import Rise, Run
 from cocoax.methods.method import check_encoder
 from cocoax.references import Reference
-from cocoax.report import Section
+from cocoax.results import Result
+from cocoax.show import Bars, Effects, Gallery, Table, View
 from cocoax.similarity import LinearSimilarity, get_similarity
 from cocoax.spaces import same_space
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def numbered(labels: Sequence[str]) -> tuple[str, ...]:
@@ -115,7 +112,7 @@ class Examples(Result):
 
     """
 
-    file = "examples"
+    file: ClassVar[str] = "examples"
     method: str
     names: tuple[str, ...]
     values: Tensor
@@ -144,74 +141,55 @@ class Examples(Result):
         return [(self.names[number], float(values[number])) for number in order]
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """What was found, in words."""
+    def summary(self) -> str:
+        """The three members that matter most, in a sentence."""
         most = ", ".join(f"{name} ({value:.3g})" for name, value in self.top(min(3, len(self))))
-        return (f"Of {len(self)} members, most to do with the input by {self.method} have {most}.", *self.notes)
+        return f"Of {len(self)} members, most to do with the input by {self.method} have {most}."
 
-    def describe(self) -> dict[str, Any]:
-        """Return it as plain values."""
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What else is to be said."""
+        return self.notes
+
+    def facts(self) -> dict[str, Any]:
+        """Return all members with their values, and the first three for each part of the map."""
         members = [{"name": name, "value": value} for name, value in zip(self.names, self.values.tolist(), strict=True)]
         parts = {part: [list(pair) for pair in self.top(3, part)] for part in self.part_names}
-        return {"method": self.method, "members": members, "parts": parts, "sentences": list(self.sentences)}
+        return {"method": self.method, "members": members, "parts": parts, "remarks": list(self.remarks)}
+
+    def table(self) -> Table:
+        """Return one row for each member, the one that matters most first, with what it contributes to each part."""
+        order = torch.argsort(self.values, descending=True, stable=True).tolist()
+        parts = [()] * len(self) if self.parts is None else [tuple(row) for row in self.parts.tolist()]
+        rows = tuple((self.names[number], float(self.values[number]), *parts[number]) for number in order)
+        return Table(("member", self.method, *self.part_names), rows)
 
     @property
     def title(self) -> str:
         """The heading of a page."""
         return f"Which examples matter, by {self.method}"
 
-    @property
-    def size(self) -> tuple[float, float]:
-        """A row of inputs above a list of bars; without the row where there is nothing to see of them."""
-        return 10.5, 0.9 + 0.24 * min(_LISTED, len(self)) + (2.4 if self._draws else 0.0)
-
-    @property
-    def _draws(self) -> bool:
-        return self.explicand.display.input_view() is not None and all(member is not None for member in self.drawn_members)
-
-    def draw(self, figure: Figure) -> None:
-        """Draw the input and the members that matter most, and the values of some more as bars."""
+    def views(self) -> list[View]:
+        """Return the input and the members that matter most, the values of some more, and what matters to each part."""
         top = self.top(min(_LISTED, len(self)))
-        below: Any = figure
-        if self._draws:
-            rows: Any = figure.subfigures(2, 1, height_ratios=(2.4, 0.9 + 0.24 * len(top)))
-            above, below = rows
-            axes = above.subplots(1, 1 + len(self.drawn_members), squeeze=False)[0]
-            _draw_input(self.explicand, axes[0], "input")
-            for ax, member, (name, value) in zip(axes[1:], self.drawn_members, top, strict=False):
-                assert member is not None
-                _draw_input(member, ax, f"{name[:22]}\n{value:.3g}")
-        ax = below.subplots()
-        ax.barh([f"{number + 1}. {name[:60]}" for number, (name, _) in enumerate(top)], [value for _, value in top])
-        ax.invert_yaxis()
-        ax.tick_params(labelsize=8)
-        for label in ax.get_yticklabels():
-            label.set_parse_math(False)
-        ax.set_xlabel(self.method, fontsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
-
-    @property
-    def sections(self) -> list[Section]:
-        """The parts of a page."""
-        rows = [[name, f"{value:.4g}"] for name, value in self.top(min(50, len(self)))]
-        sections = [Section(self.title, " ".join(self.sentences), self.drawn(), ("member", self.method), rows)]
+        views: list[View] = []
+        explicands = (self.explicand, *self.drawn_members)
+        shown = [None if explicand is None else explicand.display.input_view() for explicand in explicands]
+        titles = ("input", *(f"{name[:22]}\n{value:.3g}" for name, value in top))
+        tiles = tuple(replace(view, title=title) for view, title in zip(shown, titles, strict=False) if view is not None)
+        if len(tiles) == len(explicands):
+            views.append(Gallery(tiles, len(tiles)))
+        effects = Effects(np.array([value for _, value in top]), unit=self.method)
+        names = tuple(f"{number + 1}. {name[:60]}" for number, (name, _) in enumerate(top))
+        views.append(Bars(effects, names, "given", title=""))
         if self.parts is not None:
-            listed = [
-                [part, *(f"{name} ({value:+.2g})" for name, value in self.top(min(3, len(self)), part))]
+            rows = [
+                (part, *(f"{name} ({value:+.2g})" for name, value in self.top(min(3, len(self)), part)))
                 for part in self.part_names
             ]
-            header = ("part", "most", "second", "third")[: len(listed[0])]
-            sections.append(Section("To each part of the map", "", None, header, listed))
-        return sections
-
-
-def _draw_input(explicand: Explicand, ax: Any, title: str) -> None:
-    """Draw an input under a title."""
-    from cocoax.show.figure import draw
-
-    view = explicand.display.input_view()
-    assert view is not None
-    draw(replace(view, title=title), ax)
+            columns = ("part", "most", "second", "third")[: len(rows[0])]
+            views.append(Table(columns, tuple(rows), title="To each part of the map"))
+        return views
 
 
 class ExampleMethod(ABC):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -22,16 +22,13 @@ from cocoax.evaluation.separability import (
     separability,
 )
 from cocoax.evaluation.statistics import wilson
-from cocoax.insight.results import Result
 from cocoax.references import Reference, check_same_space
-from cocoax.report import Section
+from cocoax.results import Result
 from cocoax.seeding import check_seed, stream
-from cocoax.show.fonts import families, wrapped
+from cocoax.show import Curves, Line, Table
+from cocoax.show.fonts import wrapped
 from cocoax.similarity import Similarity, get_similarity
 from cocoax.targets import Target, contrastive_corpus_similarity, similarity_to
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _DRAWS = 20  # corpora of each size that are tried
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200)
@@ -61,7 +58,7 @@ class Knowledge(Result):
 
     """
 
-    file = "knows"
+    file: ClassVar[str] = "knows"
     measured: ClassVar[str] = "AUC"
     chance: ClassVar[str] = "knows nothing"
     corpus: str
@@ -94,7 +91,7 @@ class Knowledge(Result):
         return self.separability.verdict == "tells"
 
     @property
-    def sentence(self) -> str:
+    def summary(self) -> str:
         """What came out, in a sentence."""
         ours, theirs = self.separability.counts
         which = f"these {ours}" if self.test == "held-out members" else f"the {ours} inputs that show"
@@ -118,23 +115,18 @@ class Knowledge(Result):
         return next(of.size for of in self.sizes if of.auc >= self.sizes[-1].auc - _SAME_AUC)
 
     @property
-    def size_sentence(self) -> str:
+    def remarks(self) -> tuple[str, ...]:
         """What the size of the corpus does, in a sentence; empty if nothing is known about it, or about the corpus."""
         if self.enough is None or not self:
-            return ""
+            return ()
         last = self.sizes[-1]
         if self.enough < last.size:
-            return f"A corpus of {self.enough} would do as well as one of {last.size}: AUC {last.auc:.2f}."
+            return (f"A corpus of {self.enough} would do as well as one of {last.size}: AUC {last.auc:.2f}.",)
         before = self.sizes[-2]
-        return f"More members help: AUC {before.auc:.2f} with {before.size}, {last.auc:.2f} with {last.size}."
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """What came out, and what the size of the corpus does."""
-        return tuple(filter(None, (self.sentence, self.size_sentence)))
+        return (f"More members help: AUC {before.auc:.2f} with {before.size}, {last.auc:.2f} with {last.size}.",)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.sentence!r})"
+        return f"{type(self).__name__}({self.summary!r})"
 
     @property
     def title(self) -> str:
@@ -142,57 +134,42 @@ class Knowledge(Result):
         return "Does the encoder know this?"
 
     @property
-    def size(self) -> tuple[float, float]:
-        """One drawing."""
-        return 4.8, 3.6
-
-    @property
     def _caption(self) -> str:
         verdict = {"tells": "told apart", "cannot tell": "not told apart"}.get(self.verdict, self.verdict)
         return f"{self.corpus} and {self.foil}: {verdict}"
 
-    def draw(self, figure: Figure) -> None:
-        """Draw the AUC with its interval beside chance, and that of smaller corpora."""
-        axes = figure.subplots()
-        axes.axhline(0.5, color="#888", linestyle="--", linewidth=1)
-        axes.text(0.01, 0.505, self.chance, fontsize=7, color="#666", transform=axes.get_yaxis_transform())
-        places = [of.size for of in self.sizes]
-        if places:
-            deviations = [of.deviation for of in self.sizes]
-            axes.errorbar(places, [of.auc for of in self.sizes], deviations, marker="o", label="smaller corpora", capsize=2)
-        whole, value = self.separability.counts[0], self.separability.auc
-        ends = [[value - self.separability.low], [self.separability.high - value]]
-        label = f"{self.measured} {self.separability}"
-        axes.errorbar([whole], [value], ends, marker="s", color="#b2182b", capsize=4, label=label)
-        axes.set_xscale("log")
-        ticks = [*(size for size in places if size < 0.75 * whole), whole]
-        axes.set_xticks(ticks, list(map(str, ticks)))
-        axes.minorticks_off()
-        axes.set_ylim(min(0.4, self.separability.low - 0.03), 1.02)
-        axes.set_xlabel("members of the corpus" if self.test == "held-out members" else "inputs", fontsize=8)
-        axes.set_ylabel(self.measured, fontsize=8)
-        axes.set_title(wrapped(self._caption, 56, 2), fontsize=9, fontfamily=families(), parse_math=False)
-        axes.tick_params(labelsize=8)
-        figure.legend(fontsize=8, loc="outside lower center", ncols=2)  # within the axes it would hide an interval
+    def views(self) -> list[Curves]:
+        """Return the AUC with its interval beside chance, and that of smaller corpora."""
+        whole, tested = self.separability.counts[0], self.separability
+        lines = []
+        if self.sizes:
+            sizes, aucs, deviations = (np.array(column) for column in zip(*map(astuple, self.sizes), strict=True))
+            style = {"marker": "o"}
+            lines.append(Line(sizes, aucs, "smaller corpora", style, low=aucs - deviations, high=aucs + deviations))
+        red = {"color": "#b2182b"}
+        lines.append(Line(np.array([whole] * 2), np.array([tested.low, tested.high]), "", red))
+        lines.append(Line(np.array([whole]), np.array([tested.auc]), f"{self.measured} {tested}", {"marker": "s", **red}))
+        label = "members of the corpus" if self.test == "held-out members" else "inputs"
+        ticks = (*(float(of.size) for of in self.sizes if of.size < 0.75 * whole), float(whole))
+        title = wrapped(self._caption, 56, 2)
+        return [Curves(tuple(lines), label, self.measured, (("y", 0.5, self.chance),), ticks, title=title)]
 
-    def describe(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
+    def table(self) -> Table:
+        """Return one row for each size of the corpus that was tried, and one for all of it."""
+        rows = [(of.size, of.auc, of.deviation, None, None) for of in self.sizes]
+        whole = (self.separability.counts[0], self.separability.auc, None, self.separability.low, self.separability.high)
+        return Table(("members", self.measured, "deviation", "low", "high"), (*rows, whole))
+
+    def facts(self) -> dict[str, Any]:
+        """Return all of it."""
         return {
             "corpus": self.corpus,
             "foil": self.foil,
             "test": self.test,
             "verdict": self.verdict,
-            "sentence": self.sentence,
             **vars(self.separability),
             "sizes": [vars(of) for of in self.sizes],
         }
-
-    @property
-    def sections(self) -> list[Section]:
-        """The one part of a page."""
-        rows = [[str(of.size), f"{of.auc:.3f}", f"± {of.deviation:.3f}"] for of in self.sizes]
-        text = f"{self.sentence} p = {self.p_value:.2g}. {self.size_sentence}"
-        return [Section(f"{self.corpus} or {self.foil}?", text, self.drawn(), ("members", "AUC", ""), rows)]
 
 
 class CaptionComparison(Knowledge):
@@ -219,7 +196,7 @@ class CaptionComparison(Knowledge):
         )
 
     @property
-    def sentence(self) -> str:
+    def summary(self) -> str:
         """What came out, in a sentence."""
         share = f"{100 * self.beaten:.0f} % of {self.separability.counts[1]} random captions"
         known = "which may be chance" if self.verdict == "may be chance" else f"so it {self.verdict} among them"
@@ -232,10 +209,9 @@ class CaptionComparison(Knowledge):
     def _caption(self) -> str:
         return f"{self.corpus} among random captions: {self.verdict}"
 
-    def describe(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
-        plain = super().describe()
-        return {("beaten" if name == "auc" else name): value for name, value in plain.items()}
+    def facts(self) -> dict[str, Any]:
+        """Return all of it."""
+        return {("beaten" if name == "auc" else name): value for name, value in super().facts().items()}
 
 
 def knows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,18 +13,15 @@ from torch import Tensor
 from cocoax.checks import check_count, check_finite, check_kind, check_number
 from cocoax.encoders import Encoder
 from cocoax.inputs import Display
-from cocoax.insight.results import Result
 from cocoax.insight.subset_search import SmallestSetSearch, Subsets, names_of, parts_of, shares
 from cocoax.masking import Game
 from cocoax.masking.masked_encoder import score_ends, score_masked
 from cocoax.methods import Run
 from cocoax.methods.method import Askable, check_targets
-from cocoax.report import Section
+from cocoax.results import Result
 from cocoax.results.attribution import HARDLY, removed_of
+from cocoax.show import Gallery, Table
 from cocoax.targets import Target
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _SHARE = 0.3  # of the calls that the run took: what the search may take beside
 
@@ -88,7 +85,7 @@ class Minimal(Result):
 
     """
 
-    file = "minimal"
+    file: ClassVar[str] = "minimal"
     question: str
     kept: PartSet
     removed: PartSet
@@ -107,16 +104,24 @@ class Minimal(Result):
         )
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """What was found, in words."""
+    def summary(self) -> str:
+        """What is enough and what is needed, in a sentence."""
         kept, removed = (f"{len(found)} of {self.total} parts" for found in (self.kept, self.removed))
         keeps = "keeps" if len(self.kept) == 1 else "keep"
         names = [", ".join(map(repr, found.names)) for found in (self.kept, self.removed)]
         return (
-            f"The score of {self.question!r} is {self.score:+.3f}, and {self.emptied:+.3f} with everything removed; "
-            f"the level is {self.level:+.3f}.",
-            f"{kept} alone {keeps} it at {self.kept.score:+.3f}: {names[0]}. {_certainty(self.kept)}",
-            f"Without {removed} it falls to {self.removed.score:+.3f}: {names[1]}. {_certainty(self.removed)}",
+            f"{kept} alone {keeps} the score of {self.question!r} at {self.kept.score:+.3f}: {names[0]}; without {removed} "
+            f"it falls to {self.removed.score:+.3f}: {names[1]}."
+        )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The scores, how sure it is that the sets are minimal, and what it took."""
+        scores = f"{self.score:+.3f}, and {self.emptied:+.3f} with everything removed"
+        return (
+            f"The score is {scores}; the level is {self.level:+.3f}.",
+            f"Enough: {_certainty(self.kept)}",
+            f"Needed: {_certainty(self.removed)}",
             *self._on_removal,
             f"{self.calls} forward passes, beside the {self.run_calls} of the run.",
         )
@@ -129,51 +134,40 @@ class Minimal(Result):
         scores = f"{self.emptied:+.3f} of {self.score:+.3f}" if self.emptied > 0 else f"{self.emptied:+.3f}"
         return (f"With everything removed it still scores {scores}, so that little is needed to keep it.",)
 
-    def describe(self) -> dict[str, Any]:
-        """Return it as plain values."""
+    def facts(self) -> dict[str, Any]:
+        """Return both sets and the scores."""
         own = ("question", "level", "score", "emptied", "total", "calls", "run_calls")
         sets = {"kept": self.kept.describe(), "removed": self.removed.describe()}
-        return {**{name: getattr(self, name) for name in own}, **sets, "sentences": list(self.sentences)}
+        return {**{name: getattr(self, name) for name in own}, **sets, "remarks": list(self.remarks)}
+
+    def table(self) -> Table:
+        """Return one row for each of the two sets."""
+        rows = [
+            (name, len(found), found.score, "; ".join(found.names), found.irreducible, found.proven)
+            for name, found in (("enough alone", self.kept), ("needed", self.removed))
+        ]
+        return Table(("set", "parts", "score", "which", "irreducible", "proven"), tuple(rows))
 
     @property
     def title(self) -> str:
         """The heading of a page."""
         return f"What is enough, and what is needed: {self.question}"
 
-    @property
-    def size(self) -> tuple[float, float]:
-        """Three drawings beside each other."""
-        from cocoax.show.figure import size
-
-        return 10.2, size(self.display.parts_view(None, self.question))[1] + 0.4
-
-    def draw(self, figure: Figure) -> None:
-        """Draw the input, the parts that are enough and those that are needed."""
+    def views(self) -> list[Gallery]:
+        """Return the input, the parts that are enough and those that are needed."""
         titles = (
             f"{self.question}\nscore {self.score:+.3f}",
             f"enough: {len(self.kept)} of {self.total} parts\nalone {self.kept.score:+.3f}",
             f"needed: {len(self.removed)} of {self.total} parts\nwithout them {self.removed.score:+.3f}",
         )
         masks = (None, self.kept.mask, self.removed.mask)
-        from cocoax.show.figure import draw
-
-        for ax, title, mask in zip(figure.subplots(1, 3), titles, masks, strict=True):
-            draw(self.display.parts_view(mask, title), ax)
-
-    @property
-    def sections(self) -> list[Section]:
-        """The parts of a page."""
-        rows = [
-            [heading, str(len(found)), f"{found.score:+.3f}", "; ".join(found.names)]
-            for heading, found in (("enough alone", self.kept), ("needed", self.removed))
-        ]
-        header = ("set", "parts", "score", "which")
-        return [Section(self.question, " ".join(self.sentences), self.drawn(), header, rows)]
+        tiles = (self.display.parts_view(mask, title) for title, mask in zip(titles, masks, strict=True))
+        return [Gallery(tuple(tiles), 3, inches=3.4)]
 
 
 def _certainty(found: PartSet) -> str:
     if found.proven:
-        return "No set of one part fewer does."
+        return "no set of one part fewer does."
     tried = f"{found.smaller} sets of one part fewer were tried, and none does"
     return f"{tried}; it needs each of them." if found.irreducible else f"{tried}; a part of it may be enough."
 

@@ -59,6 +59,9 @@ class Result(ABC):
         """Return what :meth:`to_dict` holds beside the summary; by default the rows of the table."""
         return {"rows": self.table().records()}
 
+    def __str__(self) -> str:
+        return "\n".join((self.summary, *self.remarks))
+
     @property
     def _sentences(self) -> tuple[str, ...]:
         """The summary, unless it is the title, and the remarks."""
