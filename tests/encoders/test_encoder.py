@@ -422,3 +422,11 @@ def test_inputs__no_object_of_a_kind() -> None:
             Encoder(SmallNet(), inputs=inputs)
     with pytest.raises(TypeError, match=r"^Recordings is a kind of input, no preprocessing; pass it as inputs=\.$"):
         Encoder(SmallNet(), Recordings())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "match"), [({"name": "x" * 300}, ValueError, "200"), ({"text": "x"}, TypeError, "text")]
+)
+def test_init__a_long_name_or_a_text_that_is_no_encoder(options: dict[str, Any], kind: type[Exception], match: str) -> None:
+    with pytest.raises(kind, match=match):
+        Encoder(SmallNet(), **options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -12,12 +11,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import save_file
 from torch import Tensor
 
 import cocoax
 from cocoax.references import Reference
-from cocoax.store import cache_folder, cache_info, load_tensors, write_safetensors
+from cocoax.store import cache_folder, cache_info, write_safetensors
 from tests.conftest import SmallNet, images
 from tests.encoders.streams import assert_same, checked, encoded_by, write_pictures
 
@@ -293,21 +291,6 @@ def test_cache__full_disk_only_warns(encoder: cocoax.Encoder) -> None:
     assert any("cannot be written" in str(warning.message) for warning in caught)
     assert reference.count == 3
     assert cache_info().files == 0
-
-
-def test_cache__file_without_a_digest_is_made_again(net: SmallNet) -> None:
-    """Files that earlier versions wrote cannot tell whether they are damaged."""
-    encoder = checked(cocoax.Encoder(net))
-    inputs = images(5)
-    expected = encoder.reference(inputs)
-    (file,) = (cache_folder() / "references").iterdir()
-    tensors, metadata = load_tensors(file)
-    header = json.loads(metadata["cocoax"])
-    del header["digest"]
-    save_file(tensors, file, {"cocoax": json.dumps(header)})
-    made: list[Reference] = []
-    assert encoded_by(net, lambda: made.append(encoder.reference(inputs))) == 5
-    assert_same(made[0], expected)
 
 
 @pytest.mark.parametrize("place", [-1, -40, 60, 150])

@@ -33,11 +33,12 @@ from cocoax.encoders.forward import (
 )
 from cocoax.encoders.identity import Identity, Probe, WeightsDigest, identify
 from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
-from cocoax.encoders.whole import whole
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
 from cocoax.inputs.open import each_input, is_one
 from cocoax.progress import bar
 from cocoax.references import Reference
+
+MAX_NAME = 200  # characters of a name: titles and files bear it
 
 
 def check_module(module: object) -> None:
@@ -64,6 +65,8 @@ def name_of(module: Callable[..., Any], name: str | None) -> str:
     """Return the name of an encoder: the one it was given, or that of its module."""
     if name is not None:
         check_kind("The 'name' parameter", name, str, "must be a string")
+        if len(name) > MAX_NAME:
+            raise ValueError(f"The 'name' parameter must have at most {MAX_NAME} characters. Got {len(name)} instead.")
     return name or getattr(module, "__name__", None) or type(module).__name__
 
 
@@ -176,6 +179,8 @@ class Encoder:
         self.pooling: Pooling = pooling
         self.head = head
         self.classes = None if classes is None else list(classes)
+        if text is not None and not isinstance(text, Encoder):
+            raise TypeError(f"The 'text' parameter must be an Encoder, the text tower. Got {type(text).__name__} instead.")
         self._text = copy.copy(text)
         self._image_tower: Encoder | None = None
         if self._text is not None:
@@ -329,8 +334,26 @@ class Encoder:
         return vars(self) | {"_copies": None}  # a copy makes faster ones of its own
 
     def whole(self) -> Self:
-        """Return the same encoder that explains all of a photo, not only what its preprocessing cuts out of the centre."""
-        return whole(self)
+        """Return the same encoder that explains all of a photo, not only what its preprocessing cuts out of the centre.
+
+        Photos keep their proportions if the module takes pictures of other shapes, which is tried out, and are squeezed if
+        not. The pictures of references are prepared as they were, and the representation space is the same.
+        """
+        return self._variant(self.inputs.whole(self._takes_shapes, _patch_size(self.owner)))
+
+    def _takes_shapes(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Whether grey pictures of these shapes have representations of one length."""
+        try:
+            lengths = {self.encode([torch.zeros(shape)]).shape[1] for shape in shapes}
+        except Exception:  # whatever a module says about a shape that it does not take
+            return False
+        return len(lengths) == 1
+
+    def _variant(self, inputs: Inputs) -> Self:
+        """Return the same encoder with another kind of inputs."""
+        other = copy.copy(self)
+        other.inputs, other._identity = inputs, None
+        return other
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
@@ -474,3 +497,9 @@ class Encoder:
             raise ValueError(f"The 'on_error' parameter must be 'raise' or 'skip'. Got {on_error!r} instead.")
         how = Streaming(keep_samples, batch_size, on_error == "skip", cache, progress, key)
         return stream_reference(self, inputs, name, how)
+
+
+def _patch_size(owner: nn.Module | None) -> int:
+    """Return the side of the patches that a module cuts pictures into by its first convolution; 1 if it does not."""
+    first = next((part for part in owner.modules() if isinstance(part, nn.Conv2d)), None) if owner is not None else None
+    return first.kernel_size[0] if first is not None and first.stride == first.kernel_size else 1

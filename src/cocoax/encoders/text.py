@@ -43,16 +43,14 @@ class TextEncoder(Encoder):
 
     def by(self, features: Features | None = None, *, prompt: str | None = None) -> Self:
         """Return the encoder with explanations about other features, ``encoder.by("sentences")``, or with another prompt."""
-        other = copy.copy(self)
-        other._identity = None
-        other.inputs = copy.copy(self.inputs)
+        inputs = copy.copy(self.inputs)
         if features is not None:
-            other.inputs.features = check_features(features)
+            inputs.features = check_features(features)
         if prompt is not None:
             if not isinstance(self.inputs.tokenize, Tokenizer):
                 raise TypeError(f"The encoder {self.name!r} has a tokenizer of its own, which takes no prompt.")
-            other.inputs.tokenize = self.inputs.tokenize.with_prompt(prompt)
-        return other
+            inputs.tokenize = self.inputs.tokenize.with_prompt(prompt)
+        return self._variant(inputs)
 
     @property
     def text(self) -> Encoder:
