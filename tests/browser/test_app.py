@@ -72,15 +72,6 @@ def test_photo__runs_with_live_progress_then_answers(visit: Any, photo: Path) ->
     assert samples(page) == 240
 
 
-def test_question__while_the_run_goes_on(visit: Any, photo: Path) -> None:
-    page = visit()
-    upload(page, photo)
-    page.wait_for_selector("#cx-figure-0 .cx-map img")
-    ask(page, "red", "blue")
-    finished(page)
-    assert page.inner_text("#cx-figure-0 .cx-question") == "red rather than blue"
-
-
 def test_two_questions__side_by_side(visit: Any, photo: Path) -> None:
     page = visit()
     upload(page, photo)
@@ -143,13 +134,6 @@ def test_two_visitors__at_once(visit: Any, photo: Path, tmp_path: Path) -> None:
     assert samples(one) == samples(two) == 240
 
 
-def test_sample__brings_a_question(visit: Any) -> None:
-    page = visit()
-    page.click("[data-sample=cat]")
-    page.wait_for_selector("#cx-figure-0 .cx-map img")
-    assert page.input_value(LIKE.format(0, 0)) == "a cat"
-
-
 def test_pictures__dropped_on_a_side(visit: Any, photo: Path, tmp_path: Path) -> None:
     page = visit()
     upload(page, photo)
@@ -192,14 +176,6 @@ def test_photo__dropped_from_outside(visit: Any, photo: Path) -> None:
         data,
     )
     finished(page)
-
-
-def test_upload__that_is_no_picture(visit: Any, tmp_path: Path) -> None:
-    page = visit()
-    (tmp_path / "story.png").write_text("Once upon a time")
-    upload(page, tmp_path / "story.png")
-    page.wait_for_selector("#cx-notice .cx-notice")
-    assert "story.png is not an image that can be read" in page.inner_text("#cx-notice .cx-notice")
 
 
 def test_upload__that_is_no_picture_is_told_while_a_run_goes_on_and_after_it(visit: Any, photo: Path, tmp_path: Path) -> None:

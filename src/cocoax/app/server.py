@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
@@ -53,6 +54,7 @@ def launch(
     loaded = cocoax.load(encoder).whole() if isinstance(encoder, str) else encoder
     with ExitStack() as held:
         held.enter_context(_ended_by_signals())
+        _limit_arenas()
         folder = held.enter_context(tempfile.TemporaryDirectory(prefix="cocoax-app-"))
         # Uploads, and what becomes of them, go when the page goes.
         held.enter_context(_environment(GRADIO_TEMP_DIR=folder, COCOAX_CACHE=folder))
@@ -66,6 +68,12 @@ def launch(
         else:
             page.held = held.pop_all()
     return page, address
+
+
+def _limit_arenas() -> None:
+    """Let threads share two arenas of memory: glibc gives one to each, and keeps in it what an event has freed."""
+    with suppress(AttributeError, OSError, TypeError):  # other systems
+        ctypes.CDLL(None).mallopt(-8, 2)  # M_ARENA_MAX
 
 
 @contextmanager
@@ -125,7 +133,7 @@ def _serve(page: Page, host: str, port: int | None, browser: bool) -> str:
         ssr_mode=False,
         pwa=False,
         show_error=False,
-        state_session_capacity=64,
+        state_session_capacity=page.sessions.kept,  # Gradio's own copies of the components; nothing is lost with them
         max_threads=MAX_RUNS + 40,  # each takes one while it waits for its turn
         theme=theme(),
         head=f"<style>{parts.asset('style.css')}</style>",  # css= would lose what depends on the width of a container
