@@ -15,19 +15,17 @@ WORDS = ("red", "green", "blue")
 
 
 class Colours(nn.Module):
-    """The mean colour of a picture, and a little of everything; counts what it has seen, and who else was there."""
+    """The mean colour of a picture, and a little of everything; counts what it has seen."""
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("anything", torch.full((3,), 0.05))
         self.inputs = 0
         self.inside = 0
-        self.most_inside = 0
         self.gate: threading.Semaphore | None = None  # a test that wants to look at a run under way lets batches in
 
     def forward(self, images: Tensor) -> Tensor:
         self.inside += 1
-        self.most_inside = max(self.most_inside, self.inside)
         if self.gate is not None:
             self.gate.acquire()
         self.inputs += len(images)

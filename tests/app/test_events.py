@@ -241,7 +241,7 @@ def test_ask__without_encoder_work_and_with_its_own_error(page: Page) -> None:
         assert error in updates[page.layout.status]
         errors.add(error)
     assert len(errors) == 2
-    assert network.inputs == before
+    assert network.inputs - before < MIN_CHUNK
     assert "cx-map" not in figure(page, page.on_ask(0, "red", "blue", request("b")))  # another visitor has no photo
 
 
