@@ -235,7 +235,7 @@ def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
     assert isinstance(net, SmallNet)
     net.inputs = 0
     assert invoke(*arguments).output == result.output
-    assert net.inputs == 0
+    assert net.inputs <= 1  # the probe that tells whether the encoder is still the same
     everything = invoke(*arguments, "--foil", "all")
     assert everything.exit_code == 0, everything.output
     assert net.inputs > 0  # the runs were not kept

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.padding import Padding
 
 import cocoax
 from cocoax.cli.options import (
@@ -38,15 +36,12 @@ from cocoax.cli.terminal import (
     Kept,
     draw_into_files,
     print_json,
-    print_line,
-    print_plain,
     print_shown,
-    print_table,
     print_written,
 )
 
 if TYPE_CHECKING:
-    from cocoax.questions.matches import MatchSide
+    from cocoax.results import Result
 
 NOTHING_KEPT = "nothing was kept; fewer --samples take less time"
 
@@ -75,8 +70,6 @@ def explain_pair(
 
     """
     from cocoax.inputs.open import open_input
-    from cocoax.questions.summaries import rich_of
-    from cocoax.results.interactions import NOTHING
 
     draw_into_files()
     names = (first, second, *(rather_than or []))
@@ -91,15 +84,7 @@ def explain_pair(
     if as_json:
         print_json(match.to_dict())
         return
-    print_plain(f"similarity {match.similarity:+.3f}" + "".join(f", other {score:+.3f}" for score in match.others))
-    for heading, side in (("The first", match.query_side), ("The second", match.document_side)):
-        print_line(f"\n[bold]{heading}[/]: {escape(str(side))}")
-        print_shown(Padding(rich_of(side.attribution), (0, 3)))
-    print_plain(f"\n{NOTHING if match.interactions.is_nothing else f'{match.interactions.ranked_by}:'}")
-    for one, other, value, error in match.interactions.top(5):
-        noise = error is not None and abs(value) < 2 * error
-        unsure = "" if error is None else f" ± {error:.2g}" + (" (may be nothing)" if noise else "")
-        print_plain(f"   {one} – {other} {value:+.3g}{unsure}")
+    print_shown(match)
     print_written(files)
 
 
@@ -254,6 +239,9 @@ def ask_text(
         cocoax ask-text - --like "good news" --features sentences --json < article.txt
 
     """
+    from cocoax.questions.matches import explain_text
+
+    draw_into_files()
     check_no_files([text, *like, *(unlike or [])])
     text = sys.stdin.read() if text == "-" else text
     check_texts(text, like, unlike or [], match)
@@ -262,16 +250,30 @@ def ask_text(
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)  # a text that was cut says so each time
         try:
-            sides = (sides_of_match if match else side_of_text)(tower, text, like, unlike or [], chosen)
+            if match:
+                result: Result = cocoax.explain_match(tower, text, like[0], unlike or [], method=chosen)
+            else:
+                corpus = tower.reference(list(like), progress=False)
+                foil = tower.reference(list(unlike), progress=False) if unlike else None
+                result = explain_text(tower, text, corpus, foil, method=chosen)
         except KeyboardInterrupt as stop:
             raise Kept(NOTHING_KEPT) from stop
-    files = [] if out is None else write_sides(out, sides)
+    files = [] if out is None else save_beside(result, out)
     if as_json:
-        print_json({"answers": describe_sides(sides), "files": files})
+        print_json({**result.to_dict(), "files": files})
         return
-    for heading, side in sides.items():
-        print_side(heading, side)
+    print_shown(result)
     print_written(files)
+
+
+def save_beside(result: Result, folder: Path) -> list[Path]:
+    """Write a page and JSON; those that are there from an earlier time stay."""
+    from cocoax.questions.report import free_ending
+    from cocoax.store import folder_lock
+
+    with folder_lock(folder):
+        ending = free_ending(folder, f"{result.file}{{}}.html")
+        return [result.save(folder / f"{result.file}{ending}{suffix}") for suffix in (".json", ".html")]
 
 
 def check_no_files(texts: Sequence[str]) -> None:
@@ -309,110 +311,3 @@ def text_tower(name: str, features: str, device: str | None = None) -> cocoax.Te
     encoder: cocoax.TextEncoder = tower.by(kind)
     encoder.inputs.too_long = "cut"  # with a warning, which says how much was left out
     return encoder
-
-
-def sides_of_match(
-    tower: cocoax.TextEncoder, query: str, like: Sequence[str], unlike: Sequence[str], method: cocoax.Method
-) -> dict[str, MatchSide]:
-    """Explain by heading why a query found the one document of ``like`` rather than others, seen from either."""
-    match = cocoax.explain_match(tower, query, like[0], unlike, method=method)
-    return {"The query": match.query_side, "The document": match.document_side}
-
-
-def side_of_text(
-    tower: cocoax.TextEncoder, text: str, like: Sequence[str], unlike: Sequence[str], method: cocoax.Method
-) -> dict[str, MatchSide]:
-    """Explain by heading why a text is like some texts rather than like others."""
-    from cocoax.questions.matches import explain_text
-
-    corpus = tower.reference(list(like), progress=False)
-    foil = tower.reference(list(unlike), progress=False) if unlike else None
-    return {"The text": explain_text(tower, text, corpus, foil, method=method)}
-
-
-HOW_TO_READ = (
-    "Red words raise the score, blue ones lower it; point at a word to see its value. What is underlined with dots is not "
-    "known: within two standard errors there may be nothing. The score is the similarity to the corpus minus that to the "
-    "foil, and so is each word's value."
-)
-
-
-def print_side(heading: str, side: MatchSide, most: int = 8) -> None:
-    """Print a text in colour, its score in parts, and the ``most`` words that count most for and against."""
-    from cocoax.questions.summaries import rich_of
-
-    print_line(f"[bold]{escape(heading)}[/]: {escape(side.attribution.name)}")
-    print_shown(Padding(rich_of(side.attribution), (1, 2)))
-    print_plain(str(side))
-    header, rows = _word_table(side, most)
-    print_table(header, rows)
-    more = len(side.attribution.values) - len(rows)
-    if more > 0:
-        counts = "counts" if more == 1 else "count"
-        print_plain(f"and {more} more that {counts} less; --out writes them all")
-    for remark in side.attribution.remarks:
-        print_plain(remark)
-
-
-def _word_table(side: MatchSide, most: int | None = None) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of a table of words, largest values first, with standard errors and parts if there are any."""
-    whole = side.attribution
-    assert whole.tokens is not None
-    shown = whole.relative
-    header = ["word", "value"]
-    header += ["±"] if whole.standard_error is not None else []
-    header += ["corpus", "foil"] if side.foil is not None else []
-    rows = []
-    for index in shown.abs().argsort(descending=True, stable=True)[:most].tolist():
-        row = [whole.tokens[index], f"{float(shown[index]):+.4f}"]
-        if whole.standard_error is not None:
-            error = float(whole.standard_error[index])
-            row.append(f"{error:.4f}" + (" (may be nothing)" if abs(float(shown[index])) < 2 * error else ""))
-        if side.foil is not None:
-            row += [f"{float(part.relative[index]):+.4f}" for part in (side.corpus, side.foil)]
-        rows.append(row)
-    return header, rows
-
-
-def write_sides(folder: Path, sides: Mapping[str, MatchSide]) -> list[Path]:
-    """Write an HTML report and the numbers as JSON; return the files. Those that are there from an earlier time stay."""
-    from cocoax.questions.report import free_ending
-    from cocoax.report import Section, write_report
-    from cocoax.store import folder_lock, to_json, write_text
-
-    sections = []
-    for heading, side in sides.items():
-        header, rows = _word_table(side)
-        text = " ".join((f"{side.attribution.name}: {side}. {HOW_TO_READ}", *side.attribution.remarks))
-        sections.append(Section(heading, text, header=header, rows=rows, html=side.attribution.html()))
-    with folder_lock(folder):
-        ending = free_ending(folder, "answer{}.html")
-        numbers = write_text(folder / f"answer{ending}.json", to_json(describe_sides(sides), indent=1))
-        page = write_report(folder / f"answer{ending}.html", "What makes this text similar to that?", sections)
-    return [page, numbers]
-
-
-def describe_sides(sides: Mapping[str, MatchSide]) -> dict[str, Any]:
-    """Return everything about each side as plain values, by heading."""
-    return {heading: _numbers(side) for heading, side in sides.items()}
-
-
-def _numbers(side: MatchSide) -> dict[str, Any]:
-    """Return everything about a side as plain values."""
-    whole = side.attribution
-    return {
-        "question": whole.name,
-        "text": whole.text,
-        "score": whole.score,
-        "corpus": side.corpus.score,
-        "foil": None if side.foil is None else side.foil.score,
-        "neutral": whole.neutral,
-        "remarks": list(whole.remarks),
-        "tokens": whole.tokens,
-        "offsets": whole.offsets,
-        "values": whole.values.tolist(),
-        "standard_error": None if whole.standard_error is None else whole.standard_error.tolist(),
-        "corpus_values": side.corpus.values.tolist(),
-        "foil_values": None if side.foil is None else side.foil.values.tolist(),
-        "metadata": dict(whole.metadata),
-    }

@@ -32,7 +32,7 @@ HOW_TO_READ = (
 
 
 @dataclass(frozen=True, eq=False)
-class MatchSide:
+class MatchSide(Result):
     """The query or the document of a match, explained: its attribution, and the two parts that it is the difference of.
 
     Attributes:
@@ -44,6 +44,7 @@ class MatchSide:
 
     """
 
+    file: ClassVar[str] = "answer"
     attribution: Attribution
     corpus: Attribution
     foil: Attribution | None
@@ -51,9 +52,45 @@ class MatchSide:
     window: Window | None = None
 
     def __str__(self) -> str:
+        return self.summary
+
+    @property
+    def title(self) -> str:
+        """What was asked."""
+        return self.attribution.name
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Those of the attribution."""
+        return self.attribution.remarks
+
+    @property
+    def summary(self) -> str:
+        """The score in words, as the difference that it is, and which window of a long text it is about."""
         foils = None if self.foil is None else (self.foil.name, self.foil.score)
         words = _difference(self.corpus.name, self.corpus.score, foils)
         return words if self.window is None else f"{words}; {self.window}"
+
+    def views(self) -> list[View]:
+        """Return the input in colour, and the features that count most for and against."""
+        table = self.table()
+        order = self.attribution.relative.flatten().abs().argsort(descending=True, stable=True).tolist()
+        strongest = tuple(table.rows[index] for index in order[:8]) if len(order) == len(table.rows) else ()
+        return [*self.attribution.views(), *([replace(table, rows=strongest)] if strongest else [])]
+
+    def table(self) -> Table:
+        """Return the rows of the attribution; of features beside each other also the values of corpus and foil."""
+        table = self.attribution.table()
+        parts = [("corpus", self.corpus), *([] if self.foil is None else [("foil", self.foil)])]
+        if self.attribution.relative.ndim != 1:
+            return table
+        values = [part.relative.tolist() for _, part in parts]
+        rows = tuple((*row, *own) for row, own in zip(table.rows, zip(*values, strict=True), strict=True))
+        return replace(table, columns=(*table.columns, *(name for name, _ in parts)), rows=rows)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what :meth:`describe` does, where it comes from, and all rows."""
+        return {**self.describe(), "metadata": dict(self.attribution.metadata), "rows": self.table().records()}
 
     def describe(self) -> dict[str, Any]:
         """Return it as plain values: the question, scores, and what counts (words, regions or features)."""
@@ -156,6 +193,11 @@ class Match(Result):
     def title(self) -> str:
         """The heading of a page."""
         return f"Why they match: similarity {self.similarity:+.3f}"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Whether no two parts make a difference together."""
+        return (NOTHING,) if self.has_interactions and self.interactions.is_nothing else ()
 
     def views(self) -> list[View]:
         """Return both sides beside each other, and the links between their parts where there are any."""
