@@ -32,8 +32,7 @@ from cocoax.data import open_data
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders.fast_encoder import FastEncoder
 from cocoax.survey import Index, build
-from cocoax.survey.entries import Entry, Making
-from cocoax.survey.storage import Manifest, plain_making, shard_files, shard_name, table_of, write_shard
+from cocoax.survey.storage import Entry, IndexRecipe, Manifest, plain_recipe, shard_files, shard_name, table_of, write_shard
 
 ENCODER = "simclr-cifar10-small"
 METHOD = cocoax.Rise(samples=64, grid=4)
@@ -196,7 +195,7 @@ def synthetic(arguments: argparse.Namespace) -> dict[str, Any]:
     cells, dimension, size = (8, 8), 384, 256
     generator = torch.Generator().manual_seed(0)
     if not (out / "manifest.json").exists():
-        manifest = Manifest("synthetic", "synthetic", plain_making(Making()), "image", "", {"label": "string"})
+        manifest = Manifest("synthetic", "synthetic", plain_recipe(IndexRecipe()), "image", "", {"label": "string"})
         manifest.save(out)
         shapes = ((dimension,), (dimension,), (*cells, dimension), (4, dimension))
         drawn = [[torch.randn(*shape, generator=generator) for shape in shapes] for _ in range(size)]

@@ -17,9 +17,9 @@ from cocoax.inputs import Explicand
 from cocoax.masking import Game
 from cocoax.masking.baseline_presets import OFFERED, offered, offered_by
 from cocoax.methods.run_cache import cached_run
-from cocoax.survey.entries import Maker, Making
+from cocoax.survey.builder import EntryBuilder, seeded
 from cocoax.survey.items import Item
-from cocoax.survey.plans import seeded
+from cocoax.survey.storage import IndexRecipe
 from tests.conftest import SmallNet
 
 SIDE, PATCH = 24, 4  # pixels of a picture and of a patch: 6 x 6 patches
@@ -178,7 +178,7 @@ def test_field__has_a_vector_for_each_cell(
 
 def test_entry__of_an_index_has_the_field_of_a_run(encoder: cocoax.Encoder) -> None:
     method = cocoax.Rise(samples=40, grid=(2, 3), baseline=DropTokens())
-    maker = Maker(encoder, Making(method), encoder.space)
+    maker = EntryBuilder(encoder, IndexRecipe(method), encoder.space)
     first, second = maker.make([maker.read(Item(name, picture(seed))) for seed, name in enumerate("ab")])
     assert (first.error, second.error) == (None, None)
     run = seeded(method, "b").run(encoder, picture(1))

@@ -24,10 +24,9 @@ import cocoax
 from cocoax.survey import build
 from cocoax.survey import ray_workers as on_ray
 from cocoax.survey.builder import Chunk
-from cocoax.survey.entries import Making
 from cocoax.survey.items import Item
 from cocoax.survey.ray_workers import check_room
-from cocoax.survey.storage import Manifest, plain_making, shard_files, shard_name, write_shard
+from cocoax.survey.storage import IndexRecipe, Manifest, plain_recipe, shard_files, shard_name, write_shard
 from tests.survey import photos
 
 ray = pytest.importorskip("ray")
@@ -140,9 +139,9 @@ def test_quietly__afterwards_ray_data_is_as_it_was() -> None:
 
 
 def recipe(encoder: cocoax.Encoder, space: str | None = None) -> bytes:
-    making = Making(METHOD)
-    manifest = Manifest("net", space or encoder.space, plain_making(making), "image", "", {})
-    return cloudpickle.dumps((encoder, "cpu", making, manifest))
+    recipe = IndexRecipe(METHOD)
+    manifest = Manifest("net", space or encoder.space, plain_recipe(recipe), "image", "", {})
+    return cloudpickle.dumps((encoder, "cpu", recipe, manifest))
 
 
 def answers(worker: on_ray.Worker, items: list[Item]) -> dict[str, Any]:

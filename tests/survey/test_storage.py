@@ -18,15 +18,16 @@ import torch
 import cocoax
 from cocoax.cautions import Caution
 from cocoax.survey import Index, build
-from cocoax.survey.entries import Entry, Making
 from cocoax.survey.storage import (
+    Entry,
+    IndexRecipe,
     Manifest,
     Rows,
+    build_versions,
     field_values,
     index_folder,
-    makers,
     mean_field,
-    plain_making,
+    plain_recipe,
     read_shard,
     shard_files,
     shard_name,
@@ -37,7 +38,7 @@ from cocoax.survey.storage import (
 from tests.survey import photos
 
 COLUMNS = {"label": "string", "id": "int64", "column_id": "double"}
-MANIFEST = Manifest("halves", "space", plain_making(Making(photos.METHOD)), "image", "", COLUMNS)
+MANIFEST = Manifest("halves", "space", plain_recipe(IndexRecipe(photos.METHOD)), "image", "", COLUMNS)
 
 
 def entries(count: int) -> list[Entry]:
@@ -250,9 +251,9 @@ def test_made_by__versions_and_threads(index: Index) -> None:
 
 
 def test_after__what_made_earlier_entries_is_kept() -> None:
-    first = Manifest("e", "space", {}, "image", "", {}, 0.0, makers(2))
+    first = Manifest("e", "space", {}, "image", "", {}, 0.0, build_versions(2))
     assert first.after(None, True) == first
-    later = replace(first, made_by={**makers(1), "torch": ["9.9"]})
+    later = replace(first, made_by={**build_versions(1), "torch": ["9.9"]})
     assert later.after(first, False).made_by == first.made_by  # nothing was made
     with pytest.warns(Caution, match="made on 2 threads a process, and goes on on 1: some networks round the last bit"):
         both = later.after(first, True)
@@ -307,9 +308,9 @@ def test_shard__whose_content_does_not_fit_is_named(
         {"columns": {"label": 3}},
         {"columns": {"label": "table"}},
         {"columns": []},
-        {"making": {}},
-        {"making": {"similarity": "cosine", "method": 3}},
-        {"making": {"similarity": "rbf", "method": {"type": "Rise"}}},
+        {"recipe": {}},
+        {"recipe": {"similarity": "cosine", "method": 3}},
+        {"recipe": {"similarity": "rbf", "method": {"type": "Rise"}}},
         {"made_by": {"torch": 3}},
         {"rounding": "0"},
         {"noun": 4},

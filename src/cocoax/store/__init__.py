@@ -33,6 +33,7 @@ from cocoax.store.tensors import (
     load_tensors,
     read_safetensors,
     write_safetensors,
+    write_tensors,
 )
 from cocoax.store.units import Results, UnitFolder
 
@@ -69,5 +70,6 @@ __all__ = [
     "write_as_named",
     "write_figure",
     "write_safetensors",
+    "write_tensors",
     "write_text",
 ]

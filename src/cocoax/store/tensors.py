@@ -41,7 +41,7 @@ def write_safetensors(path: str | Path, tensors: Mapping[str, Tensor], kind: str
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = with_checksum(json.dumps({"kind": kind, **header}), *_by_name(plain))
     with atomic_write(path) as part, part.open("wb") as file:
-        _write(file, plain, {"cocoax": text})
+        write_tensors(file, plain, {"cocoax": text})
     return Path(path)
 
 
@@ -50,8 +50,8 @@ def _by_name(tensors: Mapping[str, Tensor]) -> Iterator[object]:
     return chain.from_iterable(sorted(tensors.items()))
 
 
-def _write(file: BinaryIO, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write what ``safetensors.torch.save_file`` would write.
+def write_tensors(file: BinaryIO, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write contiguous tensors of the CPU as ``safetensors.torch.save_file`` would write them.
 
     That one makes a copy of all tensors and a temporary file of its own, which a killed process leaves behind, and gives the
     file to its owner alone, whatever the umask says.

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 if find_spec("pyarrow") is None:
     raise ImportError("Indexes of data sets are Parquet files: pip install 'cocoax[datasets]'.")
 
-from cocoax.survey.answers import Placed, Survey
+from cocoax.survey.answers import RankedRow, Survey
 from cocoax.survey.builder import build
 from cocoax.survey.comparison import Comparison, compare
 from cocoax.survey.exports import export_atlas, export_fiftyone
@@ -17,7 +17,7 @@ from cocoax.survey.shortcuts import Shortcuts, Suspect, Typical
 __all__ = [
     "Comparison",
     "Index",
-    "Placed",
+    "RankedRow",
     "Shortcuts",
     "Survey",
     "Suspect",

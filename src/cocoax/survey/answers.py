@@ -35,7 +35,7 @@ SOME = 256  # of more, so many tell how much they differ
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class RankedRow:
     """One input at its place among all.
 
     Attributes:
@@ -104,22 +104,22 @@ class Survey:
         return np.argsort(-self.scores, kind="stable")
 
     @cached_property
-    def highest(self) -> list[Placed]:
+    def highest(self) -> list[RankedRow]:
         """The inputs with the highest scores, highest first, with their maps."""
         return self._placed(range(min(self.top, len(self.rows))))
 
     @cached_property
-    def lowest(self) -> list[Placed]:
+    def lowest(self) -> list[RankedRow]:
         """The inputs with the lowest scores, lowest first; of a few, the same as the highest."""
         count = len(self.rows)
         return self._placed(range(count - 1, max(count - 1 - self.top, -1), -1))
 
-    def _placed(self, places: Sequence[int]) -> list[Placed]:
+    def _placed(self, places: Sequence[int]) -> list[RankedRow]:
         rows = [int(self.rows[self.order[place]]) for place in places]
         placed = []
         for place, row, attribution in zip(places, rows, self.index.attributions(rows, self.target), strict=True):
             known = {name: plain(values[row]) for name, values in self.index.columns.items()}
-            placed.append(Placed(self.index.ids[row], row, place + 1, attribution, known))
+            placed.append(RankedRow(self.index.ids[row], row, place + 1, attribution, known))
         return placed
 
     @cached_property
@@ -228,7 +228,7 @@ class Survey:
         return fragment(self, 6)
 
 
-def _plain(placed: Placed) -> dict[str, Any]:
+def _plain(placed: RankedRow) -> dict[str, Any]:
     attribution = placed.attribution
     return {
         "id": placed.id,

@@ -6,28 +6,50 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypedDict, Unpack
 
 import torch
+from torch import Tensor
 
 from cocoax.checks import check_count, check_kind
 from cocoax.data.labelled import Split
 from cocoax.encoders import Encoder, load
-from cocoax.encoders.forward import rounding_of
+from cocoax.encoders.fast_encoder import FastEncoder, can_be_faster
+from cocoax.encoders.folding import agree
+from cocoax.encoders.forward import by_shape, rounding_of
+from cocoax.inputs import Explicand
+from cocoax.masking import Game, Masks
+from cocoax.masking.registry import resolve
+from cocoax.methods.field import default_grid, feature_vectors, pooled
 from cocoax.methods.method import check_encoder
 from cocoax.methods.removal import RemovalMethod
 from cocoax.progress import Bar, bar
-from cocoax.store import UnitFolder, as_path
-from cocoax.survey.entries import Entry, Maker, Making, Ready, linear_similarity
+from cocoax.seeding import stream
+from cocoax.spaces import same_space
+from cocoax.store import UnitFolder, as_path, digest
 from cocoax.survey.index import Index
-from cocoax.survey.items import Item, Reading, column_types, open_items
-from cocoax.survey.storage import Manifest, index_folder, makers, missing_items, plain_making, shard_name, store, table_of
+from cocoax.survey.items import Item, Reading, column_types, open_items, storable, value_digest
+from cocoax.survey.storage import (
+    Entry,
+    IndexRecipe,
+    Manifest,
+    build_versions,
+    index_folder,
+    linear_similarity,
+    missing_items,
+    plain_recipe,
+    shard_name,
+    store,
+    table_of,
+)
 
-GROUP = 32  # inputs that are read while the encoder is at work, and whose ends are encoded together
+NOISE = 4  # random sums of the error of a whole map: an error is then known to about 1 / sqrt(2 * 4), 35 %
+GROUP = 16  # inputs that are read while the encoder is at work, and whose ends are encoded together; two are in memory
 SHARD = 256
-LAID_OUT = 20_000  # inputs whose neighbours are looked for at once, in seconds; of more they are when they are asked for
+MAX_EAGER_POSITIONS = 20_000  # inputs of an index whose neighbours are found when it is built, which takes seconds
 
 
 class Options(TypedDict, total=False):
@@ -96,18 +118,18 @@ def build(
     folder, size = as_path(out), options.get("shard", SHARD)
     check_count("shard", size, 1)
     linear_similarity(options.get("similarity", "cosine"))
-    making = Making(method or Making().method, options.get("similarity", "cosine"), options.get("grid"))
+    recipe = IndexRecipe(method or IndexRecipe().method, options.get("similarity", "cosine"), options.get("grid"))
     reading = Reading(options.get("column"), options.get("id_column"), options.get("split", "train"))
     items = open_items(inputs, loaded.inputs, reading, options.get("labels"))
     manifest = Manifest(
         encoder if isinstance(encoder, str) else loaded.name,
         loaded.space,
-        plain_making(making, loaded.inputs.view_settings),
+        plain_recipe(recipe, loaded.inputs.view_settings),
         loaded.inputs.noun,
         str(Path(inputs).resolve()) if isinstance(inputs, str | Path) else "",
         column_types(items),
         rounding_of(loaded),
-        makers(1 if options.get("workers") or options.get("ray") else torch.get_num_threads()),
+        build_versions(1 if options.get("workers") or options.get("ray") else torch.get_num_threads()),
     )
     place = index_folder(folder)
     _check_folder(place, manifest)  # before anything is written
@@ -117,10 +139,10 @@ def build(
         again = {name: bool(options.get(name, False)) for name in ("retry", "drop")}
         missing = missing_items(loaded, items, folder, manifest, **again, progress=options.get("progress"))
         manifest.after(earlier, bool(missing)).save(folder)
-        _make(encoder, _chunks(missing, size), loaded, making, manifest, folder / "shards", options)
+        _make(encoder, _chunks(missing, size), loaded, recipe, manifest, folder / "shards", options)
     index = Index.open(folder)
     index.check_any()
-    if len(index) <= LAID_OUT:
+    if len(index) <= MAX_EAGER_POSITIONS:
         index.positions  # noqa: B018 (which keeps them in the folder)
     return index
 
@@ -129,7 +151,7 @@ def _make(
     encoder: Encoder | str,
     chunks: Sequence[Chunk],
     loaded: Encoder,
-    making: Making,
+    recipe: IndexRecipe,
     manifest: Manifest,
     folder: Path,
     options: Options,
@@ -137,16 +159,16 @@ def _make(
     """Make what is missing, here or on Ray."""
     total = sum(len(chunk.items) for chunk in chunks)
     with bar(total, f"indexing with {loaded.name}", options.get("progress")) as shown:
-        tally = Tally(shown, total)
+        progress = Progress(shown, total)
         workers, address = options.get("workers", 0), options.get("ray")
         if workers or address:
             from cocoax.survey.ray_workers import made_on_ray
 
-            for name, table in made_on_ray(chunks, (encoder, loaded.device.type, making, manifest), workers, address):
-                store(folder / name, table, manifest, tally.left)
-                tally.count(table["error"].to_pylist())
+            for name, table in made_on_ray(chunks, (encoder, loaded.device.type, recipe, manifest), workers, address):
+                store(folder / name, table, manifest, progress.left)
+                progress.count(table["error"].to_pylist())
         else:
-            make_here(Maker(loaded, making, manifest.space), chunks, manifest, folder, tally)
+            build_here(EntryBuilder(loaded, recipe, manifest.space), chunks, manifest, folder, progress)
 
 
 def _check_folder(folder: UnitFolder, manifest: Manifest) -> Manifest | None:
@@ -167,7 +189,7 @@ def _chunks(missing: Sequence[tuple[int, Item]], size: int) -> list[Chunk]:
     ]
 
 
-class Tally:
+class Progress:
     """Tells how many inputs are done, and how many of them failed."""
 
     def __init__(self, shown: Bar, left: int) -> None:
@@ -203,15 +225,15 @@ def helper() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def make_here(maker: Maker, chunks: Sequence[Chunk], manifest: Manifest, folder: Path, tally: Tally) -> None:
+def build_here(builder: EntryBuilder, chunks: Sequence[Chunk], manifest: Manifest, folder: Path, progress: Progress) -> None:
     """Make and write shards in this process; files are read and written while the encoder is at work."""
     with helper() as pool:
         writing: Future[Path] | None = None
         for chunk in chunks:
-            entries, left = [], tally.left
-            for entry in entries_of(maker, chunk.items):
+            entries, left = [], progress.left
+            for entry in entries_of(builder, chunk.items):
                 entries.append(entry)
-                tally.count([entry.error])
+                progress.count([entry.error])
             if writing is not None:
                 writing.result()  # what went wrong is told here
             writing = pool.submit(store, folder / chunk.name, table_of(entries, manifest.columns), manifest, left)
@@ -219,15 +241,240 @@ def make_here(maker: Maker, chunks: Sequence[Chunk], manifest: Manifest, folder:
             writing.result()
 
 
-def entries_of(maker: Maker, items: Sequence[Item]) -> Iterator[Entry]:
+def entries_of(builder: EntryBuilder, items: Sequence[Item]) -> Iterator[Entry]:
     """Yield the entry of each input; the next ones are read meanwhile."""
-    maker.begin()
+    builder.begin()
     groups = [items[start : start + GROUP] for start in range(0, len(items), GROUP)]
     with helper() as pool:
-        ahead: deque[Future[list[Ready]]] = deque()
+        ahead: deque[Future[list[LoadedItem]]] = deque()
         for group in groups:
-            ahead.append(pool.submit(maker.read_all, group))
+            ahead.append(pool.submit(builder.read_all, group))
             if len(ahead) > 1:
-                yield from maker.make(ahead.popleft().result())
+                yield from builder.make(ahead.popleft().result())
         while ahead:
-            yield from maker.make(ahead.popleft().result())
+            yield from builder.make(ahead.popleft().result())
+
+
+# --- entries ----------------------------------------------------------------------------------------------------------
+
+
+def seeded(method: RemovalMethod, name: str) -> RemovalMethod:
+    """Return the method with the seed of an input, by its id: each has masks of its own, so that errors average out."""
+    if not hasattr(method, "seed"):
+        return method
+    mixed: Any = {"seed": int(digest(method.seed, name)[:8], 16)}
+    return replace(method, **mixed)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Masks, and the matrices by which a field comes of the feature vectors of masked inputs and of the two ends.
+
+    All estimates are linear in the scores, so what they do to n masked inputs and two ends is known before there are any.
+
+    Attributes:
+        method: the one that drew the masks.
+        masks: n of them.
+        field: ``[*cells, n + 2]``.
+        noise: ``[4, n + 2]``; no rows where nothing is left to chance, or known about it.
+
+    """
+
+    method: RemovalMethod
+    masks: Masks
+    field: Tensor
+    noise: Tensor
+
+    @classmethod
+    def draw(cls, method: RemovalMethod, shape: tuple[int, ...], grid: int | tuple[int, int] | None) -> Plan:
+        """Return the plan of a method for inputs whose features have this shape, pooled to a grid if they are pixels."""
+        masks = method.draw(shape)
+        count = len(masks)
+        every = torch.eye(count + 2, dtype=torch.float64)
+        vectors, ends = every[:count], every[count:]
+        grid = (default_grid(method, shape, 1) if grid is None else grid) if len(shape) == 2 else None
+        cells = method.cells(masks, grid)
+        effects, factors = method.effects_and_scatter(cells, vectors, ends)
+        if factors is not None:
+            factors = pooled(factors[0], shape, grid).flatten(1), factors[1]
+        field = pooled(effects, shape, grid).movedim(0, -1)
+        return cls(method, masks, field, _noise(factors, count + 2, getattr(method, "seed", 0)))
+
+
+def _noise(factors: tuple[Tensor, Tensor] | None, columns: int, seed: int) -> Tensor:
+    """Return random sums of the sampling error over samples and cells, ``[4, n + 2]``, from its factors."""
+    if factors is None or not len(factors[0]):
+        return torch.zeros(0, columns, dtype=torch.float64)
+    x, rest = factors
+    # Other signs for every input: the errors of neighbouring cells go together, which averages out over inputs alone.
+    signs = stream(1, 3, seed)
+    over_cells = torch.from_numpy(signs.choice([-1.0, 1.0], (x.shape[1], NOISE)))
+    over_samples = torch.from_numpy(signs.choice([-1.0, 1.0], (len(x), NOISE)))
+    sums: Tensor = ((x @ over_cells) * over_samples).T @ rest / x.shape[1] ** 0.5
+    return sums
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedInput:
+    """All that is known about an input before it is encoded.
+
+    Attributes:
+        explicand: the input.
+        emptied: the same without its features.
+        plan: the masks, and what is made of them.
+        together: both as they are encoded, together with those of other inputs, and after them one masked input where a
+            folded encoder is to be tried on it; nothing where each input goes through an encoder of its own.
+
+    """
+
+    explicand: Explicand
+    emptied: Tensor
+    plan: Plan
+    together: list[Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedItem:
+    """An input that was read: its digest, and what was prepared of it or what went wrong with it."""
+
+    item: Item
+    digest: str
+    prepared: PreparedInput | Exception
+
+    def failed(self, error: Exception) -> Entry:
+        """Return the entry that says what went wrong."""
+        why = storable(f"{type(error).__name__}: {error}")
+        return Entry(self.item.id, self.item.source, self.digest, self.item.columns, why)
+
+
+class EntryBuilder:
+    """What makes entries of inputs: an encoder, folded once for all inputs of one shape in a shard, and how."""
+
+    def __init__(self, encoder: Encoder, recipe: IndexRecipe, space: str) -> None:
+        if not same_space(encoder.space, space):
+            raise ValueError(f"The encoder {encoder.name!r} is another one here than where the index was begun.")
+        self.encoder = encoder
+        self.recipe = recipe
+        self.removal = resolve(recipe.method.baseline, encoder.inputs)
+        self._folds = can_be_faster(encoder)
+        self._fast: dict[torch.Size, FastEncoder] = {}
+
+    def begin(self) -> None:
+        """Begin a shard: the first input of each shape finds out whether the encoder can be folded for the others.
+
+        So a shard does not depend on those that were made before it.
+        """
+        self._fast = {}
+
+    def read(self, item: Item) -> LoadedItem:
+        """Return an input made ready to be explained."""
+        content = ""
+        try:
+            value = item.load()
+            content = value_digest(self.encoder, value)
+            return LoadedItem(item, content, self._prepare(item, _explicand(self.encoder, value)))
+        except Exception as error:
+            return LoadedItem(item, content, error)
+
+    def _prepare(self, item: Item, explicand: Explicand) -> PreparedInput:
+        explicand = self.removal.divided(explicand, self.encoder, getattr(self.recipe.method, "grid", None))
+        emptied = self.removal.emptied(explicand)
+        plan = Plan.draw(seeded(self.recipe.method, item.id), tuple(explicand.shape), self.recipe.grid)
+        together: list[Tensor] = []
+        if explicand.tensor.is_floating_point() and self.removal.through(self.encoder, explicand) is self.encoder:
+            together = [explicand.tensor, *self.removal.versions(explicand, emptied)]
+            if self._folds:
+                kept = plan.masks.full(slice(0, 1)).reshape(1, *explicand.shape).float()
+                together += list(self.removal.masked(explicand, emptied, kept))
+        return PreparedInput(explicand, emptied, plan, together)
+
+    def read_all(self, items: Sequence[Item]) -> list[LoadedItem]:
+        """Return inputs made ready to be explained."""
+        return [self.read(item) for item in items]
+
+    def make(self, group: Sequence[LoadedItem]) -> Iterator[Entry]:
+        """Yield the entries of some inputs, whose ends are encoded together; what goes wrong with one is its entry."""
+        encoded = self._encode_together([ready.prepared for ready in group if isinstance(ready.prepared, PreparedInput)])
+        for ready in group:
+            try:
+                if isinstance(ready.prepared, Exception):
+                    raise ready.prepared
+                yield self._entry(ready, ready.prepared, next(encoded))
+            except Exception as error:
+                yield ready.failed(error)
+
+    def _encode_together(self, parts: Sequence[PreparedInput]) -> Iterator[Tensor | None]:
+        """Yield representations of what each input has to be encoded together; None where that fails, or is not finite."""
+        tensors = [tensor for part in parts for tensor in part.together]
+        encoded = torch.empty(0, 0)
+        try:
+            if tensors:
+                encoded = by_shape(tensors, self._encode)
+        except Exception:
+            parts = [replace(part, together=[]) for part in parts]  # one by one, so that what fails is known
+        for own in torch.split(encoded, [len(part.together) for part in parts]):
+            yield own if len(own) and bool(torch.isfinite(own).all()) else None
+
+    def _encode(self, tensors: Sequence[Tensor]) -> Tensor:
+        size = self.encoder.batch_size(tensors[0])
+        return torch.cat([self.encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)])
+
+    def _entry(self, ready: LoadedItem, part: PreparedInput, encoded: Tensor | None) -> Entry:
+        plan = part.plan
+        versions = len(self.removal.versions(part.explicand, part.emptied))
+        ends = None if encoded is None else encoded[: 1 + versions]
+        game = Game(self.encoder, part.explicand, self.removal, emptied=part.emptied, ends=ends)
+        representations = self._representations(game, plan, None if encoded is None else encoded[1 + versions :])
+        vectors = torch.cat(feature_vectors(representations, game.ends, linear_similarity(self.recipe.similarity)))
+        field, cells = (plan.field @ vectors).float(), part.explicand.cells
+        if cells is not None:  # -1, the last, is what the encoder does not see
+            field = torch.cat([field, torch.zeros_like(field[:1])])[cells]
+        return Entry(
+            ready.item.id,
+            ready.item.source,
+            ready.digest,
+            ready.item.columns,
+            None,
+            game.ends[0].float(),
+            game.ends[1:].float().mean(0),
+            field,
+            (plan.noise @ vectors).float(),
+            part.explicand.display.small(),
+        )
+
+    def _representations(self, game: Game, plan: Plan, tried: Tensor | None) -> Tensor:
+        """Return what the encoder makes of masked inputs.
+
+        The first input of each shape tries the folded encoder on a whole batch, as any game does. Later ones trust it if
+        it gives the first masked input what the encoder itself gives it, which is ``tried``.
+        """
+        shape = game.explicand.tensor.shape
+        if tried is None or not len(tried):
+            return _encoded(game, plan)
+        if shape not in self._fast:
+            representations = _encoded(game, plan)
+            self._fast[shape] = game.fast
+            return representations
+        game.fast.adopt(self._fast[shape])
+        representations = _encoded(game, plan)
+        if agree(representations[:1].flatten(0, -2), tried):
+            return representations
+        game.fast.use_plain()
+        return _encoded(game, plan)
+
+
+def _encoded(game: Game, plan: Plan) -> Tensor:
+    return torch.cat(list(game.encode(plan.masks, 0, plan.method.batch_size)))
+
+
+def _explicand(encoder: Encoder, value: Any) -> Explicand:
+    """Return an input made ready to be explained; the bytes of a file are read as a file is, with the same checks."""
+    if not isinstance(value, bytes):
+        return encoder.explicand(value)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        path.write_bytes(value)
+        try:
+            return encoder.explicand(path)
+        except (ValueError, OSError) as error:
+            raise ValueError(str(error).replace(str(path), "What the table holds")) from error

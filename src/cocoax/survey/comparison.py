@@ -144,7 +144,7 @@ def compare(first: Index, second: Index, label: str | None = None, question: str
     rather than the others, by a ``label`` of the first index, or without a label what makes it like itself (label-free).
     Inputs are the same where ids and contents are.
     """
-    views = [str(index.manifest.making.get("view", WORDS["view"][1])) for index in (first, second)]
+    views = [str(index.manifest.recipe.get("view", WORDS["view"][1])) for index in (first, second)]
     if views[0] != views[1]:
         raise ValueError(
             f"The two indexes show different views of their inputs ({views[0]}; {views[1]}), so a cell of one is another "

@@ -63,7 +63,7 @@ class Index:
 
     @classmethod
     def open(cls, folder: str | Path) -> Index:
-        """Open the index in a folder; raise if its making was stopped before anything was in it."""
+        """Open the index in a folder; raise if its recipe was stopped before anything was in it."""
         manifest = Manifest.load(folder)
         manifest.check_begun(folder)
         return cls(Path(folder), manifest)
@@ -122,7 +122,7 @@ class Index:
     @property
     def similarity(self) -> LinearSimilarity:
         """The similarity of the questions that it answers."""
-        similarity = get_similarity(str(self.manifest.making["similarity"]))
+        similarity = get_similarity(str(self.manifest.recipe["similarity"]))
         assert isinstance(similarity, LinearSimilarity)
         return similarity
 
@@ -232,7 +232,7 @@ class Index:
     @property
     def _origin(self) -> Origin:
         manifest = self.manifest
-        return Origin(manifest.making["method"], manifest.encoder, manifest.space, 0, "", manifest.rounding)
+        return Origin(manifest.recipe["method"], manifest.encoder, manifest.space, 0, "", manifest.rounding)
 
     def field_vectors(self, rows: np.ndarray) -> list[Tensor]:
         """Return the vectors of the fields of some rows, ``[*cells, d]`` each, in single precision."""
@@ -394,7 +394,7 @@ class Index:
                     standard_error=torch.full_like(maps[place], spread) if len(sums) else None,
                     metadata={
                         "target": target.name,
-                        "method": self.manifest.making["method"]["type"],
+                        "method": self.manifest.recipe["method"]["type"],
                         "encoder": self.manifest.encoder,
                         "id": self.ids[chosen[place]],
                     },

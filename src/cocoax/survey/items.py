@@ -17,11 +17,12 @@ from cocoax.checks import as_items
 from cocoax.data import open_data
 from cocoax.data.labelled import LabelledImages, Split
 from cocoax.data.readers import has_layout
+from cocoax.encoders import Encoder
 from cocoax.inputs import Inputs
-from cocoax.inputs.base import plural
+from cocoax.inputs.base import check_elements, plural
 from cocoax.inputs.image import SUFFIXES as PICTURES
 from cocoax.inputs.sound import SUFFIXES as SOUNDS
-from cocoax.store import files_below
+from cocoax.store import digest, files_below
 
 TABLE_SUFFIXES = frozenset({".parquet", ".arrow", ".feather", ".csv", ".tsv", ".jsonl", ".ndjson"})
 
@@ -209,7 +210,7 @@ class Item:
 
     def load(self) -> Any:
         """Return what the encoder takes; raise if that cannot be read."""
-        return self.value.load() if isinstance(self.value, Later) else self.value
+        return self.value.load() if isinstance(self.value, LazyValue) else self.value
 
 
 Kept = TypeVar("Kept")
@@ -220,7 +221,7 @@ def storable(value: Kept) -> Kept:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value  # type: ignore[return-value]
 
 
-class Later(ABC):
+class LazyValue(ABC):
     """A value that is read when its turn comes, so that what is wrong with it is told there."""
 
     @abstractmethod
@@ -229,7 +230,7 @@ class Later(ABC):
 
 
 @dataclass(frozen=True)
-class TextFile(Later):
+class TextFile(LazyValue):
     """A text in a file."""
 
     path: Path
@@ -240,7 +241,7 @@ class TextFile(Later):
 
 
 @dataclass(frozen=True)
-class Broken(Later):
+class UnreadableRow(LazyValue):
     """A row of a table that cannot be read."""
 
     why: str
@@ -251,7 +252,7 @@ class Broken(Later):
 
 
 @dataclass(frozen=True, eq=False)
-class Cell(Later):
+class Cell(LazyValue):
     """An input in a table: a text, the path of a file, or the bytes of one.
 
     Attributes:
@@ -480,13 +481,14 @@ def _of_columns(table: Table, columns: Sequence[str], reading: Reading) -> list[
 def _of_row(number: int, row: Mapping[str, Any] | ValueError, value: Any, columns: Sequence[str], reading: Reading) -> Item:
     """Return the item of a row, whose value is in ``columns``; a row that cannot be read, or has no id, is one that fails."""
     if isinstance(row, ValueError):
-        return Item(f"row {number}", Broken(str(row)))
+        return Item(f"row {number}", UnreadableRow(str(row)))
     rest = {name: plain(own) for name, own in row.items() if name not in (*columns, reading.id_column) and _carried(own)}
     if reading.id_column is None:
         return Item(str(number), value, rest)
     name = plain(row.get(reading.id_column))
     if name is None:
-        return Item(f"row {number}", Broken(f"It has no {reading.id_column!r}, which tells rows apart."), rest, str(number))
+        value = UnreadableRow(f"It has no {reading.id_column!r}, which tells rows apart.")
+        return Item(f"row {number}", value, rest, str(number))
     return Item(str(name), value, rest, str(number))
 
 
@@ -532,3 +534,17 @@ def _widest(types: set[str]) -> str:
     if len(types) == 1:
         return next(iter(types))
     return "double" if types == {"int64", "double"} else "string"
+
+
+def content_digest(encoder: Encoder, item: Item) -> str:
+    """Return a digest of an input's content; empty if it cannot be read."""
+    try:
+        return value_digest(encoder, item.load())
+    except Exception:
+        return ""
+
+
+def value_digest(encoder: Encoder, value: Any) -> str:
+    """Return a digest of what the encoder takes, or of the bytes of a file of that."""
+    check_elements(value)
+    return digest(value) if isinstance(value, bytes) else encoder.inputs.digest(value)

@@ -16,7 +16,7 @@ from cocoax.version import __version__
 
 if TYPE_CHECKING:
     from cocoax.results.attribution import Attribution
-    from cocoax.survey.answers import Placed, Survey
+    from cocoax.survey.answers import RankedRow, Survey
 
 _BODY = "body { margin: 0 auto; max-width: 78rem; padding: 1rem }"
 # All of it is about what stands in .cocoax, so that a notebook keeps its own style.
@@ -83,7 +83,7 @@ def _summary(survey: Survey) -> str:
     )
 
 
-def _limit(shown: Sequence[Placed]) -> float:
+def _limit(shown: Sequence[RankedRow]) -> float:
     sizes = [float(placed.attribution.values.abs().max()) for placed in shown]
     return float(np.quantile(sizes, 0.9)) or 1.0
 
@@ -161,7 +161,7 @@ def histogram(values: np.ndarray, bins: int = 40) -> str:
     return f'<svg viewBox="0 0 {width} {height + 20}" width="{width}" role="img" aria-label="histogram">{bars}{ends}</svg>'
 
 
-def _tiles(heading: str, shown: Sequence[Placed], limit: float) -> str:
+def _tiles(heading: str, shown: Sequence[RankedRow], limit: float) -> str:
     if not shown:
         return ""
     texts = shown[0].attribution.display.names is not None
@@ -181,7 +181,7 @@ def _tiles(heading: str, shown: Sequence[Placed], limit: float) -> str:
     return f'<h2>{heading}</h2><div class="{kind}">{"".join(tiles)}</div>'
 
 
-def _table(survey: Survey, shown: Sequence[Placed]) -> str:
+def _table(survey: Survey, shown: Sequence[RankedRow]) -> str:
     names = list(survey.parts)
     places = {int(row): number for number, row in enumerate(survey.rows)}
     rows = [

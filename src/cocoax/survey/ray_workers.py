@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cocoax.encoders import Encoder, load
-from cocoax.survey.entries import Maker, Making
-from cocoax.survey.storage import Manifest, table_of
+from cocoax.survey.builder import EntryBuilder
+from cocoax.survey.storage import IndexRecipe, Manifest, table_of
 
 if TYPE_CHECKING:
     from cocoax.survey.builder import Chunk
@@ -27,21 +27,21 @@ PATIENCE = 10.0  # seconds in which a Ray answers
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # of HTTP/2, which Ray speaks
 SETTINGS = b"\4"  # the kind of what an answer in HTTP/2 begins with, after three bytes of its length
 THREADS = 1  # of a worker
-Recipe = tuple[Encoder | str, str | None, Making, Manifest]
+WorkerSetup = tuple[Encoder | str, str | None, IndexRecipe, Manifest]
 
 
 class Worker:
     """An actor: an encoder, loaded once, that makes shards. What goes wrong is told in its answer: Ray would drop it."""
 
-    def __init__(self, recipe: bytes, threads: int) -> None:
+    def __init__(self, setup: bytes, threads: int) -> None:
         import torch
 
         torch.set_num_threads(threads)
         self.error: Exception | None = None
         try:
-            encoder, device, making, self.manifest = pickle.loads(recipe)
+            encoder, device, recipe, self.manifest = pickle.loads(setup)
             loaded = load(encoder, device=device) if isinstance(encoder, str) else encoder
-            self.maker = Maker(loaded, making, self.manifest.space)
+            self.builder = EntryBuilder(loaded, recipe, self.manifest.space)
         except Exception as error:
             self.error = error
 
@@ -59,7 +59,7 @@ class Worker:
             if self.error is not None:
                 raise self.error
             file = io.BytesIO()
-            table = table_of(list(entries_of(self.maker, chunk.items)), self.manifest.columns)
+            table = table_of(list(entries_of(self.builder, chunk.items)), self.manifest.columns)
             with pa.ipc.new_stream(file, table.schema) as stream:
                 stream.write_table(table)
             return chunk.name, file.getvalue(), ""
@@ -67,7 +67,7 @@ class Worker:
             return chunk.name, b"", f"{type(error).__name__}: {error}"
 
 
-def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: str | None) -> Iterator[tuple[str, Any]]:
+def made_on_ray(chunks: Sequence[Chunk], setup: WorkerSetup, workers: int, address: str | None) -> Iterator[tuple[str, Any]]:
     """Yield the name and the table of each shard, as they are done; raise in the end if some could not be made."""
     try:
         import ray
@@ -83,10 +83,10 @@ def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: 
         _connect(ray, workers, address)
     left, wrong = {chunk.name: chunk for chunk in chunks}, ""
     try:
-        units = ("CPU", "GPU") if recipe[1] == "cuda" else ("CPU",)  # an actor takes one of each
+        units = ("CPU", "GPU") if setup[1] == "cuda" else ("CPU",)  # an actor takes one of each
         count = min(_room(ray, unit, workers) for unit in units)
         with _quietly(ray):
-            for row in _answers(ray, chunks, recipe, count, "GPU" in units):
+            for row in _answers(ray, chunks, setup, count, "GPU" in units):
                 if row["error"]:
                     wrong = wrong or str(row["error"])
                     continue
@@ -105,14 +105,14 @@ def made_on_ray(chunks: Sequence[Chunk], recipe: Recipe, workers: int, address: 
         )
 
 
-def _answers(ray: Any, chunks: Sequence[Chunk], recipe: Recipe, count: int, on_gpus: bool) -> Iterator[dict[str, Any]]:
+def _answers(ray: Any, chunks: Sequence[Chunk], setup: WorkerSetup, count: int, on_gpus: bool) -> Iterator[dict[str, Any]]:
     """Yield what the workers say about each chunk, as they are done."""
     from ray import cloudpickle
 
     packed = ray.data.from_items([{"chunk": cloudpickle.dumps(chunk)} for chunk in chunks], override_num_blocks=len(chunks))
     made = packed.map_batches(
         Worker,
-        fn_constructor_args=(cloudpickle.dumps(recipe), THREADS),
+        fn_constructor_args=(cloudpickle.dumps(setup), THREADS),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=min(count, len(chunks))),
         num_cpus=1,

@@ -7,6 +7,7 @@ shapes in it are checked when it is read.
 from __future__ import annotations
 
 import errno
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,12 +26,14 @@ from cocoax.encoders import Encoder
 from cocoax.inputs import Display
 from cocoax.inputs.base import plural
 from cocoax.inputs.display import load_display, save_display
+from cocoax.methods import Rise
+from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.serialise import to_plain
 from cocoax.progress import bar
+from cocoax.similarity import LinearSimilarity, get_similarity
 from cocoax.spaces import same_space, space_digest
-from cocoax.store import Layout, UnitFolder, as_path, atomic_write, corrupt_file_errors, digest, to_json
-from cocoax.survey.entries import Entry, Making, content_digest, linear_similarity
-from cocoax.survey.items import Item, Scalar, natural
+from cocoax.store import Layout, UnitFolder, as_path, atomic_write, corrupt_file_errors, digest, to_json, write_tensors
+from cocoax.survey.items import Item, Scalar, content_digest, natural
 from cocoax.version import versions
 
 MANIFEST = "manifest.json"
@@ -43,7 +46,7 @@ WORDS = {  # of what is noted only where there is something to note: what it is 
 
 SHARD_NAME = r"\d{8,}-[0-9a-f]{8}\.parquet"  # a pattern of what shard_name returns
 POSITIONS = "positions.safetensors"
-_HEAD = {"encoder": str, "space": str, "making": dict, "noun": str, "source": str, "columns": dict}
+_HEAD = {"encoder": str, "space": str, "recipe": dict, "noun": str, "source": str, "columns": dict}
 _LAYOUT = Layout("index", {}, {**_HEAD, "rounding": int | float, "made_by": dict, "format": int})
 
 
@@ -53,13 +56,37 @@ def index_folder(folder: str | Path) -> UnitFolder:
 
 
 @dataclass(frozen=True)
+class IndexRecipe:
+    """How entries are made.
+
+    Attributes:
+        method: what explains every input; its seed is mixed with the input's id.
+        similarity: the one whose questions can be asked: cosine or dot.
+        grid: cells that the pixels of pictures are pooled to; by default those of the method's masks.
+
+    """
+
+    method: RemovalMethod = field(default_factory=lambda: Rise(samples=200))
+    similarity: str = "cosine"
+    grid: int | tuple[int, int] | None = None
+
+
+def linear_similarity(name: str) -> LinearSimilarity:
+    """Return the similarity of this name; raise unless it is a dot product of feature vectors."""
+    similarity = get_similarity(name)
+    if not isinstance(similarity, LinearSimilarity):
+        raise ValueError(f"An index needs a similarity that is a dot product, cosine or dot. Got {similarity.name} instead.")
+    return similarity
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What all entries of an index have in common.
 
     Attributes:
         encoder: what :func:`cocoax.load` takes, or the name of an encoder that was made by hand.
         space: identifies its representation space.
-        making: method, similarity and grid, as plain values; the view, where it is not the encoder's own, and a digest of
+        recipe: method, similarity and grid, as plain values; the view, where it is not the encoder's own, and a digest of
             the method's tensors, where it has any.
         noun: what one input is called.
         source: where the inputs come from.
@@ -73,7 +100,7 @@ class Manifest:
 
     encoder: str
     space: str
-    making: Mapping[str, Any]
+    recipe: Mapping[str, Any]
     noun: str
     source: str
     columns: Mapping[str, str]
@@ -99,8 +126,8 @@ class Manifest:
         with corrupt_file_errors(path):
             manifest = cls(**plain)
             schema_of(manifest.columns)
-            linear_similarity(manifest.making["similarity"])
-            str(manifest.making["method"]["type"])
+            linear_similarity(manifest.recipe["similarity"])
+            str(manifest.recipe["method"]["type"])
             [", ".join(names) for names in manifest.made_by.values()]
             return manifest
 
@@ -130,7 +157,7 @@ class Manifest:
     @property
     def origin(self) -> bytes:
         """A digest of encoder and method, by which shards are known to belong together."""
-        return digest(space_digest(self.space), to_json(self.making)).encode()
+        return digest(space_digest(self.space), to_json(self.recipe)).encode()
 
     def check_begun(self, folder: str | Path) -> None:
         """Raise if there is no shard beside it yet."""
@@ -146,9 +173,9 @@ class Manifest:
                 f"The index was made by the encoder {self.encoder!r}, and {other.encoder!r} is another one, or its weights "
                 "or preprocessing have changed; write to another folder."
             )
-        for name in {**self.making, **other.making}:
+        for name in {**self.recipe, **other.recipe}:
             what, usual = WORDS.get(name, (name, None))
-            before, now = (making.get(name, usual) for making in (self.making, other.making))
+            before, now = (recipe.get(name, usual) for recipe in (self.recipe, other.recipe))
             if before != now:
                 raise ValueError(
                     f"The index was made with another {what} ({_short(before)}) than is asked for now ({_short(now)}); write "
@@ -161,21 +188,21 @@ def _short(value: object) -> str:
     return text if len(text) <= 120 else text[:117] + "…"
 
 
-def makers(threads: int) -> dict[str, list[str]]:
+def build_versions(threads: int) -> dict[str, list[str]]:
     """Return what numbers may depend on in their last bits, as a manifest notes it."""
     import pyarrow
 
     return {name: [value] for name, value in {**versions(), "pyarrow": pyarrow.__version__, "threads": str(threads)}.items()}
 
 
-def plain_making(making: Making, view: tuple[object, ...] = ()) -> dict[str, Any]:
+def plain_recipe(recipe: IndexRecipe, view: tuple[object, ...] = ()) -> dict[str, Any]:
     """Return how entries are made, as JSON has it; ``view`` says how much of an input is explained, if not what is usual.
 
     A method's tensors, such as pictures that removed parts become, are told by their shapes there, and by a digest of all.
     """
     tensors: dict[str, Tensor] = {}
-    to_plain(making, tensors)
-    plain: dict[str, Any] = json.loads(json.dumps(to_plain(making)))
+    to_plain(recipe, tensors)
+    plain: dict[str, Any] = json.loads(json.dumps(to_plain(recipe)))
     plain.pop("type")
     if view:
         plain["view"] = digest(*view) if any(not isinstance(part, str) for part in view) else " ".join(map(str, view))
@@ -197,6 +224,36 @@ MEAN = b"cocoax_mean_field"
 ORIGIN = b"cocoax_origin"
 HEAD = b"cocoax_head"  # a digest of those two and of the columns: pages have checksums, but what describes them has none
 FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One input of an index.
+
+    Attributes:
+        id, source, digest: which input it is, where it lies (the path of its file, or the number of its row), and of which
+            content.
+        columns: what is known about it.
+        error: why it could not be explained; the rest is empty then.
+        representation: ``[d]``.
+        emptied: the representation without its features, ``[d]``; the mean over several baselines.
+        field: one vector for each cell, ``[*cells, d]``: what keeping it, not removing it, does to the feature vector.
+        noise: random sums of the field's sampling error over all cells, ``[4, d]``: the mean square of their products with a
+            direction is the mean squared error of the map in that direction. Empty where nothing is left to chance.
+        display: how it is shown, small.
+
+    """
+
+    id: str
+    source: str
+    digest: str
+    columns: Mapping[str, Scalar]
+    error: str | None = None
+    representation: Tensor | None = None
+    emptied: Tensor | None = None
+    field: Tensor | None = None
+    noise: Tensor | None = None
+    display: Display | None = None
 
 
 class UnfinishedError(ValueError):
@@ -480,10 +537,10 @@ def _shared(numbers: np.ndarray) -> Tensor:
 
 def pack_display(display: Display) -> bytes:
     """Return a display as bytes."""
-    from safetensors.torch import save
-
     tensors, header = save_display(display)
-    return bytes(save(tensors, {"display": json.dumps(header)}))
+    file = io.BytesIO()
+    write_tensors(file, {name: tensor.contiguous() for name, tensor in tensors.items()}, {"display": json.dumps(header)})
+    return file.getvalue()
 
 
 def unpack_display(packed: bytes) -> Display:
@@ -590,11 +647,11 @@ def _values(column: Any) -> np.ndarray:
 
 # --- going on with an index -------------------------------------------------------------------------------------------
 
-MOST = 0.5  # of all entries: more than that are dropped only if it is asked for
+MAX_DROPPED_SHARE = 0.5  # of all entries: more than that are dropped only if it is asked for
 
 
 @dataclass
-class Standing:
+class ResumeReport:
     """How the entries of an index stand to the inputs that there are now.
 
     Attributes:
@@ -636,68 +693,68 @@ def missing_items(
     is brought up to date. With ``retry`` those that failed are missing, too.
     """
     by_id = {item.id: item for item in items}
-    standing = _standing(encoder, by_id, folder, manifest, retry, progress)
-    if standing.kept:
-        _check(standing, folder, drop)
-    for path, rows in standing.kept.items():
+    report = _resume_report(encoder, by_id, folder, manifest, retry, progress)
+    if report.kept:
+        _check(report, folder, drop)
+    for path, rows in report.kept.items():
         _bring_up_to_date(path, rows, by_id, manifest)
-    return [(number, item) for number, item in enumerate(items) if item.id not in standing.done]
+    return [(number, item) for number, item in enumerate(items) if item.id not in report.done]
 
 
-def _standing(
+def _resume_report(
     encoder: Encoder, by_id: Mapping[str, Item], folder: Path, manifest: Manifest, retry: bool, progress: bool | None
-) -> Standing:
+) -> ResumeReport:
     """Hold every entry against its input, by id and digest alone."""
-    standing = Standing()
+    report = ResumeReport()
     paths = shard_files(folder)
     with bar(len(by_id) if paths else 0, "looking for what has changed", progress) as shown:
         for path in paths:
             table, kept = read_shard(path, ["id", "digest", "error"], None, manifest), []
             for row, (name, content, error) in enumerate(zip(*(column.to_pylist() for column in table), strict=True)):
-                standing.numbered &= name.removeprefix("row ").isdecimal()
+                report.numbered &= name.removeprefix("row ").isdecimal()
                 if name not in by_id:
-                    standing.gone += 1
-                elif name not in standing.done:
+                    report.gone += 1
+                elif name not in report.done:
                     now = content_digest(encoder, by_id[name])
                     shown.update()
-                    standing.same += now == content
-                    standing.unreadable += not now and bool(content)
-                    standing.changed += bool(now) and now != content
+                    report.same += now == content
+                    report.unreadable += not now and bool(content)
+                    report.changed += bool(now) and now != content
                     if now in ("", content) and not (retry and error is not None):
                         kept.append(row)
-                        standing.done.add(name)
-            standing.kept[path] = kept
-    return standing
+                        report.done.add(name)
+            report.kept[path] = kept
+    return report
 
 
-def _check(standing: Standing, folder: Path, drop: bool) -> None:
+def _check(report: ResumeReport, folder: Path, drop: bool) -> None:
     """Raise if these are other data, or if most entries would be dropped unasked; say what is dropped, or cannot be read."""
-    if not standing.known or (standing.numbered and not standing.same and not standing.unreadable):
+    if not report.known or (report.numbered and not report.same and not report.unreadable):
         raise ValueError(
             f"None of the inputs of the index in {folder} is among these: it is of other data. Write to another folder."
         )
-    total = standing.known + standing.gone
-    others = standing.changed if standing.numbered else 0
-    if others > MOST * standing.known and not drop:
+    total = report.known + report.gone
+    others = report.changed if report.numbered else 0
+    if others > MAX_DROPPED_SHARE * report.known and not drop:
         raise ValueError(
-            f"{others} of the {standing.known} inputs at the places of the index in {folder} are others than before, and "
+            f"{others} of the {report.known} inputs at the places of the index in {folder} are others than before, and "
             "their entries would be replaced. If these are the same data with changes, say drop=True (--drop); else write to "
             "another folder. Ids (id_column=, --id-column) tell inputs apart wherever they stand."
         )
-    if standing.gone > MOST * total and not drop:
+    if report.gone > MAX_DROPPED_SHARE * total and not drop:
         raise ValueError(
-            f"{standing.gone} of the {total} inputs of the index in {folder} are not among these, and their entries would be "
+            f"{report.gone} of the {total} inputs of the index in {folder} are not among these, and their entries would be "
             "dropped. If they are gone for good, say drop=True (--drop); else check the data, or write to another folder."
         )
-    if standing.gone:
-        caution("dropped", str(folder), f"{standing.gone} of {total} entries are dropped: their inputs are gone.")
+    if report.gone:
+        caution("dropped", str(folder), f"{report.gone} of {total} entries are dropped: their inputs are gone.")
     if others:
         caution("replaced", str(folder), f"{others} of {total} entries are replaced: at their places there are other inputs.")
-    if standing.unreadable:
+    if report.unreadable:
         caution(
             "unreadable",
             str(folder),
-            f"{standing.unreadable} inputs that have entries cannot be read now; the entries are kept as they are.",
+            f"{report.unreadable} inputs that have entries cannot be read now; the entries are kept as they are.",
         )
 
 
