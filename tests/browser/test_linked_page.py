@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from cocoax.inputs import Names
-from cocoax.methods.interactions import Interactions, Matched
+from cocoax.results.interactions import Interactions, PairSide
 from tests.methods.runs import independent
 
 pytestmark = pytest.mark.browser
 
 
-def matched(*names: str) -> Matched:
-    return Matched(Names(names), (len(names),))
+def matched(*names: str) -> PairSide:
+    return PairSide(Names(names), (len(names),))
 
 
 def test_linked_page__pointing_at_a_part(browser: Any, tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_linked_page__pointing_at_a_part(browser: Any, tmp_path: Path) -> None:
     page = browser.new_page()
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(found.save_html(tmp_path / "page.html").as_uri())
+    page.goto(found.save(tmp_path / "page.html").as_uri())
 
     def colour(letter: str, at: int) -> str:
         element = page.locator(f".f[data-side='{letter}'][data-at='{at}']")
