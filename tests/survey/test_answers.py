@@ -10,7 +10,7 @@ import torch
 
 import cocoax
 from cocoax.seeding import stream
-from cocoax.survey import Index, build
+from cocoax.survey import Index, build, compare
 from tests.encoders.words import Pieces
 from tests.survey import photos
 from tests.survey.photos import dawn_rather_than_dusk
@@ -83,9 +83,10 @@ def test_save__page_json_and_parquet(index: Index, tmp_path: Path) -> None:
     assert [item["id"] for item in described["highest"]] == [placed.id for placed in survey.highest]
     frame = pd.read_parquet(survey.save(tmp_path / "answer.parquet"))
     assert frame["id"].tolist()[0] == survey.highest[0].id
-    with pytest.raises(ValueError, match=r"written as \.html, \.json or \.parquet"):
+    with pytest.raises(ValueError, match="Files end in"):
         survey.save(tmp_path / "answer.txt")
-    assert "<h1>" in survey._repr_html_()
+    assert survey._repr_html_().count('class="tile"') == 8
+    assert len(page) < 250_000
 
 
 def test_to_dataframe__columns_of_the_data_do_not_take_the_place_of_figures(tmp_path: Path) -> None:
@@ -96,13 +97,13 @@ def test_to_dataframe__columns_of_the_data_do_not_take_the_place_of_figures(tmp_
     frame = survey.to_dataframe()
     assert np.allclose(frame["score"], np.sort(survey.scores)[::-1])
     assert frame["column_score"].tolist() == [9] * 4
-    assert survey.describe()["highest"][0]["score"] == pytest.approx(survey.scores.max())
+    assert survey.to_dict()["highest"][0]["score"] == pytest.approx(survey.scores.max())
     assert own.to_dataframe()["column_id"].tolist() == list("wxyz")
 
 
 def test_describe__what_a_reader_of_the_file_needs(index: Index) -> None:
     survey = index.ask(dawn_rather_than_dusk(index), top=2)
-    described = survey.describe()
+    described = survey.to_dict()
     assert described["inputs"] == 24
     assert described["score"]["0.5"] == pytest.approx(float(np.median(survey.scores)))
     assert np.allclose(described["highest"][0]["map"], survey.highest[0].attribution.values, rtol=1e-3, atol=1e-9)
@@ -113,3 +114,27 @@ def test_describe__what_a_reader_of_the_file_needs(index: Index) -> None:
 def test_survey__bad_top(index: Index) -> None:
     with pytest.raises(ValueError, match=r"The 'top' parameter must be at least 1\. Got 0 instead"):
         index.ask(dawn_rather_than_dusk(index), top=0)
+
+
+def test_views__no_input_stands_on_both_sides(index: Index) -> None:
+    for rows in ([0, 1, 2], [5]):
+        assert index.ask(dawn_rather_than_dusk(index), rows, top=50)._repr_html_().count('class="tile"') == len(rows)
+
+
+def test_page__what_comes_from_the_data_is_escaped(tmp_path: Path) -> None:
+    columns = {"label": ["<b>bold</b>", "plain"], "<i>": [1, 2]}
+    images = [photos.pixels("dawn", seed) for seed in range(2)]
+    own = build(photos.encoder(), images, tmp_path / "index", photos.METHOD, labels=columns)
+    target = cocoax.similarity_to(own.reference([0], "<script>alert(1)</script>"))
+    page = own.ask(target).save(tmp_path / "answer.html").read_text()
+    assert not any(markup in page for markup in ("<b>bold", "<i>", "<script"))
+    assert "&lt;b&gt;bold" in page
+
+
+def test_results__of_an_index_are_like_all_others(index: Index, tmp_path: Path) -> None:
+    for result in (index.ask(dawn_rather_than_dusk(index), top=2), index.typicality(), compare(index, index)):
+        assert [file.suffix for file in result.save_all(tmp_path / result.file)] == [".html", ".json", ".png"]
+        assert len(result.to_dataframe()) == 24
+        assert result.to_dict()["summary"] == result.summary
+    typicality = index.typicality()
+    assert [typical.margin for typical in typicality] == sorted(typical.margin for typical in typicality)

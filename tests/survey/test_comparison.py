@@ -44,7 +44,7 @@ def test_compare__inputs_of_one_id_with_other_contents_are_left_out(index: Index
     changed = build(photos.encoder(), folder, tmp_path / "index", photos.METHOD)
     both = compare(changed, second)
     assert (len(both.inputs), both.others) == (23, 1)
-    assert both.describe()["others"] == 1
+    assert both.to_dict()["others"] == 1
     assert "dawn/3.png" not in {item.id for item in both.inputs}
     data = [[photos.pixels(kind, seed) for seed in range(2)] for kind in ("dawn", "dusk")]  # all with the ids 0 and 1
     first, other = (build(photos.encoder(), own, tmp_path / str(n), photos.METHOD) for n, own in enumerate(data))
@@ -75,7 +75,7 @@ def test_compare__scores_that_moved_most_among_the_others(index: Index, second: 
     assert not both.scores_tell
     assert both.moved_most == []
     assert np.isnan(both.score_agreement)
-    assert both.describe()["moved_most"] == []
+    assert both.to_dict()["moved_most"] == []
     labelled = compare(index, second, "label")
     scores = np.array([item.scores for item in labelled.inputs])
     standard = (scores - scores.mean(0)) / scores.std(0)

@@ -31,6 +31,9 @@ def test_shortcuts__figures_are_those_of_a_slow_count(tmp_path: Path) -> None:
     labels = ["a", "b"] * 25
     own = build(photos.encoder(), images, tmp_path / "index", photos.METHOD, labels=labels)
     found = own.shortcuts()
+    assert len(found) == len(list(found)) == len(found.to_dataframe()) == len(found.suspects)
+    assert found[0] is found.suspects[0]
+    assert found._repr_html_().count('class="tile"') == 12
     unusual = {}
     for name in ("a", "b"):
         members = [row for row, label in enumerate(labels) if label == name]

@@ -178,7 +178,7 @@ def ask_index(
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
         files = [survey.save(path) for path in paths]
-        described.append({**survey.describe(), "files": [str(path) for path in files]})
+        described.append({**survey.to_dict(), "files": [str(path) for path in files]})
         if as_json:
             continue
         print_plain(
@@ -235,7 +235,7 @@ def compare_indexes(
 
     comparison = compare(Index.open(first), Index.open(second), label, question)
     if as_json:
-        print_json(comparison.describe(top))
+        print_json(comparison.facts(top))
     else:
         print_plain(f"{len(comparison.inputs)} inputs, asked what makes them like {comparison.question}")
         print_plain(f"mean correlation of the two maps of an input: {comparison.agreement:.3f}")
@@ -258,6 +258,6 @@ def compare_indexes(
             ]
             print_table((title, label or "", "maps agree", "score, first", "score, second"), changed)
     if out is not None:
-        file = comparison.save(out)
+        files = comparison.save_all(out)
         if not as_json:
-            print_written([file])
+            print_written(files)

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
@@ -172,7 +172,7 @@ class Result(ABC):
         write_text(path, html.page(title, self._sentences, self.views(), options))
 
 
-class ResultList(Result, Sequence[P]):
+class ResultList(Result, Collection[P]):
     """A result that has parts, given by :attr:`parts`: it can be counted, indexed and gone through."""
 
     @property
@@ -185,6 +185,9 @@ class ResultList(Result, Sequence[P]):
 
     def __iter__(self) -> Iterator[P]:
         return iter(self.parts)
+
+    def __contains__(self, part: object) -> bool:
+        return part in self.parts
 
     @overload
     def __getitem__(self, index: int) -> P: ...

@@ -12,7 +12,7 @@ from cocoax.survey.builder import build
 from cocoax.survey.comparison import Comparison, compare
 from cocoax.survey.exports import export_atlas, export_fiftyone
 from cocoax.survey.index import Index
-from cocoax.survey.shortcuts import Shortcuts, Suspect, Typical
+from cocoax.survey.shortcuts import Shortcuts, Suspect, Typical, Typicality
 
 __all__ = [
     "Comparison",
@@ -22,6 +22,7 @@ __all__ = [
     "Survey",
     "Suspect",
     "Typical",
+    "Typicality",
     "build",
     "compare",
     "export_atlas",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,15 +16,13 @@ from cocoax.checks import check_count, check_kind
 from cocoax.inputs import Names, Picture
 from cocoax.questions import Question
 from cocoax.references import Reference
-from cocoax.results.attribution import Attribution
+from cocoax.results import Attribution, Result
 from cocoax.seeding import stream
-from cocoax.store import atomic_write, to_json, write_text
+from cocoax.show import Bars, Effects, Gallery, HeatMap, Histogram, Table, View
 from cocoax.survey.items import Scalar, plain
 from cocoax.targets import Target, similarity_to
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from cocoax.survey.index import Index
 
 
@@ -72,7 +69,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Survey:
+class Survey(Result):
     """The answer of all inputs, or of some, to one question; made by :meth:`cocoax.survey.Index.ask`.
 
     Attributes:
@@ -86,6 +83,7 @@ class Survey:
 
     """
 
+    file: ClassVar[str] = "survey"
     index: Index
     question: str
     target: Target
@@ -170,62 +168,106 @@ class Survey:
             parts.append(Part(name, len(own), float(np.mean(own)), error))
         return sorted(parts, key=lambda part: -abs(part.mean) * part.count**0.5)
 
-    def to_dataframe(self) -> pd.DataFrame:
+    @property
+    def title(self) -> str:
+        """The question."""
+        return self.question
+
+    @property
+    def summary(self) -> str:
+        """How many inputs were asked, and the range of their scores."""
+        failed = f"; {len(self.index.failed)} inputs of the index could not be explained" if self.index.failed else ""
+        return (
+            f"{len(self.rows)} {self.index.manifest.nouns}, explained by {self.index.manifest.encoder}. Scores lie between "
+            f"{self.scores.min():+.3f} and {self.scores.max():+.3f}, mean {self.scores.mean():+.3f}{failed}."
+        )
+
+    def views(self, most: int | None = None) -> list[View]:
+        """Return the mean map or the strongest words, histograms of scores, and the highest and lowest inputs.
+
+        Of highest and lowest there are at most ``most``; no input stands on both sides. Their maps have one scale.
+        """
+        half = max(1, len(self.rows) // 2)
+        highest, lowest = self.highest[:half][:most], self.lowest[: len(self.rows) - half][:most]
+        shown = [*highest, *lowest]
+        limit = float(np.quantile([float(placed.attribution.values.abs().max()) for placed in shown], 0.9)) or 1.0
+        views = self._overview()
+        for title, placed in (("Highest", highest), ("Lowest", lowest)):
+            if placed:
+                note = f"The strongest colour is a change of the score of {limit:.3g}; all maps have this scale."
+                views.append(Gallery(tuple(map(_tile, placed)), limit=limit, title=title, note=note))
+        return [*views, self._listed(shown)]
+
+    def _overview(self) -> list[View]:
+        mean, views = self.mean, list[View]()
+        if mean is not None and mean.values.ndim == 2:
+            map_ = HeatMap(mean.effects, smooth=False, title="Where the heat lies on average", note=mean.view().note)
+            views.append(map_)
+        words = self.words[:20] if mean is None or mean.values.ndim == 1 else []
+        if words:
+            errors = np.array([np.nan if part.standard_error is None else part.standard_error for part in words])
+            effects = Effects(np.array([part.mean for part in words]), errors, unit="mean change of the score if kept")
+            names = tuple(f"{part.name} ({part.count} times)" for part in words)
+            views.append(Bars(effects, names, "given", title="What raises and lowers it on average"))
+        scores = {"score": self.scores, **self.parts}
+        return [*views, *(Histogram({"": values}, name[:60], title=name[:60]) for name, values in scores.items())]
+
+    def _listed(self, shown: Sequence[RankedRow]) -> Table:
+        """Return some inputs as rows."""
+        places = {int(row): number for number, row in enumerate(self.rows)}
+        rows = tuple(
+            (
+                placed.place,
+                placed.id,
+                placed.attribution.score,
+                *(float(values[places[placed.row]]) for values in self.parts.values()),
+                *placed.columns.values(),
+            )
+            for placed in shown
+        )
+        return Table(("place", "id", "score", *self.parts, *map(beside, self.index.columns)), rows, title="Table")
+
+    def table(self) -> Table:
         """Return one row for each input, highest first: id, score and its parts, the columns, and the hottest cell."""
-        import pandas as pd
+        rows = []
+        for number in self.order.tolist():
+            row = int(self.rows[number])
+            cell = np.unravel_index(int(self.maps[number].argmax()), self.maps[number].shape)
+            parts = [float(values[number]) for values in self.parts.values()]
+            known = [plain(values[row]) for values in self.index.columns.values()]
+            hottest = [int(at) for at in cell] if len(cell) > 1 else int(cell[0])
+            rows.append((self.index.ids[row], float(self.scores[number]), *parts, *known, hottest))
+        return Table(("id", "score", *self.parts, *map(beside, self.index.columns), "hottest_cell"), tuple(rows))
 
-        rows = self.rows[self.order]
-        hottest = [
-            tuple(int(at) for at in np.unravel_index(int(self.maps[n].argmax()), self.maps[n].shape)) for n in self.order
-        ]
-        return pd.DataFrame(
-            {
-                "id": [self.index.ids[row] for row in rows],
-                "score": self.scores[self.order],
-                **{name: part[self.order] for name, part in self.parts.items()},
-                **{beside(name): values[rows] for name, values in self.index.columns.items()},
-                "hottest_cell": [at[0] if len(at) == 1 else list(at) for at in hottest],
-            }
-        )
-
-    def describe(self) -> dict[str, Any]:
-        """Return the answer as plain values: the highest and lowest, the mean map, the spread of scores."""
-        quantiles = dict(
-            zip(("0.05", "0.25", "0.5", "0.75", "0.95"), np.quantile(self.scores, (0.05, 0.25, 0.5, 0.75, 0.95)), strict=True)
-        )
+    def facts(self) -> dict[str, Any]:
+        """Return the question, the spread of scores, the mean map, the highest and lowest."""
+        quantiles = {str(level): float(np.quantile(self.scores, level)) for level in (0.05, 0.25, 0.5, 0.75, 0.95)}
         mean = self.mean
         return {
             "question": self.question,
             "index": str(self.index.folder),
             "inputs": len(self.rows),
             "failed": len(self.index.failed),
-            "score": {"mean": float(self.scores.mean()), **{name: float(value) for name, value in quantiles.items()}},
+            "score": {"mean": float(self.scores.mean()), **quantiles},
             "mean_map": None if mean is None else mean.values.tolist(),
             "mean_map_standard_error": None if mean is None or mean.standard_error is None else mean.standard_error.tolist(),
             "highest": [_plain(placed) for placed in self.highest],
             "lowest": [_plain(placed) for placed in self.lowest],
         }
 
-    def save(self, path: str | Path) -> Path:
-        """Write it as a page that loads nothing (.html), as JSON, or all scores as Parquet (.parquet); return the path."""
-        path = Path(path)
-        if path.suffix == ".html":
-            from cocoax.survey.page import write_page
-
-            return write_page(path, self)
-        if path.suffix == ".json":
-            return write_text(path, to_json(self.describe(), indent=1))
-        if path.suffix == ".parquet":
-            frame = self.to_dataframe()
-            with atomic_write(path) as part:
-                frame.to_parquet(part)
-            return path
-        raise ValueError(f"A survey is written as .html, .json or .parquet. Got {str(path)!r} instead.")
-
     def _repr_html_(self) -> str:
-        from cocoax.survey.page import fragment
+        from cocoax.show import html
 
-        return fragment(self, 6)
+        return html.fragment(self.views(6), heading=self.title, sentences=(self.summary,))
+
+
+def _tile(placed: RankedRow) -> View:
+    """Return one input with its map, score and what is known about it."""
+    error = placed.attribution.standard_error
+    doubt = "" if error is None else f" (map ± {float(error.flatten()[0]):.2g})"
+    known = ", ".join(f"{value}" for value in placed.columns.values() if value is not None)[:80]
+    note = " · ".join(filter(None, (placed.id, known)))
+    return replace(placed.attribution.view(), title=f"{placed.attribution.score:+.3f}{doubt}", note=note, alt=placed.id)
 
 
 def _plain(placed: RankedRow) -> dict[str, Any]:

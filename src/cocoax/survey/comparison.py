@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from cocoax.questions import Question
-from cocoax.store import to_json, write_text
+from cocoax.results import ResultList
+from cocoax.show import Histogram, Table, View
 from cocoax.survey.answers import asked
 from cocoax.survey.index import Index
 from cocoax.survey.shortcuts import Classes
 from cocoax.survey.storage import WORDS
 from cocoax.targets import Target, representation_similarity
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +41,7 @@ class Changed:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(ResultList[Changed]):
     """The same inputs and questions under two encoders.
 
     Attributes:
@@ -55,6 +52,7 @@ class Comparison:
 
     """
 
+    file: ClassVar[str] = "comparison"
     names: tuple[str, str]
     question: str
     inputs: Sequence[Changed]
@@ -100,26 +98,50 @@ class Comparison:
             for name, group in sorted(groups.items())
         }
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """Return one row for each input."""
-        import pandas as pd
+    @property
+    def parts(self) -> Sequence[Changed]:
+        """All inputs, those whose maps differ most first."""
+        return self.inputs
 
-        return pd.DataFrame(
-            [
-                {
-                    "id": item.id,
-                    "label": item.label,
-                    "score_a": item.scores[0],
-                    "score_b": item.scores[1],
-                    "moved": item.moved,
-                    "correlation": item.correlation,
-                }
-                for item in self.inputs
-            ]
+    @property
+    def summary(self) -> str:
+        """How well the maps of both encoders agree."""
+        first, second = self.names
+        return (
+            f"{len(self.inputs)} inputs, asked what makes them like {self.question}: the maps of {first} and {second} "
+            f"correlate by {self.agreement:.3f} on average."
         )
 
-    def describe(self, most: int = 50) -> dict[str, Any]:
-        """Return it as plain values, with the inputs that changed most."""
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """How well scores agree, and how many inputs were left out."""
+        scores = (f"The two scores correlate by {self.score_agreement:.3f} over inputs.",) if self.scores_tell else ()
+        left_out = f"{self.others} inputs of the same id but with other contents were left out."
+        return (*scores, left_out) if self.others else scores
+
+    def views(self) -> list[View]:
+        """Return the correlations of maps, each label, and the inputs that changed most."""
+        known = np.array([changed.correlation for changed in self.inputs])
+        known, views = known[np.isfinite(known)], list[View]()
+        if len(known):
+            label = "correlation of the two maps of an input"
+            views.append(Histogram({"": known}, label, title="How well maps agree"))
+        labels = self.by_label()
+        if len(labels) > 1:
+            rows = tuple((name, *of.values()) for name, of in labels.items())
+            views.append(Table(("label", *next(iter(labels.values()))), rows, title="By label"))
+        whole = self.table()
+        return [*views, replace(whole, rows=whole.rows[:50], title="Maps changed most")]
+
+    def table(self) -> Table:
+        """Return one row for each input."""
+        columns = ("id", "label", "score_a", "score_b", "moved", "correlation")
+        return Table(
+            columns, tuple((item.id, item.label, *item.scores, item.moved, item.correlation) for item in self.inputs)
+        )
+
+    def facts(self, most: int | None = None) -> dict[str, Any]:
+        """Return agreements and all inputs, or ``most`` of those that changed most."""
         return {
             "encoders": list(self.names),
             "question": self.question,
@@ -131,10 +153,6 @@ class Comparison:
             "changed_most": [{**vars(changed), "scores": list(changed.scores)} for changed in self.inputs[:most]],
             "moved_most": [changed.id for changed in self.moved_most[:most]],
         }
-
-    def save(self, path: str | Path) -> Path:
-        """Write it as JSON, with all inputs; return the path."""
-        return write_text(path, to_json(self.describe(len(self.inputs)), indent=1))
 
 
 def compare(first: Index, second: Index, label: str | None = None, question: str | Question | None = None) -> Comparison:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from cocoax.survey.answers import Survey
     from cocoax.survey.exports import Positions
-    from cocoax.survey.shortcuts import Shortcuts, Typical
+    from cocoax.survey.shortcuts import Shortcuts, Typicality
 
 Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
 
@@ -287,7 +287,7 @@ class Index:
 
         return shortcuts(self, label, self.select(where))
 
-    def typicality(self, label: str = "label") -> list[Typical]:
+    def typicality(self, label: str = "label") -> Typicality:
         """Return all rows, the least typical of its class first: where wrong labels are."""
         from cocoax.survey.shortcuts import typicality
 

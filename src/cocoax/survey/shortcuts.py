@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.results import ResultList
 from cocoax.seeding import stream
+from cocoax.show import Gallery, Histogram, Table, View
 from cocoax.targets import Target, contrastive_corpus_similarity
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from cocoax.results.attribution import Attribution
     from cocoax.survey.index import Index
 
@@ -53,13 +53,14 @@ class Suspect:
 
 
 @dataclass(frozen=True, eq=False)
-class Shortcuts:
+class Shortcuts(ResultList[Suspect]):
     """What :meth:`cocoax.survey.Index.shortcuts` found; ``suspects`` are all inputs, most unusual first.
 
     No ``q`` falls below .05 before ``needed`` inputs stand out: 40 of two classes of one size, 23 of ten. Of fewer the first
     of the list may be right all the same.
     """
 
+    file: ClassVar[str] = "shortcuts"
     index: Index
     classes: Classes
     suspects: Sequence[Suspect]
@@ -83,11 +84,32 @@ class Shortcuts:
             self.index.attributions([suspect.row], self.classes.target(suspect.label))[0] for suspect in self.suspects[:count]
         ]
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """Return one row for each input, most unusual first."""
-        import pandas as pd
+    @property
+    def parts(self) -> Sequence[Suspect]:
+        """All inputs, most unusual first."""
+        return self.suspects
 
-        return pd.DataFrame([vars(suspect) for suspect in self.suspects])
+    @property
+    def summary(self) -> str:
+        """How many inputs stand out."""
+        certain = sum(suspect.q < SURE for suspect in self.suspects)
+        return (
+            f"{certain} of {len(self.suspects)} inputs are like their {self.classes.label} for unusual reasons (q < .05), "
+            f"for which {self.needed} must stand out."
+        )
+
+    def views(self, count: int = 12) -> list[View]:
+        """Return the maps of the most unusual inputs, and a table of more."""
+        tiles = tuple(
+            replace(attribution.view(), title=f"z {suspect.z:.1f}, q {suspect.q:.2g}", note=f"{suspect.id} · {suspect.label}")
+            for attribution, suspect in zip(self.attributions(count), self.suspects, strict=False)
+        )
+        whole = self.table()
+        return [Gallery(tiles, title="Most unusual"), replace(whole, rows=whole.rows[:50], title="Table")]
+
+    def table(self) -> Table:
+        """Return one row for each input, most unusual first."""
+        return _table(self.suspects, Suspect)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +251,16 @@ def expected_false(p: np.ndarray) -> np.ndarray:
     return q
 
 
+def _table(items: Sequence[Any], kind: type[Any]) -> Table:
+    """Return the attributes of dataclasses as columns; tuples become lists, as JSON has them."""
+    names = tuple(field.name for field in fields(kind))
+    return Table(names, tuple(tuple(_listed(getattr(item, name)) for name in names) for item in items))
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
 @dataclass(frozen=True, eq=False)
 class Typical:
     """How typical an input is of its class.
@@ -247,7 +279,46 @@ class Typical:
     closest: str
 
 
-def typicality(index: Index, label: str) -> list[Typical]:
+@dataclass(frozen=True, eq=False)
+class Typicality(ResultList[Typical]):
+    """How typical inputs are of their classes, by a ``label``; the least typical first."""
+
+    file: ClassVar[str] = "typicality"
+    label: str
+    inputs: Sequence[Typical]
+
+    def __repr__(self) -> str:
+        return f"Typicality({self.label!r}, {len(self)} inputs, least: {self.inputs[0].id!r})"
+
+    @property
+    def parts(self) -> Sequence[Typical]:
+        """All inputs, the least typical first."""
+        return self.inputs
+
+    @property
+    def summary(self) -> str:
+        """How many inputs are closer to another class, and the least typical one."""
+        wrong, least = sum(item.margin < 0 for item in self.inputs), self.inputs[0]
+        return (
+            f"{wrong} of {len(self)} inputs are more similar to another {self.label} than to their own; the least typical is "
+            f"{least.id}, {least.label!r} but closest to {least.closest!r} (margin {least.margin:+.3f})."
+        )
+
+    def views(self) -> list[View]:
+        """Return the margins, and a table of the least typical inputs."""
+        margins = np.array([item.margin for item in self.inputs])
+        whole = self.table()
+        return [
+            Histogram({"": margins}, "margin", title="Margins"),
+            replace(whole, rows=whole.rows[:50], title="Least typical"),
+        ]
+
+    def table(self) -> Table:
+        """Return one row for each input, the least typical first."""
+        return _table(self.inputs, Typical)
+
+
+def typicality(index: Index, label: str) -> Typicality:
     """Return inputs, the least typical of its class first: what a wrong label looks like. Classes of one are left out."""
     classes = Classes.of(index, label)
     names, own = np.unique(classes.values, return_inverse=True)
@@ -261,7 +332,7 @@ def typicality(index: Index, label: str) -> list[Typical]:
     scores[places, own] = -torch.inf
     best, which = scores.max(1)
     margin = without - best
-    return [
+    found = [
         Typical(
             int(classes.rows[place]),
             index.ids[classes.rows[place]],
@@ -271,3 +342,4 @@ def typicality(index: Index, label: str) -> list[Typical]:
         )
         for place in torch.argsort(margin, stable=True).tolist()
     ]
+    return Typicality(label, found)
