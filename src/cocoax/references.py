@@ -9,7 +9,6 @@ way goes on where it stopped.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -24,17 +23,10 @@ from cocoax.cautions import caution
 from cocoax.checks import as_numbers, check_kind, check_number, check_plain, check_positive, shown
 from cocoax.similarity import Cosine, LinearSimilarity
 from cocoax.spaces import same_space
-from cocoax.store import (
-    Layout,
-    cache_folder,
-    corrupt_file_errors,
-    load_or_quarantine,
-    prefix_errors,
-    read_safetensors,
-    write_safetensors,
-)
+from cocoax.store import KeyedCache, Layout, corrupt_file_errors, prefix_errors, read_safetensors, write_safetensors
 from cocoax.vectors import Selection, read_vectors
 
+CHUNKS = KeyedCache("references")  # of streams of inputs
 KEPT = 10_000  # samples that a reference keeps unless told otherwise
 OVERLAP = 0.1  # the part of a corpus, or of a foil, that may be in the other one before that is worth a word
 _AT_ONCE = 4096  # representations that are summed up at a time
@@ -384,20 +376,3 @@ def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:
         raise ValueError(f"The 'delta' parameter must lie between 0 and 1. Got {delta!r} instead.")
     factor = 0.5 if nonnegative else 2.0
     return math.ceil(factor * math.log(2 / delta) / epsilon**2)
-
-
-def cached(key: str) -> Reference | None:
-    """Return the cached chunk with this key, if there is one that is sound; a damaged one is put aside, with a warning."""
-    try:
-        path = cache_folder() / "references" / f"{key}.safetensors"
-    except OSError:  # there is no cache, of which storing it warns
-        return None
-    return load_or_quarantine(path, Reference.load)
-
-
-def store(key: str, reference: Reference) -> None:
-    """Put a chunk into the cache; a cache that cannot be written is worth a warning, not an end."""
-    try:
-        reference.save(cache_folder() / "references" / f"{key}.safetensors")
-    except OSError as error:
-        warnings.warn(f"The cache folder cannot be written ({error}); going on without.", stacklevel=2)

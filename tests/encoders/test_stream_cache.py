@@ -273,7 +273,7 @@ def test_cache__that_cannot_be_written_only_warns(
     """A file stands where the folder should be, which stops root as well."""
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("COCOAX_CACHE", str(tmp_path / "file"))
-    with pytest.warns(UserWarning, match="cache folder cannot be written .*; going on without"):
+    with pytest.warns(UserWarning, match="cache of references cannot be written .*; going on without"):
         reference = encoder.reference(images(3))
     assert_same(reference, encoder.reference(images(3), cache=False))
 

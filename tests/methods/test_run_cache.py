@@ -33,7 +33,7 @@ def same(first: Any, second: Any) -> bool:
     return torch.equal(first.explain(targets)[0].values, second.explain(targets)[0].values)
 
 
-def test_saved_run__is_what_a_new_run_is_and_costs_nothing_the_second_time(encoder: cocoax.Encoder, net: SmallNet) -> None:
+def test_cached_run__is_what_a_new_run_is_and_costs_nothing_the_second_time(encoder: cocoax.Encoder, net: SmallNet) -> None:
     first = cached_run(encoder, IMAGE, RISE)
     assert same(first, RISE.run(encoder, IMAGE))
     assert cocoax.cache_info().runs == 1
@@ -44,7 +44,7 @@ def test_saved_run__is_what_a_new_run_is_and_costs_nothing_the_second_time(encod
     assert len(again) == 40
 
 
-def test_saved_run__is_extended_by_what_is_missing(encoder: cocoax.Encoder, net: SmallNet) -> None:
+def test_cached_run__is_extended_by_what_is_missing(encoder: cocoax.Encoder, net: SmallNet) -> None:
     cached_run(encoder, IMAGE, RISE)
     net.inputs = 0
     longer = cocoax.Rise(samples=100, grid=4)
@@ -57,7 +57,7 @@ def test_saved_run__is_extended_by_what_is_missing(encoder: cocoax.Encoder, net:
     assert net.inputs == 0
 
 
-def test_saved_run__of_a_longer_one_the_first_samples(encoder: cocoax.Encoder, net: SmallNet) -> None:
+def test_cached_run__of_a_longer_one_the_first_samples(encoder: cocoax.Encoder, net: SmallNet) -> None:
     """A result does not depend on what was asked before, unless one says that more is welcome."""
     fresh = RISE.run(encoder, IMAGE)
     cached_run(encoder, IMAGE, cocoax.Rise(samples=64, grid=4))
@@ -72,7 +72,7 @@ def test_saved_run__of_a_longer_one_the_first_samples(encoder: cocoax.Encoder, n
     assert len(cached_run(encoder, IMAGE, cocoax.Rise(samples=64, grid=4))) == 64  # nothing was cut off on disk
 
 
-def test_saved_run__longer_one_of_another_process_stays(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_run__longer_one_of_another_process_stays(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     cached_run(encoder, IMAGE, RISE)
     resume = cocoax.Run.resume
 
@@ -100,7 +100,7 @@ def test_saved_run__longer_one_of_another_process_stays(encoder: cocoax.Encoder,
         {"encoder": cocoax.Encoder(SmallNet().eval(), layer="act")},
     ],
 )
-def test_saved_run__another_run_for_another_picture_encoder_or_option(
+def test_cached_run__another_run_for_another_picture_encoder_or_option(
     change: dict[str, Any], encoder: cocoax.Encoder
 ) -> None:
     cached_run(encoder, IMAGE, RISE)
@@ -108,7 +108,7 @@ def test_saved_run__another_run_for_another_picture_encoder_or_option(
     assert cocoax.cache_info().runs == 2
 
 
-def test_saved_run__another_estimator_reads_the_same_run(encoder: cocoax.Encoder, net: SmallNet) -> None:
+def test_cached_run__another_estimator_reads_the_same_run(encoder: cocoax.Encoder, net: SmallNet) -> None:
     efficient = replace(RISE, complements=False)
     cached_run(encoder, IMAGE, efficient)
     net.inputs = 0
@@ -119,21 +119,21 @@ def test_saved_run__another_estimator_reads_the_same_run(encoder: cocoax.Encoder
     assert torch.equal(run.explain(target).values, paper.explain(encoder, IMAGE, target).values)
 
 
-def test_saved_run__baseline_that_is_a_picture_is_part_of_the_key(encoder: cocoax.Encoder) -> None:
+def test_cached_run__baseline_that_is_a_picture_is_part_of_the_key(encoder: cocoax.Encoder) -> None:
     for seed in (1, 2):
         cached_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, baseline=images(1, seed=seed)[0]))
     assert cocoax.cache_info().runs == 2
 
 
 @pytest.mark.parametrize("method", [cocoax.KernelShap(samples=60, grid=3), cocoax.Occlusion(window=4, stride=4)])
-def test_saved_run__of_other_methods(method: Any, encoder: cocoax.Encoder, net: SmallNet) -> None:
+def test_cached_run__of_other_methods(method: Any, encoder: cocoax.Encoder, net: SmallNet) -> None:
     first = cached_run(encoder, IMAGE, method)
     net.inputs = 0
     assert same(first, cached_run(encoder, IMAGE, method))
     assert net.inputs == 0
 
 
-def test_saved_run__tolerance_goes_on_from_what_is_there(encoder: cocoax.Encoder, net: SmallNet) -> None:
+def test_cached_run__tolerance_goes_on_from_what_is_there(encoder: cocoax.Encoder, net: SmallNet) -> None:
     cached_run(encoder, IMAGE, RISE)
     net.inputs = 0
     run = cached_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, tolerance=1e-9, max_samples=90))
@@ -141,7 +141,7 @@ def test_saved_run__tolerance_goes_on_from_what_is_there(encoder: cocoax.Encoder
     assert "the maximum" in run.stopped
 
 
-def test_saved_run__explains_once_before_it_goes_on(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_run__explains_once_before_it_goes_on(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     cached_run(encoder, IMAGE, RISE)
     explained: list[int] = []
     more = Rise.more
@@ -151,7 +151,9 @@ def test_saved_run__explains_once_before_it_goes_on(encoder: cocoax.Encoder, mon
 
 
 @pytest.mark.parametrize("samples", [60, 40, 20])
-def test_saved_run__whose_masks_cannot_be_drawn_again_gives_way(samples: int, encoder: cocoax.Encoder, net: SmallNet) -> None:
+def test_cached_run__whose_masks_cannot_be_drawn_again_gives_way(
+    samples: int, encoder: cocoax.Encoder, net: SmallNet
+) -> None:
     cached_run(encoder, IMAGE, RISE)
     (kept,) = (cache_folder() / "runs").glob("*.safetensors")
     run = cocoax.Run.load(kept)
@@ -167,7 +169,7 @@ def test_saved_run__whose_masks_cannot_be_drawn_again_gives_way(samples: int, en
     assert (encoded[0] > 0) == (samples != 40)  # as long as it is, it answers
 
 
-def test_saved_run__of_words_serves_both_estimators_and_any_grid() -> None:
+def test_cached_run__of_words_serves_both_estimators_and_any_grid() -> None:
     network = Words().eval()
     text = cocoax.TextEncoder(network, Spaces(), limit=40, name="words")
     words = " ".join(f"word{number}" for number in range(20))
@@ -180,7 +182,7 @@ def test_saved_run__of_words_serves_both_estimators_and_any_grid() -> None:
         network.inputs = 0
 
 
-def test_saved_run__damaged_file_is_made_again(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+def test_cached_run__damaged_file_is_made_again(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     first = cached_run(encoder, IMAGE, RISE)
     (file,) = (tmp_path / "cache" / "runs").glob("*.safetensors")
     file.write_bytes(file.read_bytes()[:200])
@@ -206,7 +208,7 @@ def interrupted_after(
             yield stopped
 
 
-def test_saved_run__interrupted_rise_goes_on_where_it_stopped(
+def test_cached_run__interrupted_rise_goes_on_where_it_stopped(
     encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = cocoax.Rise(samples=40, grid=4, batch_size=8)
@@ -229,7 +231,7 @@ def test_saved_run__interrupted_rise_goes_on_where_it_stopped(
     ],
 )
 @pytest.mark.parametrize("inputs", [3, 14, 30])
-def test_saved_run__interrupted_and_gone_on_is_what_an_undisturbed_one_is(
+def test_cached_run__interrupted_and_gone_on_is_what_an_undisturbed_one_is(
     method: Any, inputs: int, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     undisturbed = cached_run(encoder, IMAGE, method, folder=tmp_path / "undisturbed")
@@ -248,21 +250,21 @@ def test_saved_run__interrupted_and_gone_on_is_what_an_undisturbed_one_is(
     assert files[0][0].read_bytes() == files[1][0].read_bytes()
 
 
-def test_saved_run__unnamed_callable_is_not_kept() -> None:
+def test_cached_run__unnamed_callable_is_not_kept() -> None:
     encoder = cocoax.Encoder(lambda batch: batch.mean((2, 3)))
     assert len(cached_run(encoder, IMAGE, RISE)) == 40
     assert cocoax.cache_info().runs == 0
 
 
-def test_saved_run__folder_of_ones_own(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+def test_cached_run__folder_of_ones_own(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     cached_run(encoder, IMAGE, RISE, folder=tmp_path / "mine")
     assert len(list((tmp_path / "mine").glob("*.safetensors"))) == 1
     assert cocoax.cache_info().runs == 0
 
 
-def test_saved_run__folder_that_cannot_be_written_is_a_warning(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+def test_cached_run__folder_that_cannot_be_written_is_a_warning(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.warns(UserWarning, match="cannot be kept"):
+    with pytest.warns(UserWarning, match="cannot be written"):
         assert len(cached_run(encoder, IMAGE, RISE, folder=tmp_path / "file")) == 40
 
 
@@ -275,7 +277,7 @@ def test_clear_cache__deletes_runs(encoder: cocoax.Encoder) -> None:
 # --- what a run is found by -----------------------------------------------------------------------------------------------
 
 
-def test_saved_run__words_and_sentences_are_two_runs(tmp_path: Path) -> None:
+def test_cached_run__words_and_sentences_are_two_runs(tmp_path: Path) -> None:
     encoder: Any = cocoax.load(f"st:{save_bert(tmp_path / 'bert')}")
     text = "The violinist parked. A big red dog."
     method = cocoax.Rise(samples=20)
@@ -286,7 +288,7 @@ def test_saved_run__words_and_sentences_are_two_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", Rise.lengthening + Rise.reading)
-def test_saved_run__how_long_it_is_and_how_it_is_read_is_not_in_the_key(option: str, encoder: cocoax.Encoder) -> None:
+def test_cached_run__how_long_it_is_and_how_it_is_read_is_not_in_the_key(option: str, encoder: cocoax.Encoder) -> None:
     value = {"samples": 60, "tolerance": 0.5, "max_samples": 30_000, "batch_size": 7, "estimator": "paper"}[option]
     prepared = encoder.explicand(IMAGE)
     method = replace(RISE, baseline=cocoax.Blur(), complements=False)
@@ -296,7 +298,7 @@ def test_saved_run__how_long_it_is_and_how_it_is_read_is_not_in_the_key(option: 
 @pytest.mark.parametrize(
     "option", [field.name for field in fields(Rise) if field.name not in Rise.lengthening + Rise.reading]
 )
-def test_saved_run__all_else_is_in_the_key(option: str, encoder: cocoax.Encoder) -> None:
+def test_cached_run__all_else_is_in_the_key(option: str, encoder: cocoax.Encoder) -> None:
     value = {"baseline": cocoax.Mean(), "grid": 5, "keep": 0.4, "seed": 1, "complements": False}[option]
     prepared = encoder.explicand(IMAGE)
     method = replace(RISE, baseline=cocoax.Blur())
@@ -322,7 +324,7 @@ class Longer(RemovalMethod):
         return Estimate(self.factor * masks.weighted_sum(scores.double()))
 
 
-def test_saved_run__method_of_ones_own_is_as_long_as_it_asks_for(encoder: cocoax.Encoder, net: SmallNet) -> None:
+def test_cached_run__method_of_ones_own_is_as_long_as_it_asks_for(encoder: cocoax.Encoder, net: SmallNet) -> None:
     cached_run(encoder, IMAGE, Longer(windows=9))
     net.inputs = 0
     short = cached_run(encoder, IMAGE, Longer(windows=4))
@@ -331,7 +333,7 @@ def test_saved_run__method_of_ones_own_is_as_long_as_it_asks_for(encoder: cocoax
     assert len(cached_run(encoder, IMAGE, Longer(windows=4), at_least=True)) == 9
 
 
-def test_saved_run__method_of_ones_own_is_lengthened(encoder: cocoax.Encoder, net: SmallNet) -> None:
+def test_cached_run__method_of_ones_own_is_lengthened(encoder: cocoax.Encoder, net: SmallNet) -> None:
     cached_run(encoder, IMAGE, Longer())
     net.inputs = 0
     run = cached_run(encoder, IMAGE, Longer(windows=9, factor=2.0))
@@ -341,7 +343,7 @@ def test_saved_run__method_of_ones_own_is_lengthened(encoder: cocoax.Encoder, ne
     torch.testing.assert_close(run.explain(target).values, 2 * Longer(windows=9).explain(encoder, IMAGE, target).values)
 
 
-def test_saved_run__baselines_of_ones_own_are_known_in_this_process(encoder: cocoax.Encoder) -> None:
+def test_cached_run__baselines_of_ones_own_are_known_in_this_process(encoder: cocoax.Encoder) -> None:
     """Not by where they lie in memory, where the next one may lie as well."""
     first = Several(0.0)
     runs = [cached_run(encoder, IMAGE, replace(RISE, baseline=baseline)) for baseline in (first, Several(1.0), first)]
@@ -350,7 +352,7 @@ def test_saved_run__baselines_of_ones_own_are_known_in_this_process(encoder: coc
     assert not same(runs[0], runs[1])
 
 
-def test_saved_run__of_a_kind_of_ones_own() -> None:
+def test_cached_run__of_a_kind_of_ones_own() -> None:
     encoder = recording_encoder(Recordings(fixed=2))
     first = cached_run(encoder, recordings(1)[0], cocoax.Rise(samples=30))
     again = cached_run(encoder, recordings(1)[0], cocoax.Rise(samples=40))
@@ -361,7 +363,7 @@ def test_saved_run__of_a_kind_of_ones_own() -> None:
     assert cocoax.cache_info().runs == 2
 
 
-def test_saved_run__all_subsets_where_they_are_few() -> None:
+def test_cached_run__all_subsets_where_they_are_few() -> None:
     """Runs of drawn subsets and of all of them are kept in one place, and neither is taken for the other."""
     seen: list[int] = []
     with torch.random.fork_rng():
@@ -389,7 +391,7 @@ def test_saved_run__all_subsets_where_they_are_few() -> None:
     assert sum(seen) == 2  # probes
 
 
-def test_saved_run__what_an_interruption_left_of_all_subsets_is_no_draw() -> None:
+def test_cached_run__what_an_interruption_left_of_all_subsets_is_no_draw() -> None:
     table = cocoax.TabularEncoder(
         lambda rows: torch.tanh(rows) + 0.3, columns=list("abcdef"), background=torch.zeros(1, 6).numpy()
     )
@@ -427,7 +429,7 @@ def kill_after(inputs: int, encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyP
             cached_run(encoder, IMAGE, method)
 
 
-def test_saved_run__killed_goes_on_from_the_last_note(
+def test_cached_run__killed_goes_on_from_the_last_note(
     often: None, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     method = cocoax.Rise(samples=40, grid=4, batch_size=8)
@@ -446,7 +448,7 @@ def test_saved_run__killed_goes_on_from_the_last_note(
     ]
 
 
-def test_saved_run__killed_while_it_was_extended(
+def test_cached_run__killed_while_it_was_extended(
     often: None, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cached_run(encoder, IMAGE, cocoax.Rise(samples=16, grid=4, batch_size=8))
@@ -459,7 +461,7 @@ def test_saved_run__killed_while_it_was_extended(
     assert torch.equal(run.representations, method.run(encoder, IMAGE).representations)
 
 
-def test_saved_run__what_a_longer_one_left_serves_a_shorter_one_and_stays(
+def test_cached_run__what_a_longer_one_left_serves_a_shorter_one_and_stays(
     often: None, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder.represent(images(2))
@@ -473,7 +475,7 @@ def test_saved_run__what_a_longer_one_left_serves_a_shorter_one_and_stays(
     assert net.inputs == 80 - 32
 
 
-def test_saved_run__what_other_masks_left_is_not_used(
+def test_cached_run__what_other_masks_left_is_not_used(
     often: None, encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As where a longer run goes through all subsets in turn, and a shorter one draws them."""
@@ -498,14 +500,16 @@ class Weighed(cocoax.Occlusion):
     weigh: Any = len
 
 
-def test_saved_run__an_option_that_no_file_holds(encoder: cocoax.Encoder) -> None:
-    with pytest.warns(UserWarning, match=r"The run cannot be kept in .* \(The option 'weigh' of .*Weighed holds a builtin_f"):
+def test_cached_run__an_option_that_no_file_holds(encoder: cocoax.Encoder) -> None:
+    with pytest.warns(
+        UserWarning, match=r"The cache of runs cannot be written \(The option 'weigh' of .*Weighed holds a builtin_f"
+    ):
         run = cached_run(encoder, IMAGE, Weighed())
     assert same(run, cocoax.Occlusion().run(encoder, IMAGE))
     assert cocoax.cache_info().runs == 0
 
 
-def test_saved_run__notes_are_taken_now_and_then(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+def test_cached_run__notes_are_taken_now_and_then(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     """Not for a run that is over in a moment, and not where there is no place for them."""
     written = RunCheckpoint(tmp_path / "a.safetensors", "name")
     run = RISE.run(encoder, IMAGE)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import cocoax
-from cocoax.store import cache_folder, cache_info, clear_cache, load_or_quarantine
+from cocoax.store import KeyedCache, cache_folder, cache_info, clear_cache, load_or_quarantine, write_text
 from tests.conftest import images
 
 
@@ -122,3 +122,22 @@ def test_clear_cache__files_that_cocoax_did_not_write_stay(tmp_path: Path, monke
         path.write_text("the user's own")
     assert clear_cache().bytes == 0
     assert all(path.read_text() == "the user's own" for path in foreign)
+
+
+def test_keyed_cache__kept_damaged_and_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = KeyedCache("things", tmp_path / "things")
+    assert cache.get("a", read_whole) is None
+    cache.put("a", lambda path: write_text(path, "whole"))
+    assert cache.get("a", read_whole) == "whole"
+    cache.path("a").write_text("half")
+    with pytest.warns(UserWarning, match="put aside as a.safetensors.damaged"):
+        assert cache.get("a", read_whole) is None
+    (tmp_path / "file").touch()
+    with pytest.warns(UserWarning, match=r"The cache of things cannot be written .*going on without"):
+        KeyedCache("things", tmp_path / "file" / "below").put("a", lambda path: write_text(path, "whole"))
+    monkeypatch.delenv("COCOAX_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert KeyedCache("things").get("a", read_whole) is None
+    with pytest.warns(UserWarning, match="no home folder"):
+        KeyedCache("things").put("a", lambda path: write_text(path, "whole"))

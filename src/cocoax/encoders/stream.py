@@ -15,7 +15,7 @@ from torch import Tensor
 from cocoax.inputs.base import naming_input
 from cocoax.inputs.open import each_input
 from cocoax.progress import bar
-from cocoax.references import KEPT, Reference, cached, store
+from cocoax.references import CHUNKS, KEPT, Reference
 from cocoax.store import digest
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
             keep = how.keeps(chunk[0][0])
             identity = encoder.identify() if identity is None else identity  # once inputs say which shape they have
             key = _key(encoder, chunk, identity.key, keep) if caches else None
-            part = None if key is None else cached(key)
+            part = None if key is None else CHUNKS.get(key, Reference.load)
             if part is None:
                 failed: list[tuple[int, str]] | None = [] if how.skip else None
                 representations = _encode_chunk(encoder, chunk, how.batch_size, failed)
@@ -67,7 +67,7 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
                     part = Reference.from_representations(representations, name=encoder.name, keep_samples=keep)
                 skipped += failed or []
                 if key is not None and part is not None and not failed:
-                    store(key, part)
+                    CHUNKS.put(key, part.save)
             left_out = {index for index, _ in skipped}
             if part is not None and len(labels) < 4:
                 labels += [label for index, _, label in labelled if index not in left_out][:4]

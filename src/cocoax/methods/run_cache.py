@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,7 +24,7 @@ from cocoax.methods.method import check_targets
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run import Interrupted, OtherMasksError, Run
 from cocoax.methods.serialise import to_plain
-from cocoax.store import Layout, cache_folder, digest, folder_lock, load_or_quarantine, read_safetensors, write_safetensors
+from cocoax.store import KeyedCache, Layout, digest, folder_lock, load_or_quarantine, read_safetensors, write_safetensors
 from cocoax.targets import Target
 
 EVERY = 5.0  # seconds of work that a killed process loses at most
@@ -60,17 +61,19 @@ def cached_run(
 
     """
     prepared = encoder.explicand(encoder.single(explicand))
-    place = _place(folder) if encoder.recognisable else None
-    if place is None:
+    cache = KeyedCache("runs", folder)
+    if not (encoder.recognisable and _has_folder(cache)):
         return method.run(encoder, prepared, targets, progress=progress)
     asked = check_targets(targets, encoder) if targets else []
     identity = encoder.identify()
     for target in asked:
         target.check_space(identity.space)
     method = replace(method, baseline=resolve(method.baseline, encoder.inputs))
-    path = place / f"{_key(identity.key, prepared, method)}.safetensors"
-    run = _load(path, encoder, method)
-    unfinished = RunCheckpoint(path.with_suffix(".unfinished.safetensors"), encoder.name)
+    key = _key(identity.key, prepared, method)
+    run = cache.get(key, Run.load)
+    if run is not None:
+        run.method, run.encoder = method, encoder.name
+    unfinished = RunCheckpoint(cache.path(f"{key}.unfinished"), encoder.name)
     try:
         run, before = _resumed(run, encoder, method, asked, at_least, progress, unfinished)
         if run is None:
@@ -80,7 +83,7 @@ def cached_run(
         raise
     run.checkpoint = None
     if len(run) > before:
-        _store(path, run)
+        cache.put(key, partial(_save_longest, run))
         unfinished.forget(len(run))
     return run
 
@@ -159,13 +162,14 @@ def _for_each(masks: Masks, count: int) -> dict[str, Tensor]:
     return {f"mask_{name}": part[:count] for name, part in masks.tensors.items() if len(part) == len(masks)}
 
 
-def _place(folder: Path | None) -> Path | None:
-    """Return the folder where runs are kept; None, with a warning, if there is none."""
+def _has_folder(cache: KeyedCache) -> bool:
+    """Return whether there is a folder to keep runs in; warn if there is none."""
     try:
-        return cache_folder() / "runs" if folder is None else folder
+        cache.path("")
     except OSError as error:
         warnings.warn(f"The run cannot be kept: {error}", stacklevel=3)
-        return None
+        return False
+    return True
 
 
 def _key(encoder: str, explicand: Explicand, method: RemovalMethod) -> str:
@@ -188,19 +192,9 @@ def _token(value: Any) -> str:
         return uuid.uuid4().hex
 
 
-def _load(path: Path, encoder: Encoder, method: RemovalMethod) -> Run | None:
-    run = load_or_quarantine(path, Run.load)
-    if run is not None:
-        run.method, run.encoder = method, encoder.name
-    return run
-
-
-def _store(path: Path, run: Run) -> None:
+def _save_longest(run: Run, path: Path) -> None:
     """Keep a run, unless another process has kept a longer one meanwhile; one that can be made no longer gives way."""
-    try:
-        with folder_lock(path.parent):
-            there = load_or_quarantine(path, Run.load)
-            if there is None or len(there) < len(run) or not there.can_be_drawn_again:
-                run.save(path)
-    except (OSError, TypeError) as error:
-        warnings.warn(f"The run cannot be kept in {path.parent} ({error}); going on without.", stacklevel=3)
+    with folder_lock(path.parent):
+        there = load_or_quarantine(path, Run.load)
+        if there is None or len(there) < len(run) or not there.can_be_drawn_again:
+            run.save(path)

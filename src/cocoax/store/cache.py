@@ -153,3 +153,39 @@ def load_or_quarantine(path: Path, load: Callable[[Path], Content]) -> Content |
     except OSError as error:
         warnings.warn(f"{path} cannot be read ({error}); going on without.", stacklevel=3)
     return None
+
+
+@dataclass(frozen=True)
+class KeyedCache:
+    """Files of one kind, found by a key: a digest of all that the content of a file depends on.
+
+    A file that is damaged is quarantined and is as good as none; a cache that cannot be written is a warning, not an error.
+
+    Attributes:
+        kind: the name of the folder in the cache folder.
+        folder: where the files are instead, if given.
+
+    """
+
+    kind: str
+    folder: Path | None = None
+
+    def path(self, key: str) -> Path:
+        """Return the path of the file with a key; raise an ``OSError`` where there is no cache folder."""
+        folder = cache_folder() / self.kind if self.folder is None else self.folder
+        return folder / f"{key}.safetensors"
+
+    def get(self, key: str, load: Callable[[Path], Content]) -> Content | None:
+        """Return what ``load`` makes of the file with a key; None if there is no sound one."""
+        try:
+            path = self.path(key)
+        except OSError:  # of which put warns
+            return None
+        return load_or_quarantine(path, load)
+
+    def put(self, key: str, save: Callable[[Path], object]) -> None:
+        """Let ``save`` write the file with a key."""
+        try:
+            save(self.path(key))
+        except (OSError, TypeError) as error:
+            warnings.warn(f"The cache of {self.kind} cannot be written ({error}); going on without.", stacklevel=3)
