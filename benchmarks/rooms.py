@@ -40,7 +40,7 @@ ROOMS = [
         "encoders",
         "masking",
     ),
-    *("results", "methods", "evaluation", "plots", "report", "data", "questions", "survey", "insight", "paper"),
+    *("results", "methods", "evaluation", "plots", "data", "questions", "survey", "insight", "paper"),
     *("cocoax", "app", "cli", "__main__"),
 ]
 
@@ -110,7 +110,7 @@ FLOORS = [
     Floor(("results",), "what every answer is and can do"),
     Floor(("methods",), "φ: methods, runs, fields"),
     Floor(("evaluation",), "η: curves and other measures"),
-    Floor(("plots", "report"), "pictures and pages"),
+    Floor(("plots",), "pictures of attributions"),
     Floor(("data",), "sample photos, captions, labelled folders"),
     Floor(("questions",), "questions in words and pictures"),
     Floor(("survey",), "whole data sets"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "bars", "colour_scale", "overlay", "panel"]
+__all__ = ["COLOURS", "bars", "colour_scale", "overlay", "panel", "panel_view"]
 _COLUMNS = 5
 
 
@@ -90,6 +90,19 @@ def panel(
         options: those of :class:`cocoax.show.PlotOptions`.
 
     """
+    view = panel_view(attributions, columns=columns, titles=titles, same_scale=same_scale, title=title)
+    return figure.plot([view], PlotOptions.of(options), interactive=False)
+
+
+def panel_view(
+    attributions: Mapping[str, Attribution] | Sequence[Attribution] | Sequence[Sequence[Attribution]],
+    *,
+    columns: int | None = None,
+    titles: Sequence[str] | None = None,
+    same_scale: bool = False,
+    title: str | None = None,
+) -> Gallery:
+    """Return what :func:`panel` draws as a view, for pages."""
     if isinstance(attributions, Mapping):
         titles, attributions = list(attributions), list(attributions.values())
     rows = _rows(attributions, columns)
@@ -108,8 +121,7 @@ def panel(
             view = cell.view() if isinstance(cell, Attribution) else cell
             named = left is not None and isinstance(cell, Attribution)
             tiles.append(replace(view, title=next(left)) if named and view is not None and left is not None else view)
-    view = Gallery(tuple(tiles), width, limit, colour_bars=True, inches=3.4, title=title or "")
-    return figure.plot([view], PlotOptions.of(options), interactive=False)
+    return Gallery(tuple(tiles), width, limit, colour_bars=True, inches=3.4, title=title or "")
 
 
 def _rows(

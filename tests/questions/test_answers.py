@@ -42,7 +42,7 @@ def test_rank__is_among_captions_only(towers: cocoax.Encoder) -> None:
 
 def test_describe__holds_everything(towers: cocoax.Encoder) -> None:
     (answer,) = ask(towers, IMAGE, Question(Side("a cat", picture(1)), "a dog"), RISE)
-    plain = json.loads(json.dumps(answer.describe()))
+    plain = json.loads(json.dumps(answer.to_dict()))
     assert plain["question"] == "a cat / a picture rather than a dog"
     assert plain["like"] == {"name": "a cat / a picture", "captions": ["a cat"], "images": ["Image"], "encoded": []}
     assert plain["score"] == answer.score
@@ -53,4 +53,4 @@ def test_describe__holds_everything(towers: cocoax.Encoder) -> None:
     assert plain["versions"]["cocoax"] == cocoax.__version__
     assert len(plain["regions"]) == len(answer.regions) >= 1
     assert plain["comparison"][0].keys() == {"name", "score", "side", "is_caption"}
-    assert "values" not in answer.describe(values=False)
+    assert "values" not in answer.facts(values=False)

@@ -228,7 +228,7 @@ def test_ask__about_what_is_no_picture(tmp_path: Path) -> None:
     expected = cocoax.Rise(samples=60).explain(encoder, recordings(1)[0], target)
     torch.testing.assert_close(answer.attribution.values, expected.values)
     assert (answer.regions, answer.against) == ((), ())
-    plain = answer.describe()
+    plain = answer.to_dict()
     assert plain["names"] == list(expected.names or ())
     assert plain["values"] == pytest.approx(expected.values.tolist(), rel=1e-5)
     files = write_answers(tmp_path, "a recording", [answer])

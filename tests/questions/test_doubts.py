@@ -35,7 +35,7 @@ def test_ask__cautions_once_where_the_sides_cannot_be_told_apart(encoder: cocoax
     with pytest.warns(Caution, match=r"cannot tell '60 pictures' from '60 pictures': AUC .*may be noise"):
         (answer,) = cocoax.ask(encoder, run, question)
     assert answer.doubts[0] in answer.remarks
-    assert answer.doubts[0] in answer.describe()["remarks"]
+    assert answer.doubts[0] in answer.to_dict()["remarks"]
     cocoax.ask(encoder, run, question)  # a second time nothing is said, and the answer still has it
 
 
@@ -95,7 +95,7 @@ def test_ask__says_which_words_are_unknown(towers: cocoax.Encoder) -> None:
     assert answers[0].doubts == (
         f"The encoder {text.name!r} does not know 'ψ' in 'a ψ': all unknown words are the same to it.",
     )
-    assert answers[0].doubts[0] in answers[0].describe()["remarks"]
+    assert answers[0].doubts[0] in answers[0].to_dict()["remarks"]
     assert answers[1].doubts == ()
 
 

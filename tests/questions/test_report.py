@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import cocoax
-from cocoax.questions.report import compare, region_rows, write_answers
+from cocoax.questions.report import write_answers
 from tests.pages import EVIL, Page
 from tests.towers import picture, two_towers
 
@@ -51,8 +51,8 @@ def test_write_answers__report_says_it_all(tmp_path: Path) -> None:
     assert page.texts["h2"] == [answer.name for answer in found]
     for answer, text in zip(found, page.texts["p"], strict=True):
         assert answer.split() in text
-        assert compare(answer) in text
-        assert "By Rise, 20 samples" in text
+        assert answer.compared() in text
+        assert "by Rise with 20 samples" in text
     cells = page.texts["td"]
     assert found[0].regions[0].place in cells
 
@@ -64,7 +64,7 @@ def test_write_answers__json_holds_everything_but_the_maps_which_it_names(tmp_pa
     assert [one["question"] for one in content["answers"]] == [answer.name for answer in found]
     for answer, plain in zip(found, content["answers"], strict=True):
         assert plain == {
-            **json.loads(json.dumps(answer.describe(values=False))),
+            **json.loads(json.dumps(answer.facts(values=False))),
             **{key: plain[key] for key in ("map", "overlay")},
         }
         loaded = cocoax.Attribution.load(tmp_path / plain["map"])
@@ -101,7 +101,7 @@ def test_write_answers__killed_before_the_end_is_written_again_under_the_same_na
 ) -> None:
     several = answers()
     with monkeypatch.context() as patch:
-        patch.setattr("cocoax.questions.report.write_report", interrupted)
+        patch.setattr("cocoax.questions.report.page", interrupted)
         with pytest.raises(KeyboardInterrupt):
             write_answers(tmp_path / "killed", "title", several)
     files = write_answers(tmp_path / "killed", "title", several)
@@ -122,19 +122,19 @@ def test_compare__in_a_sentence() -> None:
     found = answers()
     best = found[0].comparison
     captions = [rival for rival in best if rival.is_caption]
-    text = compare(found[0], most=2)
+    text = found[0].compared(most=2)
     assert text.startswith(
         f"Of 6 captions the picture is most similar to: {captions[0].name} {captions[0].score:+.3f}, "
         f"{captions[1].name} {captions[1].score:+.3f}, …."
     )
     assert text.endswith(f"is number {found[0].rank}.")
     (alone,) = cocoax.ask(two_towers(), picture(), cocoax.Question("a cat"), cocoax.Rise(samples=20, grid=4))
-    assert compare(alone) == ""
+    assert alone.compared() == ""
 
 
 def test_region_rows__raised_and_lowered() -> None:
     answer = answers()[0]
-    rows = region_rows(answer)
+    rows = answer.region_table.rows
     assert [row[0] for row in rows] == ["raises"] * len(answer.regions) + ["lowers"] * len(answer.against)
-    assert rows[0][1:3] == [answer.regions[0].place, f"{answer.regions[0].share:.0%}"]
+    assert rows[0][1:3] == (answer.regions[0].place, f"{answer.regions[0].share:.0%}")
     assert f"± {answer.regions[0].standard_error:.2g}" in rows[0][3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -262,7 +261,7 @@ class Page:
         if kind == "png":
             data = data_uri("image/png", card(answer, session.view, *parts.scale_of(session, index)))
         else:
-            data = data_uri("application/json", json.dumps(answer.describe(), ensure_ascii=False).encode())
+            data = data_uri("application/json", answer.to_json(None).encode())
         name = re.sub(r"\W+", "-", answer.name).strip("-")[:60] or "answer"
         return {self.layout.file: {"name": f"{name}.{kind}", "data": data}, **self.notice(index, "")}
 

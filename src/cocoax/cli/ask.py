@@ -264,7 +264,7 @@ def _ask_about(picture: PictureFile, job: AskJob, questions: Sequence[cocoax.Que
     method = fitted(job.method, explicand) if job.fitted else job.method
     answers = cocoax.ask(job.encoder, explicand, questions, method, at_least=job.at_least)
     files = write_answers(picture.folder, f"{picture.file.name}: what is it like?", answers)
-    plain = [answer.describe(values=False) for answer in answers]
+    plain = [answer.facts(values=False) for answer in answers]
     results.records.append({"picture": picture.file, "files": files, "answers": plain})
     for answer in answers:
         strongest = [_strongest(regions) for regions in (answer.regions, answer.against)]
@@ -316,18 +316,17 @@ def print_results(results: AskResults, as_json: bool) -> None:
 
 def print_answers(answers: Sequence[cocoax.Answer]) -> None:
     """Print each answer's score, captions and regions, and at the end how the answers were made."""
-    from cocoax.questions.report import compare, region_rows
 
     for answer in answers:
         print_line(f"\n[bold]{escape(answer.name)}[/]")
         print_line(f"score {escape(answer.split())}")
-        if comparison := compare(answer):
+        if comparison := answer.compared():
             print_plain(comparison)
         for remark in answer.remarks:
             print_plain(remark)
         rows: list[list[Cell]] = [
             [Text("raised", "red") if effect == "raises" else Text("lowered", "blue"), *cells]
-            for effect, *cells in region_rows(answer)
+            for effect, *cells in answer.region_table.rows
         ]
         if rows:
             print_table(("the score is …", "by the region", "of the picture", "mean change ± standard error"), rows)

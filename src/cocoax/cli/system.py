@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -52,12 +53,12 @@ def show_demo(
         cocoax demo --samples 300 --out quick-demo
 
     """
-    import matplotlib.pyplot as plt
-
     from cocoax.data import collage, photo
-    from cocoax.plots import panel
-    from cocoax.report import Section, write_report
-    from cocoax.store import write_figure
+    from cocoax.plots import panel_view
+    from cocoax.show import PlotOptions, Table
+    from cocoax.show import figure as drawing
+    from cocoax.show.html import page
+    from cocoax.store import write_text
 
     draw_into_files()
     out.mkdir(parents=True, exist_ok=True)  # now rather than after all the work
@@ -69,28 +70,26 @@ def show_demo(
         portrait = cocoax.ask(encoder, photo("astronaut"), portrait_questions(), method)
     except KeyboardInterrupt as stop:
         raise Kept("runs are kept; the same command goes on from there") from stop
-    rows: list[list[str]] = []
+    rows: list[tuple[str, ...]] = []
     cells: list[list[Cell]] = []
     for number, answer in enumerate(answers):
         expected, hottest = QUADRANTS[number % 4], hottest_quadrant(answer.attribution.values)
         mark = Text("yes", "green") if hottest == expected else Text(f"no, expected {expected}", "red")
-        rows.append([answer.name, f"{answer.score:+.3f}", expected, hottest])
+        rows.append((answer.name, f"{answer.score:+.3f}", expected, hottest))
         cells.append([answer.name, f"{answer.score:+.3f}", hottest, mark])
-    figures = [panel([answer.attribution for answer in several], columns=5) for several in (answers, portrait)]
+    panels = [panel_view([answer.attribution for answer in several], columns=5) for several in (answers, portrait)]
     how = (
         f"{samples} masked copies were encoded once; every question below was answered from them. Red raises the similarity "
         "that the title asks about, blue lowers it, white makes no difference; numbers are on the colour bars. A score says "
         "how similar the whole picture is, and may be negative where the heat is still in the right place."
     )
-    known = " The encoder knows ImageNet's classes: rockets and helmets are among them, women are not, and it shows."
-    sections = [
-        Section("Four photos in one", how, figures[0], ("question", "score", "where it is", "hottest quadrant"), rows),
-        Section("An astronaut", how + known, figures[1]),
-    ]
-    files = [write_figure(out / f"{name}.png", figures[at], dpi=110) for at, name in enumerate(("collage", "astronaut"))]
-    files.append(write_report(out / "report.html", "Cocoax demo: what makes this picture similar to that?", sections))
-    for figure in figures:
-        plt.close(figure)
+    known = "The encoder knows ImageNet's classes: rockets and helmets are among them, women are not, and it shows."
+    files = [out / "collage.png", out / "astronaut.png", out / "report.html"]
+    for file, view in zip(files, panels, strict=False):
+        drawing.write(file, drawing.plot([view], interactive=False), PlotOptions(dpi=110))
+    table = Table(("question", "score", "where it is", "hottest quadrant"), tuple(rows))
+    views = [replace(panels[0], title="Four photos in one"), table, replace(panels[1], title="An astronaut", note=known)]
+    write_text(files[-1], page("Cocoax demo: what makes this picture similar to that?", (how,), views))
     print_table(("What makes the collage similar to …", "score", "hottest quadrant", "as expected"), cells)
     print_written(files)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from torch import Tensor
 
@@ -24,8 +23,10 @@ from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run_cache import cached_run
 from cocoax.questions.question import Encoded, Question, Side, as_target
 from cocoax.references import Reference
+from cocoax.results import Result
 from cocoax.results.attribution import HARDLY
 from cocoax.results.regions import Region, top_regions
+from cocoax.show import Gallery, Table, View
 from cocoax.targets import Target, score_all, similarity_to
 
 # --- answers ----------------------------------------------------------------------------------------------------------------
@@ -55,7 +56,7 @@ class Rival:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Answer(Result):
     """The answer to one question.
 
     Attributes:
@@ -71,6 +72,7 @@ class Answer:
 
     """
 
+    file: ClassVar[str] = "answer"
     question: Question
     attribution: Attribution
     corpus_score: float
@@ -82,10 +84,6 @@ class Answer:
 
     def __repr__(self) -> str:
         return f"Answer({self.name!r}, score {self.split()})"
-
-    def _repr_html_(self) -> str:
-        parts = "" if self.foil_score is None else f"<p>{html.escape(self.split())}</p>"
-        return f"<div>{self.attribution._repr_html_()}{parts}</div>"
 
     @property
     def name(self) -> str:
@@ -123,8 +121,55 @@ class Answer:
         like, unlike = self.question.like_name, self.question.unlike.name
         return f"{self.score:+.3f}: {self.corpus_score:+.3f} to {like!r} minus {self.foil_score:+.3f} to {unlike!r}"
 
-    def describe(self, values: bool = True) -> dict[str, Any]:
-        """Return all of it as plain values, ready for JSON; ``values=False`` leaves out map and errors."""
+    def compared(self, most: int = 5) -> str:
+        """Return how similar the picture is to the captions in play, in a sentence; empty if there is nothing to compare."""
+        captions = self.captions
+        if len(captions) < 2:
+            return ""
+        first = ", ".join(f"{rival.name} {rival.score:+.3f}" for rival in captions[:most])
+        beyond = ", …" if len(captions) > most else ""
+        best = next((rival for rival in captions if rival.side == "like"), None)
+        place = "" if best is None else f" {best.name!r} ({best.score:+.3f}) is number {self.rank}."
+        return f"Of {len(captions)} captions the picture is most similar to: {first}{beyond}.{place}"
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        return self.name
+
+    @property
+    def summary(self) -> str:
+        """The score and its parts, and how it was explained."""
+        method, samples = (self.attribution.metadata.get(name) for name in ("method", "samples"))
+        how = f", by {method}{f' with {samples} samples' if samples else ''}" if method else ""
+        return f"Score {self.split()}{how}."
+
+    def views(self) -> list[View]:
+        """Return the input beside its map, and the regions or features that count most."""
+        view = replace(self.attribution.view(), title=self.name)
+        shown, compared = self.attribution.display.input_view(), self.compared()
+        note = " ".join(filter(None, (compared, view.note)))
+        pictures: View = replace(view, note=note)
+        if shown is not None:
+            pictures = Gallery((shown, view), 2, colour_bars=True, inches=4.8, note=compared)
+        return [pictures, *([self.region_table] if self.regions or self.against else [])]
+
+    @property
+    def region_table(self) -> Table:
+        """What raises and what lowers the score most; ± is one standard error, at most."""
+        rows = tuple(
+            (effect, region.place, region.percent, region.change + ("" if region.certain else " (may be nothing)"))
+            for effect, regions in (("raises", self.regions), ("lowers", self.against))
+            for region in regions
+        )
+        return Table(("", "region", "of the picture", "value"), rows)
+
+    def table(self) -> Table:
+        """Return the rows of its attribution."""
+        return self.attribution.table()
+
+    def facts(self, values: bool = True) -> dict[str, Any]:
+        """Return all of it as plain values; ``values=False`` leaves out map and errors."""
         attribution = self.attribution
         plain = {
             **self.question.describe(),
