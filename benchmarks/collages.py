@@ -51,9 +51,9 @@ def as_starter(run: cocoax.Run, starter: cocoax.Encoder) -> cocoax.Run:
     with torch.no_grad():
         parts = [
             (module.features.network._fc(part) / module.TEMPERATURE).softmax(1) @ module.names
-            for part in (run.representations, run.ends)
+            for part in (run.representations, run.anchors)
         ]
-    return replace(run, representations=parts[0], ends=parts[1], encoder=starter.name, space=starter.space)
+    return replace(run, representations=parts[0], anchors=parts[1], encoder=starter.name, space=starter.space)
 
 
 def examples_of(photos: Path, folder: Path, count: int, others: bool) -> list[Example]:

@@ -347,7 +347,7 @@ def _plain_calls() -> Iterator[Call]:
     yield call("datasets.open", lambda path: cocoax.survey.Index.open(path), path="x")
     yield call("clear_cache", cocoax.clear_cache, kind="runs", encoder=None, older_than=None)
     yield call("cache_info", cocoax.cache_info, kind="runs", encoder=None, older_than=None)
-    yield call("Explicand", cocoax.Explicand, tensor="picture", members=None)
+    yield call("Explicand", cocoax.Explicand, tensor="picture", feature_ids=None)
 
 
 def _difference() -> cocoax.Target:

@@ -35,7 +35,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax.inputs import Explicand
 from cocoax.inputs.image import image_files
-from cocoax.masking.masked_encoder import Game
+from cocoax.masking.masked_encoder import MaskedEncoder
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from search_debugging import Index, build_index
@@ -102,11 +102,11 @@ class Judge:
 
     def similarities(self, kept: Tensor) -> Tensor:
         """Return similarities to the query for rows of kept parts."""
-        game = Game(self.encoder, self.explicand, self.removal)
+        game = MaskedEncoder(self.encoder, self.explicand, self.removal)
         if len(self.explicand.shape) == 2:
             size = self.explicand.shape[0] // GRID
             kept = kept.view(-1, GRID, GRID).repeat_interleave(size, 1).repeat_interleave(size, 2)
-        masked = game.removal.masked(self.explicand, game.emptied, kept)
+        masked = game.removal.masked(self.explicand, game.baseline_input, kept)
         encoded = [self.encoder.encode(masked[start : start + 32]) for start in range(0, len(masked), 32)]
         return nn.functional.normalize(torch.cat(encoded).double(), dim=1) @ self.query.mean_unit
 

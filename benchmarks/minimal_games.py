@@ -25,7 +25,7 @@ from cocoax.data import photo
 from cocoax.data.readers import cifar10
 from cocoax.encoders.families.starter import EFFICIENTNET_PREPROCESS
 from cocoax.insight.subset_search import Subsets
-from cocoax.masking import Game
+from cocoax.masking import MaskedEncoder
 from cocoax.masking.segments import grid_segments
 from cocoax.progress import bar
 
@@ -58,13 +58,13 @@ def encode(folder: Path, side: int) -> None:
     (folder / "side").write_text(str(side))
     encoder = encoder_at(side)
     for name in PHOTOS:
-        game = Game(encoder, encoder.explicand(photo(name)))
+        game = MaskedEncoder(encoder, encoder.explicand(photo(name)))
         segments = grid_segments(side, side, 4)
         masks = Subsets(segments, all_sets())
         count, file = folder / f"{name}.count", folder / f"{name}.npy"
         done = int(count.read_text()) if count.is_file() else 0
         mode = "r+" if done else "w+"
-        shape = (2**CELLS, game.ends.shape[1])
+        shape = (2**CELLS, game.anchors.shape[1])
         kept = np.lib.format.open_memmap(file, mode, np.float32, shape)
         with bar(len(masks) - done, name) as shown:
             for start in range(done, len(masks), AT_ONCE):
@@ -126,7 +126,7 @@ def tune(data: Path, images: int = 3) -> list[dict[str, Any]]:
         same, other = (np.flatnonzero((labels == labels[number]) == own)[1:60] for own in (True, False))
         corpus, foil = (encoder.reference(test.images[chosen]) for chosen in (same, other))
         target = cocoax.contrastive_corpus_similarity(corpus, foil)
-        game = Game(encoder, encoder.explicand(image))
+        game = MaskedEncoder(encoder, encoder.explicand(image))
         masks = Subsets(grid_segments(32, 32, 4), all_sets())
         scores = target.score(torch.cat(list(game.encode(masks))))
         if scores[-1] <= scores[0]:

@@ -113,7 +113,7 @@ def _trained(x: Tensor, y: Tensor, seed: int) -> nn.Module:
 
 def texts_as_games(runs: list[cocoax.Run]) -> Iterator[tuple[str, Tensor, Tensor, list[Tensor]]]:
     """Yield texts as :func:`tables` are."""
-    own = [unit(run.ends[0]) for run in runs]
+    own = [unit(run.anchors[0]) for run in runs]
     centre = torch.stack(own).mean(0)
     for number, run in enumerate(runs):
         other = own[(number + 1) % len(own)]

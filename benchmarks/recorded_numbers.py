@@ -97,9 +97,9 @@ def _survey() -> Any:
 
 
 def _baseline_presets() -> Any:
-    from cocoax.masking import baseline_presets as offered
+    from cocoax.masking import baseline_presets as preset
 
-    return offered
+    return preset
 
 
 def _sample_photo(name: str) -> Image.Image:
@@ -508,7 +508,7 @@ BASELINES: dict[str, Callable[[], Any]] = {
     "baseline/integrated gradients from mean": lambda: explain(cocoax.IntegratedGradients(8, baseline=cocoax.Mean())),
     "baseline/shap from constant": lambda: explain(cocoax.KernelShap(60, 3, seed=SEED, baseline=cocoax.Constant())),
     "baseline/presets": lambda: {
-        name: explain(rise(30, baseline=baseline)) for name, baseline in _baseline_presets().OFFERED.items()
+        name: explain(rise(30, baseline=baseline)) for name, baseline in _baseline_presets().PRESETS.items()
     },
     "baseline/drop tokens rise": lambda: rise(grid=3, baseline=cocoax.DropTokens()).explain(
         transformer(), image(2, 24), cocoa("transformer")
@@ -613,7 +613,7 @@ RUNS: dict[str, Callable[[], Any]] = {
     "run/extended": lambda: a_run(samples=30).extend(pictures(), 30).explain(cocoa()),
     "run/first": lambda: a_run().first(20).explain(cocoa()),
     "run/file": lambda: saved_and_loaded(a_run(), "run").explain(cocoa()),
-    "run/representations": lambda: {"masked": a_run().representations, "ends": a_run().ends},
+    "run/representations": lambda: {"masked": a_run().representations, "ends": a_run().anchors},
     "run/shap of many targets": lambda: (
         cocoax.KernelShap(60, 3, seed=SEED).run(pictures(), image()).explain([cocoa(), algebra()])
     ),
@@ -1446,11 +1446,12 @@ CALLS: dict[str, Callable[[], Any]] = {
 # From results to arrays, and comparing them
 # ----------------------------------------------------------------------------------------------------------------------
 
-# What is recorded of a result, by the names of its attributes.
+# What is recorded of a result, by the names of its attributes, and attributes that are recorded under another name.
+NAMES = {"anchors": "ends"}
 RECORDED: dict[type, tuple[str, ...]] = {
     cocoax.Attribution: ("values", "standard_error", "score", "baseline_score", "neutral", "features"),
     cocoax.Reference: ("count", "mean", "mean_unit", "samples", "weights"),
-    cocoax.Field: ("values", "neutral", "ends", "own", "deviations"),
+    cocoax.Field: ("values", "neutral", "anchors", "own", "deviations"),
     cocoax.Interactions: ("values", "standard_error", "score"),
     cocoax.Curve: ("x", "y", "auc"),
 }
@@ -1460,7 +1461,7 @@ def arrays_of(value: Any, name: str) -> dict[str, np.ndarray]:
     """Return a result as arrays by name; texts become arrays of texts, and None an empty one."""
     for kind, attributes in RECORDED.items():
         if isinstance(value, kind):
-            value = {attribute: getattr(value, attribute) for attribute in attributes}
+            value = {NAMES.get(attribute, attribute): getattr(value, attribute) for attribute in attributes}
     if isinstance(value, Mapping):
         return {
             key: array for part, inner in value.items() for key, array in arrays_of(inner, f"{name} {part}".strip()).items()

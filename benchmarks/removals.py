@@ -38,7 +38,7 @@ from cocoax.data.samples import square
 from cocoax.evaluation.localisation import energy_inside, heat, pointing_game
 from cocoax.evaluation.statistics import Interval, t_interval
 from cocoax.inputs.image import image_files, open_image
-from cocoax.masking import Game
+from cocoax.masking import MaskedEncoder
 from cocoax.results.attribution import HARDLY, removed_of
 from cocoax.seeding import stream
 from cocoax.targets import Target
@@ -284,7 +284,7 @@ def left(options: argparse.Namespace) -> None:
         case = data.single(number)
         explicand = encoder.explicand(case.picture)
         for name, removal in removals(torch.stack(list(data.fillers)), number).items():
-            score, rest = Game(encoder, explicand, removal).score(case.targets)[:, 0].tolist()
+            score, rest = MaskedEncoder(encoder, explicand, removal).score(case.targets)[:, 0].tolist()
             taken.setdefault(name, []).append(removed_of(score, rest))
         if number % 10 == 9:
             said = (f"{name} {np.median(each):.0%} ({np.mean(np.array(each) < HARDLY):.0%})" for name, each in taken.items())

@@ -106,7 +106,7 @@ def measure(folder: Path) -> dict[str, Any]:
             masks_module.coarse_cells = now if design == "complements" else lambda cells: cells + 1
             run = cocoax.Run.load(path)
             assert isinstance(run.masks, GridMasks)
-            y = score_all(targets, run.representations, run.ends[0]).double()
+            y = score_all(targets, run.representations, run.anchors[0]).double()
             found = {size: judged(run.masks, y, size) for size in SIZES}
             squared[design] = {size: squares for size, (squares, _) in found.items()}
             if design == "complements":

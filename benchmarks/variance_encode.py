@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from cocoax import Blur, Encoder, load
 from cocoax.data import photo
 from cocoax.inputs.image import ImagePreprocess
-from cocoax.masking import Game
+from cocoax.masking import MaskedEncoder
 from cocoax.masking.masks import GridMasks, MaskGeometry
 from cocoax.progress import bar
 
@@ -134,7 +134,7 @@ def main() -> None:
                 if path.exists() or not fnmatch(path.name, options.only):
                     continue
                 explicand = encoder.explicand(photo(one))
-                game = Game(encoder, explicand, Blur())
+                game = MaskedEncoder(encoder, explicand, Blur())
                 replications = options.replications * (2 if kind == "iid" else 1)
                 sets = [design(kind, explicand.shape[0], grid, SIZE, seed) for seed in range(replications)]
                 parts = []

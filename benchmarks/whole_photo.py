@@ -61,7 +61,7 @@ def divided(explicand: Explicand, masks: Sequence[np.ndarray]) -> Explicand:
     """Return what is seen with the photos as its features."""
     shape = tuple(explicand.tensor.shape[1:])
     label = np.argmax([seen_mask(mask, explicand.box, *shape) for mask in masks], axis=0)
-    return replace(explicand, members=torch.from_numpy(np.unique(label, return_inverse=True)[1].reshape(shape)))
+    return replace(explicand, feature_ids=torch.from_numpy(np.unique(label, return_inverse=True)[1].reshape(shape)))
 
 
 def joined(

@@ -97,9 +97,9 @@ def rates(encoder: cocoax.Encoder, pairs: list[DecisiveWord], removal: str, draw
 def layer_ig(encoder: cocoax.TextEncoder, text: str, target: cocoax.Target, steps: int = 50) -> torch.Tensor:
     """Captum's LayerIntegratedGradients of the token embeddings, from the mask token, summed over each word."""
     explicand = encoder.explicand(text)
-    assert explicand.members is not None
+    assert explicand.feature_ids is not None
     assert encoder.mask is not None
-    masked = torch.where(explicand.members >= 0, encoder.mask, explicand.tensor)
+    masked = torch.where(explicand.feature_ids >= 0, encoder.mask, explicand.tensor)
     layer = captum.attr.LayerIntegratedGradients(target.as_module(encoder), encoder.embedding_layer)
     found = layer.attribute(explicand.tensor[None], baselines=masked[None], n_steps=steps)
     return explicand.per_feature(found.sum(-1).detach()).float()

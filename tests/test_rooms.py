@@ -34,8 +34,8 @@ def test_statements__counts_each_import_statement_between_rooms(tmp_path: Path) 
     (tmp_path / "methods").mkdir()
     (tmp_path / "__init__.py").write_text("from cocoax.methods import Rise\n")
     (tmp_path / "methods" / "rise.py").write_text(
-        "from cocoax.methods.run import Run\nfrom cocoax.masking import Game, Masks\nimport torch\n"
-        "def late():\n    from cocoax.masking.masked_encoder import score_ends\n"
+        "from cocoax.methods.run import Run\nfrom cocoax.masking import MaskedEncoder, Masks\nimport torch\n"
+        "def late():\n    from cocoax.masking.masked_encoder import score_anchors\n"
     )
     assert statements(tmp_path) == {("methods", "masking"): 2, ("cocoax", "methods"): 1}
 

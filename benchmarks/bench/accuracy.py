@@ -42,7 +42,7 @@ def sample_efficiency(subjects: Sequence[Subject], quick: bool) -> list[Measurem
                 method = Rise(samples=samples, grid=subject.grid, estimator=estimator)
                 run = method.run(subject.encoder, photo(name), progress=False)
                 assert isinstance(run.masks, GridMasks)
-                scored[estimator] = run.masks, score_all(targets, run.representations, run.ends[0]).double()
+                scored[estimator] = run.masks, score_all(targets, run.representations, run.anchors[0]).double()
             squared = {
                 estimator: [_squared_error(*scored[estimator], size, estimate) for size in sizes]
                 for estimator, estimate in (("paper", paper_estimate), ("efficient", efficient_estimate))

@@ -87,7 +87,7 @@ def rise_estimators() -> list[Estimator]:
 def our_estimate(method: KernelShap | Rise, game: ExactGame, targets: list[int]) -> Estimate:
     """Return what a method of ours makes of a game."""
     masks: Any = method.draw((game.players,))
-    return method.estimate(masks, game.play(masks.bits)[:, targets], game.ends[:, targets])
+    return method.estimate(masks, game.play(masks.bits)[:, targets], game.anchors[:, targets])
 
 
 def _our_shapley(game: ExactGame, targets: list[int], calls: int, seed: int) -> np.ndarray:

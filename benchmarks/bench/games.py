@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from benchmarks.bench.subjects import PHOTOS
 from cocoax.data import photo
 from cocoax.encoders import Encoder, TabularEncoder, load
-from cocoax.masking import Game, grid_segments
+from cocoax.masking import MaskedEncoder, grid_segments
 from cocoax.methods.kernel_shap import Coalitions
 from cocoax.store import Layout, cache_folder, digest, load_or_quarantine, read_safetensors, write_safetensors
 from cocoax.targets import Target, contrastive_corpus_similarity, corpus_similarity, score_all
@@ -49,7 +49,7 @@ class ExactGame:
         return self.scores[bits.long() @ (2 ** torch.arange(self.players))]
 
     @property
-    def ends(self) -> Tensor:
+    def anchors(self) -> Tensor:
         """The scores of the whole input and of nothing, ``[2, k]``."""
         return self.scores[[-1, 0]]
 
@@ -144,8 +144,10 @@ def exact_game(
     shape = tuple(prepared.shape)
     segments = torch.arange(shape[0]) if len(shape) == 1 else grid_segments(shape[0], shape[1], grid)
     targets = _targets(corpora)
-    game = Game(encoder, prepared)
-    key = digest("exact game", encoder.fingerprint, prepared.tensor, segments, score_all(targets, game.ends, game.ends[0]))
+    game = MaskedEncoder(encoder, prepared)
+    key = digest(
+        "exact game", encoder.fingerprint, prepared.tensor, segments, score_all(targets, game.anchors, game.anchors[0])
+    )
     path = cache_folder() / "games" / f"{key}.safetensors"
     kept = load_or_quarantine(path, lambda file: read_safetensors(file, _LAYOUT)[0])
     scores = torch.zeros(0, len(targets), dtype=torch.float64) if kept is None else kept["scores"]
@@ -156,7 +158,7 @@ def exact_game(
     if len(scores) < len(bits):
         say(f"{name}: encoding {len(bits) - len(scores)} subsets, once")
         for part in game.encode(masks, len(scores)):
-            scores = torch.cat([scores, score_all(targets, part, game.ends[0]).double()])
+            scores = torch.cat([scores, score_all(targets, part, game.anchors[0]).double()])
             if time.monotonic() > due or len(scores) == len(bits):
                 write_safetensors(path, {"scores": scores}, _LAYOUT.kind, {"name": name})
                 due = time.monotonic() + _EVERY

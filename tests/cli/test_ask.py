@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import cocoax
-from cocoax.masking.baseline_presets import ASKED, OFFERED
+from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
 from cocoax.methods.rise import relative_error
 from cocoax.questions.answers import LEAST, MOST, TOLERANCE, asking_method
 from tests.cli.support import interrupt_after, invoke, picture, rows_of, run_main
@@ -34,7 +34,7 @@ def test_ask__prints_score_comparison_and_regions_and_writes_files(
     result = ask(image, "--like", "a cat", "--like", "a kitten", "--unlike", "a cup of coffee")
     assert result.exit_code == 0, result.output
     question = cocoax.Question(["a cat", "a kitten"], "a cup of coffee")
-    (answer,) = cocoax.ask(towers.whole(), image, question, cocoax.Rise(samples=30, baseline=OFFERED[ASKED]))
+    (answer,) = cocoax.ask(towers.whole(), image, question, cocoax.Rise(samples=30, baseline=PRESETS[DEFAULT_PRESET]))
     assert "a cat / a kitten rather than a cup of coffee" in result.output
     assert f"score {answer.split()}" in result.output
     assert "Of 3 captions the picture is most similar to" in result.output
@@ -288,7 +288,9 @@ def test_ask__a_folder_goes_on_after_a_broken_picture(
     names = ("a.png", "more/c.png", "more/d.png")
     question = cocoax.Question("a cat", "a dog")
     for row, name in zip(rows, names, strict=False):
-        (answer,) = cocoax.ask(towers.whole(), photos / name, question, cocoax.Rise(samples=30, baseline=OFFERED[ASKED]))
+        (answer,) = cocoax.ask(
+            towers.whole(), photos / name, question, cocoax.Rise(samples=30, baseline=PRESETS[DEFAULT_PRESET])
+        )
         assert row[:3] == [str(photos / name), "a cat rather than a dog", f"{answer.score:+.3f}"]
         assert row[3].startswith(answer.regions[0].place)
         folder = out / Path(name).with_suffix("")

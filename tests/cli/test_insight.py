@@ -16,7 +16,7 @@ from cocoax.cli.insight import cut_alike
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.masking import resolve
-from cocoax.masking.baseline_presets import ASKED, OFFERED
+from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
 from tests.cli.support import invoke, picture
 from tests.tiny import save_bert
 
@@ -329,7 +329,7 @@ def test_discover__says_that_photos_are_cut_and_takes_a_baseline(
     assert "square" not in discover(*arguments)
     picture(5).resize((60, 20)).save(Path(photos) / "red" / "0.png")
     assert "Of each photo, the square in the centre is looked at" in discover(*arguments, "--baseline", "mean-colour")
-    assert baselines == [OFFERED[ASKED], cocoax.Mean()]
+    assert baselines == [PRESETS[DEFAULT_PRESET], cocoax.Mean()]
     folder = save_bert(tmp_path / "tiny")
     monkeypatch.setitem(ENCODERS, "minilm", lambda: load_hf_text(str(folder)))  # type: ignore[arg-type]
     (tmp_path / "texts.txt").write_text("a cat\na car\nthe dog")

@@ -33,7 +33,7 @@ def test_differentiable__own_embeddings_give_the_own_representation() -> None:
     other = encoder.explicand("a dog dog cat.")  # another text of the same number of tokens, laid in
     swapped = view.prepare("a dog dog cat.")
     assert swapped.shape == embedded.tensor.shape
-    assert other.members is not None
+    assert other.feature_ids is not None
     torch.testing.assert_close(swapped[:, 1:6], differentiable(encoder, other)[1].tensor[:, 1:6])
     assert torch.equal(swapped[:, [0, -1]], embedded.tensor[:, [0, -1]])
 
@@ -177,8 +177,8 @@ def test_differentiable__noise_has_the_spread_of_the_words() -> None:
     explicand = encoder.explicand("The violinist parked.")
     _, embedded = differentiable(encoder, explicand)
     assert embedded.scale is not None
-    assert explicand.members is not None
-    special = explicand.members < 0
+    assert explicand.feature_ids is not None
+    special = explicand.feature_ids < 0
     assert bool((embedded.scale[special] == 0).all())
     spread = float(embedded.tensor[:, ~special].std())
     assert embedded.scale[~special].tolist() == pytest.approx([spread] * int((~special).sum()))
@@ -189,21 +189,21 @@ def test_embeddings__removals() -> None:
     explicand = encoder.explicand("The violinist parked.")
     view, embedded = differentiable(encoder, explicand)
     layer: Any = encoder.embedding_layer
-    assert explicand.members is not None
-    words = explicand.members >= 0
+    assert explicand.feature_ids is not None
+    words = explicand.feature_ids >= 0
     for removal, expected in [
         (None, layer.weight[4]),
         ("mask", layer.weight[4]),
         (cocoax.MaskToken(7), layer.weight[7]),
         (cocoax.Constant(0.5), torch.full((6,), 0.5)),
     ]:
-        emptied = resolve(removal, view.inputs).emptied(embedded)
-        assert torch.equal(emptied[:, words], expected[:, None].expand(-1, int(words.sum())))
-        assert torch.equal(emptied[:, ~words], embedded.tensor[:, ~words])
+        baseline_input = resolve(removal, view.inputs).baseline_input(embedded)
+        assert torch.equal(baseline_input[:, words], expected[:, None].expand(-1, int(words.sum())))
+        assert torch.equal(baseline_input[:, ~words], embedded.tensor[:, ~words])
     bare = TextEncoder(Pieces(), bert_tokenizer(), limit=32)
     bare.inputs.mask = None
     view, embedded = differentiable(bare, explicand)
-    assert bool((resolve(None, view.inputs).emptied(embedded)[:, words] == 0).all())
+    assert bool((resolve(None, view.inputs).baseline_input(embedded)[:, words] == 0).all())
 
 
 class Upside(cocoax.Baseline):
@@ -216,10 +216,10 @@ class Upside(cocoax.Baseline):
 def test_embeddings__baseline_of_ones_own_and_embeddings_themselves() -> None:
     encoder = TextEncoder(Pieces(), bert_tokenizer(), limit=32)
     view, embedded = differentiable(encoder, encoder.explicand("The violinist parked."))
-    own = resolve(Upside(), view.inputs).emptied(embedded)
+    own = resolve(Upside(), view.inputs).baseline_input(embedded)
     assert torch.equal(own[:, 1:-1], -embedded.tensor[:, 1:-1])
     assert torch.equal(own[:, [0, -1]], embedded.tensor[:, [0, -1]])
-    assert torch.equal(resolve(own, view.inputs).emptied(embedded), own)
+    assert torch.equal(resolve(own, view.inputs).baseline_input(embedded), own)
     with pytest.raises(ValueError, match=r"'baseline' parameter must be one text\. Got 2 instead"):
         resolve(["a cat", "a dog"], view.inputs)
     with pytest.raises(ValueError, match=r"Gradients need something in place of a word.*Got 'delete' instead"):

@@ -61,7 +61,7 @@ def test_elements_kept__of_every_form_of_members() -> None:
     assert TEXT.elements_kept(torch.tensor([[False, True]])).tolist() == [[True, False, True, True, True]]
     pixels = torch.rand(3, 4, 5, generator=torch.Generator().manual_seed(0))
     assert torch.equal(Explicand(torch.zeros(3, 4, 5)).elements_kept(pixels), pixels[:, None])
-    columns = Explicand(torch.zeros(2, 3), members=torch.tensor([0, 1, -1])).elements_kept(torch.tensor([[0.0, 1.0]]))
+    columns = Explicand(torch.zeros(2, 3), feature_ids=torch.tensor([0, 1, -1])).elements_kept(torch.tensor([[0.0, 1.0]]))
     assert columns.tolist() == [[[0.0, 1.0, 1.0]]]  # one row for both channels
 
 
@@ -69,19 +69,19 @@ def test_elements_kept__of_every_form_of_members() -> None:
     "members", [torch.zeros(3).long(), torch.zeros(4), torch.zeros(2, 2, 4).long(), torch.zeros(2, 1).int()]
 )
 def test_members__of_another_shape_or_no_integers(members: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match=r"'members' must be integers in the shape \[2, 4\] of the tensor, or in that"):
-        Explicand(torch.zeros(2, 4), members=members)
+    with pytest.raises(ValueError, match=r"'feature_ids' must be integers in the shape \[2, 4\] of the tensor, or of"):
+        Explicand(torch.zeros(2, 4), feature_ids=members)
 
 
 @pytest.mark.parametrize("tensor", [torch.arange(5), torch.zeros(3, 2, 4, 4)])  # tokens, a video
 def test_members__needed_where_places_are_no_map_or_list(tensor: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match=r"An explicand of shape \[.*\] needs 'members', the feature of each"):
+    with pytest.raises(ValueError, match=r"An explicand of shape \[.*\] needs 'feature_ids', the feature of each"):
         Explicand(tensor)
 
 
 def test_members__of_a_video_are_cells_of_time_and_space() -> None:
     cells = (torch.arange(2)[:, None, None] * 4 + torch.arange(4)[:, None] // 2 * 2 + torch.arange(4) // 2).expand(2, 4, 4)
-    video = Explicand(torch.ones(3, 2, 4, 4), members=cells)
+    video = Explicand(torch.ones(3, 2, 4, 4), feature_ids=cells)
     assert video.shape == (8,)
     assert video.per_feature(torch.ones(3, 2, 4, 4)).tolist() == [12.0] * 8
     kept = cocoax.Constant(0.0).masked(video, torch.zeros(3, 2, 4, 4), torch.eye(8))
@@ -92,24 +92,24 @@ def test_to__moves_all_of_it() -> None:
     meta = torch.device("meta")
     embedded = replace(TEXT, tensor=torch.zeros(6, 5), scale=torch.ones(5))
     moved = embedded.to(meta)
-    assert moved.members is not None
+    assert moved.feature_ids is not None
     assert moved.scale is not None
-    assert {part.device for part in (moved.tensor, moved.members, moved.scale)} == {meta}
+    assert {part.device for part in (moved.tensor, moved.feature_ids, moved.scale)} == {meta}
     assert moved.display is embedded.display
     assert embedded.to(torch.device("cpu")) is embedded
     split = replace(OWN, tensor=OWN.tensor.to(meta))  # what a kind of a user's own may give
-    assert split.to(meta).members.device == meta  # type: ignore[union-attr]
+    assert split.to(meta).feature_ids.device == meta  # type: ignore[union-attr]
 
 
 def test_at_rest__without_gradients_and_inference_mode() -> None:
-    assert OWN.at_rest() is OWN
-    wanting = replace(OWN, tensor=OWN.tensor.clone().requires_grad_()).at_rest()
+    assert OWN.normalised() is OWN
+    wanting = replace(OWN, tensor=OWN.tensor.clone().requires_grad_()).normalised()
     assert not wanting.tensor.requires_grad
     with torch.inference_mode():
         bound = Explicand(torch.ones(2, 4))
     assert bound.tensor.is_inference()
-    assert not bound.at_rest().tensor.is_inference()
-    assert torch.equal(bound.at_rest().tensor, torch.ones(2, 4))
+    assert not bound.normalised().tensor.is_inference()
+    assert torch.equal(bound.normalised().tensor, torch.ones(2, 4))
 
 
 def test_attributes__of_displays_can_be_read_here_too() -> None:
@@ -133,9 +133,9 @@ def test_explicand__does_not_follow_what_happens_to_the_input_later() -> None:
 
 MEMBERS = torch.tensor([[0, 0, 1, 1], [-1, 2, 3, 3]])
 UNFIT: list[tuple[dict[str, Any], str]] = [
-    ({"members": MEMBERS.where(MEMBERS < 3, 6)}, r"from 0 without gaps\. They go up to 6, but 3 does not occur"),
-    ({"members": MEMBERS * 0 - 1}, "All 'members' of the explicand are -1, so that there is nothing to remove"),
-    ({"members": MEMBERS - 1}, "'members' are features from 0 on, and -1 for none. Got -2 too"),
+    ({"feature_ids": MEMBERS.where(MEMBERS < 3, 6)}, r"from 0 without gaps\. They go up to 6, but 3 does not occur"),
+    ({"feature_ids": MEMBERS * 0 - 1}, "All 'feature_ids' of the explicand are -1, so that there is nothing to remove"),
+    ({"feature_ids": MEMBERS - 1}, "'feature_ids' are features from 0 on, and -1 for none. Got -2 too"),
     ({"display": Names(("a", "b"))}, "The display Names has 2 names for 4 features; 'names' must hold one for each"),
     ({"display": None}, "The display of an explicand must be a cocoax.inputs.Display. Got NoneType"),
     ({"scale": torch.ones(3)}, r"'scale' must be of a shape that multiplies .* \[2, 4\]\. Got \[3\] instead"),
@@ -175,7 +175,7 @@ def test_check__parts_that_do_not_fit_together(parts: dict[str, Any], sentence: 
 
 def test_at_rest__in_single_precision() -> None:
     for dtype in (torch.float64, torch.float16):
-        rested = replace(OWN, tensor=OWN.tensor.to(dtype)).at_rest()
+        rested = replace(OWN, tensor=OWN.tensor.to(dtype)).normalised()
         assert torch.equal(rested.tensor, OWN.tensor)
-        assert rested.members is OWN.members
-    assert TEXT.at_rest().tensor is TEXT.tensor  # token ids
+        assert rested.feature_ids is OWN.feature_ids
+    assert TEXT.normalised().tensor is TEXT.tensor  # token ids

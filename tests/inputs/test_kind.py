@@ -44,14 +44,14 @@ def test_collate__device_and_precision_of_the_module() -> None:
     [(30, True, 64), (CPU_BATCH // 10, True, 10), (10 * CPU_BATCH, True, 1), (30, False, 512), (CPU_BATCH, False, 100)],
 )
 def test_at_once__depends_on_the_size_alone(elements: int, on_cpu: bool, expected: int) -> None:
-    assert Recordings().at_once(torch.empty(1, 1).expand(1, elements), on_cpu) == expected
+    assert Recordings().default_batch_size(torch.empty(1, 1).expand(1, elements), on_cpu) == expected
 
 
 def test_defaults__of_a_kind_that_says_nothing() -> None:
     kind = Recordings()
     assert (kind.settings, kind.space_settings) == ((), ())
     assert kind.label(recordings(1)[0]) == "recording"
-    assert (kind.name_together(["recording"], 1), kind.name_together([], 4)) == ("1 recording", "4 recordings")
+    assert (kind.set_label(["recording"], 1), kind.set_label([], 4)) == ("1 recording", "4 recordings")
     assert kind.digest(recordings(1)[0]) == kind.digest(recordings(1)[0]) != kind.digest(recordings(2)[1])
     assert kind.to_module(recordings(2)) is not None
     assert kind.default_removal == "Constant"
@@ -139,7 +139,7 @@ def test_name_together__of_a_noun_that_ends_in_s() -> None:
     class Plural(Recordings):
         noun = "series"
 
-    assert [Plural().name_together([], count) for count in (1, 2)] == ["1 series", "2 series"]
+    assert [Plural().set_label([], count) for count in (1, 2)] == ["1 series", "2 series"]
 
 
 def test_repr__options_but_not_data() -> None:

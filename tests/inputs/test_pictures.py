@@ -313,7 +313,7 @@ def test_single__the_only_input(encoder: Encoder) -> None:
 
 def test_removing__another_default_removal() -> None:
     encoder = Encoder(SmallNet().eval(), ImagePreprocess(resize=18, crop=16))
-    other = encoder.inputs.removing(cocoax.Mean())
+    other = encoder.inputs.with_baseline(cocoax.Mean())
     assert (encoder.inputs.default_removal, other.default_removal) == ("Blur", cocoax.Mean())
     assert other.whole(lambda _shapes: True, 1).default_removal == cocoax.Mean()
 

@@ -69,7 +69,7 @@ def test_prepare__bad_rows(row: Any, error: type[Exception], message: str) -> No
 
 def test_explicand__features_are_the_columns() -> None:
     explicand = ROWS.explicand([30, 180, 75])
-    assert (explicand.names, explicand.shape, explicand.members) == (("age", "height", "weight"), (3,), None)
+    assert (explicand.names, explicand.shape, explicand.feature_ids) == (("age", "height", "weight"), (3,), None)
     assert ROWS.explicand(explicand) is explicand
 
 
@@ -108,4 +108,4 @@ def test_columns__twice_the_same() -> None:
 
 def test_to_module__without_the_channel() -> None:
     assert ROWS.to_module(torch.zeros(5, 1, 3)).shape == (5, 3)
-    assert ROWS.at_once(ROW, on_cpu=True) == 4096
+    assert ROWS.default_batch_size(ROW, on_cpu=True) == 4096

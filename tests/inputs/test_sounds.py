@@ -122,8 +122,8 @@ def test_digest__of_samples_and_rate() -> None:
 
 def test_explicand__segments() -> None:
     explicand = listener(segments=3).explicand(tone(50)[:10])
-    assert explicand.members is not None
-    assert explicand.members.tolist() == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert explicand.feature_ids is not None
+    assert explicand.feature_ids.tolist() == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert explicand.shape == (3,)
     assert explicand.names == ("0.0000-0.0033 s", "0.0033-0.0067 s", "0.0067-0.0100 s")
     assert listener(segments=2).explicand(tone(50)).names == ("0.00-0.50 s", "0.50-1.00 s")
@@ -136,12 +136,12 @@ def test_explicand__segments() -> None:
 def test_explicand__cells() -> None:
     explicand = listener("cells", segments=2, bands=3).explicand(tone(50))
     assert explicand.tensor.shape == (2, FREQUENCIES, 9)  # 1000 samples are filled up to 1024
-    assert explicand.members is not None
-    assert explicand.members.shape == (FREQUENCIES, 9)
+    assert explicand.feature_ids is not None
+    assert explicand.feature_ids.shape == (FREQUENCIES, 9)
     for frequency in range(FREQUENCIES):
         for frame in range(9):
             segment, band = frame * 2 // 9, frequency * 3 // FREQUENCIES
-            assert int(explicand.members[frequency, frame]) == segment * 3 + band
+            assert int(explicand.feature_ids[frequency, frame]) == segment * 3 + band
     assert explicand.names == tuple(
         f"{time} s, {band} Hz" for time in ("0.00-0.51", "0.51-1.02") for band in ("0-167", "167-333", "333-500")
     )

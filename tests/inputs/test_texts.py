@@ -53,8 +53,8 @@ def test_explicand__words_and_their_places(pieces: TextEncoder) -> None:
     found = pieces.explicand(text)
     assert found.tokens == ("The", "violinist", "parked", ".")
     assert [text[begin:end] for begin, end in found.offsets or ()] == list(found.tokens)
-    assert found.members is not None
-    assert found.members.tolist() == [-1, 0, 1, 1, 2, 2, 3, -1]
+    assert found.feature_ids is not None
+    assert found.feature_ids.tolist() == [-1, 0, 1, 1, 2, 2, 3, -1]
     assert found.tensor.tolist() == pieces.prepare(text).tolist()
     assert (found.text, found.display.notes) == (text, {})
     assert pieces.explicand(found) is found
@@ -69,8 +69,8 @@ def test_explicand__offsets_are_characters_of_the_original(pieces: TextEncoder, 
     found = pieces.by(features).explicand(text)
     assert [text[begin:end] for begin, end in found.offsets or ()] == list(found.tokens or ())
     assert all(token.strip() for token in found.tokens or ())
-    assert found.members is not None
-    assert set(found.members[1:-1].tolist()) == set(range(len(found.tokens or ())))
+    assert found.feature_ids is not None
+    assert set(found.feature_ids[1:-1].tolist()) == set(range(len(found.tokens or ())))
 
 
 def test_explicand__one_word(pieces: TextEncoder) -> None:
@@ -199,7 +199,7 @@ def test_default_removal__mask_token_or_deletion() -> None:
     ],
 )
 def test_name_together__few_texts_or_the_first(labels: list[str], count: int, expected: str) -> None:
-    assert Texts(bert_tokenizer(), 9).name_together(labels, count) == expected
+    assert Texts(bert_tokenizer(), 9).set_label(labels, count) == expected
 
 
 # --- how it is shown ----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.insight.subset_search import Subsets
-from cocoax.masking import Game
+from cocoax.masking import MaskedEncoder
 from tests.conftest import SmallNet, images
 
 COLUMNS = [f"c{number}" for number in range(8)]
@@ -25,8 +25,8 @@ def all_sets(parts: int) -> Tensor:
 def all_scores(run: cocoax.Run, encoder: cocoax.Encoder, target: cocoax.Target, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return the sizes and scores of all sets of kept parts."""
     sets = all_sets(int(labels.max()) + 1)
-    game = Game(encoder, run.explicand, run.method.baseline, emptied=run.baseline, ends=run.ends)
-    return sets.sum(1), target.score(torch.cat(list(game.encode(Subsets(labels, sets)))), run.ends[0])
+    game = MaskedEncoder(encoder, run.explicand, run.method.baseline, baseline_input=run.baseline, anchors=run.anchors)
+    return sets.sum(1), target.score(torch.cat(list(game.encode(Subsets(labels, sets)))), run.anchors[0])
 
 
 def subsets(parts: int, size: int) -> np.ndarray:

@@ -28,7 +28,7 @@ def test_contribution__sums_to_the_score_and_to_the_map(encoder: cocoax.Encoder)
     found = cocoax.examples(encoder, picture, members, run=run, grid=(2, 2))
     reference = encoder.reference(members)
     target = cocoax.similarity_to(reference)
-    assert float(found.values.sum()) == pytest.approx(float(target.score(run.ends[:1])[0]), abs=1e-6)
+    assert float(found.values.sum()) == pytest.approx(float(target.score(run.anchors[:1])[0]), abs=1e-6)
     answer = run.field(grid=2).explain(target)
     assert found.parts is not None
     torch.testing.assert_close(found.parts.sum(0).view(2, 2).float(), answer.values - answer.neutral, atol=1e-5, rtol=1e-4)
@@ -58,7 +58,7 @@ def test_contribution__of_a_weighted_reference_sums_to_its_score(encoder: cocoax
     run = cocoax.Rise(samples=60, grid=3).run(encoder, picture)
     found = cocoax.examples(encoder, picture, reference, similarity=similarity, run=run, grid=(2, 2))
     target = cocoax.similarity_to(reference, similarity=similarity)
-    score = float(target.score(run.ends[:1])[0])
+    score = float(target.score(run.anchors[:1])[0])
     assert float(found.values.sum()) == pytest.approx(score, abs=1e-6)
     assert f"the mean similarity to the corpus, {score:+.3f}." in str(found)
     assert float(found.values[2]) == 0

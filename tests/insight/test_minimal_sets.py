@@ -81,7 +81,7 @@ def test_minimal__takes_no_more_calls_than_it_may(calls: int | None) -> None:
 def test_minimal__level_in_place_of_a_share() -> None:
     encoder, picture, _, target = pictures()
     run = cocoax.KernelShap(samples=100, grid=3).run(encoder, picture)
-    low, high = (float(target.score(end[None])[0]) for end in (run.ends[1], run.ends[0]))
+    low, high = (float(target.score(end[None])[0]) for end in (run.anchors[1], run.anchors[0]))
     level = (low + 3 * high) / 4
     assert cocoax.minimal(run, target, level=level).level == level
     with pytest.raises(ValueError, match=r"The 'level' parameter must lie above .* Got \+9\.000 instead"):

@@ -303,7 +303,7 @@ def test_several__is_the_mean_of_runs_with_each(encoder: cocoax.Encoder) -> None
     explicand, target = images(1)[0], cocoax.representation_similarity()
     together = cocoax.Rise(samples=40, grid=3, baseline=cocoax.Several(baselines)).run(encoder, explicand)
     assert together.baseline.shape == (4, 3, 16, 16)
-    assert len(together.ends) == 5
+    assert len(together.anchors) == 5
     one_by_one = [*baselines[:2], *(Fixed(sample) for sample in images(2, seed=5))]
     maps = [cocoax.Rise(samples=40, grid=3, baseline=each).explain(encoder, explicand, target) for each in one_by_one]
     result = together.explain(target)

@@ -9,7 +9,7 @@ import torch
 from sklearn.linear_model import Ridge
 
 from cocoax.masking import control_variates as module
-from cocoax.masking.control_variates import FOLDS, ORDERS, REST, RIDGE, Controls, KernelControls
+from cocoax.masking.control_variates import FOLDS, ORDERS, REST, RIDGE, KernelControls, RidgeControls
 
 FOLD = torch.arange(63) % FOLDS
 
@@ -24,7 +24,7 @@ def data() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_fit__equals_sklearn_ridge_on_the_other_folds(data: tuple[torch.Tensor, torch.Tensor]) -> None:
     u, y = data
-    fit = Controls(u, 1.0, FOLD).fit(y)
+    fit = RidgeControls(u, 1.0, FOLD).fit(y)
     penalty = RIDGE * 1.0 * u.shape[1]
     for fold in range(FOLDS):
         outside = np.arange(len(u)) % FOLDS != fold
@@ -37,7 +37,7 @@ def test_fit__equals_sklearn_ridge_on_the_other_folds(data: tuple[torch.Tensor, 
 
 def test_fit__is_linear_in_the_scores(data: tuple[torch.Tensor, torch.Tensor]) -> None:
     u, y = data
-    controls = Controls(u, 1.0, FOLD)
+    controls = RidgeControls(u, 1.0, FOLD)
     mixed = controls.fit(2 * y[:, :1] - 3 * y[:, 1:])
     fit = controls.fit(y)
     torch.testing.assert_close(mixed.residuals, 2 * fit.residuals[:, :1] - 3 * fit.residuals[:, 1:])
@@ -47,7 +47,7 @@ def test_fit__does_not_see_the_sample_it_corrects(data: tuple[torch.Tensor, torc
     u, y = data
     changed = y.clone()
     changed[7] += 100
-    before, after = Controls(u, 1.0, FOLD).fit(y), Controls(u, 1.0, FOLD).fit(changed)
+    before, after = RidgeControls(u, 1.0, FOLD).fit(y), RidgeControls(u, 1.0, FOLD).fit(changed)
     torch.testing.assert_close(after.residuals[7] - before.residuals[7], torch.full((2,), 100.0, dtype=torch.float64))
 
 
@@ -55,11 +55,11 @@ def test_fit__does_not_see_the_sample_it_corrects(data: tuple[torch.Tensor, torc
 def test_fit__of_many_features_with_several_threads(features: int) -> None:
     u = torch.randn(63, features, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     y = u[:, :2] + 3
-    one = Controls(u, 1.0, FOLD).fit(y)
+    one = RidgeControls(u, 1.0, FOLD).fit(y)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        two = Controls(u, 1.0, FOLD).fit(y)
+        two = RidgeControls(u, 1.0, FOLD).fit(y)
     finally:
         torch.set_num_threads(threads)
     torch.testing.assert_close(two.residuals, one.residuals)

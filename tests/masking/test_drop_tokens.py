@@ -14,8 +14,8 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import DropTokens
 from cocoax.inputs import Explicand
-from cocoax.masking import Game
-from cocoax.masking.baseline_presets import OFFERED, offered, offered_by
+from cocoax.masking import MaskedEncoder
+from cocoax.masking.baseline_presets import PRESETS, preset, presets_of
 from cocoax.methods.run_cache import cached_run
 from cocoax.survey.builder import EntryBuilder, seeded
 from cocoax.survey.items import Item
@@ -81,9 +81,9 @@ def test_run__rise_is_the_mean_over_dropped_cells(encoder: cocoax.Encoder) -> No
     assert bits.shape == (60, 9)
     expected = torch.stack([slowly(encoder, image, row, (3, 3)) for row in bits])
     torch.testing.assert_close(run.representations, expected, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(run.ends[1], slowly(encoder, image, torch.zeros(9), (3, 3)), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(run.anchors[1], slowly(encoder, image, torch.zeros(9), (3, 3)), rtol=1e-5, atol=1e-5)
     result = run.explain(TARGET)
-    cells = (score(expected, run.ends[0])[:, None] * bits).mean(0) / 0.5
+    cells = (score(expected, run.anchors[0])[:, None] * bits).mean(0) / 0.5
     torch.testing.assert_close(result.features, cells)
     torch.testing.assert_close(result.values, cells.view(3, 3).repeat_interleave(8, 0).repeat_interleave(8, 1))
     assert result.standard_error is not None
@@ -182,8 +182,8 @@ def test_entry__of_an_index_has_the_field_of_a_run(encoder: cocoax.Encoder) -> N
     first, second = maker.make([maker.read(Item(name, picture(seed))) for seed, name in enumerate("ab")])
     assert (first.error, second.error) == (None, None)
     run = seeded(method, "b").run(encoder, picture(1))
-    vectors, ends = (torch.nn.functional.normalize(part.double()) for part in (run.representations, run.ends))
-    effects = run.method.effects(run.masks, vectors, ends)  # [d, cells]
+    vectors, anchors = (torch.nn.functional.normalize(part.double()) for part in (run.representations, run.anchors))
+    effects = run.method.effects(run.masks, vectors, anchors)  # [d, cells]
     assert second.field is not None
     torch.testing.assert_close(second.field, effects.reshape(-1, 2, 3).movedim(0, -1).float(), rtol=1e-3, atol=1e-5)
 
@@ -194,7 +194,7 @@ def test_interactions__of_two_pictures(encoder: cocoax.Encoder) -> None:
     )
     pairs = cocoax.interactions(run_a, run_b)
     assert pairs.values.shape == (2, 2, 2, 2)
-    a, b = (torch.nn.functional.normalize(run.ends.double()) for run in (run_a, run_b))
+    a, b = (torch.nn.functional.normalize(run.anchors.double()) for run in (run_a, run_b))
     expected = (a[0] - a[1]) @ (b[0] - b[1])
     assert float(pairs.values.sum()) == pytest.approx(float(expected), abs=1e-5)
 
@@ -208,7 +208,7 @@ def test_interactions__each_cell_once_whatever_its_size() -> None:
     assert pairs.values.shape == (4, 4, 4, 4)
     assert len(set(pairs.top(5))) == 5
     assert pairs.a.names[5] == "row 2, column 2"
-    members = runs[0].explicand.members
+    members = runs[0].explicand.feature_ids
     assert members is not None
     given = pairs.given((1, 2))
     assert given.values.shape == members.shape
@@ -230,7 +230,7 @@ def test_interactions__each_cell_once_whatever_its_size() -> None:
 def test_interactions__parts_that_are_no_grid(encoder: cocoax.Encoder) -> None:
     members = torch.zeros(SIDE, SIDE, dtype=torch.int64)
     members[SIDE // 2 :, SIDE // 2 :] = 1
-    explicand = replace(encoder.explicand(picture()), members=members)
+    explicand = replace(encoder.explicand(picture()), feature_ids=members)
     run = cocoax.KernelShap(samples=2, baseline=DropTokens()).run(encoder, explicand)
     pairs = cocoax.interactions(run, run)
     assert pairs.values.shape == (2, 2)
@@ -250,11 +250,13 @@ def test_field__what_the_encoder_does_not_see_is_neutral() -> None:
 
 
 def test_game__everything_and_nothing(encoder: cocoax.Encoder) -> None:
-    game = Game(encoder, encoder.explicand(picture()), DropTokens())
+    game = MaskedEncoder(encoder, encoder.explicand(picture()), DropTokens())
     assert game.explicand.shape == (36,)
-    torch.testing.assert_close(game.ends[0], encoder.encode([picture()])[0])
+    torch.testing.assert_close(game.anchors[0], encoder.encode([picture()])[0])
     # Only the class token is left: the same for every picture.
-    torch.testing.assert_close(game.ends[1], Game(encoder, encoder.explicand(picture(5)), DropTokens()).ends[1])
+    torch.testing.assert_close(
+        game.anchors[1], MaskedEncoder(encoder, encoder.explicand(picture(5)), DropTokens()).anchors[1]
+    )
 
 
 def test_explain__what_the_encoder_does_not_see_is_neutral() -> None:
@@ -269,12 +271,12 @@ def test_explain__what_the_encoder_does_not_see_is_neutral() -> None:
 def test_explain__features_of_whole_patches_given(encoder: cocoax.Encoder) -> None:
     halves = torch.zeros(SIDE, SIDE, dtype=torch.int64)
     halves[:, SIDE // 2 :] = 1
-    result = cocoax.Rise(samples=10, baseline=DropTokens()).explain(encoder, Explicand(picture(), members=halves), TARGET)
+    result = cocoax.Rise(samples=10, baseline=DropTokens()).explain(encoder, Explicand(picture(), feature_ids=halves), TARGET)
     assert result.features is not None
     assert result.features.shape == (2,)
     halves[:, 9:] = 1  # within a patch
     with pytest.raises(ValueError, match="removes whole patches of 4 x 4 pixels, and features of this explicand cut through"):
-        cocoax.Rise(samples=10, baseline=DropTokens()).explain(encoder, Explicand(picture(), members=halves), TARGET)
+        cocoax.Rise(samples=10, baseline=DropTokens()).explain(encoder, Explicand(picture(), feature_ids=halves), TARGET)
 
 
 def test_explain__a_grid_finer_than_the_patches(encoder: cocoax.Encoder) -> None:
@@ -303,9 +305,9 @@ def test_explain__gradients_need_an_input_to_begin_at(method: Any, encoder: coco
 def test_offered__by_name_where_there_are_tokens(encoder: cocoax.Encoder) -> None:
     pictures = cocoax.ImagePreprocess(resize=SIDE, crop=SIDE)
     seeing = cocoax.Encoder(encoder.module, pictures, name="small transformer")
-    assert offered("drop-tokens", seeing.inputs) == DropTokens()
-    assert offered_by(seeing)["drop tokens"] == DropTokens()
-    assert set(offered_by(cocoax.Encoder(SmallNet().eval(), pictures, name="small"))) == set(OFFERED)
+    assert preset("drop-tokens", seeing.inputs) == DropTokens()
+    assert presets_of(seeing)["drop tokens"] == DropTokens()
+    assert set(presets_of(cocoax.Encoder(SmallNet().eval(), pictures, name="small"))) == set(PRESETS)
 
 
 def test_interactions__parts_of_a_picture_have_no_other_grid() -> None:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.inputs import Explicand
-from cocoax.masking import BitMasks, Game, GridMasks, Masks
-from cocoax.masking.masked_encoder import score_ends, score_masked
+from cocoax.masking import BitMasks, GridMasks, MaskedEncoder, Masks
+from cocoax.masking.masked_encoder import score_anchors, score_masked
 from tests.conftest import SmallNet, images
 from tests.kinds import CHANNELS, STEPS, RecordingNet, Recordings, Series, Several, recording_encoder, recordings
 from tests.tiny import save_bert
@@ -29,24 +29,26 @@ def slowly_blended(explicand: Explicand, baselines: Sequence[Tensor], kept: Tens
     for baseline in baselines:
         masked = torch.empty_like(tensor)
         for place in torch.cartesian_prod(*(torch.arange(side) for side in tensor.shape)).tolist():
-            if explicand.members is None:
+            if explicand.feature_ids is None:
                 share = float(kept[tuple(place[1:])])
             else:
-                feature = int(explicand.members[tuple(place[tensor.ndim - explicand.members.ndim :])])
+                feature = int(explicand.feature_ids[tuple(place[tensor.ndim - explicand.feature_ids.ndim :])])
                 share = 1.0 if feature < 0 else float(kept[feature])
             masked[tuple(place)] = share * tensor[tuple(place)] + (1 - share) * baseline[tuple(place)]
         versions.append(masked)
     return versions
 
 
-def check(encoder: cocoax.Encoder, explicand: Explicand, game: Game, masks: Masks, baselines: Sequence[Tensor]) -> None:
+def check(
+    encoder: cocoax.Encoder, explicand: Explicand, game: MaskedEncoder, masks: Masks, baselines: Sequence[Tensor]
+) -> None:
     """Compare a game's representations with those of inputs that were masked slowly, each encoded alone."""
     rows = masks.full(slice(0, len(masks))).reshape(len(masks), *explicand.shape)
     slow = [torch.cat([encoder.encode([version]) for version in slowly_blended(explicand, baselines, row)]) for row in rows]
     expected = torch.stack(slow) if len(baselines) > 1 else torch.cat(slow)
     torch.testing.assert_close(torch.cat(list(game.encode(masks, 0))), expected)
-    ends = torch.cat([encoder.encode([end]) for end in (explicand.tensor, *slowly_emptied(explicand, baselines))])
-    torch.testing.assert_close(game.ends, ends)
+    anchors = torch.cat([encoder.encode([end]) for end in (explicand.tensor, *slowly_emptied(explicand, baselines))])
+    torch.testing.assert_close(game.anchors, anchors)
 
 
 def slowly_emptied(explicand: Explicand, baselines: Sequence[Tensor]) -> list[Tensor]:
@@ -56,16 +58,16 @@ def slowly_emptied(explicand: Explicand, baselines: Sequence[Tensor]) -> list[Te
 def test_encode__pictures(encoder: cocoax.Encoder) -> None:
     explicand = encoder.explicand(images(1, 8, 6)[0])
     masks = GridMasks.draw(8, 6, (3, 2), 0.5, 9, seed=1)
-    check(encoder, explicand, Game(encoder, explicand), masks, [cocoax.Blur()(explicand.tensor)])
+    check(encoder, explicand, MaskedEncoder(encoder, explicand), masks, [cocoax.Blur()(explicand.tensor)])
     mean = cocoax.Mean()
-    check(encoder, explicand, Game(encoder, explicand, mean), masks, [mean(explicand.tensor)])
+    check(encoder, explicand, MaskedEncoder(encoder, explicand, mean), masks, [mean(explicand.tensor)])
 
 
 def test_encode__pictures_with_several_baselines(encoder: cocoax.Encoder) -> None:
     explicand = encoder.explicand(images(1, 8, 6)[0])
     several = Several(0.0, 1.0, -0.5)
     masks = GridMasks.draw(8, 6, 2, 0.5, 4, seed=1)
-    check(encoder, explicand, Game(encoder, explicand, several), masks, list(several(explicand.tensor)))
+    check(encoder, explicand, MaskedEncoder(encoder, explicand, several), masks, list(several(explicand.tensor)))
 
 
 @pytest.mark.parametrize("draws", [None, 3, 100])
@@ -77,7 +79,7 @@ def test_encode__rows(draws: int | None) -> None:
     background = cocoax.Background(table, draws=draws)
     baselines = background(explicand.tensor)
     masks = BitMasks.draw(4, 0.5, 20, seed=0)
-    game = Game(encoder, explicand, background)
+    game = MaskedEncoder(encoder, explicand, background)
     check(encoder, explicand, game, masks, [baselines] if draws is None else list(baselines))
 
 
@@ -91,12 +93,12 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_encode__texts(how: str, features: Any, text: cocoax.TextEncoder) -> None:
     encoder = text.by(features)
     explicand = encoder.explicand(TEXT + " A red cat.")
-    assert explicand.members is not None
+    assert explicand.feature_ids is not None
     masks = BitMasks.draw(explicand.shape[0], 0.5, 12, seed=0)
     expected = []
     for row in [*masks.bits, torch.zeros(explicand.shape, dtype=torch.uint8)]:
         ids, attention = [], []
-        for token, member in zip(explicand.tensor.tolist(), explicand.members.tolist(), strict=True):
+        for token, member in zip(explicand.tensor.tolist(), explicand.feature_ids.tolist(), strict=True):
             stays = member < 0 or bool(row[member])
             if stays or how != "deletion":
                 ids.append(text.mask if how == "mask" and not stays else token)
@@ -104,9 +106,9 @@ def test_encode__texts(how: str, features: Any, text: cocoax.TextEncoder) -> Non
         batch = {"input_ids": torch.tensor([ids]), "attention_mask": torch.tensor([attention])}
         with torch.no_grad():
             expected.append(encoder(batch))
-    game = Game(encoder, explicand, how)
+    game = MaskedEncoder(encoder, explicand, how)
     torch.testing.assert_close(torch.cat(list(game.encode(masks, 0))), torch.cat(expected[:-1]))
-    torch.testing.assert_close(game.ends, torch.cat([encoder.represent(TEXT + " A red cat."), expected[-1]]))
+    torch.testing.assert_close(game.anchors, torch.cat([encoder.represent(TEXT + " A red cat."), expected[-1]]))
 
 
 @pytest.mark.parametrize("fixed", [0, 3])
@@ -118,7 +120,7 @@ def test_encode__channels_with_features_of_their_own(values: tuple[float, ...], 
     baseline: Any = cocoax.Constant(0.5) if len(values) == 1 else Several(*values)
     baselines = [torch.full((CHANNELS, STEPS), value) for value in values]
     masks = BitMasks.draw(2 * CHANNELS, 0.5, 20, seed=0)
-    check(encoder, explicand, Game(encoder, explicand, baseline), masks, baselines)
+    check(encoder, explicand, MaskedEncoder(encoder, explicand, baseline), masks, baselines)
 
 
 def test_encode__steps_of_all_channels_together() -> None:
@@ -126,11 +128,17 @@ def test_encode__steps_of_all_channels_together() -> None:
     explicand = encoder.explicand(recordings(1)[0])
     assert explicand.shape == (STEPS,)
     masks = BitMasks.draw(STEPS, 0.5, 20, seed=0)
-    check(encoder, explicand, Game(encoder, explicand, Several(0.0, 1.0)), masks, [torch.zeros(3, 10), torch.ones(3, 10)])
+    check(
+        encoder,
+        explicand,
+        MaskedEncoder(encoder, explicand, Several(0.0, 1.0)),
+        masks,
+        [torch.zeros(3, 10), torch.ones(3, 10)],
+    )
 
 
 def test_encode__from_a_mask_on(encoder: cocoax.Encoder) -> None:
-    game = Game(encoder, encoder.explicand(images(1)[0]))
+    game = MaskedEncoder(encoder, encoder.explicand(images(1)[0]))
     masks = GridMasks.draw(16, 16, 4, 0.5, 150, seed=1)
     whole = torch.cat(list(game.encode(masks, 0)))
     torch.testing.assert_close(torch.cat(list(game.encode(masks, 100, batch_size=7))), whole[100:])
@@ -139,7 +147,7 @@ def test_encode__from_a_mask_on(encoder: cocoax.Encoder) -> None:
 @pytest.mark.parametrize("batch_size", [1, 4, 7])
 def test_encode__batch_size_counts_every_baseline(batch_size: int) -> None:
     encoder = recording_encoder()
-    game = Game(encoder, encoder.explicand(recordings(1)[0]), Several(*range(5)))
+    game = MaskedEncoder(encoder, encoder.explicand(recordings(1)[0]), Several(*range(5)))
     module: Any = encoder.module
     module.batches = []
     list(game.encode(BitMasks.draw(2 * CHANNELS, 0.5, 10, seed=0), 0, batch_size))
@@ -156,7 +164,7 @@ def test_encode__memory_that_ran_out_is_remembered_within_a_list(monkeypatch: py
 
     module = Limited()
     encoder = cocoax.Encoder(module, inputs=Recordings(segments=5))
-    game = Game(encoder, encoder.explicand(recordings(1)[0]))
+    game = MaskedEncoder(encoder, encoder.explicand(recordings(1)[0]))
     list(game.encode(BitMasks.draw(5 * CHANNELS, 0.5, 400, seed=0), 0))
     assert sum(size > 16 for size in module.batches) <= 3  # 64, 32, and never again
 
@@ -167,7 +175,7 @@ def test_encode__where_the_encoder_is(monkeypatch: pytest.MonkeyPatch) -> None:
         (cocoax.Encoder(SmallNet()), images(1, 8, 8)[0], GridMasks.draw(8, 8, 2, 0.5, 5, seed=0)),
         (recording_encoder(Recordings(fixed=2)), recordings(1)[0], BitMasks.draw(2 * CHANNELS, 0.5, 5, seed=0)),
     ):
-        game = Game(encoder, encoder.explicand(item), Several(0.0, 1.0) if item.ndim == 2 else None)
+        game = MaskedEncoder(encoder, encoder.explicand(item), Several(0.0, 1.0) if item.ndim == 2 else None)
         devices: list[torch.device] = []
 
         def encode(prepared: Tensor, devices: list[torch.device] = devices) -> Tensor:
@@ -188,7 +196,7 @@ def test_encode__not_finite_says_what_else_to_take() -> None:
         return torch.where((rows == 0).sum(1, keepdim=True) == 1, torch.nan, rows @ matrix)
 
     encoder = cocoax.TabularEncoder(module, columns=["a", "b"], background=torch.zeros(1, 2), name="nan")
-    game = Game(encoder, encoder.explicand([1.0, 2.0]))
+    game = MaskedEncoder(encoder, encoder.explicand([1.0, 2.0]))
     with pytest.raises(ValueError, match=r"masked input \d+ is not finite.*Columns take cocoax\.Background\(rows\)"):
         list(game.encode(BitMasks.draw(2, 0.5, 20, seed=0), 0))
 
@@ -200,7 +208,7 @@ def test_ends__baseline_of_another_shape() -> None:
 
     encoder = recording_encoder()
     with pytest.raises(ValueError, match=r"Flat.* shape \[30\] .*explicand of shape \[3, 10\]"):
-        Game(encoder, encoder.explicand(recordings(1)[0]), Flat())
+        MaskedEncoder(encoder, encoder.explicand(recordings(1)[0]), Flat())
 
 
 def test_ends__baseline_of_another_precision_or_with_gradients() -> None:
@@ -209,9 +217,9 @@ def test_ends__baseline_of_another_precision_or_with_gradients() -> None:
             return nn.Parameter(torch.zeros_like(explicand, dtype=torch.float64))
 
     encoder = recording_encoder()
-    game = Game(encoder, encoder.explicand(recordings(1)[0]), Learned())
-    assert game.emptied.dtype == torch.float32
-    assert not game.emptied.requires_grad
+    game = MaskedEncoder(encoder, encoder.explicand(recordings(1)[0]), Learned())
+    assert game.baseline_input.dtype == torch.float32
+    assert not game.baseline_input.requires_grad
 
 
 def test_game__folds_only_where_masks_are_encoded() -> None:
@@ -237,31 +245,31 @@ def test_game__folds_only_where_masks_are_encoded() -> None:
 class Halved(cocoax.masking.Removal):
     """A removal that is no blend: what is removed is halved."""
 
-    def emptied(self, explicand: Explicand) -> Tensor:
+    def baseline_input(self, explicand: Explicand) -> Tensor:
         return explicand.tensor / 2
 
-    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
+    def masked(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor) -> Tensor:
         stays = explicand.elements_kept(kept).bool()
-        return torch.where(stays, explicand.tensor, emptied)
+        return torch.where(stays, explicand.tensor, baseline_input)
 
 
 def test_encode__removal_of_ones_own() -> None:
     encoder = recording_encoder()
     explicand = encoder.explicand(recordings(1)[0])
     masks = BitMasks.draw(2 * CHANNELS, 0.5, 20, seed=0)
-    check(encoder, explicand, Game(encoder, explicand, Halved()), masks, [explicand.tensor / 2])
+    check(encoder, explicand, MaskedEncoder(encoder, explicand, Halved()), masks, [explicand.tensor / 2])
 
 
 def test_score__mean_over_several_baselines() -> None:
     encoder = recording_encoder()
     target = cocoax.corpus_similarity(encoder.reference(recordings(3, seed=1)))
-    game = Game(encoder, encoder.explicand(recordings(1)[0]), Several(0.0, 1.0))
-    every = target.score(game.ends)
+    game = MaskedEncoder(encoder, encoder.explicand(recordings(1)[0]), Several(0.0, 1.0))
+    every = target.score(game.anchors)
     assert game.score([target])[:, 0].tolist() == pytest.approx([float(every[0]), float(every[1:].mean())])
-    assert torch.equal(score_ends([target], game.ends), game.score([target]))
+    assert torch.equal(score_anchors([target], game.anchors), game.score([target]))
     masked = torch.cat(list(game.encode(BitMasks.draw(2 * CHANNELS, 0.5, 4, seed=0), 0)))
     expected = torch.stack([target.score(row).mean() for row in masked])
-    torch.testing.assert_close(score_masked([target], masked, game.ends)[:, 0], expected)
+    torch.testing.assert_close(score_masked([target], masked, game.anchors)[:, 0], expected)
 
 
 def test_score__zero_representation_says_which(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from PIL import Image
 from torch.nn import functional as F
 
 import cocoax
-from cocoax.masking.baseline_presets import ASKED, DONORS, OFFERED, OtherPictures, offered
+from cocoax.masking.baseline_presets import DEFAULT_PRESET, DONOR_PICTURES, PRESETS, OtherPictures, preset
 from tests.conftest import SmallNet, images
 
 COLOURS = ("red", "green", "blue", "white", "black")
@@ -29,31 +29,31 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_names__are_those_of_the_library(encoder: cocoax.Encoder) -> None:
-    assert ASKED in OFFERED
-    assert offered("blur", encoder.inputs) == cocoax.Blur()
-    assert offered("Mean-Colour", encoder.inputs) == cocoax.Mean()
-    assert offered("strong-blur-and-mean-colour", encoder.inputs) == cocoax.Several((OFFERED["strong blur"], cocoax.Mean()))
+    assert DEFAULT_PRESET in PRESETS
+    assert preset("blur", encoder.inputs) == cocoax.Blur()
+    assert preset("Mean-Colour", encoder.inputs) == cocoax.Mean()
+    assert preset("strong-blur-and-mean-colour", encoder.inputs) == cocoax.Several((PRESETS["strong blur"], cocoax.Mean()))
 
 
 def test_names__each_takes_away_more_texture_than_a_blur() -> None:
     explicand = images(1, 64, 64)[0]
-    left = {name: float(baseline(explicand).var((-2, -1)).mean()) for name, baseline in OFFERED.items()}
-    assert all(left[name] < left["blur"] / 3 for name in OFFERED if name != "blur")
+    left = {name: float(baseline(explicand).var((-2, -1)).mean()) for name, baseline in PRESETS.items()}
+    assert all(left[name] < left["blur"] / 3 for name in PRESETS if name != "blur")
 
 
 def test_folder__gives_a_few_of_its_pictures(encoder: cocoax.Encoder, folder: Path) -> None:
-    donors = offered(str(folder), encoder.inputs, seed=1)
-    assert len(donors.pictures) == DONORS
+    donors = preset(str(folder), encoder.inputs, seed=1)
+    assert len(donors.pictures) == DONOR_PICTURES
     prepared = [encoder.inputs.prepare(folder / f"{colour}.png") for colour in COLOURS]
     assert all(any(torch.equal(one, other) for other in prepared) for one in donors.pictures)
-    again = offered(str(folder), encoder.inputs, seed=1)
+    again = preset(str(folder), encoder.inputs, seed=1)
     assert all(torch.equal(one, other) for one, other in zip(donors.pictures, again.pictures, strict=True))
     run = cocoax.Rise(samples=20, grid=3, baseline=donors).run(encoder, Image.new("RGB", (20, 20), "grey"))
-    assert run.representations.shape == (20, DONORS, 8)
+    assert run.representations.shape == (20, DONOR_PICTURES, 8)
 
 
 def test_picture__alone(encoder: cocoax.Encoder, folder: Path) -> None:
-    (only,) = offered(str(folder / "red.png"), encoder.inputs).pictures
+    (only,) = preset(str(folder / "red.png"), encoder.inputs).pictures
     assert torch.equal(only, encoder.inputs.prepare(folder / "red.png"))
 
 
@@ -75,9 +75,9 @@ def test_saved_run__knows_other_pictures(encoder: cocoax.Encoder, tmp_path: Path
 def test_names__that_are_none(name: str, encoder: cocoax.Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"Removed parts become one of blur, strong-blur, .*, a picture, or pictures of a"):
-        offered(name or "nothing", encoder.inputs)
+        preset(name or "nothing", encoder.inputs)
 
 
 def test_folder__without_pictures(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"[Nn]o (pictures|images)"):
-        offered(str(tmp_path), encoder.inputs)
+        preset(str(tmp_path), encoder.inputs)

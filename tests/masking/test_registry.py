@@ -84,11 +84,11 @@ class Doubled(Removal):
 
     factor: float = 2.0
 
-    def emptied(self, explicand: Explicand) -> Tensor:
+    def baseline_input(self, explicand: Explicand) -> Tensor:
         return explicand.tensor * self.factor
 
-    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
-        return torch.where(explicand.elements_kept(kept).bool(), explicand.tensor, emptied)
+    def masked(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor) -> Tensor:
+        return torch.where(explicand.elements_kept(kept).bool(), explicand.tensor, baseline_input)
 
 
 class Loud(Recordings):
@@ -198,7 +198,7 @@ def test_resolve__string_that_is_a_path(tmp_path: Path) -> None:
     path = tmp_path / "grey.png"
     Image.new("RGB", (4, 4), (51, 51, 51)).save(path)
     removal = resolve(str(path), pictures())
-    assert torch.equal(removal.emptied(Explicand(torch.ones(3, 4, 4))), torch.full((3, 4, 4), 0.2))
+    assert torch.equal(removal.baseline_input(Explicand(torch.ones(3, 4, 4))), torch.full((3, 4, 4), 0.2))
     with pytest.raises(FileNotFoundError, match=r"No file at .*missing\.png"):
         resolve(str(tmp_path / "missing.png"), pictures())
 
@@ -213,7 +213,7 @@ def test_resolve__path_of_another_sound(tmp_path: Path) -> None:
         file.writeframes(samples.tobytes())
     removal = resolve(str(path), sounds())
     expected = torch.from_numpy(samples.astype(np.float32) / 32768)[None]
-    torch.testing.assert_close(removal.emptied(Explicand(torch.zeros(1, 4000))), expected)
+    torch.testing.assert_close(removal.baseline_input(Explicand(torch.zeros(1, 4000))), expected)
 
 
 # --- inputs that are put in place -----------------------------------------------------------------------------------------
@@ -222,9 +222,9 @@ def test_resolve__path_of_another_sound(tmp_path: Path) -> None:
 def test_resolve__an_input_is_put_in_place() -> None:
     grey = torch.full((3, 4, 4), 0.5)
     for given in (grey, [grey], Explicand(grey), grey.double().requires_grad_()):
-        emptied = resolve(given, pictures()).emptied(Explicand(torch.ones(3, 4, 4)))
-        assert torch.equal(emptied, grey)
-        assert not emptied.requires_grad
+        baseline_input = resolve(given, pictures()).baseline_input(Explicand(torch.ones(3, 4, 4)))
+        assert torch.equal(baseline_input, grey)
+        assert not baseline_input.requires_grad
 
 
 def test_resolve__rows_put_in_place() -> None:
@@ -239,7 +239,7 @@ def test_resolve__several_pictures_are_a_background(several: Any) -> None:
     removal = resolve(several, pictures())
     assert isinstance(removal, cocoax.Background)
     mean = torch.arange(96.0).view(2, 3, 4, 4).mean(0)
-    torch.testing.assert_close(removal.emptied(Explicand(torch.ones(3, 4, 4))), mean)
+    torch.testing.assert_close(removal.baseline_input(Explicand(torch.ones(3, 4, 4))), mean)
 
 
 def test_resolve__several_inputs_of_different_shapes() -> None:
@@ -280,7 +280,7 @@ class Notes(Inputs):
         return tensor
 
     def explicand(self, item: Any) -> Explicand:
-        return item if isinstance(item, Explicand) else Explicand(item, members=torch.arange(len(item)))
+        return item if isinstance(item, Explicand) else Explicand(item, feature_ids=torch.arange(len(item)))
 
     def collate(self, prepared: Any, like: Tensor) -> Tensor:
         return nn.utils.rnn.pad_sequence(list(prepared), batch_first=True)

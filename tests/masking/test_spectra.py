@@ -97,10 +97,10 @@ def test_resolve__another_sound(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "other.wav", tone(100), RATE, subtype="FLOAT")
     for other in (tone(100), (tone(100), RATE), tmp_path / "other.wav"):
         baseline = resolve(other, kind)
-        assert torch.equal(baseline.emptied(kind.explicand(tone(50))), torch.from_numpy(tone(100))[None])
+        assert torch.equal(baseline.baseline_input(kind.explicand(tone(50))), torch.from_numpy(tone(100))[None])
     shorter = resolve(tone(100)[:900], kind)
     with pytest.raises(ValueError, match=r"shape \[1, 900\] but the explicand has \[1, 1000\]"):
-        shorter.emptied(kind.explicand(tone(50)))
+        shorter.baseline_input(kind.explicand(tone(50)))
 
 
 def test_resolve__wrong() -> None:
@@ -119,18 +119,23 @@ def test_masked__blends_element_by_element(features: str, removal: str) -> None:
     kind = listener(features).inputs
     explicand = kind.explicand(hum())
     chosen = resolve(hum(seed=3) if removal == "another" else removal, kind)
-    emptied = chosen.emptied(explicand)
+    baseline_input = chosen.baseline_input(explicand)
     kept = torch.rand(5, *explicand.shape, generator=torch.Generator().manual_seed(0))
     kept[0], kept[1] = 0, 1
-    masked = chosen.masked(explicand, emptied, kept)
+    masked = chosen.masked(explicand, baseline_input, kept)
     assert isinstance(masked, Tensor)
-    assert explicand.members is not None
-    sound, nothing, members, parts = explicand.tensor.numpy(), emptied.numpy(), explicand.members.numpy(), kept.numpy()
+    assert explicand.feature_ids is not None
+    sound, nothing, members, parts = (
+        explicand.tensor.numpy(),
+        baseline_input.numpy(),
+        explicand.feature_ids.numpy(),
+        kept.numpy(),
+    )
     slow = np.empty((5, *sound.shape), np.float32)
     for row in range(5):
         for place in np.ndindex(*sound.shape):
             part = parts[row, members[place[-members.ndim :]]]
             slow[row][place] = part * sound[place] + (1 - part) * nothing[place]
     np.testing.assert_allclose(masked, slow, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(masked[0], emptied)
+    torch.testing.assert_close(masked[0], baseline_input)
     torch.testing.assert_close(masked[1], explicand.tensor)

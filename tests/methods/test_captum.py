@@ -186,7 +186,7 @@ class Series(Inputs):
     """Tensors ``[2, 6]``, whose features are places, pairs of places, or pairs of places of each channel apart."""
 
     def __init__(self, members: Tensor | None) -> None:
-        self.members = members
+        self.feature_ids = members
 
     def is_one(self, inputs: object) -> bool:
         return isinstance(inputs, Explicand) or getattr(inputs, "ndim", 0) == 2
@@ -195,8 +195,8 @@ class Series(Inputs):
         return item.tensor if isinstance(item, Explicand) else item
 
     def explicand(self, item: Any) -> Explicand:
-        features = 6 if self.members is None else int(self.members.max()) + 1
-        return item if isinstance(item, Explicand) else Explicand(item, Names(tuple("abcdef"[:features])), self.members)
+        features = 6 if self.feature_ids is None else int(self.feature_ids.max()) + 1
+        return item if isinstance(item, Explicand) else Explicand(item, Names(tuple("abcdef"[:features])), self.feature_ids)
 
 
 PAIRS = torch.arange(6) // 2

@@ -214,15 +214,6 @@ def test_explain__another_space_is_refused(encoder: cocoax.Encoder) -> None:
         field.explain(cocoax.corpus_similarity(other.reference(images(2, seed=1), cache=False)))
 
 
-@pytest.mark.parametrize("name", ["run", "field"])
-def test_field__gradient_methods_have_none(name: str) -> None:
-    with pytest.raises(
-        AttributeError, match=rf"^'IntegratedGradients' object has no attribute '{name}'; write .*a list of the targets"
-    ):
-        getattr(cocoax.IntegratedGradients(), name)
-    assert not hasattr(cocoax.VanillaGradients(), "fields")
-
-
 def test_field__grid_finer_than_the_picture(encoder: cocoax.Encoder) -> None:
     with pytest.raises(ValueError, match=r"A grid of 40 x 40 is finer than the image"):
         cocoax.Rise(samples=20, grid=4).run(encoder, images(1)[0]).field(grid=40)

@@ -16,7 +16,7 @@ import cocoax
 from cocoax import TextEncoder
 from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.masking import GridMasks
-from cocoax.masking.control_variates import Controls, KernelControls
+from cocoax.masking.control_variates import KernelControls, RidgeControls
 from cocoax.results.interactions import NOTHING
 from tests.conftest import SmallNet, images
 from tests.sounds import hum, listener
@@ -115,8 +115,8 @@ def test_values__other_chances_of_keeping(keep: float, runs: tuple[cocoax.Run, c
 def test_values__kernel_shap_products_of_shapley_values(text: TextEncoder) -> None:
     first, second = (cocoax.KernelShap(samples=254).run(text, words) for words in (A, B))
     answer = cocoax.interactions(first, second)
-    corners = features(replace(first, representations=first.ends), "cosine") @ (
-        features(replace(second, representations=second.ends), "cosine").T
+    corners = features(replace(first, representations=first.anchors), "cosine") @ (
+        features(replace(second, representations=second.anchors), "cosine").T
     )
     contrast = corners[0, 0] - corners[0, 1] - corners[1, 0] + corners[1, 1]
     assert float(answer.values.sum()) == pytest.approx(float(contrast), abs=1e-5)
@@ -260,10 +260,10 @@ def test_interactions__values_and_errors_of_one_fit(text: TextEncoder, monkeypat
     photo = cocoax.Rise(samples=40, grid=3).run(towers, picture())
     words = cocoax.Rise(samples=40).run(towers.text, B)
     fitted: list[type] = []
-    for kind in (Controls, KernelControls):
+    for kind in (RidgeControls, KernelControls):
         monkeypatch.setattr(kind, "fit", lambda self, y, fit=kind.fit: fitted.append(type(self)) or fit(self, y))
     assert cocoax.interactions(photo, words).standard_error is not None
-    assert fitted == [Controls, KernelControls]
+    assert fitted == [RidgeControls, KernelControls]
 
 
 def test_interactions__segments_and_words() -> None:
@@ -296,8 +296,8 @@ def test_interactions__regions_and_regions(method: Any, encoder: cocoax.Encoder)
     assert answer.standard_error is not None
     assert answer.standard_error.shape == (side,) * 4
     if isinstance(method, cocoax.KernelShap):
-        ends = [torch.nn.functional.normalize(run.ends.double(), dim=1) for run in (first, second)]
-        contrast = (ends[0][0] - ends[0][1]) @ (ends[1][0] - ends[1][1])
+        anchors = [torch.nn.functional.normalize(run.anchors.double(), dim=1) for run in (first, second)]
+        contrast = (anchors[0][0] - anchors[0][1]) @ (anchors[1][0] - anchors[1][1])
         other = replace(method, seed=1).run(encoder, images(2)[1])  # other coalitions, so that nothing is corrected
         assert float(cocoax.interactions(first, other).values.sum()) == pytest.approx(float(contrast), abs=1e-5)
 
@@ -368,8 +368,8 @@ def test_top__of_two_pictures_the_regions_that_are_most_alike(encoder: cocoax.En
     answer = cocoax.interactions(first, second)
     vectors = []
     for run in (first, second):
-        scores, ends = features(run, "cosine"), features(replace(run, representations=run.ends), "cosine")
-        vectors.append(run.method.effects(run.method.cells(run.masks, 3), scores, ends).flatten(1))
+        scores, anchors = features(run, "cosine"), features(replace(run, representations=run.anchors), "cosine")
+        vectors.append(run.method.effects(run.method.cells(run.masks, 3), scores, anchors).flatten(1))
     lengths = [each.norm(dim=0).clamp(min=float(each.norm()) / 3) for each in vectors]  # of 9, at least as usual
     alike = {
         (i, j): float(vectors[0][:, i] @ vectors[1][:, j] / (lengths[0][i] * lengths[1][j]))
@@ -451,9 +451,9 @@ def test_given__errors_are_made_of_what_each_sample_does(seed: int, text: TextEn
     weights[[2, 3, 0, 5]] = torch.tensor([1.0, 1.0, -0.5, -0.5], dtype=torch.float64)
     factors, vectors, wider = [], [], []
     for run in pair:
-        scores, ends = features(run, "cosine"), features(replace(run, representations=run.ends), "cosine")
-        factors.append(run.method.scatter(run.masks, scores, ends))
-        vectors.append(run.method.effects(run.masks, scores, ends).view(16, 8))
+        scores, anchors = features(run, "cosine"), features(replace(run, representations=run.anchors), "cosine")
+        factors.append(run.method.scatter(run.masks, scores, anchors))
+        vectors.append(run.method.effects(run.masks, scores, anchors).view(16, 8))
     (x_a, r_a), (x_b, r_b) = factors  # type: ignore[misc]
     wider = [
         run.method.widening(x, r @ along)

@@ -77,7 +77,7 @@ class Toy:
         return torch.tensor(rows, dtype=torch.float64)[:, None]
 
     @property
-    def ends(self) -> Tensor:
+    def anchors(self) -> Tensor:
         return torch.tensor([[self.values[frozenset(range(PLAYERS))]], [self.values[frozenset()]]], dtype=torch.float64)
 
     def estimate(
@@ -86,7 +86,9 @@ class Toy:
         """Values and standard errors ``[players]``, with the scores looked up instead of encoded."""
         coalitions = method.draw((2, 5), count)
         scores = self.scores(coalitions.bits)
-        found = method.estimate(method.adapted(coalitions, scores, self.ends) if adapt else coalitions, scores, self.ends)
+        found = method.estimate(
+            method.adapted(coalitions, scores, self.anchors) if adapt else coalitions, scores, self.anchors
+        )
         assert found.features is not None
         assert found.standard_error is not None
         return found.features[0].numpy(), found.standard_error[0].flatten().numpy()  # a pixel is a segment here

@@ -120,8 +120,8 @@ def test_explain__every_method_on_rows(method: cocoax.Method, table: TabularEnco
 def score_without(encoder: TextEncoder, target: cocoax.Target, kept: tuple[int, ...], how: str) -> float:
     """The score of a text with some words removed, written out by hand."""
     explicand = encoder.explicand(TEXT)
-    assert explicand.members is not None
-    stays = torch.tensor([member < 0 or bool(kept[member]) for member in explicand.members.tolist()])
+    assert explicand.feature_ids is not None
+    stays = torch.tensor([member < 0 or bool(kept[member]) for member in explicand.feature_ids.tolist()])
     ids, mask = explicand.tensor.clone(), torch.ones_like(explicand.tensor)
     if how == "mask":
         ids[~stays] = 4
@@ -353,7 +353,9 @@ def test_integrated_gradients__same_as_captums_layer_integrated_gradients(
     features: Any, text: TextEncoder, targets: list[cocoax.Target]
 ) -> None:
     explicand = text.by(features).explicand(TEXT)
-    masked = [4 if member >= 0 else token for token, member in zip(explicand.tensor.tolist(), explicand.members, strict=True)]
+    masked = [
+        4 if member >= 0 else token for token, member in zip(explicand.tensor.tolist(), explicand.feature_ids, strict=True)
+    ]
     for target, result in zip(
         targets, cocoax.IntegratedGradients(steps=40).explain(text.by(features), TEXT, targets), strict=True
     ):
@@ -374,12 +376,12 @@ def test_integrated_gradients__complete(baseline: Any, text: TextEncoder, target
 def test_vanilla_gradients__are_slopes_towards_the_words(text: TextEncoder, targets: list[cocoax.Target]) -> None:
     result = cocoax.VanillaGradients().explain(text, TEXT, targets[0])
     view, embedded = differentiable(text, text.explicand(TEXT))
-    masked = resolve("mask", view.inputs).emptied(embedded)
+    masked = resolve("mask", view.inputs).baseline_input(embedded)
     step = 1e-3
     for word in range(6):
-        direction = (embedded.tensor - masked) * (embedded.members == word)
-        ends = view.encode([embedded.tensor - step * direction, embedded.tensor + step * direction])
-        low, high = targets[0].score(ends.double()).tolist()
+        direction = (embedded.tensor - masked) * (embedded.feature_ids == word)
+        anchors = view.encode([embedded.tensor - step * direction, embedded.tensor + step * direction])
+        low, high = targets[0].score(anchors.double()).tolist()
         assert float(result.values[word]) == pytest.approx((high - low) / (2 * step), abs=2e-3)
 
 

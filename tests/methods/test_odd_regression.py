@@ -31,11 +31,11 @@ def cubic(players: int, seed: int, bits: Tensor) -> tuple[Tensor, Tensor, np.nda
 def estimated(players: int, samples: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     method = cocoax.KernelShap(samples=samples, seed=seed)
     masks = method.draw((players,))
-    scores, ends, shapley = cubic(players, seed, masks.bits)
-    found = method.estimate(masks, scores, ends)
+    scores, anchors, shapley = cubic(players, seed, masks.bits)
+    found = method.estimate(masks, scores, anchors)
     assert found.features is not None
     assert found.standard_error is not None
-    np.testing.assert_allclose(found.features.sum().item(), (ends[0] - ends[1]).item(), atol=1e-4)
+    np.testing.assert_allclose(found.features.sum().item(), (anchors[0] - anchors[1]).item(), atol=1e-4)
     return found.features[0].numpy(), found.standard_error[0].numpy(), shapley
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax.inputs import Explicand, Inputs
-from cocoax.masking import Game
+from cocoax.masking import MaskedEncoder
 from cocoax.methods import Run
 from cocoax.methods.gradients import GradientMethod
 from tests.kinds import Recordings, Series, Several, recording_encoder, recordings
@@ -50,10 +50,10 @@ def setting(kind: str) -> tuple[cocoax.Encoder, Explicand, list[cocoax.Target]]:
 
 def per_feature(explicand: Explicand, raw: Tensor) -> Tensor:
     """Return the sum over the elements of each feature, or the mean over the channels of each step, element by element."""
-    if explicand.members is None:
+    if explicand.feature_ids is None:
         return raw.sum(0) / len(raw)
     values = torch.zeros(explicand.shape, dtype=raw.dtype)
-    for channel, members in enumerate(explicand.members.tolist()):
+    for channel, members in enumerate(explicand.feature_ids.tolist()):
         for step, feature in enumerate(members):
             if feature >= 0:
                 values[feature] += raw[channel, step]
@@ -81,7 +81,7 @@ def test_explain__one_value_per_feature(method: cocoax.Method, kind: str) -> Non
 def test_gradients__same_as_one_point_at_a_time(method: GradientMethod, kind: str) -> None:
     encoder, explicand, targets = setting(kind)
     ready = method.prepared(encoder)
-    baseline = ready.baseline.emptied(explicand)
+    baseline = ready.baseline.baseline_input(explicand)
     weights = ready.weights().double()
     for target, result in zip(targets, method.explain(encoder, explicand, targets), strict=True):
         score = target.as_module(encoder, explicand)
@@ -105,8 +105,8 @@ def test_occlusion__is_the_drop_without_a_feature_and_so_is_captums_ablation(kin
     encoder, explicand, targets = setting(kind)
     everything = torch.ones(explicand.shape[0], explicand.shape[0])
     kept = everything - torch.eye(explicand.shape[0])
-    game = Game(encoder, explicand)
-    masked = game.removal.masked(explicand, game.emptied, kept)
+    game = MaskedEncoder(encoder, explicand)
+    masked = game.removal.masked(explicand, game.baseline_input, kept)
     own = encoder.encode([explicand.tensor])
     for target in targets:
         expected = target.score(own, own[0]) - target.score(encoder.encode(masked), own[0])
@@ -135,8 +135,8 @@ def test_kernel_shap__all_coalitions_give_shapley_values(baseline: Any) -> None:
     subsets = [set(chosen) for size in range(players + 1) for chosen in combinations(range(players), size)]
     kept = torch.tensor([[float(player in subset) for player in range(players)] for subset in subsets])
     removal = baseline
-    emptied = removal.emptied(explicand)
-    representations = encoder.encode(removal.masked(explicand, emptied, kept))
+    baseline_input = removal.baseline_input(explicand)
+    representations = encoder.encode(removal.masked(explicand, baseline_input, kept))
     scores = target.score(representations).view(len(subsets), -1).mean(1).double()
     value = {frozenset(subset): float(score) for subset, score in zip(subsets, scores, strict=True)}
     expected = [

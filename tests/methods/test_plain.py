@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import cocoax
-from cocoax.methods.serialise import for_file, from_plain, to_plain, type_name
+from cocoax.methods.serialise import from_json_value, to_file_value, to_json_value, type_name
 from tests.conftest import SmallNet, images
 
 
@@ -21,32 +21,32 @@ def test_to_plain__and_back() -> None:
     image = images(1)[0]
     method = cocoax.IntegratedGradients(steps=3, baseline=cocoax.Fixed(image))
     tensors: dict[str, Tensor] = {}
-    plain = json.loads(json.dumps(to_plain(method, tensors)))
+    plain = json.loads(json.dumps(to_json_value(method, tensors)))
     assert list(tensors) == [plain["baseline"]["image"]["key"]]
     known = {"IntegratedGradients": cocoax.IntegratedGradients, "Fixed": cocoax.Fixed}
-    back = from_plain(plain, tensors, known)
+    back = from_json_value(plain, tensors, known)
     assert isinstance(back, cocoax.IntegratedGradients)
     assert back.steps == 3
     assert torch.equal(back.baseline.image, image)
 
 
 def test_to_plain__without_room_for_tensors_tells_their_shape() -> None:
-    assert to_plain(cocoax.Fixed(images(1)[0])) == {"type": "Fixed", "image": {"type": "Tensor", "shape": [3, 16, 16]}}
+    assert to_json_value(cocoax.Fixed(images(1)[0])) == {"type": "Fixed", "image": {"type": "Tensor", "shape": [3, 16, 16]}}
 
 
 def test_to_plain__values() -> None:
-    assert to_plain((1, "a", None, [2.5, True])) == [1, "a", None, [2.5, True]]
-    assert to_plain(np.arange(2)) == {"type": "Tensor", "shape": [2]}
-    assert to_plain(Path("a")) == "a"  # anything else is told as text
+    assert to_json_value((1, "a", None, [2.5, True])) == [1, "a", None, [2.5, True]]
+    assert to_json_value(np.arange(2)) == {"type": "Tensor", "shape": [2]}
+    assert to_json_value(Path("a")) == "a"  # anything else is told as text
 
 
 def test_from_plain__unknown_type() -> None:
     with pytest.raises(ValueError, match="written with 'Magic', which this version of Cocoax does not know"):
-        from_plain({"type": "Magic"}, {}, {"Blur": cocoax.Blur})
+        from_json_value({"type": "Magic"}, {}, {"Blur": cocoax.Blur})
     with pytest.raises(
         ValueError, match=r"written with 'lime\.Lime', which is not known here; import the module that defines"
     ):
-        from_plain({"type": "lime.Lime"}, {}, {"Blur": cocoax.Blur})
+        from_json_value({"type": "lime.Lime"}, {}, {"Blur": cocoax.Blur})
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,20 @@ def test_type_name__ours_by_name_others_by_module_too() -> None:
     assert type_name(cocoax.Rise) == "Rise"
     assert type_name(Rise) == "tests.methods.test_plain.Rise"
     assert type_name(dict) == "builtins.dict"
-    assert to_plain(Rise(cocoax.Mean())) == {"type": "tests.methods.test_plain.Rise", "baseline": {"type": "Mean"}}
+    assert to_json_value(Rise(cocoax.Mean())) == {"type": "tests.methods.test_plain.Rise", "baseline": {"type": "Mean"}}
     assert Rise().describe()["type"] == "Rise"  # for readers
 
 
 def test_from_plain__users_class_does_not_take_the_place_of_ours() -> None:
     known = {type_name(kind): kind for kind in (cocoax.Rise, Rise)}
-    ours, own = (from_plain(to_plain(method), {}, known) for method in (cocoax.Rise(samples=12), Rise()))
+    ours, own = (from_json_value(to_json_value(method), {}, known) for method in (cocoax.Rise(samples=12), Rise()))
     assert type(ours) is cocoax.Rise
     assert ours.samples == 12
     assert type(own) is Rise
 
 
 def test_to_plain__other_things_as_told() -> None:
-    assert to_plain([Path("a"), {"b"}], None, lambda value: type(value).__name__) == ["PosixPath", "set"]
+    assert to_json_value([Path("a"), {"b"}], None, lambda value: type(value).__name__) == ["PosixPath", "set"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +89,14 @@ class WithOptions(cocoax.Occlusion):
 def test_for_file__options_come_back_as_they_were() -> None:
     known = {type_name(WithOptions): WithOptions, "Blur": cocoax.Blur}
     for option in (1, "a", None, (1, (2.5, "b")), True):
-        assert from_plain(json.loads(json.dumps(for_file(WithOptions(option=option), {}))), {}, known).option == option
+        assert (
+            from_json_value(json.loads(json.dumps(to_file_value(WithOptions(option=option), {}))), {}, known).option == option
+        )
     tensors: dict[str, Tensor] = {}
-    array = from_plain(for_file(WithOptions(option=np.arange(3.0)), tensors), tensors, known).option
+    array = from_json_value(to_file_value(WithOptions(option=np.arange(3.0)), tensors), tensors, known).option
     assert isinstance(array, np.ndarray)
     assert array.tolist() == [0.0, 1.0, 2.0]
-    single = for_file(WithOptions(option=np.float32(0.5)), {})["option"]
+    single = to_file_value(WithOptions(option=np.float32(0.5)), {})["option"]
     assert (type(single), single) == (float, 0.5)
 
 

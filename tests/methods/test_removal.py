@@ -157,9 +157,9 @@ def test_estimate__linear_in_the_scores(method: RemovalMethod, shape: tuple[int,
     """So that a run answers targets that nobody has asked yet, and a field is the same as the run."""
     masks, generator = method.draw(shape), torch.Generator().manual_seed(0)
     scores = torch.randn(2, len(masks), 3, generator=generator, dtype=torch.float64)
-    ends = torch.randn(2, 2, 3, generator=generator, dtype=torch.float64)
-    mixed = method.estimate(masks, 2 * scores[0] - scores[1], 2 * ends[0] - ends[1])
-    first, second = (method.estimate(masks, *parts) for parts in zip(scores, ends, strict=True))
+    anchors = torch.randn(2, 2, 3, generator=generator, dtype=torch.float64)
+    mixed = method.estimate(masks, 2 * scores[0] - scores[1], 2 * anchors[0] - anchors[1])
+    first, second = (method.estimate(masks, *parts) for parts in zip(scores, anchors, strict=True))
     torch.testing.assert_close(mixed.values, 2 * first.values - second.values, rtol=1e-5, atol=1e-6)
     if mixed.neutral is not None:
         assert first.neutral is not None

@@ -101,7 +101,7 @@ def toy(keep: float) -> Toy:
 
 
 def scores_of(run: cocoax.Run, target: cocoax.Target) -> np.ndarray:
-    return np.array([float(target.score(z[None], run.ends[0])) for z in run.representations])
+    return np.array([float(target.score(z[None], run.anchors[0])) for z in run.representations])
 
 
 def full_masks(run: cocoax.Run) -> np.ndarray:

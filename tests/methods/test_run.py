@@ -49,7 +49,7 @@ def test_run__representations_of_the_masked_inputs(net: SmallNet, encoder: cocoa
         mask = run.masks.full(slice(i, i + 1))[0]
         masked = explicand * mask + run.baseline * (1 - mask)
         torch.testing.assert_close(run.representations[i], net(masked[None])[0].detach(), atol=1e-5, rtol=0)
-    torch.testing.assert_close(run.ends, net(torch.stack([explicand, run.baseline])).detach(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(run.anchors, net(torch.stack([explicand, run.baseline])).detach(), atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("method", [cocoax.Rise(samples=20), cocoax.KernelShap(samples=100), cocoax.Occlusion()])
@@ -72,7 +72,7 @@ def test_explain__score_and_baseline_score(
 
     assert corpus.samples is not None
     assert foil.samples is not None
-    expected = slow_cosine(run.ends, corpus.samples) - slow_cosine(run.ends, foil.samples)
+    expected = slow_cosine(run.anchors, corpus.samples) - slow_cosine(run.anchors, foil.samples)
     assert result.score == pytest.approx(expected[0], abs=1e-6)
     assert result.baseline_score == pytest.approx(expected[1], abs=1e-6)
     assert result.values.shape == (16, 16)
@@ -524,11 +524,11 @@ def test_explain__zero_representation_of_the_baseline() -> None:
 class Dimmed(cocoax.masking.Removal):
     """A removal that is no blend with what is left of the explicand: what is removed is halved, and the rest brighter."""
 
-    def emptied(self, explicand: cocoax.Explicand) -> Tensor:
+    def baseline_input(self, explicand: cocoax.Explicand) -> Tensor:
         return explicand.tensor / 2
 
-    def masked(self, explicand: cocoax.Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
-        return torch.where(kept[:, None] > 0.5, explicand.tensor + 0.1, emptied)
+    def masked(self, explicand: cocoax.Explicand, baseline_input: Tensor, kept: Tensor) -> Tensor:
+        return torch.where(kept[:, None] > 0.5, explicand.tensor + 0.1, baseline_input)
 
 
 def test_save__removal_of_your_own_that_is_no_blend(
@@ -573,7 +573,7 @@ class Rise(RemovalMethod):
     def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> GridMasks:
         return self.draw(shape, len(tensors["bits"]))
 
-    def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
+    def estimate(self, masks: Any, scores: Tensor, anchors: Tensor) -> Estimate:
         return Estimate(masks.weighted_sum(scores.double()))
 
 

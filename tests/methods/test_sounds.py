@@ -93,10 +93,10 @@ def test_vanilla_gradients__is_what_the_volume_of_a_part_does(features: str) -> 
     explicand = encoder.explicand(hum())
     own = encoder.encode([explicand.tensor])[0]
     result = cocoax.VanillaGradients().explain(encoder, hum(), target)
-    assert explicand.members is not None
+    assert explicand.feature_ids is not None
     slow = []
     for feature in range(FEATURES[features]):
-        change = 0.02 * (explicand.members == feature)
+        change = 0.02 * (explicand.feature_ids == feature)
         louder, quieter = (explicand.tensor * (1 + sign * change) for sign in (1, -1))
         slow.append((score(encoder, target, louder, own) - score(encoder, target, quieter, own)) / 0.04)
     torch.testing.assert_close(result.values, torch.tensor(slow), atol=2e-4, rtol=2e-2)
@@ -110,9 +110,9 @@ def test_occlusion__is_the_drop_of_the_score(features: str) -> None:
     result = cocoax.Occlusion(baseline="noise").explain(encoder, hum(), target)
     own = encoder.encode([explicand.tensor])[0]
     noise = SpectralNoise()(explicand.tensor)
-    assert explicand.members is not None
+    assert explicand.feature_ids is not None
     for feature in range(FEATURES[features]):
-        without = torch.where(explicand.members == feature, noise, explicand.tensor)
+        without = torch.where(explicand.feature_ids == feature, noise, explicand.tensor)
         drop = result.score - score(encoder, target, without, own)
         assert float(result.values[feature]) == pytest.approx(drop, abs=1e-5)
 

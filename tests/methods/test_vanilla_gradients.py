@@ -40,8 +40,8 @@ def test_vanilla_gradients__is_the_slope_of_the_score(encoder: cocoax.Encoder) -
     explicand, direction = images(1)[0], images(1, seed=5)[0]
     result = cocoax.VanillaGradients().explain(encoder, explicand, target)
     step = 1e-2
-    ends = target.score(encoder.represent(torch.stack([explicand + step * direction, explicand - step * direction])))
-    slope = float(ends[0] - ends[1]) / (2 * step)
+    anchors = target.score(encoder.represent(torch.stack([explicand + step * direction, explicand - step * direction])))
+    slope = float(anchors[0] - anchors[1]) / (2 * step)
     assert float((result.raw * direction).sum()) == pytest.approx(slope, rel=1e-2)
 
 

@@ -327,7 +327,7 @@ def test_hits__others_in_the_window_that_fits_this_hits_window_of_the_query() ->
     for hit in hits[:2]:
         windows = [unit(text.represent([piece.content for piece in pieces_of(text, other)])) for other in found[hit.rank :]]
         assert hit.query_side.run is not None
-        best = [float((each @ unit(hit.query_side.run.ends[:1]).T).max()) for each in windows]
+        best = [float((each @ unit(hit.query_side.run.anchors[:1]).T).max()) for each in windows]
         assert hit.others == pytest.approx(best, abs=1e-5)
         assert hit.query.score == pytest.approx(hit.margin, abs=1e-5)
 

@@ -282,13 +282,13 @@ def test_make__is_what_a_run_of_the_input_gives(similarity: str) -> None:
     own, image = maker(similarity=similarity), photos.pixels("dawn", 1)
     (entry,) = own.make([own.read(Item("a", image, {"year": 3}))])
     run = seeded(photos.METHOD, "a").run(own.encoder, image)
-    vectors, ends = feature_vectors(run.representations, run.ends, linear_similarity(similarity))
+    vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity(similarity))
     masks = run.method.cells(run.masks, (4, 4))
     expected = run.method.effects(masks, vectors, ends).movedim(0, -1)
     assert entry.field is not None
     assert torch.allclose(entry.field, expected.float(), atol=1e-5 * float(expected.abs().max()))
     assert entry.representation is not None
-    assert torch.allclose(entry.representation, run.ends[0].float(), atol=1e-6)
+    assert torch.allclose(entry.representation, run.anchors[0].float(), atol=1e-6)
     assert entry.columns == {"year": 3}
 
 
@@ -393,7 +393,7 @@ def test_make__a_folded_encoder_is_tried_on_every_input() -> None:
     assert any(isinstance(fast.encoder.owner.norm, nn.Identity) for fast in own._fast.values())  # type: ignore[union-attr]
     for item, entry in zip(items, entries, strict=True):
         run = seeded(photos.METHOD, item.id).run(photos.encoder(Normed()), item.value)
-        vectors, ends = feature_vectors(run.representations, run.ends, linear_similarity("cosine"))
+        vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity("cosine"))
         expected = run.method.effects(run.method.cells(run.masks, (4, 4)), vectors, ends).movedim(0, -1)
         assert entry.field is not None
         assert torch.allclose(entry.field, expected.float(), atol=1e-4 * float(expected.abs().max()))
@@ -408,7 +408,7 @@ def test_make__dropped_tokens_of_pictures_of_several_shapes() -> None:
     own.begin()
     for item, entry in zip(items, own.make(own.read_all(items)), strict=True):
         run = seeded(method, item.id).run(encoder, item.value)
-        vectors, ends = feature_vectors(run.representations, run.ends, linear_similarity("cosine"))
+        vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity("cosine"))
         expected = run.method.effects(run.masks, vectors, ends)  # [d, cells]
         assert entry.error is None
         assert entry.field is not None

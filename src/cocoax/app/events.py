@@ -16,7 +16,7 @@ from cocoax.app.drawing import View, card
 from cocoax.app.layout import SIDES, Layout
 from cocoax.app.service import PHOTO_AREA, REFERENCE_AREA, EncoderService
 from cocoax.app.sessions import Session, Sessions
-from cocoax.masking.baseline_presets import offered_by
+from cocoax.masking.baseline_presets import presets_of
 from cocoax.show.raster import data_uri
 
 MAX_MEGABYTES = 20  # of an upload
@@ -51,7 +51,7 @@ class Page:
         self.folder = folder.resolve()
         self.held = ExitStack()  # what lasts as long as the page
         self.samples = _samples()
-        self.baselines = offered_by(service.encoder)
+        self.baselines = presets_of(service.encoder)
         chooser = parts.chooser(self.samples, SAMPLES if service.takes_words else {}, MAX_MEGABYTES)
         with gr.Blocks(title="Cocoax", analytics_enabled=False, delete_cache=UPLOADS_DELETED) as self.blocks:
             self.layout = Layout(service.encoder.name, service.takes_words, chooser, list(self.baselines))

@@ -12,7 +12,7 @@ from cocoax.app import parts
 from cocoax.app.drawing import GRIDS, PALETTES, View
 from cocoax.app.service import MORE_SAMPLES
 from cocoax.app.sessions import PANELS, Session
-from cocoax.masking.baseline_presets import ASKED
+from cocoax.masking.baseline_presets import DEFAULT_PRESET
 
 SIDES = {"like": ("Looks like", "a cat"), "unlike": ("rather than", "a dog / a fox")}  # labels and examples
 PROOF = (
@@ -81,7 +81,7 @@ class Layout:
         with gr.Row(elem_classes="cx-buttons"):
             self.stop = gr.Button("Stop", size="sm", visible=False, elem_id="cx-stop")
             self.more = gr.Button(f"{MORE_SAMPLES} samples more", size="sm", visible=False, elem_id="cx-more")
-        self.baseline = gr.Radio(list(baselines), value=ASKED, label="Removed parts become", elem_id="cx-baseline")
+        self.baseline = gr.Radio(list(baselines), value=DEFAULT_PRESET, label="Removed parts become", elem_id="cx-baseline")
 
     def _lay_out_look(self) -> None:
         view = View()

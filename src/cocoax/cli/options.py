@@ -182,10 +182,10 @@ def configured(encoder: cocoax.Encoder, crop: bool = False, baseline: str | None
 
     Removed parts become what ``baseline`` names, by default a strong blur, unless a method says otherwise.
     """
-    from cocoax.masking.baseline_presets import ASKED, offered
+    from cocoax.masking.baseline_presets import DEFAULT_PRESET, preset
 
     other = copy.copy(encoder if crop else encoder.whole())
-    other.inputs = other.inputs.removing(offered(baseline or ASKED, other.inputs, seed))
+    other.inputs = other.inputs.with_baseline(preset(baseline or DEFAULT_PRESET, other.inputs, seed))
     return other
 
 

@@ -99,12 +99,12 @@ class Embeddings(Inputs):
     advice = "Gradients need something in place of a word: baseline='mask', or cocoax.Constant(0.0) for zero embeddings."
 
     def __init__(self, texts: Inputs, explicand: Explicand, embed: Callable[[Tensor], Tensor]) -> None:
-        assert explicand.members is not None  # without them a list of tokens would have no features
+        assert explicand.feature_ids is not None  # without them a list of tokens would have no features
         self.texts: Any = texts
         self.encoder = texts.encoder
         self.mask: int | None = getattr(texts, "mask", None)
         self.ids = explicand.tensor
-        self.own = explicand.members >= 0
+        self.own = explicand.feature_ids >= 0
         self._embed = embed
         self.embeddings = embed(self.ids)
 
@@ -155,9 +155,9 @@ class Embeddings(Inputs):
         explicand: Explicand = item
         return explicand
 
-    def at_once(self, tensor: Tensor, on_cpu: bool) -> int:
+    def default_batch_size(self, tensor: Tensor, on_cpu: bool) -> int:
         """Return as many as of texts."""
-        return int(self.texts.at_once(tensor, on_cpu))
+        return int(self.texts.default_batch_size(tensor, on_cpu))
 
 
 def embedding_layer(encoder: Encoder) -> nn.Module:

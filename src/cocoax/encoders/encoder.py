@@ -379,9 +379,9 @@ class Encoder:
 
     def explicand(self, item: Any) -> Explicand:
         """Return one input made ready to be explained, on the CPU."""
-        explicand = self.inputs.made_ready(item)
+        explicand = self.inputs.checked_explicand(item)
         self._probe.note(explicand.tensor)
-        return explicand if explicand is item else explicand.apart()
+        return explicand if explicand is item else explicand.detached_copy()
 
     def collate(self, prepared: Sequence[Tensor] | Tensor) -> Any:
         """Return prepared inputs as one batch for the module, on its device."""
@@ -394,7 +394,7 @@ class Encoder:
         """
         if asked is not None and not (isinstance(asked, int) and asked >= 1):
             raise ValueError(f"The 'batch_size' parameter must be an integer of at least 1. Got {asked!r} instead.")
-        size = self.inputs.at_once(prepared, self.device.type == "cpu") if asked is None else asked
+        size = self.inputs.default_batch_size(prepared, self.device.type == "cpu") if asked is None else asked
         return size if self._most_at_once is None else min(size, self._most_at_once)
 
     # --- representations ----------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
         merged = replace(merged, samples=None)
     if name is None and isinstance(inputs, str | Path) and not encoder.inputs.is_one(inputs):
         name = Path(inputs).resolve().name  # of a folder
-    name = encoder.inputs.name_together(labels[:4], merged.count) if name is None else name
+    name = encoder.inputs.set_label(labels[:4], merged.count) if name is None else name
     return replace(merged, name=name, space=encoder.identity.space, skipped=tuple(skipped))
 
 

@@ -18,7 +18,7 @@ from cocoax.checks import as_items, as_numbers, check_count
 from cocoax.encoders import Encoder
 from cocoax.encoders.forward import evaluating
 from cocoax.inputs import Explicand
-from cocoax.masking import Game, resolve
+from cocoax.masking import MaskedEncoder, resolve
 from cocoax.methods.method import Input, check_encoder
 from cocoax.progress import bar
 from cocoax.references import Reference
@@ -296,7 +296,7 @@ def curves(
     if not asked:
         raise ValueError("There are 0 measures; pass at least one.")
     removal = resolve(baseline, encoder.inputs)
-    prepared = removal.divided(encoder.explicand(explicand), encoder)
+    prepared = removal.with_features(encoder.explicand(explicand), encoder)
     features = math.prod(prepared.shape)
     steps = min(steps, features)
     ranks = torch.stack([_ranks(attribution, prepared) for attribution in attributions])
@@ -307,7 +307,7 @@ def curves(
         if isinstance(measure, Target):
             measure.check_space(space)
     with bar(len(masks) + 2, f"curves on {encoder.name}", progress) as shown:
-        game = Game(encoder, prepared, removal)
+        game = MaskedEncoder(encoder, prepared, removal)
         scores = _scores(game, list(game.encode(masks, 0, batch_size, shown)), asked)
     x = torch.tensor(sizes, dtype=torch.float64) / features
     answers = []
@@ -327,11 +327,11 @@ def moved(features: int, steps: int) -> list[int]:
     return [step * size + min(step, remainder) for step in range(steps + 1)]
 
 
-def _scores(game: Game, masked: Sequence[Tensor], measures: Sequence[Measure]) -> Tensor:
+def _scores(game: MaskedEncoder, masked: Sequence[Tensor], measures: Sequence[Measure]) -> Tensor:
     """Return each measure of the explicand, of its emptied version, and of all masked inputs: ``[measures, 2 + n]``."""
-    representations = torch.cat([game.ends, *(part.flatten(0, -2) for part in masked)])
-    scores = torch.stack([_measured(measure, representations, game.ends[0]) for measure in measures])
-    if (several := len(game.ends) - 1) > 1:  # averaged over several baselines
+    representations = torch.cat([game.anchors, *(part.flatten(0, -2) for part in masked)])
+    scores = torch.stack([_measured(measure, representations, game.anchors[0]) for measure in measures])
+    if (several := len(game.anchors) - 1) > 1:  # averaged over several baselines
         scores = torch.cat([scores[:, :1], scores[:, 1:].reshape(len(measures), -1, several).mean(2)], dim=1)
     return scores
 
@@ -367,7 +367,7 @@ class _RankMasks:
 def _ranks(attribution: Attribution | Tensor, explicand: Explicand) -> Tensor:
     """Return the place of each feature in the order of descending attribution; equal ones keep their order."""
     values = as_numbers("An attribution", attribution.values if isinstance(attribution, Attribution) else attribution)
-    values, shape = explicand.hidden(values), explicand.shape
+    values, shape = explicand.per_cell(values), explicand.shape
     if tuple(values.shape) != shape:
         features = f"{shape[0]} x {shape[1]} pixels" if len(shape) == 2 else f"{shape[0]} words or columns"
         raise ValueError(

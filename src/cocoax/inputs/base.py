@@ -118,7 +118,7 @@ class Inputs(ABC):
     def explicand(self, item: Any) -> Explicand:
         """Return one input made ready to be explained; an :class:`Explicand` as it is."""
 
-    def made_ready(self, item: Any) -> Explicand:
+    def checked_explicand(self, item: Any) -> Explicand:
         """Return the explicand of one input, looked at, and as methods hold it: on the CPU, in single precision."""
         explicand = self.explicand(item)
         check_kind(f"{type(self).__name__}.explicand", explicand, Explicand, "must return a cocoax.Explicand")
@@ -128,7 +128,7 @@ class Inputs(ABC):
                 f"A {self.noun} must be prepared as a tensor of floats, or removed features could not be blended; let "
                 f"{type(self).__name__}.prepare return tensor.float(). Got {explicand.tensor.dtype} instead."
             )
-        return explicand.at_rest()
+        return explicand.normalised()
 
     def whole(self, takes: Callable[[Sequence[tuple[int, ...]]], bool], patch: int) -> Inputs:
         """Return the same kind, of whose inputs all is explained; by default that is so.
@@ -150,7 +150,7 @@ class Inputs(ABC):
         """Return a collated batch in the form in which the module itself takes it."""
         return batch
 
-    def at_once(self, tensor: Tensor, on_cpu: bool) -> int:
+    def default_batch_size(self, tensor: Tensor, on_cpu: bool) -> int:
         """Return how many inputs like this one are encoded at a time; it depends on their size alone."""
         most, elements = (64, CPU_BATCH) if on_cpu else (512, 100 * CPU_BATCH)
         return max(1, min(most, elements // tensor.numel()))
@@ -187,11 +187,11 @@ class Inputs(ABC):
         """Return what to call one input."""
         return self.noun
 
-    def name_together(self, labels: Sequence[str], count: int) -> str:
+    def set_label(self, labels: Sequence[str], count: int) -> str:
         """Return what to call a set of ``count`` inputs; ``labels`` are those of the first few."""
         return f"{count} {self.noun if count == 1 else plural(self.noun)}"
 
-    def unfamiliar(self, text: str) -> str:
+    def unknown_words(self, text: str) -> str:
         """Return a sentence about the words of a text that the encoder takes for one and the same; empty if it has none."""
         return ""
 
@@ -202,7 +202,7 @@ class Inputs(ABC):
         """The removal that is used unless another is asked for, or its class name if it is one of ours."""
         return self.removals[0]
 
-    def removing(self, removal: Fitting[Any]) -> Inputs:
+    def with_baseline(self, removal: Fitting[Any]) -> Inputs:
         """Return the same kind with this as its default removal; pictures alone offer a choice, others stay as they are."""
         return self
 

@@ -21,9 +21,9 @@ class Explicand(Displayed):
         tensor: the preprocessed input: an image ``[C, H, W]``, columns ``[1, m]``, the token ids ``[L]`` of a text, a sound
             ``[1, T]``. Explicands are masked after preprocessing.
         display: what is needed to show its attribution.
-        members: the feature that each element belongs to, in the shape of the tensor or of its last dimensions (those before
-            then belong together, as channels do); -1 for what is never removed, such as special tokens. None: every place of
-            the tensor (all channels of a pixel) is a feature.
+        feature_ids: the feature that each element belongs to, in the shape of the tensor or of its last dimensions (the
+            dimensions before, such as channels, then belong together); -1 for elements that are never removed, such as
+            special tokens. None: every place of the tensor (all channels of a pixel) is a feature.
         scale: for tensors whose elements have no unit of their own, such as embeddings: what one unit of noise is, for each
             place; 0 for what stays as it is.
 
@@ -31,25 +31,29 @@ class Explicand(Displayed):
 
     tensor: Tensor
     display: Display = Picture()  # noqa: RUF009 (it is immutable)
-    members: Tensor | None = None
+    feature_ids: Tensor | None = None
     scale: Tensor | None = None
 
     def __post_init__(self) -> None:
         check_kind("The tensor of an explicand", self.tensor, Tensor, "must be a torch.Tensor")
-        if self.members is not None:
-            check_kind("'members'", self.members, Tensor, "must be a torch.Tensor of integers")
-        members, whole = self.members, self.tensor.shape
-        if members is None and len(whole) in (2, 3):
+        if self.feature_ids is not None:
+            check_kind("'feature_ids'", self.feature_ids, Tensor, "must be a torch.Tensor of integers")
+        feature_ids, whole = self.feature_ids, self.tensor.shape
+        if feature_ids is None and len(whole) in (2, 3):
             return
-        if members is None:
+        if feature_ids is None:
             raise ValueError(
-                f"An explicand of shape {list(whole)} needs 'members', the feature of each of its elements; only images "
+                f"An explicand of shape {list(whole)} needs 'feature_ids', the feature of each of its elements; only images "
                 "[C, H, W] and lists [C, m] have a feature at every place."
             )
-        if members.is_floating_point() or members.ndim > len(whole) or members.shape != whole[len(whole) - members.ndim :]:
+        if (
+            feature_ids.is_floating_point()
+            or feature_ids.ndim > len(whole)
+            or feature_ids.shape != whole[len(whole) - feature_ids.ndim :]
+        ):
             raise ValueError(
-                f"'members' must be integers in the shape {list(whole)} of the tensor, or in that of its last dimensions. "
-                f"Got {members.dtype} {list(members.shape)} instead."
+                f"'feature_ids' must be integers in the shape {list(whole)} of the tensor, or of its last dimensions. "
+                f"Got {feature_ids.dtype} {list(feature_ids.shape)} instead."
             )
 
     def check(self) -> None:
@@ -57,16 +61,18 @@ class Explicand(Displayed):
         check_kind("The display of an explicand", self.display, Display, "must be a cocoax.inputs.Display")
         if not hasattr(self.display, "kind"):
             raise TypeError(f"{type(self.display).__name__} needs a 'kind', the name that files know the display by.")
-        if self.members is not None:
-            if int(self.members.min()) < -1:
-                raise ValueError(f"'members' are features from 0 on, and -1 for none. Got {int(self.members.min())} too.")
-            counts = torch.bincount(self.members.flatten() + 1)[1:]
+        if self.feature_ids is not None:
+            if int(self.feature_ids.min()) < -1:
+                raise ValueError(
+                    f"'feature_ids' are features from 0 on, and -1 for none. Got {int(self.feature_ids.min())} too."
+                )
+            counts = torch.bincount(self.feature_ids.flatten() + 1)[1:]
             if len(counts) == 0:
-                raise ValueError("All 'members' of the explicand are -1, so that there is nothing to remove.")
+                raise ValueError("All 'feature_ids' of the explicand are -1, so that there is nothing to remove.")
             absent = (counts == 0).nonzero()[:, 0].tolist()
             if absent:
                 raise ValueError(
-                    f"'members' must number the features from 0 without gaps. They go up to {len(counts) - 1}, but "
+                    f"'feature_ids' must number the features from 0 without gaps. They go up to {len(counts) - 1}, but "
                     f"{absent[0]} does not occur."
                 )
         names = self.names
@@ -88,22 +94,24 @@ class Explicand(Displayed):
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of its features: (H, W) for pixels, (m,) for a list of m features."""
-        return tuple(self.tensor.shape[1:]) if self.members is None else (int(self.members.max()) + 1,)
+        return tuple(self.tensor.shape[1:]) if self.feature_ids is None else (int(self.feature_ids.max()) + 1,)
 
     def per_feature(self, raw: Tensor) -> Tensor:
         """Turn values of all elements ``[..., *tensor.shape]`` into values of features ``[..., *shape]``.
 
         A pixel's value is the mean over its channels; that of a word or a segment is the sum over its elements.
         """
-        if self.members is None:
+        if self.feature_ids is None:
             return raw.mean(-self.tensor.ndim)
         before = raw.ndim - self.tensor.ndim
-        others = self.tensor.ndim - self.members.ndim  # dimensions, such as those of an embedding, that all belong together
+        others = (
+            self.tensor.ndim - self.feature_ids.ndim
+        )  # dimensions, such as those of an embedding, that all belong together
         summed = raw.sum(tuple(range(before, before + others))) if others else raw
         summed = summed.flatten(before)
-        members = self.members.flatten()
-        own = members >= 0
-        return summed.new_zeros(*summed.shape[:-1], *self.shape).index_add_(-1, members[own], summed[..., own])
+        feature_ids = self.feature_ids.flatten()
+        own = feature_ids >= 0
+        return summed.new_zeros(*summed.shape[:-1], *self.shape).index_add_(-1, feature_ids[own], summed[..., own])
 
     @cached_property
     def cells(self) -> Tensor | None:
@@ -111,13 +119,13 @@ class Explicand(Displayed):
 
         None where values are shown for features as they are.
         """
-        if self.members is None or self.members.ndim != 2 or not self.display.at_places:
+        if self.feature_ids is None or self.feature_ids.ndim != 2 or not self.display.at_places:
             return None
         steps = []
         for axis in (0, 1):
-            changes = (self.members.diff(dim=axis) != 0).any(1 - axis).nonzero()[:, 0] + 1
-            steps.append(math.gcd(self.members.shape[axis], *changes.tolist()))
-        return self.members[:: steps[0], :: steps[1]]
+            changes = (self.feature_ids.diff(dim=axis) != 0).any(1 - axis).nonzero()[:, 0] + 1
+            steps.append(math.gcd(self.feature_ids.shape[axis], *changes.tolist()))
+        return self.feature_ids[:: steps[0], :: steps[1]]
 
     def shown(self, values: Tensor, elsewhere: Tensor | float = 0.0) -> Tensor:
         """Turn values of features ``[k, *shape]`` into values as they are shown: those of cells at every pixel of theirs.
@@ -126,16 +134,16 @@ class Explicand(Displayed):
         """
         if self.cells is None:
             return values
-        assert self.members is not None
-        return torch.cat([values, torch.zeros_like(values[:, :1]) + elsewhere], dim=1)[:, self.members]
+        assert self.feature_ids is not None
+        return torch.cat([values, torch.zeros_like(values[:, :1]) + elsewhere], dim=1)[:, self.feature_ids]
 
-    def hidden(self, shown: Tensor) -> Tensor:
+    def per_cell(self, shown: Tensor) -> Tensor:
         """Turn values as they are shown back into values of features: the mean over the pixels of a cell."""
-        if self.cells is None or self.members is None or shown.shape != self.members.shape:
+        if self.cells is None or self.feature_ids is None or shown.shape != self.feature_ids.shape:
             return shown
-        own = self.members >= 0
-        sums = torch.zeros(self.shape, dtype=torch.float64).index_add_(0, self.members[own], shown[own].double())
-        return sums / torch.bincount(self.members[own])
+        own = self.feature_ids >= 0
+        sums = torch.zeros(self.shape, dtype=torch.float64).index_add_(0, self.feature_ids[own], shown[own].double())
+        return sums / torch.bincount(self.feature_ids[own])
 
     def elements_kept(self, kept: Tensor) -> Tensor:
         """Turn what is kept of the features ``[n, *shape]`` into what is kept of the elements.
@@ -143,29 +151,29 @@ class Explicand(Displayed):
         It has as many dimensions as a batch of tensors ``[n, *tensor.shape]``, and can be multiplied with one: those of
         channels that belong together are 1.
         """
-        if self.members is not None:
+        if self.feature_ids is not None:
             # What is never removed are members of -1, the column of ones that is put at the end.
             always = torch.cat([kept, torch.ones(len(kept), 1, dtype=kept.dtype, device=kept.device)], dim=1)
-            kept = always[:, self.members]
+            kept = always[:, self.feature_ids]
         return kept.reshape(len(kept), *[1] * (self.tensor.ndim + 1 - kept.ndim), *kept.shape[1:])
 
     def to(self, device: torch.device) -> Explicand:
         """Return the same on a device."""
-        parts = (self.tensor, self.members, self.scale)
+        parts = (self.tensor, self.feature_ids, self.scale)
         if all(part is None or part.device == device for part in parts):
             return self
-        members, scale = (None if part is None else part.to(device) for part in parts[1:])
-        return replace(self, tensor=self.tensor.to(device), members=members, scale=scale)
+        feature_ids, scale = (None if part is None else part.to(device) for part in parts[1:])
+        return replace(self, tensor=self.tensor.to(device), feature_ids=feature_ids, scale=scale)
 
-    def at_rest(self) -> Explicand:
+    def normalised(self) -> Explicand:
         """Return the same as methods hold it: single precision on the CPU, no gradients, and not bound to inference mode."""
         explicand = self.to(torch.device("cpu"))
         if explicand.tensor.is_floating_point() and explicand.tensor.dtype != torch.float32:
             explicand = replace(explicand, tensor=explicand.tensor.float())
         if not explicand.tensor.requires_grad and not explicand.tensor.is_inference():
             return explicand
-        return explicand.apart()
+        return explicand.detached_copy()
 
-    def apart(self) -> Explicand:
+    def detached_copy(self) -> Explicand:
         """Return the same in memory of its own, which nobody else writes to."""
         return replace(self, tensor=self.tensor.detach().clone())

@@ -386,10 +386,10 @@ class Pictures(Inputs):
 
     @property
     def default_removal(self) -> str | Fitting[Any]:
-        """The paper's blur, or what :meth:`removing` was told."""
+        """The paper's blur, or what :meth:`with_baseline` was told."""
         return self.removals[0] if self._removal is None else self._removal
 
-    def removing(self, removal: Fitting[Any]) -> Pictures:
+    def with_baseline(self, removal: Fitting[Any]) -> Pictures:
         """Return the same kind with this as its default removal."""
         other = copy.copy(self)
         other._removal = removal
@@ -549,12 +549,12 @@ class Pictures(Inputs):
         path = item if isinstance(item, str | Path) else getattr(item, "filename", None)
         return Path(path).stem if path else self.noun
 
-    def name_together(self, labels: Sequence[str], count: int) -> str:
+    def set_label(self, labels: Sequence[str], count: int) -> str:
         """Return the names of up to three files, or how many pictures there are."""
         together = ", ".join(labels)
         if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
             return together
-        return super().name_together(labels, count)
+        return super().set_label(labels, count)
 
 
 def _check_tensor(item: Tensor | np.ndarray) -> Tensor:

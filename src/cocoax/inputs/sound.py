@@ -403,12 +403,12 @@ class Sounds(Inputs):
         """Return the name of a file without its ending."""
         return Path(item).stem if isinstance(item, str | Path) else self.noun
 
-    def name_together(self, labels: Sequence[str], count: int) -> str:
+    def set_label(self, labels: Sequence[str], count: int) -> str:
         """Return the names of up to three files, or how many sounds there are."""
         together = ", ".join(labels)
         if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
             return together
-        return super().name_together(labels, count)
+        return super().set_label(labels, count)
 
 
 def _with_rate(parts: tuple[Any, ...]) -> tuple[Any, Any] | None:

@@ -170,6 +170,6 @@ class Rows(Inputs):
         """Return rows ``[n, m]``, without the dimension of one channel that explicands have."""
         return batch.reshape(len(batch), len(self.columns))
 
-    def at_once(self, tensor: Tensor, on_cpu: bool) -> int:
+    def default_batch_size(self, tensor: Tensor, on_cpu: bool) -> int:
         """Return thousands: rows are small."""
         return 4096

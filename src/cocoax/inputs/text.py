@@ -403,7 +403,7 @@ class Texts(Inputs):
         display = Text(item, tuple(spans), total - len(ids), self._unknown(item, ids, places))
         return Explicand(torch.tensor(ids), display, torch.tensor(members))
 
-    def unfamiliar(self, text: str) -> str:
+    def unknown_words(self, text: str) -> str:
         """Return a sentence about the parts of a text that the encoder does not know; empty if it knows all."""
         if getattr(self.tokenize, "unknown", None) is None or not hasattr(self.tokenize, "places"):
             return ""
@@ -448,7 +448,7 @@ class Texts(Inputs):
                 "Or load the encoder with too_long='cut', which leaves out the end."
             )
         unknown = getattr(self.tokenize, "unknown", None)
-        if unknown is not None and unknown in ids and (sentence := self.unfamiliar(text)):
+        if unknown is not None and unknown in ids and (sentence := self.unknown_words(text)):
             # Of texts with some unknown words the first is named, of those with no other words each.
             caution("unknown words", text if self._knows_nothing(*self.places(text)) else self.encoder, sentence)
 
@@ -471,7 +471,7 @@ class Texts(Inputs):
         mask = nn.utils.rnn.pad_sequence([row[1] for row in rows], batch_first=True)
         return {"input_ids": ids.to(like.device), "attention_mask": mask.to(like.device)}
 
-    def at_once(self, tensor: Tensor, on_cpu: bool) -> int:
+    def default_batch_size(self, tensor: Tensor, on_cpu: bool) -> int:
         """Return 64."""
         return 64
 
@@ -479,7 +479,7 @@ class Texts(Inputs):
         """Return the text itself."""
         return str(item)
 
-    def name_together(self, labels: Sequence[str], count: int) -> str:
+    def set_label(self, labels: Sequence[str], count: int) -> str:
         """Return up to three texts, or the first and how many more."""
         return " / ".join(labels) if count <= 3 and len(labels) == count else f"{labels[0]} and {count - 1} more"
 

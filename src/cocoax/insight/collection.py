@@ -17,7 +17,7 @@ from torch.nn import functional
 from cocoax.encoders import Encoder
 from cocoax.inputs import Display, Explicand, Inputs, Pictures
 from cocoax.inputs.open import each_input
-from cocoax.masking import Game
+from cocoax.masking import MaskedEncoder
 from cocoax.methods import Attribution, Field, Occlusion, Rise
 from cocoax.methods.estimate import Origin
 from cocoax.methods.field import default_grid, feature_vectors
@@ -172,9 +172,9 @@ class InputSource(Collection):
         """Return feature vectors of parts that are kept while all else is removed, minus that of nothing at all."""
         shape = tuple(explicand.shape)
         window = (-(-shape[0] // CROP), -(-shape[1] // CROP)) if len(shape) == 2 else None
-        game = Game(self.encoder, explicand, self.method.baseline)
+        game = MaskedEncoder(self.encoder, explicand, self.method.baseline)
         encoded = torch.cat(list(game.encode(KeepOnlyMasks(Occlusion(window=window).draw(shape)))))
-        features, ends = feature_vectors(encoded, game.ends, self.similarity)
+        features, ends = feature_vectors(encoded, game.anchors, self.similarity)
         return features - ends[1]
 
     def fields(self, seed: int) -> PartVectors:

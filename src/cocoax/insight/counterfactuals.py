@@ -268,7 +268,7 @@ class _ExchangeSearch:
         parts = explicand.shape[0] if len(explicand.shape) == 1 else self.grid[0] * self.grid[1]
         method = KernelShap(samples=max(4 * parts, 16), grid=self.grid, seed=self.seed)
         run = method.run(self.encoder, explicand, progress=False)
-        self.calls += len(run) + len(run.ends)
+        self.calls += len(run) + len(run.anchors)
         attribution = run.explain(self.target)
         assert attribution.features is not None
         return attribution.features

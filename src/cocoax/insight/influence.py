@@ -93,7 +93,7 @@ def _view(encoder: Encoder, explicand: Explicand, seed: int, index: int) -> Tens
     bits = bits if bool(bits.any()) else ~bits
     removal = resolve(None, encoder.inputs)
     kept = Subsets(labels, bits.to(torch.uint8)).full(slice(0, 1))
-    return next(iter(removal.masked(explicand, removal.emptied(explicand), kept)))
+    return next(iter(removal.masked(explicand, removal.baseline_input(explicand), kept)))
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from cocoax.checks import check_count, check_finite, check_kind, check_number
 from cocoax.encoders import Encoder
 from cocoax.inputs import Display
 from cocoax.insight.subset_search import SmallestSetSearch, Subsets, names_of, parts_of, shares
-from cocoax.masking import Game
-from cocoax.masking.masked_encoder import score_ends, score_masked
+from cocoax.masking import MaskedEncoder
+from cocoax.masking.masked_encoder import score_anchors, score_masked
 from cocoax.methods import Run
 from cocoax.methods.method import Askable, check_targets
 from cocoax.results import Result
@@ -201,10 +201,10 @@ def minimal(
     asked = check_targets(target, encoder)[0]
     asked.check_space(run.space)
     maker = run.made_by(encoder)
-    ends = score_ends([asked], run.ends)[:, 0]
+    ends = score_anchors([asked], run.anchors)[:, 0]
     whole, emptied = float(ends[0]), float(ends[1])
     wanted = _level(asked, keep, level, whole, emptied)
-    each = len(run.ends) - 1  # a set is encoded once under every baseline
+    each = len(run.anchors) - 1  # a set is encoded once under every baseline
     if calls is not None:
         check_count("calls", calls, 2 * each)
     allowed = max(2, int(_SHARE * len(run))) if calls is None else calls // each
@@ -252,20 +252,22 @@ class _SubsetSearch:
     def __init__(self, run: Run, target: Target, encoder: Encoder) -> None:
         self.run = run
         self.target = target
-        self.game = Game(encoder, run.explicand, run.method.baseline, emptied=run.baseline, ends=run.ends)
+        self.game = MaskedEncoder(
+            encoder, run.explicand, run.method.baseline, baseline_input=run.baseline, anchors=run.anchors
+        )
         self.labels = parts_of(run)
         self.parts = int(self.labels.max()) + 1
         self.names = names_of(self.labels, run.explicand.display)
         ends = torch.stack([torch.ones(self.parts), torch.zeros(self.parts)]).double()
         self.kept = torch.cat([ends, shares(run.masks, self.labels)]).numpy()
-        known = score_masked([target], run.representations, run.ends)[:, 0]
-        self.scores = torch.cat([score_ends([target], run.ends)[:, 0], known]).double().numpy()
+        known = score_masked([target], run.representations, run.anchors)[:, 0]
+        self.scores = torch.cat([score_anchors([target], run.anchors)[:, 0], known]).double().numpy()
 
     def play(self, kept: np.ndarray) -> np.ndarray:
         """Return the scores of sets of kept parts ``[n, parts]``, by forward passes."""
         masks = Subsets(self.labels, torch.from_numpy(kept.astype(np.uint8)))
         representations = torch.cat(list(self.game.encode(masks, batch_size=self.run.method.batch_size)))
-        scores: np.ndarray = score_masked([self.target], representations, self.run.ends)[:, 0].double().numpy()
+        scores: np.ndarray = score_masked([self.target], representations, self.run.anchors)[:, 0].double().numpy()
         return scores
 
     def search(self, level: float, removing: bool, budget: int) -> tuple[PartSet, int]:

@@ -1,7 +1,7 @@
 """Features: what can be removed from an input, and what removing it means."""
 
 from cocoax.masking.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise, Removal, Several
-from cocoax.masking.masked_encoder import Game, Masks
+from cocoax.masking.masked_encoder import MaskedEncoder, Masks
 from cocoax.masking.masks import BitMasks, GridMasks
 from cocoax.masking.registry import REMOVALS, resolve
 from cocoax.masking.segments import grid_segments
@@ -18,9 +18,9 @@ __all__ = [
     "Deletion",
     "DropTokens",
     "Fixed",
-    "Game",
     "GridMasks",
     "MaskToken",
+    "MaskedEncoder",
     "Masks",
     "Mean",
     "Noise",

@@ -21,17 +21,17 @@ from cocoax.masking.baselines import Baseline, Blur, Mean, Removal, Several
 from cocoax.masking.token_removals import DropTokens
 from cocoax.seeding import stream
 
-DONORS = 3  # other pictures that scores are averaged over
+DONOR_PICTURES = 3  # other pictures that scores are averaged over
 _STRONG = Blur(121, 20.0)
 # docs/removals.md has how good their maps are.
-OFFERED: dict[str, Baseline] = {
+PRESETS: dict[str, Baseline] = {
     "blur": Blur(),
     "strong blur": _STRONG,
     "mean colour": Mean(),
     "strong blur and mean colour": Several((_STRONG, Mean())),
 }
-TOKENS = {"drop tokens": DropTokens()}  # of a vision transformer
-ASKED = "strong blur"  # what 'cocoax ask' and the web page take unless told otherwise
+TOKEN_PRESETS = {"drop tokens": DropTokens()}  # of a vision transformer
+DEFAULT_PRESET = "strong blur"  # what 'cocoax ask' and the web page take unless told otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,29 +56,29 @@ def _stretched(picture: Tensor, size: tuple[int, ...]) -> Tensor:
     return picture if picture.shape[-2:] == size else F.interpolate(picture[None], size, mode="bilinear")[0]
 
 
-def offered_by(encoder: Encoder) -> dict[str, Removal]:
+def presets_of(encoder: Encoder) -> dict[str, Removal]:
     """Return what may be chosen by name with an encoder: tokens are dropped only where it has them."""
     noise = stream(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     try:
         patches_of(encoder, encoder.explicand(Image.fromarray(noise)).tensor)
     except ValueError:
-        return {**OFFERED}
-    return {**OFFERED, **TOKENS}
+        return {**PRESETS}
+    return {**PRESETS, **TOKEN_PRESETS}
 
 
-def offered(name: str, inputs: Inputs, seed: int = 0) -> Any:
+def preset(name: str, inputs: Inputs, seed: int = 0) -> Any:
     """Return what a name, a picture's path or a folder of pictures stands for in place of removed parts.
 
     Of a folder ``DONORS`` pictures are drawn. Raise if there is no such thing.
     """
     plain = name.replace("-", " ").strip().lower()
-    known = {**OFFERED, **TOKENS}
+    known = {**PRESETS, **TOKEN_PRESETS}
     if plain in known:
         return known[plain]
     path = Path(name)
     if path.is_dir():
         files: Sequence[Path] = image_files(path)
-        chosen = stream(seed).choice(len(files), min(DONORS, len(files)), replace=False)
+        chosen = stream(seed).choice(len(files), min(DONOR_PICTURES, len(files)), replace=False)
         return OtherPictures(tuple(inputs.explicand(files[index]).tensor for index in sorted(chosen)))
     if path.is_file():
         return OtherPictures((inputs.explicand(path).tensor,))

@@ -45,33 +45,35 @@ class Removal(ABC):
         Removal.defined.append(cls)
 
     @abstractmethod
-    def emptied(self, explicand: Explicand) -> Tensor:
+    def baseline_input(self, explicand: Explicand) -> Tensor:
         """Return the explicand with all of its features removed, prepared for the encoder; or :meth:`versions` of that."""
 
-    def versions(self, explicand: Explicand, emptied: Tensor) -> Sequence[Tensor]:
+    def versions(self, explicand: Explicand, baseline_input: Tensor) -> Sequence[Tensor]:
         """Return each version of the explicand without its features; scores are averaged over them.
 
         Where inputs are numbers, those are what :meth:`emptied` gave with one dimension more than the explicand has.
         """
-        several = explicand.tensor.is_floating_point() and emptied.ndim > explicand.tensor.ndim
-        return list(emptied) if several else [emptied]  # token ids may lie over an attention mask, which is no version
+        several = explicand.tensor.is_floating_point() and baseline_input.ndim > explicand.tensor.ndim
+        return (
+            list(baseline_input) if several else [baseline_input]
+        )  # token ids may lie over an attention mask, which is no version
 
     @abstractmethod
-    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Sequence[Tensor] | Tensor:
+    def masked(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor) -> Sequence[Tensor] | Tensor:
         """Return the explicand with some features kept, for every row of ``kept [n, *shape]``; prepared for the encoder.
 
         ``emptied`` is what :meth:`emptied` gave. Where that has K versions, so has each row, one after the other. Tensors of
         numbers are where the encoder is.
         """
 
-    def divided(self, explicand: Explicand, encoder: Encoder, grid: int | tuple[int, int] | None = None) -> Explicand:
+    def with_features(self, explicand: Explicand, encoder: Encoder, grid: int | tuple[int, int] | None = None) -> Explicand:
         """Return the explicand with features that can be removed; ``grid`` are the cells of a method that has some.
 
         By default the features that it has.
         """
         return explicand
 
-    def through(self, encoder: Encoder, explicand: Explicand) -> Encoder:
+    def encoder_for(self, encoder: Encoder, explicand: Explicand) -> Encoder:
         """Return the encoder that takes what :meth:`masked` gives; by default the one that takes the explicand."""
         return encoder
 
@@ -109,16 +111,16 @@ class Forgotten(Removal):
 
     name: str
 
-    def emptied(self, explicand: Explicand) -> Tensor:
+    def baseline_input(self, explicand: Explicand) -> Tensor:
         """Raise."""
         raise ValueError(
             f"The run removed features by {self.name!r}, which files cannot hold; it answers targets but cannot be extended. "
             "Start a new run."
         )
 
-    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
+    def masked(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor) -> Tensor:
         """Raise."""
-        return self.emptied(explicand)
+        return self.baseline_input(explicand)
 
 
 # --- baselines --------------------------------------------------------------------------------------------------------------
@@ -137,7 +139,7 @@ class Baseline(Removal):
         Scores are averaged over several.
         """
 
-    def emptied(self, explicand: Explicand) -> Tensor:
+    def baseline_input(self, explicand: Explicand) -> Tensor:
         """Return the baseline, with the explicand's own elements where they are never removed."""
         tensor = explicand.tensor
         baseline = self(tensor).detach().to(tensor)
@@ -148,21 +150,21 @@ class Baseline(Removal):
             )
         # A blur of one colour is that colour but for rounding, and what differs by rounding is no feature to remove.
         baseline = torch.where((baseline - tensor).abs() <= _ROUNDING * tensor.abs(), tensor, baseline)
-        return baseline if explicand.members is None else torch.where(explicand.members >= 0, baseline, tensor)
+        return baseline if explicand.feature_ids is None else torch.where(explicand.feature_ids >= 0, baseline, tensor)
 
     @property
     def blends(self) -> bool:
         """Whether masked inputs are blends, as long as a subclass does not mask in another way."""
         return type(self).masked is Baseline.masked
 
-    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
+    def masked(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor) -> Tensor:
         """Return blends ``[n * K, C, ...]`` of the explicand and its K baselines, for every row of ``kept [n, *shape]``."""
         kept = explicand.elements_kept(kept)
         tensor = explicand.tensor
-        if tensor.ndim == emptied.ndim == 3 and kept.shape[1] == 1:  # one baseline, and channels that belong together
-            return _blend(emptied, tensor - emptied, kept[:, 0])
+        if tensor.ndim == baseline_input.ndim == 3 and kept.shape[1] == 1:  # one baseline, and channels that belong together
+            return _blend(baseline_input, tensor - baseline_input, kept[:, 0])
         kept = kept[:, None]  # [n, K, C, ...]: each mask with each baseline
-        return (kept * tensor + (1 - kept) * emptied.view(-1, *tensor.shape)).flatten(0, 1)
+        return (kept * tensor + (1 - kept) * baseline_input.view(-1, *tensor.shape)).flatten(0, 1)
 
     def embedded(self, inputs: Embeddings) -> Removal:
         """Return embeddings in place of those of the words."""

@@ -19,7 +19,7 @@ _SEEN = 1024  # samples that a kernel regression is fitted to, at most
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class SamplingUnits:
     """Samples that were drawn independently of each other: a mask alone, or a mask and its complement.
 
     Attributes:
@@ -32,7 +32,7 @@ class Units:
     others: Tensor
 
     @classmethod
-    def alone(cls, count: int) -> Units:
+    def alone(cls, count: int) -> SamplingUnits:
         """Return masks that were all drawn by themselves."""
         return cls(torch.arange(count), torch.full((count,), -1))
 
@@ -78,7 +78,7 @@ class Fit:
     own: Tensor | None = None
 
 
-class Controls:
+class RidgeControls:
     """Ridge regressions on control variates ``u [n, features]`` with a known mean ``variance``, for samples in ``folds [n]``.
 
     What does not depend on the scores is computed once.

@@ -41,19 +41,19 @@ class Masks(Protocol):
         """Return some masks at full size, ``[n, H, W]`` or ``[n, m]``: 1 keeps a feature, 0 removes it."""
 
 
-class Game:
+class MaskedEncoder:
     """What an encoder makes of an explicand with features removed.
 
     Args:
         encoder: what encodes.
         explicand: what is removed from.
         baseline: how: a removal, what stands for one (see :func:`cocoax.masking.registry.resolve`), or None for the default.
-        emptied, ends: from an earlier game, so that nothing is encoded again.
+        baseline_input, anchors: from an earlier game, so that nothing is encoded again.
 
     Attributes:
         removal: how features are removed.
-        emptied: the explicand without its features, prepared for the encoder; or K versions of it.
-        ends: representations of the explicand and of its emptied versions, ``[1 + K, d]``.
+        baseline_input: the explicand without its features, prepared for the encoder; or K versions of it.
+        anchors: representations of the explicand and of its K baselines, ``[1 + K, d]``.
 
     """
 
@@ -63,71 +63,71 @@ class Game:
         explicand: Explicand,
         baseline: Any = None,
         *,
-        emptied: Tensor | None = None,
-        ends: Tensor | None = None,
+        baseline_input: Tensor | None = None,
+        anchors: Tensor | None = None,
     ) -> None:
         self.removal: Removal = resolve(baseline, encoder.inputs)
-        self.explicand = explicand = self.removal.divided(explicand, encoder)
-        self.emptied = self.removal.emptied(explicand) if emptied is None else emptied
-        self._ends_of = [explicand.tensor, *self.removal.versions(explicand, self.emptied)]
-        self._plain = self.removal.through(encoder, explicand)
-        self.ends = self._encode_ends() if ends is None else ends
+        self.explicand = explicand = self.removal.with_features(explicand, encoder)
+        self.baseline_input = self.removal.baseline_input(explicand) if baseline_input is None else baseline_input
+        self._anchor_inputs = [explicand.tensor, *self.removal.versions(explicand, self.baseline_input)]
+        self._plain = self.removal.encoder_for(encoder, explicand)
+        self.anchors = self._encode_anchors() if anchors is None else anchors
 
     @cached_property
     def fast(self) -> FastEncoder:
         """What encodes masked inputs."""
-        situation = type(self.removal).__name__, self.explicand.tensor, self.emptied
-        return FastEncoder(self._plain, self._ends_of, self.ends, situation)
+        situation = type(self.removal).__name__, self.explicand.tensor, self.baseline_input
+        return FastEncoder(self._plain, self._anchor_inputs, self.anchors, situation)
 
     @property
     def encoder(self) -> Encoder:
         """The encoder that masked inputs go through: made faster for many inputs like these, where that is possible."""
         return self.fast.encoder
 
-    def _encode_ends(self) -> Tensor:
+    def _encode_anchors(self) -> Tensor:
         size = max(2, self._plain.batch_size(self.explicand.tensor))
-        parts = [self._ends_of[start : start + size] for start in range(0, len(self._ends_of), size)]
-        ends = torch.cat([self._plain.encode(part) for part in parts])
-        for name, end in zip(_end_names(ends), ends, strict=True):
+        parts = [self._anchor_inputs[start : start + size] for start in range(0, len(self._anchor_inputs), size)]
+        anchors = torch.cat([self._plain.encode(part) for part in parts])
+        for name, end in zip(_anchor_names(anchors), anchors, strict=True):
             if not bool(torch.isfinite(end).all()):
                 raise ValueError(f"The representation of the {name} is not finite; use another {name}.")
-        self._check_removal(ends)
-        return ends
+        self._check_removal(anchors)
+        return anchors
 
-    def _check_removal(self, ends: Tensor) -> None:
+    def _check_removal(self, anchors: Tensor) -> None:
         """Caution if removing everything changes nothing, or hardly anything."""
         name, advice = type(self.removal).__name__, f"Try another baseline=. {self._plain.inputs.advice}"
-        moved = float((ends[1:] - ends[0]).norm(dim=1).mean())
-        if all(torch.equal(self._ends_of[0], end) for end in self._ends_of[1:]):
+        moved = float((anchors[1:] - anchors[0]).norm(dim=1).mean())
+        if all(torch.equal(self._anchor_inputs[0], end) for end in self._anchor_inputs[1:]):
             caution(
                 "nothing removed",
                 f"{self._plain.name} {digest(self.explicand.tensor)}",  # of every input that this is so for
                 f"Nothing is removed: what {name} puts in place of the input is the input itself, so there is nothing to "
                 f"explain. {advice}",
             )
-        elif moved < _HARDLY * float(ends[0].norm()):
+        elif moved < _HARDLY * float(anchors[0].norm()):
             caution(
                 "removal",
                 self._plain.name,
-                f"Removing all of the input by {name} changes its representation by {moved / float(ends[0].norm()):.1%}, so "
-                f"there is hardly anything to explain. {advice}",
+                f"Removing all of the input by {name} changes its representation by {moved / float(anchors[0].norm()):.1%}, "
+                f"so there is hardly anything to explain. {advice}",
             )
 
     def score(self, targets: Sequence[Target]) -> Tensor:
-        """Return the scores of the explicand and of its emptied version, ``[2, targets]``."""
-        return score_ends(targets, self.ends)
+        """Return the scores of the explicand and of its baseline, ``[2, targets]``."""
+        return score_anchors(targets, self.anchors)
 
     def encode(
         self, masks: Masks, start: int = 0, batch_size: int | None = None, shown: Bar | None = None
     ) -> Iterator[Tensor]:
         """Return representations of the masked explicand, some at a time, for the masks from ``start`` on.
 
-        They are ``[n, d]``, or ``[n, K, d]`` where there are K emptied versions.
+        They are ``[n, d]``, or ``[n, K, d]`` where there are K baselines.
         """
         self.fast.use_onnx()
         # Numbers are blended where the encoder is.
         device = self.encoder.device if self.explicand.tensor.is_floating_point() else torch.device("cpu")
-        explicand, emptied = self.explicand.to(device), self.emptied.to(device)
+        explicand, baseline_input = self.explicand.to(device), self.baseline_input.to(device)
         few = len(self.explicand.shape) == 1  # so that many masks are equal
         while start < len(masks):
             at_once = self._at_once(batch_size)
@@ -136,9 +136,9 @@ class Game:
             full = self._at_full_size(masks, rows)
             if few:
                 kept, which = torch.unique(full, dim=0, return_inverse=True)
-                output = self._encode_kept(explicand, emptied, kept.to(device), batch_size)[which]
+                output = self._encode_kept(explicand, baseline_input, kept.to(device), batch_size)[which]
             else:
-                output = self._encode_kept(explicand, emptied, full.to(device), batch_size)
+                output = self._encode_kept(explicand, baseline_input, full.to(device), batch_size)
             self._check_finite(output, start)
             yield output
             if shown is not None:
@@ -158,10 +158,10 @@ class Game:
         return full.float()
 
     def _at_once(self, batch_size: int | None) -> int:
-        """Return how many masks are encoded at a time; each takes as many inputs as there are emptied versions."""
-        return max(1, self.encoder.batch_size(self.explicand.tensor, batch_size) // (len(self.ends) - 1))
+        """Return how many masks are encoded at a time; each takes as many inputs as there are baselines."""
+        return max(1, self.encoder.batch_size(self.explicand.tensor, batch_size) // (len(self.anchors) - 1))
 
-    def _encode_kept(self, explicand: Explicand, emptied: Tensor, kept: Tensor, batch_size: int | None) -> Tensor:
+    def _encode_kept(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor, batch_size: int | None) -> Tensor:
         """Return representations for rows of kept features, those of a length together."""
         order = self.removal.in_order(explicand, kept)
         kept = kept if order is None else kept[order]
@@ -169,8 +169,8 @@ class Game:
         done = 0
         while done < len(kept):
             batch = kept[done : done + self._at_once(batch_size)]  # memory may have run out since the last one
-            output = self._encode_masked(self.removal.masked(explicand, emptied, batch), batch_size)
-            outputs.append(output if len(self.ends) == 2 else output.view(len(batch), -1, output.shape[1]))
+            output = self._encode_masked(self.removal.masked(explicand, baseline_input, batch), batch_size)
+            outputs.append(output if len(self.anchors) == 2 else output.view(len(batch), -1, output.shape[1]))
             done += len(batch)
         together = torch.cat(outputs) if len(outputs) > 1 else outputs[0]
         return together if order is None else together[torch.argsort(order).cpu()]
@@ -190,16 +190,16 @@ class Game:
             )
 
 
-def score_ends(targets: Sequence[Target], ends: Tensor) -> Tensor:
-    """Return the scores ``[2, targets]`` of an explicand and of its emptied version; the mean over several of those."""
+def score_anchors(targets: Sequence[Target], anchors: Tensor) -> Tensor:
+    """Return the scores ``[2, targets]`` of an explicand and of its baseline; the mean over several of those."""
     if any(target.similarity.undefined_at_zero for target in targets):
-        for name, end in zip(_end_names(ends), ends, strict=True):
+        for name, end in zip(_anchor_names(anchors), anchors, strict=True):
             if not bool(end.any()):
                 raise ValueError(
                     f"The representation of the {name} is zero, so its cosine similarity is undefined; use another {name}, "
                     "or similarity='dot'."
                 )
-    scores = score_all(targets, ends, ends[0])
+    scores = score_all(targets, anchors, anchors[0])
     for target, column in zip(targets, scores.T, strict=True):
         check_range(target, column)
     return scores if len(scores) == 2 else torch.stack([scores[0], scores[1:].mean(0)])
@@ -215,11 +215,11 @@ def check_range(target: Target, values: Tensor) -> None:
         )
 
 
-def score_masked(targets: Sequence[Target], representations: Tensor, ends: Tensor) -> Tensor:
+def score_masked(targets: Sequence[Target], representations: Tensor, anchors: Tensor) -> Tensor:
     """Return the scores ``[n, targets]`` of masked inputs ``[n, d]``; the mean over K versions of ``[n, K, d]``."""
-    scores = score_all(targets, representations.flatten(0, -2), ends[0])
+    scores = score_all(targets, representations.flatten(0, -2), anchors[0])
     return scores if representations.ndim == 2 else scores.view(len(representations), -1, len(targets)).mean(1)
 
 
-def _end_names(ends: Tensor) -> list[str]:
-    return ["explicand", *["baseline"] * (len(ends) - 1)]
+def _anchor_names(anchors: Tensor) -> list[str]:
+    return ["explicand", *["baseline"] * (len(anchors) - 1)]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cocoax.masking.control_variates import Controls, KernelControls, Units
+from cocoax.masking.control_variates import KernelControls, RidgeControls, SamplingUnits
 from cocoax.masking.segments import check_grid
 from cocoax.seeding import stream
 
@@ -159,10 +159,10 @@ class GridMasks:
         return GridMasks(self.geometry, self.bits[rows], self.shifts[rows], self.keep, numbers)
 
     @cached_property
-    def units(self) -> Units:
+    def units(self) -> SamplingUnits:
         """Which masks were drawn together: each alone, or a mask and its complement."""
         if self.numbers is None:
-            return Units.alone(len(self))
+            return SamplingUnits.alone(len(self))
         place = torch.full((int(self.numbers.max()) + 1 + _HALF if len(self) else 0,), -1)
         place[self.numbers] = torch.arange(len(self))
         ahead = self.numbers % _BLOCK < _HALF
@@ -170,7 +170,7 @@ class GridMasks:
         follows = torch.zeros(len(self), dtype=torch.bool)
         follows[others[others >= 0]] = True
         rows = (~follows).nonzero()[:, 0]
-        return Units(rows, others[rows])
+        return SamplingUnits(rows, others[rows])
 
     @property
     def firsts(self) -> GridMasks:
@@ -256,10 +256,10 @@ class GridMasks:
         return (down @ self.bits.double() @ right.mT).flatten(1) - self.keep
 
     @cached_property
-    def controls(self) -> Controls:
+    def controls(self) -> RidgeControls:
         """Linear models of scores on the coarse masks."""
         # Their variance is known, so that no fold's penalty depends on samples outside of it.
-        return Controls(self.coarse, self.keep * (1 - self.keep) * self.geometry.coarse_variance, self.units.folds)
+        return RidgeControls(self.coarse, self.keep * (1 - self.keep) * self.geometry.coarse_variance, self.units.folds)
 
     def coarse_covariance(self, coefficients: Tensor) -> Tensor:
         """Return Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, H, W]``."""
@@ -336,9 +336,9 @@ class BitMasks:
         return place[masks.bits.long() @ powers]
 
     @property
-    def units(self) -> Units:
+    def units(self) -> SamplingUnits:
         """Each is drawn by itself."""
-        return Units.alone(len(self))
+        return SamplingUnits.alone(len(self))
 
     @property
     def firsts(self) -> BitMasks:
@@ -401,12 +401,12 @@ class PooledMasks:
         return down @ self._masks.bits.double() @ right.mT
 
     @property
-    def controls(self) -> Controls:
+    def controls(self) -> RidgeControls:
         """Linear models of scores on the coarse masks."""
         return self._masks.controls
 
     @property
-    def units(self) -> Units:
+    def units(self) -> SamplingUnits:
         """Which masks were drawn together."""
         return self._masks.units
 

@@ -42,11 +42,11 @@ class TokenRemoval(Removal):
     def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:
         """Return the text with some features kept and the rest removed, for every row of ``kept [n, m]``."""
 
-    def emptied(self, explicand: Explicand) -> Tensor:
+    def baseline_input(self, explicand: Explicand) -> Tensor:
         """Return the text without its words."""
         return self.remove(explicand, torch.zeros(1, *explicand.shape))[0]
 
-    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> list[Tensor]:
+    def masked(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor) -> list[Tensor]:
         """Return the texts."""
         return self.remove(explicand, kept)
 
@@ -158,12 +158,12 @@ class DropTokens(Removal):
         if self.grid is not None:
             check_sides(self.grid)
 
-    def divided(self, explicand: Explicand, encoder: Encoder, grid: int | tuple[int, int] | None = None) -> Explicand:
+    def with_features(self, explicand: Explicand, encoder: Encoder, grid: int | tuple[int, int] | None = None) -> Explicand:
         """Return the picture with cells of whole patches as its features; one that has features of its own is checked."""
         patches = patches_of(encoder, explicand.tensor)
         (height, width), (rows, columns) = patches.size, patches.grid
-        if explicand.members is not None:
-            _check_whole(explicand.members, height, width, rows, columns)
+        if explicand.feature_ids is not None:
+            _check_whole(explicand.feature_ids, height, width, rows, columns)
             return explicand
         asked = self.grid or grid or (rows, columns)
         across = check_sides(asked)
@@ -175,19 +175,19 @@ class DropTokens(Removal):
         cells = grid_segments(rows, columns, across)
         members = torch.full(tuple(explicand.tensor.shape[1:]), -1)  # an incomplete patch at the border is never seen
         members[: rows * height, : columns * width] = cells.repeat_interleave(height, 0).repeat_interleave(width, 1)
-        return replace(explicand, members=members)
+        return replace(explicand, feature_ids=members)
 
-    def through(self, encoder: Encoder, explicand: Explicand) -> Encoder:
+    def encoder_for(self, encoder: Encoder, explicand: Explicand) -> Encoder:
         """Return the encoder that leaves tokens out."""
         if isinstance(encoder.module, Shortened):
             return encoder
         return without_patches(encoder, patches_of(encoder, explicand.tensor))
 
-    def emptied(self, explicand: Explicand) -> Tensor:
+    def baseline_input(self, explicand: Explicand) -> Tensor:
         """Return the picture over a mask that keeps nothing, ``[C + 1, H, W]``."""
         return torch.cat([explicand.tensor, torch.zeros_like(explicand.tensor[:1])])
 
-    def masked(self, explicand: Explicand, emptied: Tensor, kept: Tensor) -> Tensor:
+    def masked(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor) -> Tensor:
         """Return the picture over masks, ``[n, C + 1, H, W]``."""
         pictures = explicand.tensor.expand(len(kept), *explicand.tensor.shape)
         return torch.cat([pictures, explicand.elements_kept(kept).to(pictures)], dim=1)
@@ -206,5 +206,5 @@ def _check_whole(members: Tensor, height: int, width: int, rows: int, columns: i
     if not fits:
         raise ValueError(
             f"DropTokens removes whole patches of {height} x {width} pixels, and features of this explicand cut through "
-            "them; leave out its 'members', or make them of whole patches."
+            "them; leave out its 'feature_ids', or make them of whole patches."
         )

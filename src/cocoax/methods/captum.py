@@ -19,12 +19,12 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.forward import frozen, rounding_of
 from cocoax.inputs import Explicand
-from cocoax.masking import Game, grid_segments
+from cocoax.masking import MaskedEncoder, grid_segments
 from cocoax.masking.segments import check_sides
 from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.gradients import check_one_baseline
 from cocoax.methods.method import Method
-from cocoax.methods.serialise import to_plain
+from cocoax.methods.serialise import to_json_value
 from cocoax.results.attribution import Attribution
 from cocoax.seeding import check_seed
 from cocoax.targets import Target, TargetModule
@@ -82,11 +82,11 @@ class Captum(Method):
 
     def describe(self) -> dict[str, Any]:
         """Return its name and options, as plain values."""
-        plain = {name: to_plain(value) for name, value in self.options.items()}
+        plain = {name: to_json_value(value) for name, value in self.options.items()}
         return {
             "type": f"Captum {self.method.__name__}",
-            "baseline": to_plain(self.baseline),
-            "grid": to_plain(self.grid),
+            "baseline": to_json_value(self.baseline),
+            "grid": to_json_value(self.grid),
             "seed": self.seed,
             **plain,
         }
@@ -101,26 +101,26 @@ class Captum(Method):
         space = encoder.identity.space
         answers = []
         for view, explicand in (differentiable(encoder, explicand) for explicand in explicands):
-            game = Game(view, explicand, self.baseline)
-            check_one_baseline(game, self)
-            scores = game.score(targets)
+            masked = MaskedEncoder(view, explicand, self.baseline)
+            check_one_baseline(masked, self)
+            scores = masked.score(targets)
             maps = []
             for target in targets:
-                module = TargetModule(target, view, game.ends[0])
+                module = TargetModule(target, view, masked.anchors[0])
                 with seeded(self.seed), frozen(view.owner), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # about hooks and gradients that it sets up itself
-                    maps.append(self._attribute(encoder, module, explicand, game.emptied))
+                    maps.append(self._attribute(encoder, module, explicand, masked.baseline_input))
             self._check(view, maps)
             whole = explicand.tensor.shape
             raw = torch.stack([values if values.shape == whole else _resized(values, explicand) for values in maps])
             by_removal = issubclass(self.method, PerturbationAttribution)
-            if explicand.members is not None and by_removal:
+            if explicand.feature_ids is not None and by_removal:
                 raw = raw / _removed_together(explicand, "feature_mask" in _parameters(self.method.attribute))
             values = explicand.per_feature(raw)
             estimate = Estimate(values, raw=raw, shares=1 if by_removal else values[0].numel())
-            described = {**self.describe(), "baseline": to_plain(game.removal)}
+            described = {**self.describe(), "baseline": to_json_value(masked.removal)}
             origin = Origin(described, encoder.name, space, rounding=rounding_of(view))
-            answers.append(attributions(origin, explicand, targets, scores, estimate, game.ends[0]))
+            answers.append(attributions(origin, explicand, targets, scores, estimate, masked.anchors[0]))
         return answers
 
     def _check(self, encoder: Encoder, maps: list[Tensor]) -> None:
@@ -180,9 +180,9 @@ class Captum(Method):
 
 def _feature_mask(explicand: Explicand, grid: int | tuple[int, int]) -> Tensor:
     """Return which elements are removed together: cells of a grid, the tokens of a word, a column; for a batch of one."""
-    if explicand.members is not None:
+    if explicand.feature_ids is not None:
         # Special tokens are the same in the baseline; to which feature they are counted makes no difference.
-        mask = explicand.members.clamp(min=0)
+        mask = explicand.feature_ids.clamp(min=0)
         return mask[(None,) * (1 + explicand.tensor.ndim - mask.ndim)]
     if len(explicand.shape) == 1:
         return torch.arange(explicand.shape[0])[None, None]
@@ -192,11 +192,11 @@ def _feature_mask(explicand: Explicand, grid: int | tuple[int, int]) -> Tensor:
 
 def _removed_together(explicand: Explicand, by_feature: bool) -> Tensor:
     """Return how many elements were removed together with each: all of them show the value of the whole, and are summed."""
-    assert explicand.members is not None
+    assert explicand.feature_ids is not None
     if not by_feature:
         return torch.tensor(len(explicand.tensor))
     mask = _feature_mask(explicand, 1)[0].expand_as(explicand.tensor)
-    return torch.bincount(mask[explicand.members.expand_as(mask) >= 0])[mask]
+    return torch.bincount(mask[explicand.feature_ids.expand_as(mask) >= 0])[mask]
 
 
 def _find(method: str | type) -> Any:

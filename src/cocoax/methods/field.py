@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 GROUPS = 16  # random sums that errors are kept by: an error is then known to about 1 / sqrt(2 * 16), 18 %
 AT_ONCE = 32  # columns of a map of pixels that are in memory at a time
-_SAVED = ("values", "neutral", "ends", "own", "deviations")
+_SAVED = ("values", "neutral", "anchors", "own", "deviations")
 _LAYOUT = Layout(
     "field",
     {
@@ -43,7 +43,7 @@ _LAYOUT = Layout(
         "deviations?": "groups *cells d",
         "deviations_scale?": "groups *cells 1",
         "neutral": "d",
-        "ends": "2 d",
+        "anchors": "2 d",
         "own": "representation",
     },
     {"similarity": str, "origin": dict},
@@ -57,7 +57,7 @@ class Field:
     Attributes:
         values: the vectors ``[*cells, d]``: words, columns and segments as they are, pixels pooled to a grid.
         neutral: the vector of a feature that makes no difference, ``[d]``.
-        ends: feature vectors of the explicand and of its emptied version, ``[2, d]``.
+        anchors: feature vectors of the explicand and of its emptied version, ``[2, d]``.
         own: the representation of the explicand, ``[d]``, for targets that compare with it.
         similarity: the one whose targets it answers.
         origin: method, encoder, space and number of samples.
@@ -69,7 +69,7 @@ class Field:
 
     values: Tensor
     neutral: Tensor
-    ends: Tensor
+    anchors: Tensor
     own: Tensor
     similarity: LinearSimilarity
     origin: Origin
@@ -114,7 +114,7 @@ class Field:
         maps = Estimate((self.values.double() @ directions.T).movedim(-1, 0), error, directions @ self.neutral.double())
         shape = tuple(self.values.shape[:-1])
         shown = Explicand(torch.zeros(1, *shape), self.display)
-        answers = attributions(self.origin, shown, asked, self.ends.double() @ directions.T, maps, self.own)
+        answers = attributions(self.origin, shown, asked, self.anchors.double() @ directions.T, maps, self.own)
         return as_asked(targets, answers)
 
     def save(self, path: str | Path) -> Path:
@@ -161,7 +161,7 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
         )
     check_count("groups", groups, 0, 10_000)
     shape = tuple(run.explicand.shape)
-    vectors, ends = feature_vectors(run.representations, run.ends, linear)
+    vectors, anchors = feature_vectors(run.representations, run.anchors, linear)
     grid = (default_grid(run.method, shape, 2) if grid is None else grid) if len(shape) == 2 else None
     masks = run.method.cells(run.masks, grid)
     values, deviations, neutrals = [], [], []
@@ -169,7 +169,7 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
     def signs(count: int) -> Tensor:
         return torch.from_numpy(stream(0, 3).choice([-1.0, 1.0], (count, groups)))
 
-    for scores in in_steps(run, masks, vectors, ends):
+    for scores in in_steps(run, masks, vectors, anchors):
         maps = run.method.estimate(masks, *scores)
         values.append(pooled(maps.values, shape, grid))
         neutrals.append(torch.zeros(len(maps.values), dtype=torch.float64) if maps.neutral is None else maps.neutral)
@@ -183,8 +183,8 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
     return Field(
         together,
         neutral,
-        ends.float(),
-        run.ends[0].float(),
+        anchors.float(),
+        run.anchors[0].float(),
         linear,
         run.origin,
         run.explicand.display,
@@ -192,20 +192,20 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
     )
 
 
-def in_steps(run: Run, masks: Any, vectors: Tensor, ends: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def in_steps(run: Run, masks: Any, vectors: Tensor, anchors: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Go through the columns of vectors ``[n, d]`` and of ends: all at once, but few where maps are of all pixels."""
     step = AT_ONCE if masks is run.masks and len(run.explicand.shape) == 2 else vectors.shape[1]
-    return zip(torch.split(vectors, step, dim=1), torch.split(ends, step, dim=1), strict=True)
+    return zip(torch.split(vectors, step, dim=1), torch.split(anchors, step, dim=1), strict=True)
 
 
-def feature_vectors(representations: Tensor, ends: Tensor, similarity: LinearSimilarity) -> tuple[Tensor, Tensor]:
+def feature_vectors(representations: Tensor, anchors: Tensor, similarity: LinearSimilarity) -> tuple[Tensor, Tensor]:
     """Return feature vectors ``[n, d]`` of masked inputs and ``[2, d]`` of the ends; means over several baselines."""
-    ends = similarity.features(ends.double())
+    anchors = similarity.features(anchors.double())
     vectors = similarity.features(representations.flatten(0, -2).double())
     if representations.ndim == 3:
-        ends = torch.stack([ends[0], ends[1:].mean(0)])
+        anchors = torch.stack([anchors[0], anchors[1:].mean(0)])
         vectors = vectors.view(len(representations), -1, vectors.shape[-1]).mean(1)
-    return vectors, ends
+    return vectors, anchors
 
 
 def default_grid(method: RemovalMethod, shape: tuple[int, ...], times: int) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.fast_encoder import shared_encoder
 from cocoax.encoders.forward import frozen, is_out_of_memory, rounding_of
 from cocoax.inputs import Explicand
-from cocoax.masking import Fixed, Game, resolve
+from cocoax.masking import Fixed, MaskedEncoder, resolve
 from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.method import Method, normal
 from cocoax.methods.plugin_checks import points_of, weights_of
@@ -93,23 +93,29 @@ class GradientMethod(Method):
         self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
     ) -> list[list[Attribution]]:
         space = encoder.identity.space
-        games = [Game(encoder, explicand, self.baseline) for explicand in explicands]
-        for game in games:
-            check_one_baseline(game, self)
-        scores = [game.score(targets) for game in games]
+        masked_encoders = [MaskedEncoder(encoder, explicand, self.baseline) for explicand in explicands]
+        for masked in masked_encoders:
+            check_one_baseline(masked, self)
+        scores = [masked.score(targets) for masked in masked_encoders]
         weights = weights_of(self)
         parts, mixture = shared_parts(targets)
         sums = [_Sums(mixture, explicand, self.sampled) for explicand in explicands]
         size = encoder.batch_size(explicands[0].tensor, self.batch_size)
         first = slice(0, min(size, len(weights)))
-        for game in games:
-            if not game.fast.trusted:
-                game.fast.encode(points_of(self, game.explicand, game.emptied, first).at)
-        encoder = shared_encoder([game.fast for game in games])
+        for masked in masked_encoders:
+            if not masked.fast.trusted:
+                masked.fast.encode(points_of(self, masked.explicand, masked.baseline_input, first).at)
+        encoder = shared_encoder([masked.fast for masked in masked_encoders])
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):
-                points = [points_of(self, explicands[index], games[index].emptied, rows) for index, rows in batch]
-                own = [games[index].ends[0] for (index, _), point in zip(batch, points, strict=True) for _ in point.at]
+                points = [
+                    points_of(self, explicands[index], masked_encoders[index].baseline_input, rows) for index, rows in batch
+                ]
+                own = [
+                    masked_encoders[index].anchors[0]
+                    for (index, _), point in zip(batch, points, strict=True)
+                    for _ in point.at
+                ]
                 gradients = _gradients(encoder, torch.cat([point.at for point in points]), own, parts)
                 start = 0
                 for (index, rows), point in zip(batch, points, strict=True):
@@ -119,22 +125,23 @@ class GradientMethod(Method):
                 shown.update(start)
         origin = Origin(self.describe(), encoder.name, space, len(weights), rounding=rounding_of(encoder))
         return [
-            attributions(origin, game.explicand, targets, ends, total.estimate(), game.ends[0])
-            for game, ends, total in zip(games, scores, sums, strict=True)
+            attributions(origin, masked.explicand, targets, anchors, total.estimate(), masked.anchors[0])
+            for masked, anchors, total in zip(masked_encoders, scores, sums, strict=True)
         ]
 
 
-def check_one_baseline(game: Game, method: Method) -> None:
+def check_one_baseline(masked: MaskedEncoder, method: Method) -> None:
     """Raise unless a game has one baseline, an input that gradients can begin at."""
-    if game.emptied.shape[-game.explicand.tensor.ndim :] != game.explicand.tensor.shape:
+    if masked.baseline_input.shape[-masked.explicand.tensor.ndim :] != masked.explicand.tensor.shape:
         raise ValueError(
-            f"{type(method).__name__} needs another input to compare with, and {type(game.removal).__name__} has none. "
-            f"{game.encoder.inputs.advice}"
+            f"{type(method).__name__} needs another input to compare with, and {type(masked.removal).__name__} has none. "
+            f"{masked.encoder.inputs.advice}"
         )
-    if len(game.ends) > 2:
+    if len(masked.anchors) > 2:
         raise ValueError(
-            f"{type(method).__name__} takes one baseline, but {type(game.removal).__name__} gives {len(game.ends) - 1}; use "
-            "one that gives their mean (a Background without 'draws' does), or cocoax.ExpectedGradients(background)."
+            f"{type(method).__name__} takes one baseline, but {type(masked.removal).__name__} gives "
+            f"{len(masked.anchors) - 1}; use one that gives their mean (a Background without 'draws' does), or "
+            "cocoax.ExpectedGradients(background)."
         )
 
 
@@ -191,7 +198,7 @@ class _Sums:
 
     def _per_feature(self, each: Tensor) -> Tensor:
         """Return values of features from values ``[n, ..., C]`` of all elements."""
-        if self.explicand.members is not None:
+        if self.explicand.feature_ids is not None:
             return self.explicand.per_feature(each.movedim(-1, 1))
         channels = each.shape[-1]  # a product is several times as fast as a mean over so few
         return each.reshape(-1, channels) @ each.new_full((channels, 1), 1 / channels)

@@ -12,7 +12,7 @@ from cocoax.checks import check_kind
 from cocoax.masking.segments import check_grid, check_sides
 from cocoax.methods.field import default_grid, feature_vectors, in_steps, pooled
 from cocoax.methods.run import Run
-from cocoax.methods.serialise import to_plain
+from cocoax.methods.serialise import to_json_value
 from cocoax.results.interactions import Interactions, PairSide, Sampled
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
 from cocoax.spaces import same_space
@@ -55,7 +55,7 @@ def interactions(
         # Errors of the same masks go together, and their product has a mean.
         rows = slice(sampled[0].shared(sampled[1]))
         values -= (x_a[rows] * (r_a[rows] * r_b[rows]).sum(1, keepdim=True)).T @ x_b[rows]
-    score = float(linear.pairwise(run_a.ends[:1].double(), run_b.ends[:1].double()))
+    score = float(linear.pairwise(run_a.anchors[:1].double(), run_b.anchors[:1].double()))
     shape = (*a.shape, *b.shape)
     lengths = vectors_a.norm(dim=0).float(), vectors_b.norm(dim=0).float()
     sides, rounding = (a.matched(linear), b.matched(linear)), (a.rounding, b.rounding)
@@ -70,7 +70,7 @@ class _Effects:
     masks: Any
     grid: tuple[int, int] | None
     features: Tensor
-    ends: Tensor
+    anchors: Tensor
 
     @classmethod
     def of(cls, run: Run, similarity: LinearSimilarity, grid: int | tuple[int, int] | None) -> _Effects:
@@ -84,23 +84,23 @@ class _Effects:
         if pictures:
             shape = run.explicand.shape
             cells = default_grid(run.method, shape, 1) if grid is None else check_grid(shape[0], shape[1], grid)
-        vectors, ends = feature_vectors(run.representations, run.ends, similarity)
-        return cls(run, run.method.cells(run.masks, cells), cells, vectors, ends)
+        vectors, anchors = feature_vectors(run.representations, run.anchors, similarity)
+        return cls(run, run.method.cells(run.masks, cells), cells, vectors, anchors)
 
     def matched(self, similarity: LinearSimilarity) -> PairSide:
         """Return the input of this side, as it is shown."""
         method, tensors = self.run.method, dict[str, Tensor]()
         unimportant = (*method.lengthening, *method.reading, "baseline", "batch_size", "seed")  # baselines are in the ends
-        asked = {name: value for name, value in to_plain(method, tensors).items() if name not in unimportant}
-        identity = digest(self.run.ends, self.run.space, str(similarity), asked, *tensors.values())
+        asked = {name: value for name, value in to_json_value(method, tensors).items() if name not in unimportant}
+        identity = digest(self.run.anchors, self.run.space, str(similarity), asked, *tensors.values())
         explicand = self.run.explicand
-        members = None if explicand.cells is None else explicand.members
+        members = None if explicand.cells is None else explicand.feature_ids
         return PairSide(explicand.display, self.shape, identity, members)
 
     @property
     def rounding(self) -> float:
         """How far rounding alone may move a vector."""
-        return self.run.rounding * float(self.ends.norm(dim=1).max())
+        return self.run.rounding * float(self.anchors.norm(dim=1).max())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -119,13 +119,13 @@ class _Effects:
 
         That is by factors, ``[n, features]`` and ``[n, d]``; None where it is not known.
         """
-        method, parts = self.run.method, list(in_steps(self.run, self.masks, self.features, self.ends))
+        method, parts = self.run.method, list(in_steps(self.run, self.masks, self.features, self.anchors))
         if len(parts) == 1:
             effects, factors = method.effects_and_scatter(self.masks, *parts[0])
             vectors = self._laid_out(effects)
         else:
             vectors = torch.cat([self._laid_out(method.effects(self.masks, *part)) for part in parts])
-            factors = method.scatter(self.masks, self.features, self.ends)
+            factors = method.scatter(self.masks, self.features, self.anchors)
         return vectors, None if factors is None else (self._laid_out(factors[0]), factors[1])
 
 

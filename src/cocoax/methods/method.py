@@ -16,7 +16,7 @@ from cocoax.checks import as_items
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.base import naming_input
-from cocoax.methods.serialise import to_plain
+from cocoax.methods.serialise import to_json_value
 from cocoax.results.attribution import Attribution
 from cocoax.seeding import stream
 from cocoax.targets import FunctionTarget, Target, class_score
@@ -131,7 +131,7 @@ class Method(ABC):
 
     def describe(self) -> dict[str, Any]:
         """Return its name and options, as plain values."""
-        description: dict[str, Any] = to_plain(self)
+        description: dict[str, Any] = to_json_value(self)
         return {**description, "type": type(self).__name__}
 
 

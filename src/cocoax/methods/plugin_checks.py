@@ -37,13 +37,13 @@ def drawn(method: RemovalMethod, shape: tuple[int, ...], count: int | None = Non
     return masks
 
 
-def check_memory(method: RemovalMethod, masks: Masks, ends: Tensor) -> None:
+def check_memory(method: RemovalMethod, masks: Masks, anchors: Tensor) -> None:
     """Raise if what a run keeps, and what its map is computed from, is more than the machine has; nothing is masked yet.
 
-    That is a representation for each mask and each of K baselines, by ``ends [1 + K, d]``, and for an efficient map of pixels
-    squares of the number of coarse cells for each fold of a regression. Other maps take little.
+    That is a representation for each mask and each of K baselines, by ``anchors [1 + K, d]``, and for an efficient map of
+    pixels squares of the number of coarse cells for each fold of a regression. Other maps take little.
     """
-    (ends_count, dimension), features = ends.shape, 0
+    (ends_count, dimension), features = anchors.shape, 0
     if isinstance(masks, GridMasks) and getattr(method, "estimator", "") == "efficient":
         features = prod(map(len, masks.geometry.pool))
     kept, regression = 4 * len(masks) * (ends_count - 1) * dimension, 3 * FOLDS * 8 * features**2
@@ -64,9 +64,9 @@ def _memory_of_machine() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else 64 * 2**30
 
 
-def estimated(method: RemovalMethod, masks: Masks, scores: Tensor, ends: Tensor, shape: tuple[int, ...]) -> Estimate:
+def estimated(method: RemovalMethod, masks: Masks, scores: Tensor, anchors: Tensor, shape: tuple[int, ...]) -> Estimate:
     """Return a method's maps of scores ``[n, k]``; raise unless they are k, over features of this shape."""
-    estimate, name = method.estimate(masks, scores, ends), type(method).__name__
+    estimate, name = method.estimate(masks, scores, anchors), type(method).__name__
     advice = "must return an Estimate, cocoax.methods.Estimate(values)"
     check_kind(f"{name}.estimate", estimate, Estimate, advice)
     targets = scores.shape[1]

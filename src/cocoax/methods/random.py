@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
-from cocoax.masking import Game
+from cocoax.masking import MaskedEncoder
 from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.method import Method, normal
 from cocoax.results.attribution import Attribution
@@ -40,15 +40,15 @@ class RandomAttribution(Method):
         origin = Origin(self.describe(), encoder.name, encoder.identity.space)
         answers = []
         for explicand in explicands:
-            ends, own = self._ends(encoder, explicand, targets)
+            anchors, own = self._ends(encoder, explicand, targets)
             # Each input has noise of its own, the same alone or among others, so that means over inputs average it out.
             row = int(digest(explicand.tensor)[:8], 16)
-            if explicand.members is None:
+            if explicand.feature_ids is None:
                 raw = torch.stack([normal(self.seed, row, tuple(explicand.tensor.shape))] * len(targets))
                 maps = Estimate(explicand.per_feature(raw), raw=raw)
             else:
                 maps = Estimate(torch.stack([normal(self.seed, row, explicand.shape)] * len(targets)))
-            answers.append(attributions(origin, explicand, targets, ends, maps, own))
+            answers.append(attributions(origin, explicand, targets, anchors, maps, own))
         return answers
 
     @staticmethod
@@ -58,8 +58,8 @@ class RandomAttribution(Method):
         Nothing is asked of a user for the sake of the baseline, which may have no score.
         """
         if encoder.inputs.removes_by_default:
-            game = Game(encoder, explicand)
-            return game.score(targets), game.ends[0]
+            masked = MaskedEncoder(encoder, explicand)
+            return masked.score(targets), masked.anchors[0]
         own = encoder.represent([explicand], progress=False)
         scores = score_all(targets, own, own[0])
         return torch.cat([scores, torch.full_like(scores, torch.nan)]), own[0]

@@ -62,10 +62,10 @@ class RemovalMethod(Method):
         """Return masks from their compact form."""
 
     @abstractmethod
-    def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
+    def estimate(self, masks: Any, scores: Tensor, anchors: Tensor) -> Estimate:
         """Return maps from the scores of the masked inputs ``[n, k]`` and of explicand and baseline ``[2, k]``."""
 
-    def adapted(self, masks: Any, representations: Tensor, ends: Tensor) -> Any:
+    def adapted(self, masks: Any, representations: Tensor, anchors: Tensor) -> Any:
         """Return the masks with what an estimator learns from the representations of masked inputs and anchors, if anything.
 
         It may not depend on a target, or maps would no longer be linear in targets.
@@ -79,13 +79,13 @@ class RemovalMethod(Method):
         """
         return masks
 
-    def effects(self, masks: Any, scores: Tensor, ends: Tensor) -> Tensor:
+    def effects(self, masks: Any, scores: Tensor, anchors: Tensor) -> Tensor:
         """Return how much keeping a feature, rather than removing it, changes each score; for masks of :meth:`cells`."""
-        estimate = self.estimate(masks, scores, ends)
+        estimate = self.estimate(masks, scores, anchors)
         neutral = 0.0 if estimate.neutral is None else estimate.neutral.view(-1, *[1] * (estimate.values.ndim - 1))
         return estimate.values - neutral
 
-    def deviations(self, masks: Any, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
+    def deviations(self, masks: Any, scores: Tensor, anchors: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of what single samples contribute to the error of maps, ``[groups, k, *shape]``.
 
         The mean of their squares is the squared standard error, of any mixture of the scores too, which is how a field knows
@@ -94,7 +94,7 @@ class RemovalMethod(Method):
         """
         return None
 
-    def scatter(self, masks: Any, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
+    def scatter(self, masks: Any, scores: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return factors ``x [n, features]`` and ``r [n, k]`` of the sampling error of :meth:`effects`.
 
         Independent sample i moves the effect of feature j on score k by x_ij r_ik, up to small terms, from which the errors
@@ -102,9 +102,9 @@ class RemovalMethod(Method):
         """
         return None
 
-    def effects_and_scatter(self, masks: Any, scores: Tensor, ends: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+    def effects_and_scatter(self, masks: Any, scores: Tensor, anchors: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
         """Return :meth:`effects` and :meth:`scatter`; for methods that fit models to scores, of one fit."""
-        return self.effects(masks, scores, ends), self.scatter(masks, scores, ends)
+        return self.effects(masks, scores, anchors), self.scatter(masks, scores, anchors)
 
     def widening(self, x: Tensor, r: Tensor) -> float:
         """Return how much wider than the squares of such factors say errors are, since so few samples tell them roughly."""

@@ -376,16 +376,16 @@ class Rise(RemovalMethod):
         """Return masks pooled to the cells of a grid; those over a list of features as they are."""
         return PooledMasks(masks, grid) if isinstance(masks, GridMasks) and grid is not None else masks
 
-    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor) -> Tensor:
+    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, anchors: Tensor) -> Tensor:
         """Return Cov(y, m) / p(1-p) for each feature, which for words and columns is E[y | kept] - E[y | removed]."""
-        return self.effects_and_scatter(masks, scores, ends)[0]
+        return self.effects_and_scatter(masks, scores, anchors)[0]
 
-    def scatter(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor] | None:
+    def scatter(self, masks: BitMasks | PooledMasks, scores: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return m - p, scaled, and what the linear models leave over."""
-        return self.effects_and_scatter(masks, scores, ends)[1]
+        return self.effects_and_scatter(masks, scores, anchors)[1]
 
     def effects_and_scatter(
-        self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor
+        self, masks: BitMasks | PooledMasks, scores: Tensor, anchors: Tensor
     ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
         """Return both, whatever the estimator by the efficient one."""
         self._check_length(masks, 2 * FOLDS)
@@ -395,7 +395,7 @@ class Rise(RemovalMethod):
         """Return how much wider errors are by the kurtosis of what samples contribute."""
         return widening(x, r)
 
-    def deviations(self, masks: AnyMasks, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
+    def deviations(self, masks: AnyMasks, scores: Tensor, anchors: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of the samples' contributions, minus their mean."""
         y = scores.double()
         if isinstance(masks, BitMasks) and masks.complete:
@@ -430,7 +430,7 @@ class Rise(RemovalMethod):
         wanted = samples * (error / self.tolerance) ** 2  # errors fall with the root of the number of samples
         return math.ceil(min(max(wanted, self.samples, samples + 1), self.max_samples))
 
-    def estimate(self, masks: AnyMasks, scores: Tensor, ends: Tensor) -> Estimate:
+    def estimate(self, masks: AnyMasks, scores: Tensor, anchors: Tensor) -> Estimate:
         """Return the map, its standard error, and the mean score: the value of a pixel that makes no difference."""
         self._check_length(masks, 2 * FOLDS if self.estimator == "efficient" else 2)
         y = scores.double()

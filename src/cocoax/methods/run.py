@@ -22,13 +22,13 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.forward import ROUNDING, rounding_of
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
-from cocoax.masking import Game, Masks, Removal, resolve
-from cocoax.masking.masked_encoder import score_ends, score_masked
+from cocoax.masking import MaskedEncoder, Masks, Removal, resolve
+from cocoax.masking.masked_encoder import score_anchors, score_masked
 from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.field import GROUPS, Field, field_of
 from cocoax.methods.method import Askable, as_asked, check_encoder, check_targets
 from cocoax.methods.plugin_checks import check_memory, drawn, estimated
-from cocoax.methods.serialise import for_file, from_plain, type_name
+from cocoax.methods.serialise import from_json_value, to_file_value, type_name
 from cocoax.progress import Bar, bar
 from cocoax.results.attribution import Attribution, removed_of
 from cocoax.similarity import Similarity
@@ -44,7 +44,13 @@ _MOSTLY = 0.5  # the share of noise in a map from which on it is worth a word
 IN_FILES: dict[str, type] = {}
 _LAYOUT = Layout(
     "run",
-    {"explicand": "any *", "members?": "int *", "baseline": "any *", "representations": "samples * d", "ends": "versions d"},
+    {
+        "explicand": "any *",
+        "feature_ids?": "int *",
+        "baseline": "any *",
+        "representations": "samples * d",
+        "anchors": "versions d",
+    },
     {"method": dict, "removal": str, "blends": bool, "encoder": str, "space": str, "stopped": str},
 )
 
@@ -87,7 +93,7 @@ class Run:
         baseline: the explicand with everything removed, ``[C, H, W]`` for an image.
         masks: the perturbations, compactly; ``masks.full(slice)`` gives them at full size.
         representations: of the masked inputs, ``[n, d]``; ``[n, K, d]`` where scores are averaged over K baselines.
-        ends: representations of the explicand and of the baseline (or of all K), ``[2, d]``.
+        anchors: representations of the explicand and of the baseline (or of all K), ``[2, d]``.
         encoder: name of the encoder.
         space: the space its targets must live in.
         stopped: why sampling ended, where the method decides that by itself.
@@ -103,7 +109,7 @@ class Run:
     baseline: Tensor
     masks: Masks
     representations: Tensor
-    ends: Tensor
+    anchors: Tensor
     encoder: str
     space: str
     stopped: str = ""
@@ -124,19 +130,29 @@ class Run:
     ) -> Self:
         """Encode everything that ``method`` asks for; the caller has identified the encoder."""
         removal = resolve(method.baseline, encoder.inputs)
-        explicand = removal.divided(explicand, encoder, getattr(method, "grid", None))
+        explicand = removal.with_features(explicand, encoder, getattr(method, "grid", None))
         masks = drawn(method, explicand.shape)  # what is wrong with its options is told before anything is encoded
-        game = Game(encoder, explicand, removal)
-        check_memory(method, masks, game.ends)
-        method = replace(method, baseline=game.removal)
-        nothing = game.ends.new_empty(0, game.ends.shape[1])
+        masked = MaskedEncoder(encoder, explicand, removal)
+        check_memory(method, masks, masked.anchors)
+        method = replace(method, baseline=masked.removal)
+        nothing = masked.anchors.new_empty(0, masked.anchors.shape[1])
         space = encoder.identity.space
-        run = cls(method, explicand, game.emptied, masks, nothing, game.ends, encoder.name, space, checkpoint=checkpoint)
+        run = cls(
+            method,
+            explicand,
+            masked.baseline_input,
+            masks,
+            nothing,
+            masked.anchors,
+            encoder.name,
+            space,
+            checkpoint=checkpoint,
+        )
         run.rounding = rounding_of(encoder)
         run.maker = weakref.ref(encoder)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
-            run._encode(game, masks, shown)
-            run._sample(game, targets, shown)
+            run._encode(masked, masks, shown)
+            run._sample(masked, targets, shown)
         return run
 
     def __post_init__(self) -> None:
@@ -156,10 +172,10 @@ class Run:
         """
         check_encoder(encoder)
         check_count("samples", samples, 1)
-        game = self._game(encoder)
+        masked = self._masked_encoder(encoder)
         masks = self._drawn_again(len(self) + samples)
         with bar(samples, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
-            self._encode(game, masks, shown)
+            self._encode(masked, masks, shown)
         self.stopped = ""
         return self
 
@@ -169,14 +185,14 @@ class Run:
         if not (lacking or more):
             return self
         had = len(self)
-        game = self._game(encoder)
+        masked = self._masked_encoder(encoder)
         with bar(lacking or None, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
             if lacking:
-                self._encode(game, self._drawn_again(had + lacking), shown)
-            self._sample(game, targets, shown, had, more)
+                self._encode(masked, self._drawn_again(had + lacking), shown)
+            self._sample(masked, targets, shown, had, more)
         return self
 
-    def _sample(self, game: Game, targets: Sequence[Target], shown: Bar, had: int = 0, asked: int = 0) -> None:
+    def _sample(self, masked: MaskedEncoder, targets: Sequence[Target], shown: Bar, had: int = 0, asked: int = 0) -> None:
         """Encode as much as the method asks for by itself; ``had`` samples were there before what is shown.
 
         ``asked`` is what it has asked for already.
@@ -186,7 +202,7 @@ class Run:
                 asked = 0
                 shown.total = max(self.expected, len(self) + more) - had
                 shown.set_postfix_str(self.stopped)
-                self._encode(game, self._drawn_again(len(self) + more), shown)
+                self._encode(masked, self._drawn_again(len(self) + more), shown)
             shown.total = len(self) - had
         except Interrupted:
             raise
@@ -196,10 +212,12 @@ class Run:
             self.stopped = "interrupted"
             raise Interrupted(self) from None
 
-    def _game(self, encoder: Encoder) -> Game:
+    def _masked_encoder(self, encoder: Encoder) -> MaskedEncoder:
         """Return the game that it is a run of; raise if the encoder is another one."""
         self.made_by(encoder)
-        return Game(encoder, self.explicand, self.method.baseline, emptied=self.baseline, ends=self.ends)
+        return MaskedEncoder(
+            encoder, self.explicand, self.method.baseline, baseline_input=self.baseline, anchors=self.anchors
+        )
 
     def made_by(self, encoder: Encoder | None = None) -> Encoder:
         """Return the encoder that made it, which may be given; raise if it is gone, or is another one by now."""
@@ -243,11 +261,11 @@ class Run:
             return False
         return True
 
-    def _encode(self, game: Game, masks: Masks, shown: Bar) -> None:
+    def _encode(self, masked: MaskedEncoder, masks: Masks, shown: Bar) -> None:
         """Encode the masks that are new, and keep them all; an interruption keeps those that were done."""
         done = len(self)
-        several = [len(self.ends) - 1] if len(self.ends) > 2 else []
-        representations = self.ends.new_empty(len(masks), *several, self.ends.shape[1])
+        several = [len(self.anchors) - 1] if len(self.anchors) > 2 else []
+        representations = self.anchors.new_empty(len(masks), *several, self.anchors.shape[1])
         if done:
             representations[:done] = self.representations
         earlier = None if self.checkpoint is None else self.checkpoint.earlier(masks)
@@ -256,7 +274,7 @@ class Run:
             shown.update(len(earlier) - done)
             done = len(earlier)
         try:
-            for part in game.encode(masks, done, self.method.batch_size, shown):
+            for part in masked.encode(masks, done, self.method.batch_size, shown):
                 representations[done : done + len(part)] = part
                 done += len(part)
                 if self.checkpoint is not None:
@@ -272,7 +290,7 @@ class Run:
     def _keep(self, masks: Masks, representations: Tensor) -> None:
         """Take the representations of these masks for those of the run."""
         self.representations = representations
-        self.masks = self.method.adapted(masks, representations, self.ends) if len(representations) else masks
+        self.masks = self.method.adapted(masks, representations, self.anchors) if len(representations) else masks
 
     @overload
     def explain(self, targets: Target) -> Attribution: ...
@@ -288,13 +306,13 @@ class Run:
         asked = check_targets(targets)
         for target in asked:
             target.check_space(self.space)
-        ends, scores = score_ends(asked, self.ends), score_masked(asked, self.representations, self.ends)
+        anchors, scores = score_anchors(asked, self.anchors), score_masked(asked, self.representations, self.anchors)
         # Maps are linear in scores, so these may be about 1 on the way, where their squares neither overflow nor vanish.
-        sizes = _powers_of_two(torch.cat([ends, scores]))
-        about_one = scores.double() / sizes, ends.double() / sizes
+        sizes = _powers_of_two(torch.cat([anchors, scores]))
+        about_one = scores.double() / sizes, anchors.double() / sizes
         estimate = estimated(self.method, self.masks, *about_one, self.explicand.shape).times(sizes)
         self._check_noise(asked, estimate)
-        return as_asked(targets, attributions(self.origin, self.explicand, asked, ends, estimate, self.ends[0]))
+        return as_asked(targets, attributions(self.origin, self.explicand, asked, anchors, estimate, self.anchors[0]))
 
     @property
     def origin(self) -> Origin:
@@ -320,7 +338,7 @@ class Run:
     def removed(self, target: Target) -> float:
         """Return how much of a target's score goes away with all of the input's parts, as ``Attribution.removed`` has it."""
         target.check_space(self.space)
-        score, left = score_ends([target], self.ends)[:, 0].tolist()
+        score, left = score_anchors([target], self.anchors)[:, 0].tolist()
         return removed_of(score, left)
 
     def field(
@@ -342,7 +360,7 @@ class Run:
         shown, display = save_display(self.explicand.display)
         removal = self.method.baseline
         header = {
-            "method": for_file(self.method, options),
+            "method": to_file_value(self.method, options),
             "removal": type_name(type(removal)),
             "blends": removal.blends,
             "display": display,
@@ -358,8 +376,8 @@ class Run:
             "explicand": self.explicand.tensor,
             "baseline": self.baseline,
             "representations": self.representations,
-            "ends": self.ends,
-            **({} if self.explicand.members is None else {"members": self.explicand.members}),
+            "anchors": self.anchors,
+            **({} if self.explicand.feature_ids is None else {"feature_ids": self.explicand.feature_ids}),
         }
         return write_safetensors(path, tensors, "run", header)
 
@@ -373,10 +391,10 @@ class Run:
     @classmethod
     def _from_file(cls, tensors: dict[str, Tensor], header: dict[str, Any]) -> Self:
         """Return the run that a file holds; raise if its parts do not fit together."""
-        members = tensors.get("members")
+        members = tensors.get("feature_ids")
         if members is not None and not -1 <= int(members.min()) <= int(members.max()) < members.numel():
             raise ValueError(f"it has {members.numel()} elements but features up to {int(members.max())}.")
-        explicand = Explicand(tensors["explicand"], load_display(tensors, header.get("display")), tensors.get("members"))
+        explicand = Explicand(tensors["explicand"], load_display(tensors, header.get("display")), tensors.get("feature_ids"))
         plain = dict(header["method"])
         known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
         how = plain["baseline"]
@@ -384,10 +402,10 @@ class Run:
             # A user's class that is not imported, or cannot be written down: of a blend its pixels are all one needs.
             pixels = {"type": "Fixed", "image": {"type": "Tensor", "key": "baseline"}}
             plain["baseline"] = pixels if header["blends"] else {"type": "Forgotten", "name": header["removal"]}
-        method: RemovalMethod = from_plain(plain, tensors, known)
+        method: RemovalMethod = from_json_value(plain, tensors, known)
         compact = {name.removeprefix("mask_"): part for name, part in tensors.items() if name.startswith("mask_")}
         masks = method.restore(explicand.shape, compact)
-        if len(masks) != len(tensors["representations"]) or len(tensors["ends"]) < 2:
+        if len(masks) != len(tensors["representations"]) or len(tensors["anchors"]) < 2:
             raise ValueError(f"it has {len(masks)} masks but {len(tensors['representations'])} representations.")
         return cls(
             method=method,
@@ -395,7 +413,7 @@ class Run:
             baseline=tensors["baseline"],
             masks=masks,
             representations=tensors["representations"],
-            ends=tensors["ends"],
+            anchors=tensors["anchors"],
             encoder=str(header["encoder"]),
             space=str(header["space"]),
             stopped=str(header["stopped"]),

@@ -23,7 +23,7 @@ from cocoax.masking import Masks, resolve
 from cocoax.methods.method import check_targets
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run import Interrupted, OtherMasksError, Run
-from cocoax.methods.serialise import to_plain
+from cocoax.methods.serialise import to_json_value
 from cocoax.store import KeyedCache, Layout, digest, folder_lock, load_or_quarantine, read_safetensors, write_safetensors
 from cocoax.targets import Target
 
@@ -176,9 +176,9 @@ def _key(encoder: str, explicand: Explicand, method: RemovalMethod) -> str:
     """Return what a run is found by: all that it depends on, and nothing that only makes it longer or reads it."""
     tensors: dict[str, Any] = {}
     options = {"type", *method.options_of(explicand.shape)}
-    plain = {name: value for name, value in to_plain(method, tensors, _token).items() if name in options}
+    plain = {name: value for name, value in to_json_value(method, tensors, _token).items() if name in options}
     shown, display = save_display(explicand.display)
-    content = (explicand.tensor, explicand.members, *shown.values(), display)
+    content = (explicand.tensor, explicand.feature_ids, *shown.values(), display)
     return digest("run", encoder, plain, *tensors.values(), *content)
 
 

@@ -18,14 +18,14 @@ def type_name(kind: type) -> str:
     return kind.__name__ if ours else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def to_plain(value: Any, tensors: dict[str, Tensor] | None = None, other: Callable[[Any], str] = str) -> Any:
+def to_json_value(value: Any, tensors: dict[str, Tensor] | None = None, other: Callable[[Any], str] = str) -> Any:
     """Return a method, with the removals and tensors inside it, as JSON values.
 
     Tensors go to ``tensors`` under the key that stands in their place; without it only their shape is told. ``other`` gives
     the text that stands for anything else.
     """
     if is_dataclass(value) and not isinstance(value, type):
-        options = {item.name: to_plain(getattr(value, item.name), tensors, other) for item in fields(value)}
+        options = {item.name: to_json_value(getattr(value, item.name), tensors, other) for item in fields(value)}
         return {"type": type_name(type(value)), **options}
     if isinstance(value, np.ndarray) and value.dtype.kind not in "biufc":
         return other(value)
@@ -36,7 +36,7 @@ def to_plain(value: Any, tensors: dict[str, Tensor] | None = None, other: Callab
         tensors[key] = torch.as_tensor(value)
         return {"type": "Tensor" if isinstance(value, Tensor) else "Array", "key": key}
     if isinstance(value, tuple | list):
-        return [to_plain(item, tensors, other) for item in value]
+        return [to_json_value(item, tensors, other) for item in value]
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, Integral):
@@ -46,7 +46,7 @@ def to_plain(value: Any, tensors: dict[str, Tensor] | None = None, other: Callab
     return other(value)
 
 
-def for_file(method: Any, tensors: dict[str, Tensor]) -> dict[str, Any]:
+def to_file_value(method: Any, tensors: dict[str, Tensor]) -> dict[str, Any]:
     """Return a method as a file holds it; raise for an option that no file can hold.
 
     A removal that cannot be written down is told as text: what it did is in the file.
@@ -63,14 +63,14 @@ def for_file(method: Any, tensors: dict[str, Tensor]) -> dict[str, Any]:
         return raise_for
 
     others = {item.name: str if item.name == "baseline" else refuse(item.name) for item in fields(method)}
-    options = {option: to_plain(getattr(method, option), tensors, other) for option, other in others.items()}
+    options = {option: to_json_value(getattr(method, option), tensors, other) for option, other in others.items()}
     return {"type": name, **options}
 
 
-def from_plain(plain: Any, tensors: Mapping[str, Tensor], known: Mapping[str, type]) -> Any:
-    """Return what :func:`to_plain` was given; ``known`` are the classes it may be made of."""
+def from_json_value(plain: Any, tensors: Mapping[str, Tensor], known: Mapping[str, type]) -> Any:
+    """Return what :func:`to_json_value` was given; ``known`` are the classes it may be made of."""
     if isinstance(plain, list):
-        return tuple(from_plain(item, tensors, known) for item in plain)
+        return tuple(from_json_value(item, tensors, known) for item in plain)
     if not isinstance(plain, dict):
         return plain
     options = dict(plain)
@@ -83,4 +83,4 @@ def from_plain(plain: Any, tensors: Mapping[str, Tensor], known: Mapping[str, ty
         raise ValueError(f"The file was written with {name!r}, which is not known here; import the module that defines it.")
     if name not in known:
         raise ValueError(f"The file was written with {name!r}, which this version of Cocoax does not know.")
-    return known[name](**{key: from_plain(item, tensors, known) for key, item in options.items()})
+    return known[name](**{key: from_json_value(item, tensors, known) for key, item in options.items()})

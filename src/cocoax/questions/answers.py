@@ -15,7 +15,7 @@ from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.evaluation.separability import NotSeparableError, separability
 from cocoax.inputs import Explicand
-from cocoax.masking.baseline_presets import ASKED, OFFERED
+from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
 from cocoax.masking.segments import in_proportion
 from cocoax.methods import Attribution, Method, Rise, Run
 from cocoax.methods.method import Input, check_encoder
@@ -237,7 +237,7 @@ def doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str,
 def unknown_words(question: Question, encoder: Encoder) -> tuple[str, ...]:
     """Return a sentence for each caption that has words which the encoder does not know."""
     captions = dict.fromkeys((*question.like.captions, *question.unlike.captions))
-    return tuple(sentence for caption in captions if (sentence := encoder.text.inputs.unfamiliar(caption)))
+    return tuple(sentence for caption in captions if (sentence := encoder.text.inputs.unknown_words(caption)))
 
 
 def _samples(side: Side, part: Target) -> Reference | None:
@@ -262,7 +262,7 @@ def asking_method(most: int = MOST, tolerance: float | None = TOLERANCE, **optio
 
     Without a tolerance it takes all of them.
     """
-    options = {"baseline": OFFERED[ASKED], **options}
+    options = {"baseline": PRESETS[DEFAULT_PRESET], **options}
     if tolerance is None:
         return Rise(samples=most, **options)
     return Rise(samples=min(LEAST, most), tolerance=tolerance, max_samples=most, **options)
@@ -318,7 +318,7 @@ def ask(
         about = cached_run(encoder, about, method, targets, at_least=at_least, progress=progress)
     attributions: list[Attribution]
     if isinstance(about, Run):
-        attributions, own = about.explain(targets), about.ends[0]
+        attributions, own = about.explain(targets), about.anchors[0]
     else:
         explicand = encoder.explicand(about)
         attributions = method.explain(encoder, explicand, targets, progress=progress)

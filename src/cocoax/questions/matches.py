@@ -533,7 +533,7 @@ class _Matcher:
         """Return the representation of an input, ``[d]``; a run has it already."""
         explicand, key = self._explicand(piece)
         if key in self._runs:
-            return self._runs[key].ends[0]
+            return self._runs[key].anchors[0]
         if key not in self._representations:
             self._representations[key] = piece.tower.represent([explicand], progress=False)[0]
         return self._representations[key]

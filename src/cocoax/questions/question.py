@@ -199,9 +199,7 @@ def _caption_reference(encoder: Encoder, captions: Sequence[str]) -> Reference:
         while len(_captions) > _REMEMBERED:
             _captions.popitem(last=False)
     samples = torch.stack([rows[caption] for caption in captions])
-    return Reference.from_representations(
-        samples, name=text.inputs.name_together(list(captions[:4]), len(captions)), space=space
-    )
+    return Reference.from_representations(samples, name=text.inputs.set_label(list(captions[:4]), len(captions)), space=space)
 
 
 # --- question ---------------------------------------------------------------------------------------------------------------

@@ -40,14 +40,14 @@ class PairSide:
         display: how it is shown.
         shape: of its features: rows and columns of a picture's grid, or how many there are.
         identity: of its representations, the method and the similarity: two with the same can be contrasted.
-        members: of a picture whose features are parts of it, the part that each pixel belongs to, -1 for none.
+        feature_ids: of a picture whose features are parts of it, the part that each pixel belongs to, -1 for none.
 
     """
 
     display: Display
     shape: tuple[int, ...]
     identity: str = ""
-    members: Tensor | None = None
+    feature_ids: Tensor | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,12 +62,12 @@ class PairSide:
     @property
     def is_picture(self) -> bool:
         """Whether features are places of a picture."""
-        return len(self.shape) == 2 or self.members is not None
+        return len(self.shape) == 2 or self.feature_ids is not None
 
     @property
     def places(self) -> Tensor:
         """The feature at each place where it is shown: of a list, a grid, or pixels; -1 for none."""
-        return torch.arange(prod(self.shape)).view(self.shape) if self.members is None else self.members
+        return torch.arange(prod(self.shape)).view(self.shape) if self.feature_ids is None else self.feature_ids
 
     @property
     def link_side(self) -> LinkSide:
@@ -288,7 +288,7 @@ class Interactions(Result):
             score=float(chosen.sum()),
             baseline_score=0.0,
             standard_error=None if error is None else other.shown(at_least_rounding(error[:, 0], floor)),
-            features=None if other.members is None else chosen,
+            features=None if other.feature_ids is None else chosen,
             metadata={"target": called(own, its) + contrast, "method": "interactions"},
             display=other.display,
             floor=floor,

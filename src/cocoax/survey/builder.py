@@ -21,7 +21,7 @@ from cocoax.encoders.fast_encoder import FastEncoder, can_be_faster
 from cocoax.encoders.folding import agree
 from cocoax.encoders.forward import by_shape, rounding_of
 from cocoax.inputs import Explicand
-from cocoax.masking import Game, Masks
+from cocoax.masking import MaskedEncoder, Masks
 from cocoax.masking.registry import resolve
 from cocoax.methods.field import default_grid, feature_vectors, pooled
 from cocoax.methods.method import check_encoder
@@ -377,11 +377,11 @@ class EntryBuilder:
             return LoadedItem(item, content, error)
 
     def _prepare(self, item: Item, explicand: Explicand) -> PreparedInput:
-        explicand = self.removal.divided(explicand, self.encoder, getattr(self.recipe.method, "grid", None))
-        emptied = self.removal.emptied(explicand)
+        explicand = self.removal.with_features(explicand, self.encoder, getattr(self.recipe.method, "grid", None))
+        emptied = self.removal.baseline_input(explicand)
         plan = Plan.draw(seeded(self.recipe.method, item.id), tuple(explicand.shape), self.recipe.grid)
         together: list[Tensor] = []
-        if explicand.tensor.is_floating_point() and self.removal.through(self.encoder, explicand) is self.encoder:
+        if explicand.tensor.is_floating_point() and self.removal.encoder_for(self.encoder, explicand) is self.encoder:
             together = [explicand.tensor, *self.removal.versions(explicand, emptied)]
             if self._folds:
                 kept = plan.masks.full(slice(0, 1)).reshape(1, *explicand.shape).float()
@@ -423,9 +423,9 @@ class EntryBuilder:
         plan = part.plan
         versions = len(self.removal.versions(part.explicand, part.emptied))
         ends = None if encoded is None else encoded[: 1 + versions]
-        game = Game(self.encoder, part.explicand, self.removal, emptied=part.emptied, ends=ends)
+        game = MaskedEncoder(self.encoder, part.explicand, self.removal, baseline_input=part.emptied, anchors=ends)
         representations = self._representations(game, plan, None if encoded is None else encoded[1 + versions :])
-        vectors = torch.cat(feature_vectors(representations, game.ends, linear_similarity(self.recipe.similarity)))
+        vectors = torch.cat(feature_vectors(representations, game.anchors, linear_similarity(self.recipe.similarity)))
         field, cells = (plan.field @ vectors).float(), part.explicand.cells
         if cells is not None:  # -1, the last, is what the encoder does not see
             field = torch.cat([field, torch.zeros_like(field[:1])])[cells]
@@ -435,14 +435,14 @@ class EntryBuilder:
             ready.digest,
             ready.item.columns,
             None,
-            game.ends[0].float(),
-            game.ends[1:].float().mean(0),
+            game.anchors[0].float(),
+            game.anchors[1:].float().mean(0),
             field,
             (plan.noise @ vectors).float(),
             part.explicand.display.small(),
         )
 
-    def _representations(self, game: Game, plan: Plan, tried: Tensor | None) -> Tensor:
+    def _representations(self, game: MaskedEncoder, plan: Plan, tried: Tensor | None) -> Tensor:
         """Return what the encoder makes of masked inputs.
 
         The first input of each shape tries the folded encoder on a whole batch, as any game does. Later ones trust it if
@@ -463,7 +463,7 @@ class EntryBuilder:
         return _encoded(game, plan)
 
 
-def _encoded(game: Game, plan: Plan) -> Tensor:
+def _encoded(game: MaskedEncoder, plan: Plan) -> Tensor:
     return torch.cat(list(game.encode(plan.masks, 0, plan.method.batch_size)))
 
 

@@ -28,7 +28,7 @@ from cocoax.inputs.base import plural
 from cocoax.inputs.display import load_display, save_display
 from cocoax.methods import Rise
 from cocoax.methods.removal import RemovalMethod
-from cocoax.methods.serialise import to_plain
+from cocoax.methods.serialise import to_json_value
 from cocoax.progress import bar
 from cocoax.similarity import LinearSimilarity, get_similarity
 from cocoax.spaces import same_space, space_digest
@@ -201,8 +201,8 @@ def plain_recipe(recipe: IndexRecipe, view: tuple[object, ...] = ()) -> dict[str
     A method's tensors, such as pictures that removed parts become, are told by their shapes there, and by a digest of all.
     """
     tensors: dict[str, Tensor] = {}
-    to_plain(recipe, tensors)
-    plain: dict[str, Any] = json.loads(json.dumps(to_plain(recipe)))
+    to_json_value(recipe, tensors)
+    plain: dict[str, Any] = json.loads(json.dumps(to_json_value(recipe)))
     plain.pop("type")
     if view:
         plain["view"] = digest(*view) if any(not isinstance(part, str) for part in view) else " ".join(map(str, view))

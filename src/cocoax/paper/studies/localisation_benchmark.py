@@ -21,7 +21,7 @@ from cocoax.evaluation.localisation import MaskScores, mask_scores
 from cocoax.evaluation.statistics import bootstrap, wilson
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run_cache import cached_run
-from cocoax.methods.serialise import to_plain
+from cocoax.methods.serialise import to_json_value
 from cocoax.paper.annotations import Example
 from cocoax.progress import bar
 from cocoax.questions import Question
@@ -98,7 +98,7 @@ def localise(
     runs = Path(folder) / "runs" if folder is not None and keep_runs else None
     tensors: dict[str, Any] = {}  # of baselines, which count with their content
     kept_as = tuple(item.name for item in fields(MaskScores))
-    how = (kept_as, to_plain(method, tensors), asking.template, asking.contrast, asking.tolerance, asking.fraction)
+    how = (kept_as, to_json_value(method, tensors), asking.template, asking.contrast, asking.tolerance, asking.fraction)
     options = digest("localise", encoder.fingerprint, *how, *tensors.values(), *encoder.inputs.view_settings)
     records = []
     with bar(len(examples), f"pictures with {encoder.name}", progress) as shown:
