@@ -15,7 +15,6 @@ from PIL import Image
 import cocoax
 from cocoax.app.drawing import (
     GRIDS,
-    LONGEST,
     PALETTES,
     Map,
     Reading,
@@ -23,11 +22,11 @@ from cocoax.app.drawing import (
     card,
     curve_plot,
     draw,
-    jpeg_uri,
     limit_of,
     read,
 )
 from cocoax.inputs import Picture
+from cocoax.show.raster import LONGEST, jpeg_uri
 from cocoax.show.views import VISIBLE, WHOLE, Box
 from tests.app.colours import encoder, flag
 

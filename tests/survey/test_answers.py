@@ -77,7 +77,7 @@ def test_words__texts_have_words_and_maps_of_their_own_shapes(tmp_path: Path) ->
 def test_save__page_json_and_parquet(index: Index, tmp_path: Path) -> None:
     survey = index.ask(dawn_rather_than_dusk(index), top=4)
     page = survey.save(tmp_path / "answer.html").read_text()
-    assert page.count('<div class="tile">') == 8
+    assert page.count('<div class="tile">') == 8 + 4  # mean map and three histograms
     assert "http" not in page.replace("http-equiv", "")  # loads nothing
     described = json.loads(survey.save(tmp_path / "answer.json").read_text())
     assert [item["id"] for item in described["highest"]] == [placed.id for placed in survey.highest]
@@ -85,7 +85,7 @@ def test_save__page_json_and_parquet(index: Index, tmp_path: Path) -> None:
     assert frame["id"].tolist()[0] == survey.highest[0].id
     with pytest.raises(ValueError, match="Files end in"):
         survey.save(tmp_path / "answer.txt")
-    assert survey._repr_html_().count('class="tile"') == 8
+    assert survey._repr_html_().count('class="tile"') == 8 + 4
     assert len(page) < 250_000
 
 
@@ -118,7 +118,7 @@ def test_survey__bad_top(index: Index) -> None:
 
 def test_views__no_input_stands_on_both_sides(index: Index) -> None:
     for rows in ([0, 1, 2], [5]):
-        assert index.ask(dawn_rather_than_dusk(index), rows, top=50)._repr_html_().count('class="tile"') == len(rows)
+        assert index.ask(dawn_rather_than_dusk(index), rows, top=50)._repr_html_().count('class="tile"') == len(rows) + 4
 
 
 def test_page__what_comes_from_the_data_is_escaped(tmp_path: Path) -> None:

@@ -8,20 +8,17 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 
 from cocoax import Answer, Attribution, Curve
 from cocoax.show.figure import png, question, scale_beside
-from cocoax.show.options import COLOURS
-from cocoax.show.raster import data_uri
-from cocoax.show.views import WHOLE, colour_scale, uncertain
-
-LONGEST = 720  # pixels of a picture on the page
+from cocoax.show.options import COLOURS, PlotOptions
+from cocoax.show.raster import heat_image, jpeg_uri
+from cocoax.show.views import Effects, HeatMap, colour_scale, uncertain
 
 
 @dataclass(frozen=True)
@@ -98,44 +95,12 @@ def limit_of(attribution: Attribution, cells: int = 0) -> tuple[float, bool]:
     return colour_scale(Map.of(attribution, cells).shown)
 
 
-@lru_cache
-def colours(palette: str) -> np.ndarray:
-    """Return the 256 colours of a palette, ``[256, 3]`` in 0..255."""
-    import matplotlib
-
-    return np.asarray(matplotlib.colormaps[PALETTES[palette].colours](np.arange(256)))[:, :3] * 255
-
-
 def draw(attribution: Attribution, view: View, limit: float) -> Image.Image:
     """Draw the map over its picture: colours for values, hatching where they are uncertain, a veil over what was not seen."""
     assert attribution.picture is not None
-    picture = Image.fromarray(attribution.picture.numpy())
-    picture = ImageOps.contain(picture, (LONGEST, LONGEST), Image.Resampling.BILINEAR)
-    width, height = picture.size
-    grey = np.asarray(picture, np.float32).mean(2, keepdims=True).repeat(3, 2)
-    left, top, right, bottom = (round(part * side) for part, side in zip(attribution.box, (width, height) * 2, strict=True))
-    canvas = grey * 0.25 + 255 * 0.75 if attribution.box != WHOLE else grey
-    seen = (right - left, bottom - top)
     map_ = Map.of(attribution, view.cells)
-    values = _resized(map_.shown, seen, smooth=not view.cells)
-    index = np.clip((values / limit + 1) * 127.5, 0, 255).round().astype(np.uint8)
-    heat = colours(view.palette)[index].astype(np.float32)
-    unsure = _resized(map_.uncertain(limit).astype(np.float32), seen, smooth=not view.cells) > 0.5
-    shown = grey[top:bottom, left:right] * (1 - view.opacity) + heat * view.opacity
-    shown[unsure] = (shown[unsure].mean(1, keepdims=True) + shown[unsure]) / 2
-    down, across = np.mgrid[: seen[1], : seen[0]]
-    shown[unsure & ((down + across) % 8 < 2)] *= 0.72
-    if view.cells:
-        rows, columns = map_.shown.shape
-        for lines, cells, side in ((shown, rows, seen[1]), (shown.transpose(1, 0, 2), columns, seen[0])):
-            lines[[round(cell * side / cells) for cell in range(1, cells)]] *= 0.8
-    canvas[top:bottom, left:right] = shown
-    return Image.fromarray(canvas.clip(0, 255).astype(np.uint8))
-
-
-def _resized(values: np.ndarray, size: tuple[int, int], *, smooth: bool) -> np.ndarray:
-    how = Image.Resampling.BILINEAR if smooth else Image.Resampling.NEAREST
-    return np.asarray(Image.fromarray(values.astype(np.float32)).resize(size, how))
+    heat = HeatMap(Effects(map_.shown, map_.error), attribution.picture.numpy(), attribution.box, smooth=not view.cells)
+    return heat_image(heat, PlotOptions(limit=limit, opacity=view.opacity, cmap=PALETTES[view.palette].colours), lines=True)
 
 
 @dataclass(frozen=True)
@@ -158,13 +123,6 @@ def read(attribution: Attribution, place: tuple[float, float], view: View, limit
     at = int(y * rows), int(x * columns)
     error = None if map_.error is None else float(map_.error[at])
     return Reading(float(map_.shown[at]), error, bool(map_.uncertain(limit)[at]))
-
-
-def jpeg_uri(image: Image.Image, quality: int = 88) -> str:
-    """Return a picture as part of the page, so that nothing has to be served from a folder."""
-    file = io.BytesIO()
-    image.convert("RGB").save(file, "JPEG", quality=quality)
-    return data_uri("image/jpeg", file.getvalue())
 
 
 def curve_plot(measured: Sequence[tuple[str, list[dict[str, Curve]]]]) -> str:

@@ -11,9 +11,10 @@ from pathlib import Path
 from PIL import Image, ImageOps
 
 from cocoax import Answer, Curve
-from cocoax.app.drawing import PALETTES, Reading, View, colours, curve_plot, draw, jpeg_uri, limit_of, read
+from cocoax.app.drawing import PALETTES, Reading, View, curve_plot, draw, limit_of, read
 from cocoax.app.sessions import Progress, Session
 from cocoax.results.attribution import HARDLY
+from cocoax.show.raster import colour_table, jpeg_uri
 
 
 def asset(name: str) -> str:
@@ -163,7 +164,9 @@ def scale_of(session: Session, panel: int) -> tuple[float, bool]:
 
 def scale_bar(view: View, limit: float, cut: bool) -> str:
     """Return the colour scale with its numbers."""
-    steps = ",".join(f"rgb({red:.0f} {green:.0f} {blue:.0f})" for red, green, blue in colours(view.palette)[::15])
+    steps = ",".join(
+        f"rgb({red:.0f} {green:.0f} {blue:.0f})" for red, green, blue in colour_table(PALETTES[view.palette].colours)[::15]
+    )
     beyond = " (1 % of the map lies beyond)" if cut else ""
     return (
         f'<div class="cx-scale"><div style="background:linear-gradient(90deg,{steps})"></div>'
@@ -175,7 +178,10 @@ def scale_bar(view: View, limit: float, cut: bool) -> str:
 def legend(view: View) -> str:
     """Return what the colours mean, in words."""
     palette = PALETTES[view.palette]
-    high, low = (f"rgb({' '.join(f'{part:.0f}' for part in colours(view.palette)[index])})" for index in (225, 30))
+    high, low = (
+        f"rgb({' '.join(f'{part:.0f}' for part in colour_table(PALETTES[view.palette].colours)[index])})"
+        for index in (225, 30)
+    )
     items = (
         (f"background:{high}", f"<b>{palette.raises}</b> raises the score: more like the first, less like the second."),
         (f"background:{low}", f"<b>{palette.lowers.capitalize()}</b> lowers it."),

@@ -16,7 +16,7 @@ from cocoax.show.views import WHOLE, HeatMap, colour_scale
 
 LONGEST = 720  # pixels of the longer side
 OPACITY = 0.65
-_STRIPE = 60  # stripes of hatching along the longer side
+_STRIPE = 90  # stripes of hatching along the longer side
 
 
 @lru_cache
@@ -28,12 +28,18 @@ def colour_table(colours: str) -> np.ndarray:
 
 
 def heat_image(
-    view: HeatMap, options: PlotOptions | None = None, *, longest: int = LONGEST, strength: float | None = None
+    view: HeatMap,
+    options: PlotOptions | None = None,
+    *,
+    longest: int = LONGEST,
+    strength: float | None = None,
+    lines: bool = False,
 ) -> Image.Image:
     """Return a heat map over its picture in grey, ``longest`` pixels on the longer side.
 
     What the encoder did not see is faded; what is uncertain is hatched, or in grey. With ``strength`` the map is as opaque
-    as its values are large, up to that, so that a small picture can be recognised.
+    as its values are large, up to that, so that a small picture can be recognised. With ``lines`` there are lines between
+    the cells of a map that is not smooth.
     """
     options = options or PlotOptions()
     values = view.effects.values
@@ -57,6 +63,9 @@ def heat_image(
     if options.uncertainty != "none":
         unsure = resized_map(view.effects.uncertain(limit).astype(np.float32), seen, smooth=view.smooth) > 0.5
         _mark(shown, unsure, options.uncertainty == "hatch", max(3, round(longest / _STRIPE)))
+    if lines and not view.smooth:
+        for drawn, cells, side in zip((shown, shown.transpose(1, 0, 2)), values.shape, seen[::-1], strict=True):
+            drawn[[round(cell * side / cells) for cell in range(1, cells)]] *= 0.8
     canvas = grey * 0.25 + 255 * 0.75 if view.box != WHOLE else grey
     canvas[inside] = shown
     return Image.fromarray(canvas.clip(0, 255).astype(np.uint8))

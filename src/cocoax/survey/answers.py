@@ -210,7 +210,8 @@ class Survey(Result):
             names = tuple(f"{part.name} ({part.count} times)" for part in words)
             views.append(Bars(effects, names, "given", title="What raises and lowers it on average"))
         scores = {"score": self.scores, **self.parts}
-        return [*views, *(Histogram({"": values}, name[:60], title=name[:60]) for name, values in scores.items())]
+        views += [Histogram({"": values}, name[:60], title=name[:60]) for name, values in scores.items()]
+        return [Gallery(tuple(views), min(len(views), 4), colour_bars=True, inches=3.4)]
 
     def _listed(self, shown: Sequence[RankedRow]) -> Table:
         """Return some inputs as rows."""
