@@ -199,7 +199,7 @@ def _box(ax: Axes, number: int, floor: Floor, colour: str) -> None:
 
     style = "round,pad=0,rounding_size=0.1"
     ax.add_patch(FancyBboxPatch((-HALF, number - 0.36), 2 * HALF, 0.72, style, fc=PAPER, ec=colour, lw=2.4, zorder=4))
-    size = min(10.0, 430 / len(floor.title))  # a long one has to fit into the box too
+    size = min(10.0, 380 / len(floor.title))  # a long one has to fit into the box too
     ax.text(0, number + 0.12, floor.title, ha="center", va="center", fontsize=size, weight="bold", color=INK, zorder=5)
     ax.text(0, number - 0.16, floor.about, ha="center", va="center", fontsize=8.5, color=INK, zorder=5)
 

@@ -28,7 +28,8 @@ def files_of(walk: Callable[[], object]) -> list[str]:
 
     def note(frame: FrameType, event: str, _argument: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_flags & CO_OPTIMIZED and code.co_filename.startswith(SOURCE):  # bodies of classes are not
+        is_function = code.co_flags & CO_OPTIMIZED  # and not the body of a class
+        if event == "call" and is_function and code.co_filename.startswith(SOURCE):
             found.add(code.co_filename[len(SOURCE) + 1 :])
 
     sys.setprofile(note)

@@ -33,8 +33,8 @@ def run(block: str, **given: object) -> dict[str, object]:
     return names
 
 
-def test_readme__has_four_quickstarts() -> None:
-    assert len(BLOCKS) == 4
+def test_readme__has_five_quickstarts() -> None:
+    assert len(BLOCKS) == 5
 
 
 def test_readme__own_encoder(here: Path) -> None:
@@ -55,7 +55,9 @@ def test_readme__own_encoder(here: Path) -> None:
 @pytest.mark.parametrize("block", BLOCKS[1:])
 def test_readme__starter(here: Path, block: str) -> None:
     names = run(block)
-    if "match" in names:
+    if "embed" in names:
+        assert "similarity" in names["match"].summary  # type: ignore[attr-defined]
+    elif "match" in names:
         assert [word for word, _ in names["match"].query.top(2)] == ["bicycle", "tyre"]  # type: ignore[attr-defined]
         assert [word for word, _ in names["match"].document.top(2)] == ["bike", "wheel"]  # type: ignore[attr-defined]
     if "run" in names:
