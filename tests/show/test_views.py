@@ -41,6 +41,7 @@ def test_pieces__are_the_text_with_strengths() -> None:
     assert [(piece.text, piece.strength) for piece in pieces if piece.label] == [("a", 0.5), ("cat", -1.0)]
     assert [piece.uncertain for piece in pieces if piece.label] == [True, False]
     assert pieces[1].label == "+0.500 ± 0.300"
+    assert Effects(np.ones(1), np.array([np.nan])).label(0) == "+1.000"
     flat = ColouredText(Effects(np.zeros(2)), "a b", ((0, 1), (2, 3)))
     assert [piece.strength for piece in flat.pieces()] == [0.0] * 3
 

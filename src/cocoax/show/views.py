@@ -50,7 +50,7 @@ class Effects:
 
     Attributes:
         values: one for each feature, relative to a feature that makes no difference: above 0 raises the score.
-        error: the standard error of each; None where it is not estimated.
+        error: the standard error of each, NaN where one has none; None where none is estimated.
         question: what the score answers.
         score: of the input as it is; None if there is none to be told.
         unit: what the values are, for the label of a scale.
@@ -75,7 +75,8 @@ class Effects:
     def label(self, index: int) -> str:
         """Return one of the values with its error: ``+0.120 ± 0.010``."""
         value = f"{self.values.flat[index]:+.3f}"
-        return value if self.error is None else f"{value} ± {self.error.flat[index]:.3f}"
+        known = self.error is not None and np.isfinite(self.error.flat[index])
+        return f"{value} ± {self.error.flat[index]:.3f}" if known and self.error is not None else value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
