@@ -55,6 +55,7 @@ DISTINCT = ("#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#
 _LINE, _LINES = 0.13, 4  # inches of a line of a bar's name, and the most lines it has
 _CHARACTER = 0.095  # inches
 _LONGEST_LINE = 130  # characters; of longer texts only the linked words are drawn
+_STRIPES = 36  # of hatching along the longer side of a map: few enough to be seen in a panel
 _WAVEFORM = 4000  # columns of a drawn waveform; no screen shows more, and a line through every sample takes long
 _LITERAL: dict[str, Any] = {"parse_math": False}  # dollars are dollars, not the beginning of a formula
 DEFAULT = PlotOptions()
@@ -216,7 +217,7 @@ def _(view: HeatMap, ax: Axes, options: PlotOptions = DEFAULT) -> None:
     values = view.effects.values
     limit, cut = (options.limit, False) if options.limit is not None else colour_scale(values)
     height, width = values.shape if view.picture is None else view.picture.shape[:2]
-    image = np.asarray(heat_image(view, replace(options, limit=limit)))
+    image = np.asarray(heat_image(view, replace(options, limit=limit), stripes=_STRIPES))
     ax.imshow(image, extent=(-0.5, width - 0.5, height - 0.5, -0.5))
     ax.set_axis_off()
     _draw_title(ax, view, options, view.effects)

@@ -16,7 +16,7 @@ from cocoax.show.views import WHOLE, HeatMap, colour_scale
 
 LONGEST = 720  # pixels of the longer side
 OPACITY = 0.65
-_STRIPE = 90  # stripes of hatching along the longer side
+STRIPES = 90  # of hatching along the longer side of a picture on a screen
 
 
 @lru_cache
@@ -34,12 +34,13 @@ def heat_image(
     longest: int = LONGEST,
     strength: float | None = None,
     lines: bool = False,
+    stripes: int = STRIPES,
 ) -> Image.Image:
     """Return a heat map over its picture in grey, ``longest`` pixels on the longer side.
 
     What the encoder did not see is faded; what is uncertain is hatched, or in grey. With ``strength`` the map is as opaque
     as its values are large, up to that, so that a small picture can be recognised. With ``lines`` there are lines between
-    the cells of a map that is not smooth.
+    the cells of a map that is not smooth. Hatching has so many ``stripes`` along the longer side.
     """
     options = options or PlotOptions()
     values = view.effects.values
@@ -62,7 +63,7 @@ def heat_image(
     shown = grey[inside] * (1 - opacity) + heat * opacity
     if options.uncertainty != "none":
         unsure = resized_map(view.effects.uncertain(limit).astype(np.float32), seen, smooth=view.smooth) > 0.5
-        _mark(shown, unsure, options.uncertainty == "hatch", max(3, round(longest / _STRIPE)))
+        _mark(shown, unsure, options.uncertainty == "hatch", max(3, round(longest / stripes)))
     if lines and not view.smooth:
         for drawn, cells, side in zip((shown, shown.transpose(1, 0, 2)), values.shape, seen[::-1], strict=True):
             drawn[[round(cell * side / cells) for cell in range(1, cells)]] *= 0.8
