@@ -138,7 +138,7 @@ def test_floor__is_kept_in_files(encoder: cocoax.Encoder, tmp_path: Path) -> Non
     target = cocoax.representation_similarity()
     result = run.explain(target)
     assert result.floor > 0
-    assert cocoax.Attribution.load(result.save(tmp_path / "result")).floor == result.floor
+    assert cocoax.Attribution.load(result.save(tmp_path / "result.safetensors")).floor == result.floor
     assert cocoax.Run.load(run.save(tmp_path / "run")).explain(target).floor == result.floor
     field = run.field()
     assert field.explain(target).floor == pytest.approx(result.floor)

@@ -125,7 +125,7 @@ class Attribution(Displayed, Result):
     @property
     def title(self) -> str:
         """The question, the score and how it was explained."""
-        how = " ".join(str(self.metadata[key]) for key in ("method", "encoder") if key in self.metadata)
+        how = " on ".join(str(self.metadata[key]) for key in ("method", "encoder") if key in self.metadata)
         return f"{self.name}: score {self.score:+.3f}{f', by {how}' if how else ''}"
 
     @property
