@@ -10,9 +10,9 @@ help:
 	@echo "make demo         explain two photos with the starter encoder; says where the pictures are"
 	@echo "make test         lint, type-check and test"
 	@echo "make test-slow    the long checks as well"
-	@echo "make test-hard    an hour of bad calls, kills, damaged files, full disks and long streams (docs/reliability.md)"
+	@echo "make test-hard    an hour of bad calls, kills, damaged files, full disks and long streams (docs/evidence/reliability.md)"
 	@echo "make test-interop targets in Captum, SHAP, shapiq, Quantus and pytorch-grad-cam; installs the last two"
-	@echo "make bench        speed and accuracy of this machine, beside Captum, SHAP and shapiq (docs/performance.md)"
+	@echo "make bench        speed and accuracy of this machine, beside Captum, SHAP and shapiq (docs/evidence/performance.md)"
 	@echo "make app          the web page, at http://127.0.0.1:7860"
 	@echo "make test-browser the web page in a real browser; installs Chromium if there is none"
 	@echo "make install      create $(VENV) with everything that demo and tests need"
@@ -53,7 +53,7 @@ $(VENV)/.interop: $(INSTALLED)
 test-interop: $(VENV)/.interop
 	$(BIN)/pytest -m 'not browser' tests/test_interop.py
 
-# The campaigns of docs/reliability.md; each prints its table and ends with an error if something did not hold.
+# The campaigns of docs/evidence/reliability.md; each prints its table and ends with an error if something did not hold.
 test-hard: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py --calls 10000
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz_commands --calls 1000

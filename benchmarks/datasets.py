@@ -1,4 +1,4 @@
-"""Figures about indexes (docs/scale.md): what building and asking cost, and what kills leave behind.
+"""Figures about indexes (docs/evidence/scale.md): what building and asking cost, and what kills leave behind.
 
     python benchmarks/datasets.py overhead|ray|memory|kills|samples --cifar FOLDER [--count 10000] [--out FOLDER]
     python benchmarks/datasets.py synthetic [--count 100000] [--out FOLDER]

@@ -1,4 +1,4 @@
-"""What encoders know: figures for docs/knows.md and docs/discovery.md.
+"""What encoders know: figures for docs/how-to/knows.md and docs/how-to/discovery.md.
 
     python benchmarks/knowledge.py knows CIFAR FOLDER
     python benchmarks/knowledge.py discover CIFAR FOLDER --weights RESNET_56.th

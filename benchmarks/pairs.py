@@ -1,4 +1,4 @@
-"""Figures about interactions (docs/pairs.md): what they cost, how exact they are, and whether they find what is known.
+"""Figures about interactions (docs/explanation/pairs.md): cost, accuracy, and known cases.
 
     python benchmarks/pairs.py FOLDER maps|coverage|correlation|calls|time|words ...
 

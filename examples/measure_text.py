@@ -1,4 +1,4 @@
-"""Every figure of docs/text.md, measured: decisive words, deletion against random, speed, agreement with Captum.
+"""Every figure of docs/how-to/text.md, measured: decisive words, deletion against random, speed, agreement with Captum.
 
 python examples/measure_text.py [--timings]
 """

@@ -1,4 +1,4 @@
-"""The quickstarts of docs/encoders.md run as they stand, with small random models in place of those on the hub."""
+"""The quickstarts of docs/how-to/encoders.md run as they stand, with small random models in place of those on the hub."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cocoax.data import photo
 from cocoax.encoders.families.torchvision import import_library
 from tests.encoders.families import tiny
 
-PAGE = (Path(__file__).parent.parent / "docs" / "encoders.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parent.parent / "docs" / "how-to" / "encoders.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^## ([^\n]+)\n+```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
 
 

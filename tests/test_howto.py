@@ -27,8 +27,8 @@ from cocoax.paper.studies import NAMES, STUDIES
 from cocoax.similarity import SIMILARITIES
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = sorted(DOCS.glob("adding-*.md"))
-WRITTEN = [*sorted(DOCS.glob("*.md")), *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+PAGES = sorted(DOCS.glob("how-to/adding-*.md"))
+WRITTEN = [*sorted(DOCS.rglob("*.md")), *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 REGISTRIES: list[dict[str, Any]] = [DISPLAYS, ENCODERS, IN_FILES, NAMES, REMOVALS, SIMILARITIES, STUDIES]
 
 
@@ -102,4 +102,4 @@ def test_pages__links_lead_somewhere(page: Path) -> None:
 
 def test_pages__each_can_be_found_from_another() -> None:
     linked = {(page.parent / link).resolve() for page in WRITTEN for link in links_of(page) if "://" not in link}
-    assert not [page.name for page in DOCS.glob("*.md") if page.resolve() not in linked]
+    assert not [page.name for page in DOCS.rglob("*.md") if page.resolve() not in linked]

@@ -23,7 +23,7 @@ from cocoax.encoders.families.torchvision import import_library
 from tests.conftest import images
 from tests.tiny import TEXTS, bert_tokenizer, save_bert
 
-PAGE = Path(__file__).parent.parent / "docs" / "interop.md"
+PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "interop.md"
 BACKGROUND, INPUTS = images(6, seed=5), images(2, seed=3)
 
 

@@ -1,4 +1,4 @@
-"""The examples of docs/live-models.md and docs/gpus.md run as they stand, with small models in place of those on the hub."""
+"""The examples of the pages live-models and gpus run as they stand, with small models in place of those on the hub."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cocoax.encoders.families.torchvision import import_library
 from tests.encoders.families import tiny
 from tests.tiny import save_bert
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parent.parent / "docs" / "how-to"
 
 
 def blocks(page: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The code of docs/sound.md runs as it stands, and the benchmark that its table is from runs too."""
+"""The code of docs/how-to/sound.md runs as it stands, and the benchmark that its table is from runs too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cocoax.seeding import stream
 from tests.sounds import tone
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "sound.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "sound.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 installed = pytest.mark.skipif(importlib.util.find_spec("resemblyzer") is None, reason="resemblyzer is not installed")
 
@@ -33,7 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(block: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
-    exec(compile(re.sub(r"samples=\d+", "samples=40", block), "docs/sound.md", "exec"), names)
+    exec(compile(re.sub(r"samples=\d+", "samples=40", block), "docs/how-to/sound.md", "exec"), names)
     plt.close("all")
     return names
 

@@ -21,7 +21,7 @@ from cocoax import Reference, vectors
 from cocoax.checks import as_numbers
 
 Recipe = Callable[..., Reference]
-COOKBOOK = Path(__file__).parent.parent / "docs" / "cookbook.md"
+COOKBOOK = Path(__file__).parent.parent / "docs" / "how-to" / "cookbook.md"
 LABELS = ["cat" if row % 3 else "dog" for row in range(50)]
 
 

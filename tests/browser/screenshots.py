@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/app.md with the starter encoder, and measures how long a new question takes.
+"""Takes the pictures of docs/how-to/app.md with the starter encoder, and measures how long a new question takes.
 
 python -m tests.browser.screenshots [FOLDER]
 """

@@ -23,7 +23,7 @@ from cocoax.seeding import stream
 
 DONOR_PICTURES = 3  # other pictures that scores are averaged over
 _STRONG = Blur(121, 20.0)
-# docs/removals.md has how good their maps are.
+# docs/explanation/removals.md has how good their maps are.
 PRESETS: dict[str, Baseline] = {
     "blur": Blur(),
     "strong blur": _STRONG,

@@ -12,7 +12,7 @@ from torch import Tensor
 FOLDS = 5
 RIDGE = 0.3
 # Variance of a score due to products of j features, and to what is left over, relative to that due to single features. Chosen
-# on other inputs than docs/performance.md reports.
+# on other inputs than docs/evidence/performance.md reports.
 ORDERS = {1: 1.0, 2: 0.1, 3: 0.03}
 REST = 0.03
 _SEEN = 1024  # samples that a kernel regression is fitted to, at most

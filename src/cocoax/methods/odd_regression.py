@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Chosen on other inputs than docs/performance.md reports, as are the constants of choose_prior.
+# Chosen on other inputs than docs/evidence/performance.md reports, as are the constants of choose_prior.
 ORDERS = {3: 1.0, 5: 0.2, 7: 0.04}
 RESIDUAL = 0.01
 TIGHT = 1e-9  # the anchors' residual where values have to keep to them

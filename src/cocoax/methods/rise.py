@@ -28,7 +28,7 @@ from cocoax.targets import Target, representation_similarity
 FEW = 3.6
 # Of words and columns some samples are far from all others (a text of which next to nothing is left), in some inputs more
 # than in others. The kurtosis of the contributions tells: their variance is known as well as that of 2n / (kurtosis - 1)
-# normal ones. Few samples hold few of the rare ones, so it counts twice (chosen on other inputs than docs/pairs.md reports).
+# normal ones. Few samples hold few of the rare ones, so it counts twice.
 HEAVY = 2 * (1.96**2 + 1) / 8
 LEAST = 5.0
 AnyMasks = GridMasks | BitMasks | PooledMasks

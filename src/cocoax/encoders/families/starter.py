@@ -3,7 +3,7 @@
 EfficientNet-Lite0 says which of the 1000 ImageNet classes a picture shows, all-MiniLM-L6-v2 says what their names mean.
 Joined as in ConSE (Norouzi et al. 2014), a picture's representation is the probability-weighted mean of the embeddings
 of the class names: the pictures live in the space of the sentences, and all of it is differentiable. Two things make it
-better at saying what is where (docs/asking.md has the figures): probabilities are softened, so that the second and third
+better at saying what is where (docs/how-to/asking.md): probabilities are softened, so that the second and third
 object in a picture count too, and embeddings are centred and decorrelated, so that the similarities of a picture to the names
 follow the probabilities rather than how alike the names are.
 """
