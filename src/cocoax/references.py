@@ -24,7 +24,7 @@ from cocoax.checks import as_numbers, check_kind, check_number, check_plain, che
 from cocoax.similarity import Cosine, LinearSimilarity
 from cocoax.spaces import same_space
 from cocoax.store import KeyedCache, Layout, corrupt_file_errors, prefix_errors, read_safetensors, write_safetensors
-from cocoax.vectors import Selection, read_vectors
+from cocoax.vectors import read_vectors
 
 CHUNKS = KeyedCache("references")  # of streams of inputs
 KEPT = 10_000  # samples that a reference keeps unless told otherwise
@@ -182,8 +182,8 @@ class Reference:
             source: an array, memory map or .npy file ``[n, d]``; a Parquet or Arrow file or pyarrow table; or any iterable of
                 vectors ``[d]``, of batches ``[n, d]``, or of pairs of such and their weights, as a generator over the answers
                 of a vector database.
-            where: which rows: ``{column: value}`` or ``{column: [values]}``; a boolean for each row, or row numbers; or, for
-                tables, an expression of pyarrow.
+            where: which rows: ``{column: value}`` or ``{column: [values]}``; a boolean for each row; or, for tables, an
+                expression of pyarrow.
             weights: a column, or a number for each row; by default every row counts the same.
             column: of the vectors, ``"vector"`` if not given.
             name: what pictures and tables call it.
@@ -197,7 +197,7 @@ class Reference:
         count, total = 0, 0.0
         sums: list[Tensor] = []
         samples = []
-        for _, vectors, batch_weights in read_vectors(source, Selection(column, where, weights)):
+        for vectors, batch_weights in read_vectors(source, where, weights, column):
             factors = torch.ones(len(vectors), dtype=torch.float64) if batch_weights is None else batch_weights
             parts = [factors @ vectors, factors @ Cosine().features(vectors)]
             sums = parts if not sums else [before + part for before, part in zip(sums, parts, strict=True)]

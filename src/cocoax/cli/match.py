@@ -176,7 +176,7 @@ class Documents:
         import torch
 
         from cocoax.questions.windows import pieces_of, represent
-        from cocoax.vectors import Selection, read_vectors
+        from cocoax.vectors import read_vectors
 
         own = represent(pieces_of(encoder, query)).double()
         owners = torch.arange(len(self.contents))
@@ -185,7 +185,7 @@ class Documents:
             owners = torch.repeat_interleave(owners, torch.tensor([len(windows) for windows in pieces]))
             parts = [represent([piece for windows in pieces for piece in windows], progress=None).double()]
         else:
-            parts = [vectors for _, vectors, _ in read_vectors(self.store, Selection(self.column))]
+            parts = [vectors for vectors, _ in read_vectors(self.store, column=self.column)]
         scores = []
         for vectors in parts:
             if vectors.shape[1] != own.shape[1]:
