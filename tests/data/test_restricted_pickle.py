@@ -22,7 +22,7 @@ PLAIN: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize("protocol", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("value", PLAIN)
 def test_read_restricted_pickle__what_python_reads(value: Any, protocol: int) -> None:
     if protocol < 3 and value == PLAIN[1]:
@@ -30,7 +30,7 @@ def test_read_restricted_pickle__what_python_reads(value: Any, protocol: int) ->
     assert read_restricted_pickle(pickle.dumps(value, protocol)) == value
 
 
-@pytest.mark.parametrize("protocol", [0, 2, 4])
+@pytest.mark.parametrize("protocol", [1, 2, 4])
 def test_read_restricted_pickle__arrays(protocol: int) -> None:
     array = np.arange(12, dtype=np.uint8).reshape(3, 4)
     for each in (array, np.asfortranarray(array), array[:0]):
@@ -42,7 +42,7 @@ def test_read_restricted_pickle__arrays(protocol: int) -> None:
 @pytest.mark.parametrize("dtype", ["<u2", ">i8", "f4", "b1", "O", "S9", "M8[s]", [("a", "u1")]])
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_read_restricted_pickle__other_types_are_refused(dtype: Any, protocol: int) -> None:
-    with pytest.raises(ValueError, match=r"uint8|array of bytes"):
+    with pytest.raises(ValueError, match="uint8"):
         read_restricted_pickle(pickle.dumps({b"data": np.zeros(3, dtype)}, protocol))
 
 
@@ -113,7 +113,7 @@ def test_read_restricted_pickle__anything_else_is_refused(name: str, monkeypatch
 def test_read_restricted_pickle__shapes_that_do_not_fit(shape: tuple[int, ...], length: int) -> None:
     rebuild: Any = np.zeros(1, np.uint8).__reduce__()[0]
     written = Call(rebuild, (np.ndarray, (0,), b"b"), (1, shape, np.dtype("u1"), False, b"a" * length))
-    with pytest.raises(ValueError, match="an array has a shape"):
+    with pytest.raises(ValueError, match="an array whose shape"):
         read_restricted_pickle(pickle.dumps(written, protocol=2))
 
 
@@ -139,5 +139,5 @@ def test_read_restricted_pickle__nested_references_take_no_time() -> None:
     content = b"]q\x00" + b"".join(b"](h%ch%ceq%c" % (n, n, n + 1) for n in range(60)) + b"."
     assert len(read_restricted_pickle(content)) == 2
     keys = b")q\x00" + b"".join(b"h%ch%c\x86q%c" % (n, n, n + 1) for n in range(60))
-    with pytest.raises(ValueError, match="keys that are neither"):
+    with pytest.raises(ValueError, match="keys are neither"):
         read_restricted_pickle(keys + b"}h\x3cK\x01s.")

@@ -12,10 +12,10 @@ from PIL import Image
 HEIGHT, WIDTH = 23, 31
 CIFAR10_FILES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
 MURA_STUDIES = {
-    "train/XR_WRIST/patient00002/study1_negative": (0, ["image2.png", "image1.png"]),
-    "train/XR_ELBOW/patient00001/study1_positive": (1, ["image1.png"]),
-    "train/XR_ELBOW/patient00001/study2_negative": (0, ["image1.png", "._image1.png"]),
-    "valid/XR_HAND/patient00009/study1_positive": (1, ["image1.png", "image2.png"]),
+    "train/XR_WRIST/patient00002/study1_negative": ["image2.png", "image1.png"],
+    "train/XR_ELBOW/patient00001/study1_positive": ["image1.png"],
+    "train/XR_ELBOW/patient00001/study2_negative": ["image1.png", "._image1.png"],
+    "valid/XR_HAND/patient00009/study1_positive": ["image1.png", "image2.png"],
 }
 
 
@@ -72,15 +72,8 @@ def cifar10_batch(seed: int, count: int = 4) -> dict[bytes, Any]:
 
 def write_mura(folder: Path) -> Path:
     """The layout of MURA v1.1, with empty pictures: they are opened by who looks at them."""
-    for split in ("train", "valid"):
-        images, studies = [], []
-        for study, (label, names) in MURA_STUDIES.items():
-            if study.startswith(split):
-                studies.append(f"MURA-v1.1/{study}/,{label}")
-                (folder / study).mkdir(parents=True)
-                for name in names:
-                    images.append(f"MURA-v1.1/{study}/{name}")
-                    (folder / study / name).write_bytes(b"")
-        (folder / f"{split}_image_paths.csv").write_text("\n".join(images) + "\n")
-        (folder / f"{split}_labeled_studies.csv").write_text("\n".join(studies) + "\n")
+    for study, names in MURA_STUDIES.items():
+        (folder / study).mkdir(parents=True)
+        for name in names:
+            (folder / study / name).write_bytes(b"")
     return folder
