@@ -113,8 +113,10 @@ class Results:
     made again.
     """
 
-    def __init__(self, folder: str | Path, options: Mapping[str, Any], layout: Layout) -> None:
-        self.units = UnitFolder(Path(folder), Layout("folder of results", {}, {"options": dict}))
+    def __init__(
+        self, folder: str | Path, options: Mapping[str, Any], layout: Layout, unit_name: str = UnitFolder.unit_name
+    ) -> None:
+        self.units = UnitFolder(Path(folder), Layout("folder of results", {}, {"options": dict}), unit_name=unit_name)
         self.layout = layout
         self.options: dict[str, Any] = json.loads(json.dumps(options))
         head, path = self.units.read_head(), Path(folder) / self.units.head

@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,16 +29,9 @@ from cocoax.paper.training.objectives import Classifier, Lars, Objective, SimClr
 from cocoax.paper.training.recipes import Recipe, normalised, scheduler_of
 from cocoax.progress import bar
 from cocoax.seeding import stream
-from cocoax.store import (
-    atomic_write,
-    check_torch_file,
-    load_or_quarantine,
-    with_checksum,
-    without_checksum,
-    write_safetensors,
-    write_text,
-)
+from cocoax.store import Layout, Results, write_safetensors, write_text
 
+_CHECKPOINT = Layout("training checkpoint", {}, {"step": int, "losses": list, "log": list, "groups": list, "scheduler": dict})
 # Collapsed are too few directions for a handful of classes, or many of them within a narrow cone.
 LEAST_RANK, LEAST_SPREAD = 4.0, 0.1
 
@@ -47,9 +39,9 @@ LEAST_RANK, LEAST_SPREAD = 4.0, 0.1
 class Training:
     """A training in a folder: what it has learned so far, and how to go on.
 
-    The folder holds ``checkpoint.pt`` (to go on from), ``checkpoint-previous.pt`` (the one before, used if the newest is
-    damaged), ``log.jsonl`` (one line per epoch) and, at the end, ``encoder.safetensors`` (to load). An existing folder is
-    continued if its recipe is the same, on any device.
+    The folder holds the two newest checkpoints (``units/``, :class:`cocoax.store.Results`; the older one is used if the newer
+    one is damaged), ``log.jsonl`` (one line per epoch) and, at the end, ``encoder.safetensors`` (to load). An existing folder
+    is continued if its recipe and data are the same, on any device.
 
     Args:
         recipe: what is trained, and how.
@@ -86,25 +78,25 @@ class Training:
         self.steps = recipe.epochs * self.steps_per_epoch
         self.step = 0
         self._losses: list[float] = []
-        if self.checkpoint.exists() or self.previous.exists():
-            self._restore()
-        else:
-            self._check_new()
-
-    @property
-    def checkpoint(self) -> Path:
-        """The file from which the training goes on."""
-        return self.folder / "checkpoint.pt"
-
-    @property
-    def previous(self) -> Path:
-        """The checkpoint before that one, from which it goes on if that one is damaged."""
-        return self.folder / "checkpoint-previous.pt"
+        self._lines: list[dict[str, float]] = []
+        self._checkpoints = Results(
+            self.folder, recipe.plain() | {"data": data.fingerprint}, _CHECKPOINT, r"step-\d{9}\.safetensors"
+        )
+        self._restore()
+        if not self.step and (foreign := next((path for path in (self.log, self.finished) if path.exists()), None)):
+            raise FileExistsError(
+                f"{foreign} is of a training whose checkpoints are gone; pass another folder to start anew."
+            )
 
     @property
     def log(self) -> Path:
         """Where the figures of each epoch are written, a line for each."""
         return self.folder / "log.jsonl"
+
+    @property
+    def finished(self) -> Path:
+        """The file of the trained encoder."""
+        return self.folder / "encoder.safetensors"
 
     @property
     def encoder(self) -> nn.Module:
@@ -125,7 +117,9 @@ class Training:
         neighbours, the effective rank of the representations and, of a classifier, its own accuracy.
         """
         last = self.steps if until is None else min(until, self.steps)
-        with bar(self.steps, f"{self.recipe.kind} {self.recipe.architecture}", progress) as shown:
+        units = self._checkpoints.units
+        with units.lock(), bar(self.steps, f"{self.recipe.kind} {self.recipe.architecture}", progress) as shown:
+            units.remove_leftovers()
             shown.update(self.step)
             try:
                 if self._losses and self.step % self.steps_per_epoch == 0:  # interrupted while the epoch was examined
@@ -175,7 +169,7 @@ class Training:
         }
         if held_out is not None:
             line |= self.examine(held_out)
-        self._log(epoch, line)
+        self._lines.append(line)
         self._losses = []
         self._save()
         say("  ".join(f"{name} {value:.4g}" for name, value in line.items()))
@@ -186,24 +180,6 @@ class Training:
                 "collapsing onto a few directions. Lower the learning rate, enlarge the batch, or use SimCLR.",
                 stacklevel=3,
             )
-
-    def _log(self, epoch: int, line: dict[str, float]) -> None:
-        """Write the line of an epoch into the log, in place of one that was written just before the training was killed."""
-        earlier = [text for text in self._logged() if json.loads(text)["epoch"] < epoch]
-        write_text(self.log, "\n".join([*earlier, with_checksum(json.dumps(line))]) + "\n")
-
-    def _logged(self) -> list[str]:
-        """Return the lines of the log; if some are damaged it is put aside, a warning names it, and the others are left."""
-        lines = self.log.read_bytes().splitlines() if self.log.exists() else []
-        sound = [line.decode() for line in lines if _is_sound(line)]
-        if len(sound) < len(lines):
-            aside = self.log.replace(self.log.with_name(f"{self.log.name}.damaged"))
-            warnings.warn(
-                f"{len(lines) - len(sound)} of {len(lines)} lines of {self.log} are damaged. It was put aside as "
-                f"{aside.name}, and the log goes on with the other lines; the training itself is not concerned.",
-                stacklevel=5,
-            )
-        return sound
 
     def examine(self, held_out: LabelledImages, most: int = 1000, memory: int = 5000) -> dict[str, float]:
         """Measure nearest-neighbour accuracy on held-out images, effective rank, and the spread of unit vectors (1 is even).
@@ -251,12 +227,13 @@ class Training:
             header["classes"] = self.data.classes
         if half:
             weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
-        return write_safetensors(path or self.folder / "encoder.safetensors", on_cpu(weights), "encoder", header)
+        return write_safetensors(path or self.finished, weights, "encoder", header)
 
     def _state(self) -> dict[str, Any]:
         return {
             "step": self.step,
             "losses": self._losses,
+            "log": self._lines,
             "objective": self.objective.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler.state_dict(),
@@ -266,63 +243,36 @@ class Training:
         self.objective.load_state_dict(state["objective"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
-        self.step, self._losses = state["step"], state["losses"]
-
-    def _made_from(self) -> dict[str, Any]:
-        """Return what a checkpoint must have in common with this training."""
-        return {"recipe": self.recipe.plain(), "data": self.data.fingerprint}
-
-    def _check_new(self) -> None:
-        """Raise if the folder holds results of a training, which a training from the start would replace.
-
-        One line of the log is not a result: it is written before the first checkpoint.
-        """
-        finished = self.folder / "encoder.safetensors"
-        if finished.exists() or (self.log.exists() and len(self.log.read_bytes().splitlines()) > 1):
-            raise FileExistsError(
-                f"{self.folder} holds a training without the {self.checkpoint.name} to go on from; put that file back, or "
-                "pass another folder to start anew."
-            )
+        self.step, self._losses, self._lines = state["step"], state["losses"], state["log"]
 
     def _save(self) -> None:
-        """Write the checkpoint; the one that is there becomes the previous one."""
-        with atomic_write(self.checkpoint) as part:
-            # Into an open file, since torch would put the name of a path, here a random one, into what it writes.
-            with part.open("wb") as file:
-                torch.save(self._made_from() | on_cpu(self._state()), file)
-            if self.checkpoint.exists():
-                os.replace(self.checkpoint, self.previous)
+        """Write a checkpoint, and then the log; of earlier checkpoints the newest stays."""
+        state = self._state()
+        optimizer = state.pop("optimizer")
+        tensors = {f"objective {name}": tensor for name, tensor in state.pop("objective").items()}
+        for number, entries in optimizer["state"].items():
+            tensors |= {f"optimizer {number} {name}": value for name, value in entries.items() if isinstance(value, Tensor)}
+        self._checkpoints.write(f"step-{self.step:09}", tensors, state | {"groups": optimizer["param_groups"]})
+        for old in self._checkpoints.units.files()[:-2]:
+            old.unlink()
+        if self._lines:
+            write_text(self.log, "".join(json.dumps(line) + "\n" for line in self._lines))
 
     def _restore(self) -> None:
-        """Go on from the newest checkpoint; if that is damaged and there is one before it, it is put aside with a warning."""
-        different = load_or_quarantine(self.checkpoint, self._read) if self.previous.exists() else None
-        if different is None:
-            try:
-                different = self._read(self.previous if self.previous.exists() else self.checkpoint)
-            except ValueError as error:
-                raise ValueError(f"{error} Move it away to start anew.") from error
-        if different:
-            raise ValueError(
-                f"{self.folder} holds a training with another recipe or other data ({different[0]}); pass another folder to "
-                "start anew."
-            )
-
-    def _read(self, path: Path) -> list[str]:
-        """Take over the state in a checkpoint; return how its training differs from this one, in which case it is left."""
-        ours = self._made_from()
-        try:
-            check_torch_file(path)
-            state = torch.load(path, weights_only=True)
-            recipe = {name: (state["recipe"].get(name), value) for name, value in ours["recipe"].items()}
-            different = [f"{name} {old!r}, not {new!r}" for name, (old, new) in recipe.items() if old != new]
-            different += ["other images, labels or classes"] if state["data"] != ours["data"] else []
-            if not different:
-                self._set(state)
-            return different
-        except Exception as error:  # whatever a damaged file makes torch raise, with advice not meant for such a file
-            raise ValueError(
-                f"{path} cannot be read ({type(error).__name__}): it is damaged or was not written by this training."
-            ) from error
+        """Go on from the newest checkpoint that is sound, if there is one."""
+        for path in reversed(self._checkpoints.units.files()):
+            if (held := self._checkpoints.get(path.stem)) is None:
+                continue
+            tensors, state = held
+            states: dict[int, dict[str, Tensor]] = {}
+            for place, tensor in tensors.items():
+                owner, _, name = place.partition(" ")
+                if owner == "optimizer":
+                    number, _, name = name.partition(" ")
+                    states.setdefault(int(number), {})[name] = tensor
+            learned = {name.partition(" ")[2]: tensor for name, tensor in tensors.items() if name.startswith("objective ")}
+            self._set(state | {"objective": learned, "optimizer": {"state": states, "param_groups": state["groups"]}})
+            return
 
 
 class Pixels:
@@ -365,23 +315,6 @@ def _optimizer(recipe: Recipe, module: nn.Module) -> torch.optim.Optimizer:
     if recipe.optimizer == "lars":
         return Lars(parameters, rate, recipe.momentum, decay)
     return torch.optim.SGD(parameters, rate, recipe.momentum, weight_decay=decay)
-
-
-def on_cpu(state: Any) -> Any:
-    """Return nested dicts and lists with every tensor on the CPU, so that what is written can be read without the device."""
-    if isinstance(state, dict):
-        return {name: on_cpu(value) for name, value in state.items()}
-    if isinstance(state, list):
-        return [on_cpu(value) for value in state]
-    return state.cpu() if isinstance(state, Tensor) else state
-
-
-def _is_sound(line: bytes) -> bool:
-    """Whether a line of the log is what was written."""
-    try:
-        return bool(without_checksum(line.decode()))
-    except ValueError:
-        return False
 
 
 def _evenly(total: int, most: int) -> np.ndarray:
