@@ -15,11 +15,11 @@ from torch import Tensor
 from cocoax.inputs import Explicand, Inputs, Names, Pictures, Rows, Sounds, Texts
 from cocoax.inputs.text import Text
 from cocoax.insight.exchange import (
-    CellExchange,
     Change,
     ColumnExchange,
     Exchange,
     FeatureExchange,
+    PictureExchange,
     WordExchange,
     _best_shifts,
     exchange_type,
@@ -31,7 +31,7 @@ KIND = Recordings()
 
 def test_kinds__have_their_exchange_or_that_of_features() -> None:
     kinds: dict[type[Inputs], type[Exchange]] = {
-        Pictures: CellExchange,
+        Pictures: PictureExchange,
         Texts: WordExchange,
         Rows: ColumnExchange,
         Sounds: FeatureExchange,
@@ -87,7 +87,7 @@ def test_shifts__are_those_that_promise_most() -> None:
 def test_cells__of_a_grid_that_does_not_divide_the_side() -> None:
     own, other = Explicand(torch.zeros(3, 7, 7)), Explicand(torch.arange(49.0).view(1, 7, 7).repeat(3, 1, 1))
     importance = {id(own): torch.ones(9), id(other): -torch.ones(9)}
-    exchange = CellExchange(KIND, own, [other], lambda each: importance[id(each)], grid=(3, 3))
+    exchange = PictureExchange(KIND, own, [other], lambda each: importance[id(each)], grid=(3, 3))
     for number in range(1, exchange.offered.shape[1] + 1):
         choice = np.where(exchange.offered[:, number - 1], number, 0)
         made = exchange.made(choice[None])[0]

@@ -1,8 +1,8 @@
-"""Exchanging parts of an input with those of others, for counterfactuals: cells of pictures, words, columns, features.
+"""What parts of an input may be exchanged with those of donors, for counterfactuals: segments, words, columns, features.
 
-An exchange has parts, and for each part some offers: what donors would put in its place. A choice is one number for each
-part: 0 leaves it, r takes offer r. Offers that belong together, such as all cells of one donor in their places, have the
-same number. :func:`exchange_type` says which exchange a kind of input has.
+An exchange has parts, and for each part offers: what may be put in its place. A choice is one number for each part: 0 leaves
+it, r takes offer r. Offers of one donor, such as all its cells in their places, have the same number in every part.
+:func:`exchange_type` gives the exchange of a kind of input.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from torch import Tensor
 
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows, Texts
 from cocoax.inputs.image import picture_of_tensor
+from cocoax.insight.subset_search import names_of
+from cocoax.masking import grid_segments
 from cocoax.show import Bars, Effects, Paragraph, Photo, View
 
-_PICTURE_DONORS = 2  # that take part: those with the lowest scores
-_SHIFTS = 2  # ways to lay a donor over the picture, beside cell upon cell
-_TEXT_DONORS = 5  # whose words are looked at: those with the lowest scores
-_WORDS = 6  # that are offered for every word
-_VALUES = 8  # that are offered for a column of numbers, over its range
-_HALVINGS = 12  # of a change, to find the least that is enough
-
+# Offers are taken from the donors with the lowest scores.
+_PICTURE_DONORS = 2
+_SHIFTS = 2  # of each donor, beside the donor in its place
+_TEXT_DONORS = 5
+_WORDS = 6  # offered in place of every word
+_VALUES = 8  # of a column of numbers, over its range
+_HALVINGS = 12  # of the change of a column, to find the smallest that still flips the score
 
 # How much each part of an input raises the score, ``[parts]``.
 Importance = Callable[[Explicand], Tensor]
-# Which of some prepared inputs do what is asked, ``[n]``.
+# Which of some prepared inputs flip the score, ``[n]``.
 Flips = Callable[[Sequence[Tensor]], np.ndarray]
 
 
@@ -67,7 +69,7 @@ class Exchange(ABC):
 
     """
 
-    noun: ClassVar[str] = "part"
+    noun: str = "part"
     options: ClassVar[tuple[str, ...]] = ("fixed",)
     one_shape: ClassVar[bool] = True
     names: tuple[str, ...]
@@ -132,22 +134,17 @@ class FeatureExchange(Exchange):
     ) -> None:
         self.explicand, self.donors = explicand, list(donors)
         count = int(np.prod(explicand.shape))
+        own = explicand.feature_ids
+        self.labels = torch.arange(count).view(explicand.shape) if own is None else own
         self.names = explicand.names or tuple(f"feature {number + 1}" for number in range(count))
         self.offered = _without(self.names, fixed, np.ones((count, len(donors)), bool))
 
     def made(self, choices: np.ndarray) -> list[Tensor]:
         """Return tensors with some features from donors."""
-        stacked = torch.stack([self.explicand.tensor, *(donor.tensor for donor in self.donors)])
-        made = []
-        for choice in torch.from_numpy(np.ascontiguousarray(choices)).long():
-            result = stacked[0].clone()
-            for number in torch.unique(choice[choice > 0]).tolist():
-                kept = self.explicand.elements_kept((choice != number).float().view(1, *self.explicand.shape))[0]
-                result = torch.where(kept.bool(), result, stacked[number])
-            made.append(result)
-        return made
+        donors = [donor.tensor for donor in self.donors]
+        return [_exchanged(self.explicand.tensor, donors, self.labels, choice) for choice in choices]
 
-    def outcome(self, choice: np.ndarray) -> Tensor:
+    def outcome(self, choice: np.ndarray) -> Any:
         """Return the tensor."""
         return self.made(choice[None])[0]
 
@@ -165,14 +162,13 @@ class FeatureExchange(Exchange):
         return [explicand.display.parts_view(mask, title) for title, (explicand, mask) in zip(titles, shown, strict=True)]
 
 
-class CellExchange(Exchange):
-    """Cells of a grid, each exchanged with a cell of a donor.
+class PictureExchange(FeatureExchange):
+    """Segments of a picture, or cells of a grid, each exchanged with pixels of a donor.
 
-    A donor is laid over the picture cell upon cell, and shifted so that what lowers the score in it comes to lie over what
-    raises it in the picture, which the importance of the cells of both tells.
+    A donor is laid over the picture as it is, and shifted so that what lowers the score in the donor lies over what raises it
+    in the picture; the importance of the parts of both says where that is. Shifts are whole cells of ``grid``.
     """
 
-    noun = "cell"
     options = ("grid",)
 
     def __init__(
@@ -185,92 +181,116 @@ class CellExchange(Exchange):
         grid: tuple[int, int],
     ) -> None:
         if not donors:
-            raise ValueError("A counterfactual of a picture needs donors, pictures whose cells it may take; pass donors=.")
+            raise ValueError("A counterfactual of a picture needs donors, pictures whose parts it may take; pass donors=.")
         self.explicand, self.donors, self.grid = explicand, list(donors[:_PICTURE_DONORS]), grid
-        self.cells = list(product(range(grid[0]), range(grid[1])))
-        self.names = tuple(f"row {row + 1}, column {column + 1}" for row, column in self.cells)
-        own = importance(explicand).view(grid)
+        size = tuple(explicand.tensor.shape[1:])
+        self.noun = "cell" if explicand.feature_ids is None else "segment"
+        self.labels = grid_segments(size[0], size[1], grid) if explicand.feature_ids is None else explicand.feature_ids
+        self.names = names_of(self.labels, explicand.display)
+        own = _per_cell(explicand, importance(explicand), grid)
         self.sources = [
-            (number, shift)
+            _Source(number, shift, *_shifted_pixels(size, grid, shift))
             for number, donor in enumerate(self.donors)
-            for shift in _best_shifts(own, importance(donor).view(grid))
+            for shift in _best_shifts(own, _per_cell(donor, importance(donor), grid))
         ]
-        self.offered = np.array([[self._source(cell, offer) is not None for offer in self.sources] for cell in self.cells])
+        bare = [self.labels[~source.inside & (self.labels >= 0)] for source in self.sources]
+        self.offered = np.stack([torch.bincount(each, minlength=len(self.names)).numpy() == 0 for each in bare], axis=1)
 
-    def _source(self, cell: tuple[int, int], offer: tuple[int, tuple[int, int]]) -> tuple[int, int] | None:
-        """Return the cell of a donor that comes to lie over a cell, if there is one."""
-        row, column = cell[0] + offer[1][0], cell[1] + offer[1][1]
-        return (row, column) if 0 <= row < self.grid[0] and 0 <= column < self.grid[1] else None
-
-    def _block(self, cell: tuple[int, int], size: tuple[int, ...]) -> tuple[slice, slice]:
-        """Return where a cell lies in a picture of this size."""
-        starts = [-(-place * side // cells) for place, side, cells in zip(cell, size, self.grid, strict=True)]
-        ends = [-(-(place + 1) * side // cells) for place, side, cells in zip(cell, size, self.grid, strict=True)]
-        return slice(starts[0], ends[0]), slice(starts[1], ends[1])
-
-    def _exchanged(self, own: Tensor, donors: Sequence[Tensor], choice: np.ndarray) -> Tensor:
-        """Return a picture ``[C, H, W]`` with cells of donors."""
-        result = own.clone()
-        size = tuple(own.shape[1:])
-        for part in np.flatnonzero(choice).tolist():
-            offer = self.sources[choice[part] - 1]
-            source = self._source(self.cells[part], offer)
-            assert source is not None
-            rows, columns = self._block(self.cells[part], size)
-            height, width = rows.stop - rows.start, columns.stop - columns.start
-            top, left = (block.start for block in self._block(source, size))
-            # Cells of a grid that does not divide the side differ by a pixel.
-            top, left = min(top, size[0] - height), min(left, size[1] - width)
-            result[:, rows, columns] = donors[offer[0]][:, top : top + height, left : left + width]
-        return result
+    def _with(self, choice: np.ndarray, own: Tensor, donors: Sequence[Tensor]) -> Tensor:
+        """Return a picture ``[C, H, W]`` with parts of donors."""
+        shifted = [donors[source.donor].flatten(1)[:, source.pixels] for source in self.sources]
+        return _exchanged(own, shifted, self.labels, choice)
 
     def made(self, choices: np.ndarray) -> list[Tensor]:
-        """Return tensors with some cells from donors."""
+        """Return tensors with some parts from donors."""
         donors = [donor.tensor for donor in self.donors]
-        return [self._exchanged(self.explicand.tensor, donors, choice) for choice in choices]
+        return [self._with(choice, self.explicand.tensor, donors) for choice in choices]
 
     def outcome(self, choice: np.ndarray) -> Image.Image:
-        """Return what the encoder sees of the picture, with the cells exchanged."""
+        """Return what the encoder sees of the picture, with the parts exchanged."""
         seen, *donors = (_seen(explicand).permute(2, 0, 1) for explicand in (self.explicand, *self.donors))
-        return Image.fromarray(self._exchanged(seen, donors, choice).permute(1, 2, 0).numpy())
+        return Image.fromarray(self._with(choice, seen, donors).permute(1, 2, 0).contiguous().numpy())
 
     def changes(self, choice: np.ndarray) -> list[Change]:
-        """Return which cell comes from where."""
+        """Return which part comes from where."""
         changes = []
         for part in np.flatnonzero(choice).tolist():
-            number, shift = self.sources[choice[part] - 1]
-            source = self._source(self.cells[part], (number, shift))
-            assert source is not None
-            changes.append(
-                Change(self.names[part], "its own", f"row {source[0] + 1}, column {source[1] + 1} of donor {number + 1}")
-            )
+            donor, (down, right), *_ = self.sources[choice[part] - 1]
+            row, column = divmod(part, self.grid[1])
+            place = f"row {row + down + 1}, column {column + right + 1}"
+            if self.noun == "segment":
+                place = f"{down} rows down, {right} columns right" if down or right else "the same place"
+            changes.append(Change(self.names[part], "its own", f"{place} of donor {donor + 1}"))
         return changes
 
     def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
-        """Return picture, donor and result, with lines around what was exchanged."""
-        size = tuple(self.explicand.tensor.shape[1:])
-        there, here = torch.zeros(size, dtype=torch.bool), torch.zeros(size, dtype=torch.bool)
-        offers = [self.sources[number - 1] for number in choice.tolist() if number]
-        donor = max({number for number, _ in offers}, key=[number for number, _ in offers].count) if offers else 0
-        for part in np.flatnonzero(choice).tolist():
-            here[self._block(self.cells[part], size)] = True
-            offer = self.sources[choice[part] - 1]
-            source = self._source(self.cells[part], offer)
-            if source is not None and offer[0] == donor:
-                there[self._block(source, size)] = True
+        """Return picture, the donor of most parts and result, with lines around what was exchanged."""
+        taken = [self.sources[number - 1].donor for number in choice.tolist() if number]
+        donor = max(sorted(set(taken)), key=taken.count, default=0)
+        chosen = torch.from_numpy(np.append(choice, 0))[self.labels]
+        there = torch.zeros_like(chosen, dtype=torch.bool)
+        for number, source in enumerate(self.sources, start=1):
+            if source.donor == donor:
+                there.view(-1)[source.pixels[chosen == number]] = True
         result = torch.from_numpy(np.array(self.outcome(choice)))
-        shown = ((_seen(self.explicand), here), (_seen(self.donors[donor]), there), (result, here))
+        shown = ((_seen(self.explicand), chosen > 0), (_seen(self.donors[donor]), there), (result, chosen > 0))
         return [
             Photo(picture.numpy(), marked=mask.numpy(), fade=False, title=title)
             for title, (picture, mask) in zip(titles, shown, strict=True)
         ]
 
 
-def _best_shifts(own: Tensor, theirs: Tensor) -> list[tuple[int, int]]:
-    """Return how many rows and columns to go down and right in a donor: none, and the shifts that promise most.
+class _Source(NamedTuple):
+    """A donor, shifted by rows and columns of a grid: its pixel at each pixel of the picture, and whether there is one."""
 
-    A shift promises the sum, over the cells that then lie upon each other, of what the picture's raise the score by times
-    what the donor's lower it by.
+    donor: int
+    shift: tuple[int, int]
+    pixels: Tensor  # [H, W], numbers of pixels row by row
+    inside: Tensor  # [H, W]
+
+
+def _shifted_pixels(size: tuple[int, ...], grid: tuple[int, int], shift: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Return the pixel of a picture, shifted by cells of a grid, at each place, and whether there is one.
+
+    Cells of a grid that does not divide the side differ by a pixel in size; each begins where its source begins.
+    """
+    places, inside = [], []
+    for side, cells, by in zip(size, grid, shift, strict=True):
+        starts = (torch.arange(cells) * side + cells - 1) // cells
+        own = torch.arange(side) * cells // side
+        source = own + by
+        begin = torch.minimum(starts[source.clamp(0, cells - 1)], side - torch.bincount(own)[own])
+        places.append(begin + torch.arange(side) - starts[own])
+        inside.append((source >= 0) & (source < cells))
+    return places[0][:, None] * size[1] + places[1], inside[0][:, None] & inside[1]
+
+
+def _exchanged(own: Tensor, sources: Sequence[Tensor], labels: Tensor, choice: np.ndarray) -> Tensor:
+    """Return a tensor with some parts from sources; ``labels`` say which part its elements are in, -1 for none."""
+    chosen = torch.from_numpy(np.append(choice, 0))[labels]
+    for number in torch.unique(chosen[chosen > 0]).tolist():
+        own = torch.where(chosen == number, sources[number - 1], own)
+    return own
+
+
+def _per_cell(explicand: Explicand, importance: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Return the importance of parts of a picture as that of the cells of a grid, ``[rows, columns]``.
+
+    A segment's importance is spread evenly over its pixels.
+    """
+    labels = explicand.feature_ids
+    if labels is None:
+        return importance.view(grid)
+    own, cells = labels >= 0, grid_segments(labels.shape[0], labels.shape[1], grid)
+    density = importance.double() / torch.bincount(labels[own])
+    sums = torch.zeros(grid[0] * grid[1], dtype=torch.float64).index_add(0, cells[own], density[labels[own]])
+    return sums.view(grid)
+
+
+def _best_shifts(own: Tensor, theirs: Tensor) -> list[tuple[int, int]]:
+    """Return how many rows and columns to go down and right in a donor: none, and the shifts with the highest promise.
+
+    The promise of a shift is Σ max(0, own)·max(0, -theirs) over the cells that then lie upon each other.
     """
     rows, columns = own.shape
     raised, lowered = own.clamp(min=0), (-theirs).clamp(min=0)
@@ -480,7 +500,7 @@ def exchange_type(kind: Inputs) -> type[Exchange]:
 
 @exchange_type.register
 def _(kind: Pictures) -> type[Exchange]:
-    return CellExchange
+    return PictureExchange
 
 
 @exchange_type.register
