@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -44,6 +45,14 @@ def pictures(seed: int = 1) -> tuple[cocoax.Encoder, Tensor, Tensor, cocoax.Targ
     picture, other = images(2, seed=seed)
     corpus, foil = (encoder.reference([each], name=name) for each, name in ((picture, "this"), (other, "that")))
     return encoder, picture, other, cocoax.contrastive_corpus_similarity(corpus, foil)
+
+
+def segmented(encoder: cocoax.Encoder, picture: Tensor) -> cocoax.Explicand:
+    """Return a picture whose features are seven crooked segments; one of its corners belongs to none."""
+    rows, columns = torch.meshgrid(torch.arange(16), torch.arange(16), indexing="ij")
+    labels = (2 * rows + columns + rows * columns // 9) // 11
+    labels[:2, 13:] = -1
+    return replace(encoder.explicand(picture), feature_ids=torch.unique(labels, return_inverse=True)[1] - 1)
 
 
 class RowNet(nn.Module):

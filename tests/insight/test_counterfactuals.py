@@ -16,7 +16,7 @@ import cocoax
 from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.insight.counterfactuals import _ExchangeSearch
 from tests.conftest import images
-from tests.insight.games import COLUMNS, pictures, subsets, table
+from tests.insight.games import COLUMNS, pictures, segmented, subsets, table
 from tests.kinds import recording_encoder, recordings
 from tests.tiny import save_bert
 
@@ -50,6 +50,42 @@ def test_pictures__cells_come_from_where_it_says() -> None:
         changed[4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = True
     assert torch.equal(made[:, ~changed], picture[:, ~changed])
     assert isinstance(flip.result, Image.Image)
+
+
+def test_pictures__segments_take_the_donors_pixels(tmp_path: Path) -> None:
+    encoder, picture, other, target = pictures()
+    explicand = segmented(encoder, picture)
+    labels = explicand.feature_ids
+    assert labels is not None
+    found = cocoax.counterfactual(encoder, explicand, target, donors=[other], grid=8)
+    flip = found[0]
+    made = flip.exchange.made(flip.choice[None])[0]
+    assert float(target.score(encoder.represent([made]))[0]) == pytest.approx(flip.score, abs=1e-6)
+    assert flip.score < 0
+    shifts = [source.shift for source in flip.exchange.sources]  # type: ignore[attr-defined]
+    assert shifts[0] == (0, 0)
+    for part, choice in enumerate(flip.choice.tolist()):
+        own, (down, right) = labels == part, shifts[choice - 1] if choice else (0, 0)
+        for row, column in own.nonzero().tolist():  # shifts are whole cells of two pixels
+            there = other[:, row + 2 * down, column + 2 * right] if choice else picture[:, row, column]
+            assert torch.equal(made[:, row, column], there)
+    assert torch.equal(made[:, labels < 0], picture[:, labels < 0])
+    assert "segments" in found.summary
+    assert flip.changes[0].part.startswith("segment ")
+    assert found.save(tmp_path / "flip.png").stat().st_size > 5000
+
+
+def test_flips__need_each_of_their_parts_or_say_that_this_was_not_tried() -> None:
+    encoder, picture, other, target = pictures()
+    found = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4)
+    assert found[0].irreducible
+    assert "not minimal" not in str(found)
+    for part in np.flatnonzero(found[0].choice):
+        lacking = found[0].choice.copy()
+        lacking[part] = 0
+        assert float(target.score(encoder.represent(found[0].exchange.made(lacking[None])))[0]) >= 0
+    untried = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4, calls=1)
+    assert untried[0].irreducible or "found, not minimal" in str(untried)
 
 
 def test_pictures__different_ones() -> None:

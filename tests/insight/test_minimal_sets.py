@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
 from cocoax.encoders.families.sentence import load_hf_text
+from cocoax.insight import PartSet
 from cocoax.insight.subset_search import parts_of
 from tests.conftest import SmallNet, images
-from tests.insight.games import all_scores, all_sets, pictures, table
+from tests.insight.games import all_scores, all_sets, pictures, segmented, table
 from tests.insight.samples import minimal as minimal_sets
 from tests.tiny import save_bert
 
@@ -41,6 +43,35 @@ def test_minimal__is_the_smallest_on_pictures(keep: float, seed: int) -> None:
         needed = all((score < found.level) == kept for score in lacking)
         assert needed  # a smallest set needs each of its parts
         assert not parts.proven or parts.irreducible
+
+
+@pytest.mark.parametrize("method", [cocoax.KernelShap(samples=100), cocoax.Rise(samples=100)])
+def test_minimal__segments_of_a_picture(method: Any, tmp_path: Path) -> None:
+    encoder, picture, _, target = pictures()
+    explicand = segmented(encoder, picture)
+    run = method.run(encoder, explicand)
+    count = explicand.shape[0]
+    sizes, scores = all_scores(run, encoder, target, torch.arange(count))
+    found = cocoax.minimal(run, target, keep=0.8, calls=200)
+    assert found.total == count
+    assert len(found.kept) == int(sizes[scores >= found.level].min())
+    assert len(found.removed) == count - int(sizes[scores < found.level].max())
+    assert explicand.feature_ids is not None
+    for parts in (found.kept, found.removed):
+        assert parts.irreducible
+        assert torch.equal(parts.mask, torch.isin(explicand.feature_ids, torch.tensor(parts.parts)))
+        assert parts.names == tuple(f"segment {number + 1}" for number in parts.parts)
+        assert sorted(part for region in parts.regions for part in region) == list(parts.parts)
+    assert found.save(tmp_path / "least.png").stat().st_size > 5000
+
+
+def test_minimal__parts_that_touch_are_one_region() -> None:
+    mask = torch.zeros(6, 8, dtype=torch.bool)
+    parts = PartSet((0, 1, 4), ("a", "b", "c"), mask, 0.5, 3, False, False, ((0, 1), (4,)))
+    least = replace(minimal_sets(), kept=parts)
+    assert "'a + b', 'c'" in least.summary
+    assert "Enough: 3 sets of one part fewer were tried, and none does; found, not minimal" in str(least)
+    assert least.to_dict()["kept"]["regions"] == ["a + b", "c"]
 
 
 def test_minimal__says_what_was_not_tried() -> None:

@@ -8,7 +8,7 @@ import torch
 
 import cocoax
 from cocoax.inputs import Names, Picture
-from cocoax.insight.subset_search import SmallestSetSearch, Subsets, names_of, parts_of, shares
+from cocoax.insight.subset_search import SmallestSetSearch, Subsets, names_of, parts_of, regions_of, shares
 from cocoax.masking import grid_segments
 from tests.insight.games import pictures, subsets, table
 
@@ -206,4 +206,26 @@ def test_names_of__words_cells_and_others() -> None:
         "row 1, column 3",
         "row 2, column 1",
     )
-    assert names_of(torch.arange(16).view(4, 4) // 5, Picture()) == ("part 1", "part 2", "part 3", "part 4")
+    assert names_of(torch.arange(16).view(4, 4) // 5, Picture()) == tuple(f"segment {number}" for number in range(1, 5))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_regions_of__parts_that_touch_by_flooding(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    labels = torch.from_numpy(random.integers(-1, 12, (4, 5)).repeat(2, 0).repeat(3, 1))
+    parts = tuple(sorted(set(random.choice(12, 6, replace=False).tolist()) & set(labels.flatten().tolist())))
+
+    def touch(one: int, other: int) -> bool:
+        places = [(labels == part).nonzero().tolist() for part in (one, other)]
+        return any(abs(a - c) + abs(b - d) == 1 for a, b in places[0] for c, d in places[1])
+
+    regions: list[set[int]] = []
+    for part in parts:
+        near = [region for region in regions if any(touch(part, own) for own in region)]
+        regions = [region for region in regions if region not in near] + [{part}.union(*near)]
+    assert sorted(map(sorted, regions_of(parts, labels))) == sorted(map(sorted, regions))
+
+
+def test_regions_of__words_are_each_their_own() -> None:
+    assert regions_of((0, 1, 3), torch.arange(5)) == ((0,), (1,), (3,))
+    assert regions_of((), grid_segments(4, 4, 2)) == ()

@@ -1,8 +1,8 @@
 """Counterfactuals: the smallest change of an input that flips the sign of a target.
 
-Parts are exchanged with donors, inputs that score lower (Goyal et al. 2019). What a part is and what exchanging it means is
-up to the kind of input; which donors' parts are offered is decided by how much they raise the score, as fields tell it; and
-every counterfactual that is returned was encoded.
+Parts are exchanged with donors, inputs that score lower (Goyal et al. 2019). The kind of input says what a part is and what
+exchanging it means; donors' parts are offered by how much they lower the score in short runs; every counterfactual that is
+returned was encoded.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Flip:
         result: the changed input, as users hold it: a picture of what the encoder sees, a text, a row.
         choice: which offer each part takes, 0 for none.
         exchange: what was offered.
+        irreducible: whether the change was encoded without each of its parts in turn, and never flipped the target.
 
     """
 
@@ -47,6 +48,7 @@ class Flip:
     result: Any = field(repr=False)
     choice: np.ndarray = field(repr=False)
     exchange: Exchange = field(repr=False)
+    irreducible: bool = False
 
     def __len__(self) -> int:
         return len(self.changes)
@@ -109,12 +111,18 @@ class Counterfactual(ResultList[Flip]):
 
     def _words(self, flip: Flip) -> str:
         changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s"
-        return f"Changing {changed} makes it {signed(flip.score)}: {'; '.join(map(str, flip.changes))}."
+        known = "" if flip.irreducible else " (found, not minimal: some of them may be enough)"
+        return f"Changing {changed}{known} makes it {signed(flip.score)}: {'; '.join(map(str, flip.changes))}."
 
     def facts(self) -> dict[str, Any]:
         """Return the scores and all changes."""
         flips = [
-            {"score": flip.score, "changes": [change._asdict() for change in flip.changes], "result": _plain(flip.result)}
+            {
+                "score": flip.score,
+                "irreducible": flip.irreducible,
+                "changes": [change._asdict() for change in flip.changes],
+                "result": _plain(flip.result),
+            }
             for flip in self.flips
         ]
         return {"question": self.question, "score": self.score, "calls": self.calls, "counterfactuals": flips}
@@ -311,10 +319,11 @@ class _ExchangeSearch:
         found = search.smallest()
         if found is None:
             return None
+        found, irreducible = search.reduced(found)
         flipped = found.astype(int) * choice
         exchange = exchange.closer(flipped, lambda made: self.scores(made) < 0)
         score = float(self.chosen(exchange, flipped[None])[0])
-        return Flip(tuple(exchange.changes(flipped)), score, exchange.outcome(flipped), flipped, exchange)
+        return Flip(tuple(exchange.changes(flipped)), score, exchange.outcome(flipped), flipped, exchange, irreducible)
 
     def _prefixes(
         self, exchange: Exchange, offers: np.ndarray, choice: np.ndarray

@@ -1,4 +1,4 @@
-"""Minimal sets: the least of an input that keeps a score, and the least whose loss takes it away."""
+"""Minimal sets: the smallest set of parts that keeps a score, and the smallest whose removal takes it away."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from torch import Tensor
 from cocoax.checks import check_count, check_finite, check_kind, check_number
 from cocoax.encoders import Encoder
 from cocoax.inputs import Display
-from cocoax.insight.subset_search import SmallestSetSearch, Subsets, names_of, parts_of, shares
+from cocoax.insight.subset_search import (
+    SmallestSetSearch,
+    Subsets,
+    at_places,
+    names_of,
+    parts_of,
+    regions_of,
+    shares,
+)
 from cocoax.masking import MaskedEncoder
 from cocoax.masking.masked_encoder import score_anchors, score_masked
 from cocoax.methods import Run
@@ -28,16 +36,17 @@ _SHARE = 0.3  # of the calls that the run took: what the search may take beside
 
 @dataclass(frozen=True, eq=False)
 class PartSet:
-    """Some parts of an input, with the score that was measured when they alone were kept, or alone were removed.
+    """Some parts of an input, with the score that was measured with these parts alone, or without them.
 
     Attributes:
         parts: their numbers.
         names: what they are called.
-        mask: whether a feature is in one of them, ``[*shape]``.
+        mask: whether a feature is in one of them, ``[*shape]``; of segments of a picture whether a pixel is, ``[H, W]``.
         score: of the input with these parts alone, or without them; by a forward pass.
-        smaller: sets with one part fewer that were encoded and did not do it.
-        irreducible: whether it was encoded without each of its parts in turn, and never did it.
-        proven: whether all sets of one part fewer were encoded, and none did it.
+        smaller: sets with one part fewer that were encoded and failed.
+        irreducible: whether the set was encoded without each of its parts in turn, and failed each time.
+        proven: whether all sets of one part fewer were encoded and failed.
+        regions: the same parts in groups: those of a picture that touch are one region.
 
     """
 
@@ -48,6 +57,7 @@ class PartSet:
     smaller: int
     irreducible: bool
     proven: bool
+    regions: tuple[tuple[int, ...], ...] = ()
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -55,11 +65,28 @@ class PartSet:
     def __repr__(self) -> str:
         return f"PartSet({len(self)} parts, score {self.score:+.3f})"
 
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What regions are called: the names of parts that touch, joined."""
+        names = dict(zip(self.parts, self.names, strict=True))
+        return tuple(" + ".join(names[part] for part in region) for region in self.regions) or self.names
+
+    @property
+    def certainty(self) -> str:
+        """What is known about smaller sets, in a sentence."""
+        if self.proven:
+            return "no set of one part fewer does."
+        tried = f"{self.smaller} sets of one part fewer were tried, and none does"
+        if self.irreducible:
+            return f"{tried}; it needs each of them."
+        return f"{tried}; found, not minimal: a part of it may be enough."
+
     def describe(self) -> dict[str, Any]:
         """Return it as plain values."""
         return {
             "parts": list(self.parts),
             "names": list(self.names),
+            "regions": list(self.findings),
             "score": self.score,
             "smaller_tried": self.smaller,
             "irreducible": self.irreducible,
@@ -108,7 +135,7 @@ class Minimal(Result):
         """What is enough and what is needed, in a sentence."""
         kept, removed = (f"{len(found)} of {self.total} parts" for found in (self.kept, self.removed))
         keeps = "keeps" if len(self.kept) == 1 else "keep"
-        names = [", ".join(map(repr, found.names)) for found in (self.kept, self.removed)]
+        names = [", ".join(map(repr, found.findings)) for found in (self.kept, self.removed)]
         return (
             f"{kept} alone {keeps} the score of {self.question!r} at {self.kept.score:+.3f}: {names[0]}; without {removed} "
             f"it falls to {self.removed.score:+.3f}: {names[1]}."
@@ -120,8 +147,8 @@ class Minimal(Result):
         scores = f"{self.score:+.3f}, and {self.emptied:+.3f} with everything removed"
         return (
             f"The score is {scores}; the level is {self.level:+.3f}.",
-            f"Enough: {_certainty(self.kept)}",
-            f"Needed: {_certainty(self.removed)}",
+            f"Enough: {self.kept.certainty}",
+            f"Needed: {self.removed.certainty}",
             *self._on_removal,
             f"{self.calls} forward passes, beside the {self.run_calls} of the run.",
         )
@@ -165,13 +192,6 @@ class Minimal(Result):
         return [Gallery(tuple(tiles), 3, inches=3.4)]
 
 
-def _certainty(found: PartSet) -> str:
-    if found.proven:
-        return "no set of one part fewer does."
-    tried = f"{found.smaller} sets of one part fewer were tried, and none does"
-    return f"{tried}; it needs each of them." if found.irreducible else f"{tried}; a part of it may be enough."
-
-
 def minimal(
     run: Run,
     target: Askable,
@@ -208,21 +228,12 @@ def minimal(
     if calls is not None:
         check_count("calls", calls, 2 * each)
     allowed = max(2, int(_SHARE * len(run))) if calls is None else calls // each
-    search = _SubsetSearch(run, asked, maker)
-    needed = search.search(wanted, removing=True, budget=allowed // 2)
-    enough = search.search(wanted, removing=False, budget=allowed - needed[1])
-    return Minimal(
-        asked.name,
-        enough[0],
-        needed[0],
-        wanted,
-        whole,
-        emptied,
-        search.parts,
-        each * (needed[1] + enough[1]),
-        each * len(run),
-        run.explicand.display,
-    )
+    game = _PartGame(run, asked, maker)
+    needed = game.smallest(wanted, removing=True, budget=allowed // 2)
+    enough = game.smallest(wanted, removing=False, budget=allowed - needed[1])
+    taken = each * (needed[1] + enough[1])
+    sets = enough[0], needed[0]
+    return Minimal(asked.name, *sets, wanted, whole, emptied, game.parts, taken, each * len(run), run.explicand.display)
 
 
 def _level(target: Target, keep: float, level: float | None, whole: float, emptied: float) -> float:
@@ -246,31 +257,30 @@ def _level(target: Target, keep: float, level: float | None, whole: float, empti
     return float(level)
 
 
-class _SubsetSearch:
-    """A run's game, as both searches play it: sets of parts and their scores."""
+class _PartGame:
+    """Sets of parts of a run's input and their scores: those of the run, and others by forward passes."""
 
     def __init__(self, run: Run, target: Target, encoder: Encoder) -> None:
-        self.run = run
-        self.target = target
-        self.game = MaskedEncoder(
+        self.run, self.target = run, target
+        self.masked = MaskedEncoder(
             encoder, run.explicand, run.method.baseline, baseline_input=run.baseline, anchors=run.anchors
         )
         self.labels = parts_of(run)
+        self.places = at_places(self.labels, run.explicand)
         self.parts = int(self.labels.max()) + 1
-        self.names = names_of(self.labels, run.explicand.display)
+        self.names = names_of(self.places, run.explicand.display)
         ends = torch.stack([torch.ones(self.parts), torch.zeros(self.parts)]).double()
         self.kept = torch.cat([ends, shares(run.masks, self.labels)]).numpy()
         known = score_masked([target], run.representations, run.anchors)[:, 0]
         self.scores = torch.cat([score_anchors([target], run.anchors)[:, 0], known]).double().numpy()
 
     def play(self, kept: np.ndarray) -> np.ndarray:
-        """Return the scores of sets of kept parts ``[n, parts]``, by forward passes."""
         masks = Subsets(self.labels, torch.from_numpy(kept.astype(np.uint8)))
-        representations = torch.cat(list(self.game.encode(masks, batch_size=self.run.method.batch_size)))
+        representations = torch.cat(list(self.masked.encode(masks, batch_size=self.run.method.batch_size)))
         scores: np.ndarray = score_masked([self.target], representations, self.run.anchors)[:, 0].double().numpy()
         return scores
 
-    def search(self, level: float, removing: bool, budget: int) -> tuple[PartSet, int]:
+    def smallest(self, level: float, removing: bool, budget: int) -> tuple[PartSet, int]:
         """Return the smallest set that is enough, or needed, and how many sets were encoded for that."""
 
         def changed(kept: np.ndarray) -> np.ndarray:
@@ -285,7 +295,7 @@ class _SubsetSearch:
             lambda sets: gains(self.play(changed(sets))), changed(self.kept), gains(self.scores), budget - 1
         )
         chosen = search.smallest()
-        assert chosen is not None  # all parts together do it
+        assert chosen is not None  # all parts together succeed
         chosen, irreducible = search.reduced(chosen)
         score = float(self.play(changed(chosen[None]))[0])  # the run may have known it; here it is encoded
         numbers = tuple(np.flatnonzero(chosen).tolist())
@@ -293,10 +303,11 @@ class _SubsetSearch:
         found = PartSet(
             numbers,
             tuple(self.names[number] for number in numbers),
-            torch.from_numpy(chosen.astype(bool))[self.labels],
+            torch.from_numpy(np.append(chosen, 0).astype(bool))[self.places],
             score,
             search.failed.get(size - 1, 0) if size > 1 else 1,
             irreducible,
             search.tried_all(size - 1),
+            regions_of(numbers, self.places),
         )
         return found, search.calls + 1

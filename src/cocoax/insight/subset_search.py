@@ -1,10 +1,10 @@
-"""Sets of parts of an input: words, columns, segments, or cells of a grid over pixels."""
+"""Sets of parts of an input (words, columns, segments, cells of a grid), and the search for the smallest one."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.inputs import Display
+from cocoax.inputs import Display, Explicand
 from cocoax.masking import Masks, grid_segments
 from cocoax.methods import Run
 from cocoax.methods.field import default_grid
@@ -67,8 +67,16 @@ def shares(masks: Masks, labels: Tensor) -> Tensor:
     return kept / member.sum(0)  # divided last: a sum of n ones is n, but one of n times 1/n may miss 1
 
 
+def at_places(labels: Tensor, explicand: Explicand) -> Tensor:
+    """Return parts of features as they are shown: at each pixel of a picture, -1 where none is, and else as they are."""
+    ids = explicand.feature_ids
+    if ids is None or ids.ndim != 2 or not explicand.display.at_places:
+        return labels
+    return torch.cat([labels, labels.new_tensor([-1])])[ids]
+
+
 def names_of(labels: Tensor, display: Display) -> tuple[str, ...]:
-    """Return what to call each part: its words or columns, the row and column of a cell, or a number."""
+    """Return what to call each part: its words or columns, the row and column of a cell, or its number."""
     parts = int(labels.max()) + 1
     if display.names is not None and labels.ndim == 1:
         own = labels.tolist()
@@ -78,80 +86,89 @@ def names_of(labels: Tensor, display: Display) -> tuple[str, ...]:
     columns = len(torch.unique(labels[0])) if labels.ndim == 2 else parts
     if labels.ndim == 2 and torch.equal(labels, labels_of(tuple(labels.shape), (parts // columns, columns))):
         return tuple(f"row {part // columns + 1}, column {part % columns + 1}" for part in range(parts))
-    return tuple(f"part {part + 1}" for part in range(parts))
+    return tuple(f"{'segment' if display.at_places else 'part'} {part + 1}" for part in range(parts))
+
+
+def regions_of(parts: Sequence[int], labels: Tensor) -> tuple[tuple[int, ...], ...]:
+    """Return parts in groups: those of a label map ``[H, W]`` that touch are one region, others are regions of their own."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    if labels.ndim != 2 or not parts:
+        return tuple((part,) for part in parts)
+    places = np.where(np.isin(labels.numpy(), parts), labels.numpy(), -1)
+    pairs = np.concatenate([np.stack([each[:-1].ravel(), each[1:].ravel()]) for each in (places, places.T)], axis=1)
+    pairs = pairs[:, (pairs >= 0).all(0)]
+    size = max(parts) + 1
+    region = connected_components(coo_matrix((np.ones(pairs.shape[1]), pairs), (size, size)), directed=False)[1]
+    return tuple(
+        tuple(part for part in parts if region[part] == each) for each in dict.fromkeys(region[list(parts)].tolist())
+    )
 
 
 # --- search -----------------------------------------------------------------------------------------------------------------
 
-_MAX_ENUMERATED = 20_000  # sets of one size that are all looked at; of more, the most promising
-_BEAM_WIDTH = 32  # sets that are extended by every part, where there are too many to look at all
-_MAX_KERNEL_SETS = 300  # sets that the kernel's own numbers are fitted to
-_MAX_PROCESS_SETS = 1000  # sets that the process goes through, since its memory and time grow with their square and cube
-_SETS_PER_PREDICTION = 2000  # sets whose gains are predicted at a time
-_MAX_PREDICTED_DEVIATIONS = 256  # sets whose uncertainty is looked at, of those with the highest prediction
-_HOPE = 0.5  # standard deviations by which a prediction may be too low for a small size to be tried at once
-_DOUBT = 2.5  # and by which it must be too low for a set to be given up
-
-Play = Callable[[np.ndarray], np.ndarray]
-"""From sets of changed parts ``[n, parts]`` to what each gains, ``[n]``: it does what is asked from 0 on."""
+_MAX_ENUMERATED = 20_000  # sets of one size whose gains are all predicted; of more, those of a beam
+_BEAM_WIDTH = 32  # sets that are extended by every part
+_MAX_KERNEL_SETS = 300  # sets that the kernel's parameters are fitted to
+_MAX_PROCESS_SETS = 1000  # sets that the process is fitted to; memory and time grow with their square and cube
+_SETS_PER_PREDICTION = 2000
+_MAX_PREDICTED_DEVIATIONS = 256  # sets whose uncertainty is predicted: those with the highest predicted gain
+_HOPE = 0.5  # standard deviations above its prediction at which a set of a small size is tried at once
+_DOUBT = 2.5  # standard deviations above its prediction at which a set is given up
 
 
-@dataclass
 class SmallestSetSearch:
-    """A search for the smallest set of parts that gains at least 0.
+    """A search for the smallest set of parts that gains at least 0, guided by a Gaussian process over sets.
 
-    Attributes:
-        play: encodes sets and returns what they gain.
+    Args:
+        play: encodes sets of changed parts ``[n, parts]`` and returns what each gains ``[n]``; 0 or more is a success.
         sets: those that are known ``[n, parts]``, with numbers between 0 and 1 where parts are changed in part.
         gains: of those, ``[n]``.
         budget: sets that may be encoded.
-        allowed: which parts may be changed.
-        batch: sets that are encoded at a time, before the process is fitted anew; by default an eighth of the budget, and at
-            least 8.
+        allowed: which parts may be changed ``[parts]``; by default all.
+
+    Attributes:
+        calls: sets that were encoded.
+        failed: how many sets of each size are known to gain less than 0.
 
     """
 
-    play: Play
-    sets: np.ndarray
-    gains: np.ndarray
-    budget: int
-    allowed: np.ndarray | None = None
-    batch: int = 0
-    calls: int = 0
-    failed: dict[int, int] = field(default_factory=dict)
-    _seen: set[bytes] = field(default_factory=set)
-    _kernel: Any = None
-    _given: int = 0
+    def __init__(
+        self,
+        play: Callable[[np.ndarray], np.ndarray],
+        sets: np.ndarray,
+        gains: np.ndarray,
+        budget: int,
+        allowed: np.ndarray | None = None,
+    ) -> None:
+        self.play, self.sets, self.gains, self.budget = play, sets, gains, budget
+        self.allowed = np.ones(sets.shape[1], bool) if allowed is None else allowed
+        self.calls = 0
+        self.failed: dict[int, int] = {}
+        self._batch = max(8, budget // 8)  # sets that are encoded at a time, before the process is fitted anew
+        self._seen: set[bytes] = set()
+        self._kernel: Any = None
+        self._given = len(sets)
+        whole = ((sets == 0) | (sets == 1)).all(1)
+        self._note(sets[whole], gains[whole])
 
-    def __post_init__(self) -> None:
-        self._given = len(self.sets)
-        self.batch = self.batch or max(8, self.budget // 8)
-        whole = ((self.sets == 0) | (self.sets == 1)).all(1)
-        for row, gain in zip(self.sets[whole], self.gains[whole], strict=True):
-            self._note(row, gain)
-
-    @property
-    def parts(self) -> np.ndarray:
-        """Numbers of the parts that may be changed."""
-        return np.arange(self.sets.shape[1]) if self.allowed is None else np.flatnonzero(self.allowed)
-
-    def _note(self, row: np.ndarray, gain: float) -> None:
-        """Take note of a set, and of its failing if it may be chosen at all; one that a run has drawn twice counts once."""
-        key = _key(row)
-        if key not in self._seen and gain < 0 and (self.allowed is None or not row[~self.allowed].any()):
-            size = int(row.sum())
-            self.failed[size] = self.failed.get(size, 0) + 1
-        self._seen.add(key)
+    def _note(self, sets: np.ndarray, gains: np.ndarray) -> None:
+        """Take note of sets and of failures among allowed ones; a set that a run has drawn twice counts once."""
+        for row, gain in zip(sets, gains, strict=True):
+            key = _key(row)
+            if key not in self._seen and gain < 0 and not row[~self.allowed].any():
+                size = int(row.sum())
+                self.failed[size] = self.failed.get(size, 0) + 1
+            self._seen.add(key)
 
     def tried_all(self, size: int) -> bool:
-        """Whether every set of this size was encoded, and did not do what was asked."""
-        return size == 0 or self.failed.get(size, 0) >= comb(len(self.parts), size)
+        """Whether every set of this size was encoded, and failed."""
+        return size == 0 or self.failed.get(size, 0) >= comb(int(self.allowed.sum()), size)
 
-    def best(self) -> np.ndarray | None:
-        """Return the smallest known set that does what is asked; of several, the one that gains most."""
-        whole = ((self.sets == 0) | (self.sets == 1)).all(1)
-        if self.allowed is not None:
-            whole &= ~self.sets[:, ~self.allowed].any(1)
+    def _best(self) -> np.ndarray | None:
+        """Return the smallest known success; of several, the one that gains most."""
+        whole = ((self.sets == 0) | (self.sets == 1)).all(1) & ~self.sets[:, ~self.allowed].any(1)
         done = np.flatnonzero(whole & (self.gains >= 0))
         if not len(done):
             return None
@@ -159,30 +176,28 @@ class SmallestSetSearch:
         chosen: np.ndarray = self.sets[done[order[0]]].astype(np.uint8)
         return chosen
 
-    def encode(self, sets: np.ndarray) -> np.ndarray:
-        """Encode sets and keep what they gain."""
+    def _encode(self, sets: np.ndarray) -> np.ndarray:
         gains = self.play(sets)
         self.calls += len(sets)
         self.sets, self.gains = np.concatenate([self.sets, sets]), np.concatenate([self.gains, gains])
-        for row, gain in zip(sets, gains, strict=True):
-            self._note(row, gain)
+        self._note(sets, gains)
         return gains
 
     def smallest(self) -> np.ndarray | None:
         """Return the smallest set that is found within the budget; None if there is none."""
         while self.calls < self.budget:
-            best = self.best()
-            limit = len(self.parts) + 1 if best is None else int(best.sum())
+            best = self._best()
+            limit = int(self.allowed.sum()) + 1 if best is None else int(best.sum())
             proposed = self._propose(limit)
             if proposed is None:
                 break
-            self.encode(proposed[: self.budget - self.calls])
-        return self.best()
+            self._encode(proposed[: self.budget - self.calls])
+        return self._best()
 
     def reduced(self, found: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Return a set without parts that it does not need, and whether it needs each: whether none can be left out.
+        """Return a set without parts that it does not need, and whether it was encoded without each of the others.
 
-        Sets that lack one of its parts are encoded, as far as the budget goes; where one of them does it, so are its own.
+        Sets that lack one part are encoded as far as the budget goes; a success among them takes the place of the set.
         """
         while True:
             parts = np.flatnonzero(found)
@@ -193,17 +208,17 @@ class SmallestSetSearch:
                 return found, False
             if not len(untried):
                 return found, True
-            gains = self.encode(untried)
+            gains = self._encode(untried)
             if not (gains >= 0).any():
                 return found, True
             found = untried[int(gains.argmax())]
 
     def _propose(self, limit: int) -> np.ndarray | None:
-        """Return the most promising sets of fewer than ``limit`` parts; None if there is no hope for any.
+        """Return the most promising sets of fewer than ``limit`` parts; None if no success is to be expected.
 
-        Of the smallest size at which any set is expected to do it; where none is, of the largest size.
+        They have the smallest size at which a success is predicted; where none is, the largest size.
         """
-        if all(self.tried_all(size) for size in range(1, limit)):  # a set may fail where a smaller one does it
+        if all(self.tried_all(size) for size in range(1, limit)):  # a set may fail where a smaller one succeeds
             return None
         model = self._fitted()
         proposed, hope = None, False
@@ -222,15 +237,15 @@ class SmallestSetSearch:
             if not new:
                 continue
             mean, deviation = model.predict(sets[new], return_std=True)
-            proposed = sets[new][np.argsort(-(mean + deviation), kind="stable")[: self.batch]]
+            proposed = sets[new][np.argsort(-(mean + deviation), kind="stable")[: self._batch]]
             hope |= bool((mean + _DOUBT * deviation).max() >= 0)
             if (mean + _HOPE * deviation).max() >= 0:
                 break
-        return proposed if hope or self.failed.get(limit - 1, 0) < 2 * self.batch else None
+        return proposed if hope or self.failed.get(limit - 1, 0) < 2 * self._batch else None
 
     def _of_size(self, size: int, beam: np.ndarray) -> np.ndarray:
         """Return all sets of a size; where those are too many, the sets of a beam with one part more."""
-        parts, width = self.parts, self.sets.shape[1]
+        parts, width = np.flatnonzero(self.allowed), self.sets.shape[1]
         if comb(len(parts), size) <= _MAX_ENUMERATED:
             members = np.array(list(combinations(parts, size)))
             sets = np.zeros((len(members), width), np.uint8)
@@ -240,9 +255,9 @@ class SmallestSetSearch:
         return np.unique(extended[extended.sum(1) == size], axis=0)
 
     def _fitted(self) -> Any:
-        """Return a Gaussian process through what is known; the kernel's own numbers are fitted once.
+        """Return a Gaussian process fitted to known sets; its kernel's parameters are fitted once.
 
-        Where that is a lot, through all sets that were encoded here and as many of those that were given, evenly chosen.
+        Of many known sets it takes all that were encoded here and some of those that were given, evenly chosen.
         """
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor
