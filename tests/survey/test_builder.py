@@ -584,15 +584,6 @@ def test_build__other_data_with_some_in_common_take_the_place_only_if_asked(tmp_
         build(encoder, [first[0], *second[1:]], tmp_path / "index", METHOD, drop=True)
 
 
-def test_build__other_data_are_told_though_a_row_is_broken(folder: Path, tmp_path: Path) -> None:
-    for kind, last in (("dawn", "{broken"), ("dusk", '{"file": "photos/dusk/4.png"}')):
-        lines = [f'{{"file": "photos/{kind}/{number}.png"}}' for number in range(4)]
-        (tmp_path / f"{kind}.jsonl").write_text("\n".join([*lines, last]))
-    build(photos.encoder(), tmp_path / "dawn.jsonl", tmp_path / "index", METHOD)
-    with pytest.raises(ValueError, match="it is of other data"):
-        build(photos.encoder(), tmp_path / "dusk.jsonl", tmp_path / "index", METHOD)
-
-
 def test_build__all_files_have_changed(folder: Path, tmp_path: Path) -> None:
     encoder = photos.encoder()
     build(encoder, folder, tmp_path / "index", METHOD, shard=3)

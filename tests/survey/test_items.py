@@ -21,7 +21,7 @@ from scipy.io import wavfile
 import cocoax
 from cocoax.data.labelled import LabelledImages
 from cocoax.inputs import Inputs
-from cocoax.survey.items import Item, Reading, Table, column_types, natural, open_items, read_table
+from cocoax.survey.items import Item, column_types, natural, open_items
 from tests.kinds import Recordings
 from tests.sounds import RATE, listener, tone
 from tests.survey import photos
@@ -48,7 +48,7 @@ def test_folder__the_folder_is_the_label_and_hidden_files_are_none(tmp_path: Pat
     (tmp_path / ".cache").mkdir()
     Image.new("RGB", (4, 4)).save(tmp_path / ".cache" / "x.png")
     Image.new("RGB", (4, 4)).save(tmp_path / "top.png")
-    items = open_items(tmp_path, pictures, Reading())
+    items = open_items(tmp_path, pictures)
     assert [(item.id, dict(item.columns)) for item in items] == [
         ("dawn/0.png", {"label": "dawn"}),
         ("dusk/0.png", {"label": "dusk"}),
@@ -59,7 +59,7 @@ def test_folder__the_folder_is_the_label_and_hidden_files_are_none(tmp_path: Pat
 def test_folder__of_texts(tmp_path: Path, texts: Inputs) -> None:
     (tmp_path / "a.txt").write_text(" a cat \n")
     (tmp_path / "b.png").write_bytes(b"")
-    (item,) = open_items(tmp_path, texts, Reading())
+    (item,) = open_items(tmp_path, texts)
     assert (item.id, item.load()) == ("a.txt", "a cat")
     (tmp_path / "a.txt").unlink()  # after it was listed: it fails, and not the others with it
     with pytest.raises(FileNotFoundError):
@@ -78,22 +78,22 @@ def test_tables__hold_texts_in_a_column_and_carry_the_others(tmp_path: Path, tex
         path.write_text("\n".join(json.dumps(row) for row in frame.to_dict("records")))
     else:
         frame.to_csv(path, index=False, sep="," if suffix == "csv" else "\t")
-    items = open_items(path, texts, Reading(column="body", id_column="name"))
+    items = open_items(path, texts, column="body", id_column="name")
     assert [(item.id, item.load()) for item in items] == [("x", "a cat"), ("y", "a dog\nor two")]
     assert dict(items[0].columns) == {"stars": 3}
-    frames = open_items(frame, texts, Reading(column="body", id_column="name"))
+    frames = open_items(frame, texts, column="body", id_column="name")
     assert [item.load() for item in frames] == [item.load() for item in items]
 
 
 def test_tables__paths_are_relative_to_the_table_and_pictures_may_be_inside(tmp_path: Path, pictures: Inputs) -> None:
     photos.write(tmp_path, 1)
     (tmp_path / "list.csv").write_text("file\ndawn/0.png\n")
-    (item,) = open_items(tmp_path / "list.csv", pictures, Reading())
+    (item,) = open_items(tmp_path / "list.csv", pictures)
     assert item.load() == tmp_path / "dawn" / "0.png"
     file = io.BytesIO()
     Image.fromarray(photos.pixels("dawn", 3)).save(file, "PNG")
     pq.write_table(pa.table({"image": [{"bytes": file.getvalue(), "path": None}]}), tmp_path / "inside.parquet")
-    (item,) = open_items(tmp_path / "inside.parquet", pictures, Reading())
+    (item,) = open_items(tmp_path / "inside.parquet", pictures)
     assert item.load() == file.getvalue()
 
 
@@ -101,25 +101,17 @@ def test_tables__what_is_wrong_with_one_row_is_told_when_its_turn_comes(
     tmp_path: Path, texts: Inputs, pictures: Inputs
 ) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a cat\u2028or so", "code": "007"}\n{"text": null, "code": "08"}\n')
-    good, bad = open_items(tmp_path / "a.jsonl", texts, Reading(id_column="code"))
+    good, bad = open_items(tmp_path / "a.jsonl", texts, id_column="code")
     assert (good.id, bad.id) == ("007", "08")
     with pytest.raises(ValueError, match="holds None here, which is no text"):
         bad.load()
     (tmp_path / "b.csv").write_text("text,code,day\na cat,007,2020-01-02\n")
-    (item,) = open_items(tmp_path / "b.csv", texts, Reading(id_column="code"))
+    (item,) = open_items(tmp_path / "b.csv", texts, "text", "code")
     assert item.id == "007"
     assert item.columns["day"] == "2020-01-02"
     pq.write_table(pa.table({"image": [{"bytes": b"no picture", "path": None}]}), tmp_path / "c.parquet")
-    (item,) = open_items(tmp_path / "c.parquet", pictures, Reading())
+    (item,) = open_items(tmp_path / "c.parquet", pictures)
     assert item.load() == b"no picture"  # which the kind refuses as it refuses such a file
-    lines = ['{"text": "a cat", "code": "1"}', "no json", '["a list"]', '{"text": "no code"}']
-    (tmp_path / "d.jsonl").write_text("\n".join(lines))
-    items = open_items(tmp_path / "d.jsonl", texts, Reading(id_column="code"))
-    assert [item.id for item in items] == ["1", "row 1", "row 2", "row 3"]
-    assert items[0].load() == "a cat"
-    for item, why in zip(items[1:], (r"Line 2 of .* is no JSON: ", "is no JSON object", "It has no 'code'"), strict=True):
-        with pytest.raises(ValueError, match=why):
-            item.load()
 
 
 @pytest.mark.parametrize("kind", ["pandas", "csv", "parquet"])
@@ -132,33 +124,33 @@ def test_tables__a_missing_value_is_none(tmp_path: Path, pictures: Inputs, kind:
     if kind != "pandas":
         data = tmp_path / f"a.{kind}"
         getattr(frame, f"to_{kind}")(data, index=False)
-    items = open_items(data, pictures, Reading())
+    items = open_items(data, pictures, "path")
     assert [item.columns["label"] for item in items] == ["x", None, None, "NA"]  # a word that is written is a value
     assert [item.columns[name] for item in items[1:2] for name in ("size", "day", "count")] == [None] * 3
     assert column_types(items) == {"count": "int64", "day": "string", "label": "string", "size": "double"}
     assert [item.source for item in items] == ["0", "a.png", "b.png", "c.png"]
-    with pytest.raises(ValueError, match=r"The column 'path' holds (None|nan) here, which is no image"):
+    with pytest.raises(ValueError, match=r"The table holds (None|nan) here, which is no image"):
         items[0].load()
 
 
 def test_tables__an_empty_text_and_an_empty_id_are_told(tmp_path: Path, texts: Inputs) -> None:
     (tmp_path / "a.csv").write_text('text,code\n"",1\na cat,\nnull,2\n')
-    empty, nameless, good = open_items(tmp_path / "a.csv", texts, Reading(id_column="code"))
-    with pytest.raises(ValueError, match="The column 'text' holds None here, which is no text"):
+    empty, _, good = open_items(tmp_path / "a.csv", texts, "text")
+    with pytest.raises(ValueError, match="The table holds None here, which is no text"):
         empty.load()
-    with pytest.raises(ValueError, match="It has no 'code', which tells rows apart"):
-        nameless.load()
     assert good.load() == "null"
+    with pytest.raises(ValueError, match="Row 1 has no 'code', which tells rows apart"):
+        open_items(tmp_path / "a.csv", texts, id_column="code")
 
 
 def test_tables__where_an_input_lies_is_kept(tmp_path: Path, texts: Inputs, pictures: Inputs) -> None:
     photos.write(tmp_path, 2)
     (tmp_path / "list.csv").write_text("file,code\ndawn/0.png,a\ndusk/1.png,b\n")
-    named = open_items(tmp_path / "list.csv", pictures, Reading(id_column="code"))
+    named = open_items(tmp_path / "list.csv", pictures, id_column="code")
     assert [(item.id, item.source) for item in named] == [("a", "dawn/0.png"), ("b", "dusk/1.png")]
     frame = pd.DataFrame({"text": ["a cat", "a dog"], "code": ["a", "b"]})
-    assert [item.source for item in open_items(frame, texts, Reading(id_column="code"))] == ["0", "1"]
-    assert [item.source for item in open_items(tmp_path / "dawn", pictures, Reading())] == ["0.png", "1.png"]
+    assert [item.source for item in open_items(frame, texts, id_column="code")] == ["0", "1"]
+    assert [item.source for item in open_items(tmp_path / "dawn", pictures)] == ["0.png", "1.png"]
 
 
 def test_items__what_no_file_can_hold_is_escaped() -> None:
@@ -170,7 +162,7 @@ def test_items__what_no_file_can_hold_is_escaped() -> None:
 
 def test_items__a_part_of_a_tensor_is_sent_alone() -> None:
     pictures = torch.arange(1000 * 192.0).view(1000, 3, 8, 8)
-    items = open_items(pictures, photos.encoder().inputs, Reading())
+    items = open_items(pictures, photos.encoder().inputs)
     packed = pickle.dumps(items[:3])
     assert len(packed) < 10_000
     assert torch.equal(pickle.loads(packed)[2].load(), pictures[2])
@@ -181,13 +173,13 @@ def test_frames__rows_of_an_encoder_of_columns(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1.0, 2.0], "name": ["x", "y"], "b": [3.0, 4.0], "code": [7, 8]})
     frame.to_csv(tmp_path / "rows.csv", index=False)
     for data in (frame, tmp_path / "rows.csv"):
-        items = open_items(data, kind, Reading(id_column="code"))
+        items = open_items(data, kind, id_column="code")
         assert [(item.id, item.load(), dict(item.columns)) for item in items] == [
             ("7", [3.0, 1.0], {"name": "x"}),
             ("8", [4.0, 2.0], {"name": "y"}),
         ]
     with pytest.raises(ValueError, match="There is no column 'b'; the columns are a, name"):
-        open_items(frame[["a", "name"]], kind, Reading())
+        open_items(frame[["a", "name"]], kind)
 
 
 def test_natural__digits_of_other_scripts() -> None:
@@ -196,7 +188,7 @@ def test_natural__digits_of_other_scripts() -> None:
 
 def test_images__with_labels(pictures: Inputs) -> None:
     images = np.stack([photos.pixels("dawn", 0), photos.pixels("dusk", 1)])
-    items = open_items(LabelledImages(images, np.array([1, 0]), ["dusk", "dawn"]), pictures, Reading())
+    items = open_items(LabelledImages(images, np.array([1, 0]), ["dusk", "dawn"]), pictures)
     assert [(item.id, item.columns["label"]) for item in items] == [("0", "dawn"), ("1", "dusk")]
 
 
@@ -204,10 +196,10 @@ def test_labels__belong_to_inputs_by_their_place(pictures: Inputs) -> None:
     images = [photos.pixels("dawn", seed) for seed in range(5)]
     shuffled = pd.Series(list("abcde"), index=[4, 2, 3, 0, 1])
     for labels in (shuffled, {"label": shuffled}, pd.DataFrame({"label": shuffled}), iter("abcde"), np.array(list("abcde"))):
-        assert [item.columns["label"] for item in open_items(images, pictures, Reading(), labels)] == list("abcde")
+        assert [item.columns["label"] for item in open_items(images, pictures, labels=labels)] == list("abcde")
     for wrong in ("label", {"label": "label"}, {"label": set("abcde")}, {"label": dict.fromkeys("abcde")}, 5):
         with pytest.raises(TypeError, match="Values of 'label' must be a list"):
-            open_items(images, pictures, Reading(), wrong)
+            open_items(images, pictures, labels=wrong)
 
 
 def test_column_types__widest() -> None:
@@ -218,27 +210,27 @@ def test_column_types__widest() -> None:
 def test_bad__each_with_its_sentence(tmp_path: Path, pictures: Inputs, texts: Inputs) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"There are no images in .*empty; files end in"):
-        open_items(tmp_path / "empty", pictures, Reading())
+        open_items(tmp_path / "empty", pictures)
     with pytest.raises(FileNotFoundError, match="No file or folder at"):
-        open_items(tmp_path / "nowhere", pictures, Reading())
+        open_items(tmp_path / "nowhere", pictures)
     with pytest.raises(ValueError, match="There are no images in what was given"):
-        open_items([], pictures, Reading())
+        open_items([], pictures)
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     with pytest.raises(ValueError, match="There is no column 'text'; the columns are x, y"):
-        open_items(tmp_path / "a.csv", texts, Reading(column="text"))
+        open_items(tmp_path / "a.csv", texts, column="text")
     with pytest.raises(ValueError, match="Say which column holds the texts by column=; the columns are x, y"):
-        open_items(tmp_path / "a.csv", texts, Reading())
+        open_items(tmp_path / "a.csv", texts)
     with pytest.raises(ValueError, match="The column 'x' holds numbers such as 1, which are no texts"):
-        open_items(tmp_path / "a.csv", texts, Reading(column="x"))
+        open_items(tmp_path / "a.csv", texts, column="x")
     (tmp_path / "b.jsonl").write_text('{"text": "a cat", "n": 1}\n{"text": "a dog", "n": 1}\n')
     with pytest.raises(ValueError, match="1 ids occur more than once, such as '1'"):
-        open_items(tmp_path / "b.jsonl", texts, Reading(id_column="n"))
+        open_items(tmp_path / "b.jsonl", texts, id_column="n")
     (tmp_path / "d.parquet").write_bytes(b"PAR1 but not really")
     with pytest.raises(ValueError, match="cannot be read as a table"):
-        open_items(tmp_path / "d.parquet", texts, Reading())
+        open_items(tmp_path / "d.parquet", texts)
     (tmp_path / "e.zip").write_bytes(b"")
     with pytest.raises(ValueError, match="is no table; a data set is a folder, or a file ending in"):
-        open_items(tmp_path / "e.zip", texts, Reading())
+        open_items(tmp_path / "e.zip", texts)
 
 
 def test_folder__of_sounds(tmp_path: Path) -> None:
@@ -246,7 +238,7 @@ def test_folder__of_sounds(tmp_path: Path) -> None:
     wavfile.write(tmp_path / "high" / "a.wav", RATE, tone(300))
     (tmp_path / "high" / "notes.txt").write_text("no sound")
     encoder = listener()
-    (item,) = open_items(tmp_path, encoder.inputs, Reading())
+    (item,) = open_items(tmp_path, encoder.inputs)
     assert (item.id, item.columns["label"]) == ("high/a.wav", "high")
     assert encoder.explicand(item.load()).tensor.numel() == RATE
 
@@ -258,9 +250,9 @@ def test_folder__with_parts_is_read_by_its_split(tmp_path: Path, pictures: Input
             picture.rename(tmp_path / part / synset / f"{picture.parent.name}.png")
         for kind in ("dawn", "dusk"):
             (tmp_path / part / synset / kind).rmdir()
-    train = open_items(tmp_path, pictures, Reading())
+    train = open_items(tmp_path, pictures)
     assert [item.columns["label"] for item in train] == ["tench", "tench"]
-    assert [item.columns["label"] for item in open_items(tmp_path, pictures, Reading(split="test"))] == ["goldfish"] * 2
+    assert [item.columns["label"] for item in open_items(tmp_path, pictures, split="test")] == ["goldfish"] * 2
 
 
 def test_hugging_face__a_data_set_on_disk(tmp_path: Path, pictures: Inputs, texts: Inputs) -> None:
@@ -272,22 +264,22 @@ def test_hugging_face__a_data_set_on_disk(tmp_path: Path, pictures: Inputs, text
     )
     whole = datasets.Dataset.from_dict(columns, features)
     whole.save_to_disk(str(tmp_path / "one"))
-    items = open_items(tmp_path / "one", pictures, Reading())
+    items = open_items(tmp_path / "one", pictures, "image")
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(items[2].load()))), photos.pixels("dawn", 2))
     assert dict(items[2].columns) == {"text": "c", "stars": 3}
     assert pickle.loads(pickle.dumps(items[2])).load() == items[2].load()
     many = datasets.Dataset.from_dict({"text": ["x" * 1000] * 100})  # in memory, of which one row is sent alone
-    assert len(pickle.dumps(open_items(many, texts, Reading())[3])) < 2000
+    assert len(pickle.dumps(open_items(many, texts)[3])) < 2000
     datasets.DatasetDict({"test": whole}).save_to_disk(str(tmp_path / "parts"))
-    read = open_items(tmp_path / "parts", texts, Reading(split="test", column="text"))
+    read = open_items(tmp_path / "parts", texts, split="test", column="text")
     assert [item.load() for item in read] == ["a", "b", "c"]
     with pytest.raises(ValueError, match=r"has no part 'train'; it has test\. Say which by split="):
-        open_items(tmp_path / "parts", texts, Reading(column="text"))
+        open_items(tmp_path / "parts", texts, column="text")
 
 
 def test_cell__another_process_gets_one_row_alone(texts: Inputs) -> None:
     frame = pd.DataFrame({"text": [f"{number} " + "x" * 10_000 for number in range(50)]})
-    items = open_items(frame, texts, Reading())
+    items = open_items(frame, texts)
     packed = pickle.dumps(items[7])
     assert len(packed) < 12_000
     assert pickle.loads(packed).load() == items[7].load()
@@ -311,65 +303,52 @@ def test_folder__of_a_kind_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "pause").mkdir()
     for name in ("pause/10.npy", "pause/9.npy", "top.npy"):
         np.save(tmp_path / name, np.ones((2, 3), np.float32))
-    items = open_items(tmp_path, Shelf(loaded=False), Reading())
+    items = open_items(tmp_path, Shelf(loaded=False))
     assert [(item.id, dict(item.columns)) for item in items] == [
         ("pause/9.npy", {"label": "pause"}),
         ("pause/10.npy", {"label": "pause"}),
         ("top.npy", {}),
     ]
     assert items[2].value == tmp_path / "top.npy"
-    assert [item.id for item in open_items(tmp_path, Shelf(loaded=True), Reading())] == ["0", "1", "2"]
+    assert [item.id for item in open_items(tmp_path, Shelf(loaded=True))] == ["0", "1", "2"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=rf"There are no series in {tmp_path / 'empty'}; nothing can be asked about"):
-        open_items(tmp_path / "empty", Shelf(loaded=False), Reading())
+        open_items(tmp_path / "empty", Shelf(loaded=False))
 
 
-ROWS = [{"text": f"{number}", "stars": number} for number in range(5000)]
-
-
-@pytest.mark.parametrize("kind", ["arrow", "pandas", "rows", "hugging face"])
-def test_table__whatever_holds_it(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "hugging face"])
+def test_tables__whatever_holds_them(kind: str, texts: Inputs) -> None:
+    rows = [{"text": f"{number}", "stars": number} for number in range(5000)]
     if kind == "hugging face":
-        datasets = pytest.importorskip("datasets")
-        table = Table.of(datasets.Dataset.from_list(ROWS))
+        data = pytest.importorskip("datasets").Dataset.from_list(rows).select(range(4999, -1, -1))
     else:
-        made = {"arrow": pa.Table.from_pylist, "pandas": pd.DataFrame}
-        table = Table.of_rows(ROWS) if kind == "rows" else Table.of(made[kind](ROWS))  # type: ignore[operator]
-    assert list(table.names) == ["text", "stars"]
-    values = table.values("text")
-    assert [getattr(values[n], "as_py", lambda n=n: values[n])() for n in (0, 4097, 4999)] == ["0", "4097", "4999"]
-    assert [row["stars"] for row in table.rows("text")] == list(range(5000))  # type: ignore[index]
-    assert list(table.rows(None)) == ROWS
+        data = {"arrow": pa.Table.from_pylist, "pandas": pd.DataFrame}[kind](rows[::-1])  # type: ignore[operator]
+    items = open_items(data, texts, "text")
+    assert [item.load() for item in items] == [row["text"] for row in rows[::-1]]
+    assert [item.columns["stars"] for item in items] == [row["stars"] for row in rows[::-1]]
 
 
-def test_table__of_one_column(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "a.parquet")
-    table = read_table(tmp_path / "a.parquet", None)
-    assert list(table.rows("text")) == [{}, {}]
+def test_tables__numbers_with_leading_zeros_are_names(tmp_path: Path, texts: Inputs) -> None:
+    (tmp_path / "a.csv").write_text("text,label,size,share\na,001,1,0.50\nb,002,0,-.1e1\nc,,,\n")
+    items = open_items(tmp_path / "a.csv", texts, "text")
+    assert [tuple(item.columns.values()) for item in items] == [("001", 1, 0.5), ("002", 0, -1.0), (None, None, None)]
+    assert column_types(items) == {"label": "string", "size": "int64", "share": "double"}
 
 
-def test_read_table__what_is_in_it_is_not_decoded(tmp_path: Path) -> None:
-    content = {"bytes": b"no picture", "path": None}
-    for suffix, write in (("parquet", pq.write_table), ("feather", pyarrow.feather.write_feather)):
-        write(pa.table({"image": [content]}), tmp_path / f"a.{suffix}")
-        assert read_table(tmp_path / f"a.{suffix}", None).values("image")[0].as_py() == content
-
-
-def test_read_table__numbers_with_leading_zeros_are_names(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("text,label,size,share\na,001,1,0.50\nb,002,0,-0.1\nc,,,\n")
-    rows = list(read_table(tmp_path / "a.csv", None).rows("text"))
-    assert [tuple(row.values()) for row in rows] == [("001", 1, 0.5), ("002", 0, -0.1), (None, None, None)]  # type: ignore[union-attr]
-    assert [row["label"] for row in read_table(tmp_path / "a.csv", None, ["label"]).rows("text")] == [1, 2, None]  # type: ignore[index]
-
-
-def test_table__columns_of_one_name(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("text,label,label\na,1,2\n")
-    with pytest.raises(ValueError, match="There are several columns called 'label'; give each a name of its own"):
-        read_table(tmp_path / "a.csv", None)
-    with pytest.raises(ValueError, match="several columns called 'label'"):
-        Table.of(pd.DataFrame([["a", 1, 2]], columns=["text", "label", "label"]))
-
-
-def test_read_table__bytes_that_are_no_letters(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b'{"text": "a \xff"}\n')
-    assert list(read_table(tmp_path / "a.jsonl", None).rows(None)) == [{"text": "a \ufffd"}]
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("a.csv", b"text,label,label\na,1,2\n", "several columns are called 'label'"),
+        ("a.csv", b"text,label\na,b,c\n", "row 2 has 3 cells for 2 columns"),
+        ("a.csv", b"", "Say which column holds the texts by column=; the columns are none"),
+        ("a.csv", b"text\n\xff\n", "cannot be read as a table"),
+        ("a.jsonl", b'{"text": "a"}\nnothing\n', "line 2 is no JSON"),
+        ("a.jsonl", b'["a list"]', "line 1 is no JSON object"),
+        ("a.parquet", b"PAR1 but not really", "cannot be read as a table"),
+        ("a.zip", b"", "is no table; a data set is a folder, or a file ending in"),
+    ],
+)
+def test_tables__that_are_none(name: str, content: bytes, why: str, tmp_path: Path, texts: Inputs) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=why):
+        open_items(tmp_path / name, texts)

@@ -11,7 +11,8 @@ import glob
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from cocoax.store import files_below, readable
 
 TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst"})
 TABLE_SUFFIXES = frozenset({".parquet", ".arrow", ".feather", ".csv", ".tsv", ".jsonl", ".ndjson"})
+FILE_SUFFIXES = {"image": PICTURES, "sound": SOUNDS, "text": TEXT_SUFFIXES}  # by what a kind of input calls one
 
 # --- what users name ------------------------------------------------------------------------------------------------------
 
@@ -117,14 +119,14 @@ def _matching(pattern: str) -> list[str | Path]:
 
 def _column(file: Path, column: str | None) -> list[str | Path]:
     """Return the values of a column of a table: texts, or paths, relative to the table's folder, of pictures and sounds."""
-    table = _read_table(file)
+    table = read_table(file)
     names = ", ".join(table) or "none"
     if column is None and len(table) != 1:
         raise ValueError(f"{file} is a table; say which column holds the inputs. The columns are {names}.")
     column = next(iter(table)) if column is None else column
     if column not in table:
         raise ValueError(f"{file} has no column {column!r}; the columns are {names}.")
-    values = table[column]
+    values = table[column].to_pylist() if hasattr(table[column], "to_pylist") else table[column]
     if not values:
         raise ValueError(f"{file} has no rows; there is nothing in it.")
     for row, value in enumerate(values):
@@ -137,25 +139,45 @@ def _column(file: Path, column: str | None) -> list[str | Path]:
     return list(values)
 
 
-def _read_table(file: Path) -> dict[str, list[Any]]:
-    """Return the columns of a table by name; those of CSV and JSON lines are read without further packages."""
+def read_table(file: Path) -> dict[str, Any]:
+    """Return the columns of a table by name: columns of Arrow, or lists. CSV holds texts, and None where a cell is empty."""
     suffix = file.suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            reader = csv.DictReader(lines, delimiter="\t" if suffix == ".tsv" else ",")
-            rows: list[dict[str, Any]] = list(reader)
-            names = list(reader.fieldnames or ())
-    elif suffix in (".jsonl", ".ndjson"):
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-        names = list(dict.fromkeys(name for row in rows for name in row))
-    else:
+    with readable(file, "a table"):
+        if suffix in (".csv", ".tsv"):
+            with file.open(newline="", encoding="utf-8-sig") as text:
+                names, *cells = [*csv.reader(text, delimiter="\t" if suffix == ".tsv" else ",")] or [[]]
+            _check_names(names)
+            if long := next((number for number, row in enumerate(cells, 2) if len(row) > len(names)), None):
+                raise ValueError(f"row {long} has {len(cells[long - 2])} cells for {len(names)} columns")
+            filled = [[*row, *[""] * (len(names) - len(row))] for row in cells if row]
+            return {name: [row[place] or None for row in filled] for place, name in enumerate(names)}
+        if suffix in (".jsonl", ".ndjson"):
+            lines = enumerate(file.read_text(encoding="utf-8").split("\n"), 1)
+            rows = [_json_row(number, line) for number, line in lines if line.strip()]
+            every = dict.fromkeys(name for row in rows for name in row)
+            return {name: [row.get(name) for row in rows] for name in every}
         try:
             from pyarrow import dataset
         except ImportError as error:
             raise ImportError(f"{file} is read by pyarrow: pip install 'cocoax[datasets]'.") from error
         table = dataset.dataset(file, format="parquet" if suffix == ".parquet" else "ipc").to_table()
-        return {name: table.column(name).to_pylist() for name in table.column_names}
-    return {name: [row.get(name) for row in rows] for name in names}
+        _check_names(table.column_names)
+        return {name: table.column(name) for name in table.column_names}
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if twice := next((name for name, count in Counter(names).items() if count > 1), None):
+        raise ValueError(f"several columns are called {twice!r}")
+
+
+def _json_row(number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"line {number} is no JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise ValueError(f"line {number} is no JSON object")
+    return row
 
 
 # --- what users hold ------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from cocoax.seeding import stream
 from cocoax.spaces import same_space
 from cocoax.store import UnitFolder, as_path, digest
 from cocoax.survey.index import Index
-from cocoax.survey.items import Item, Reading, column_types, open_items, storable, value_digest
+from cocoax.survey.items import Item, column_types, open_items, storable, value_digest
 from cocoax.survey.storage import (
     Entry,
     IndexRecipe,
@@ -119,8 +119,14 @@ def build(
     check_count("shard", size, 1)
     linear_similarity(options.get("similarity", "cosine"))
     recipe = IndexRecipe(method or IndexRecipe().method, options.get("similarity", "cosine"), options.get("grid"))
-    reading = Reading(options.get("column"), options.get("id_column"), options.get("split", "train"))
-    items = open_items(inputs, loaded.inputs, reading, options.get("labels"))
+    items = open_items(
+        inputs,
+        loaded.inputs,
+        options.get("column"),
+        options.get("id_column"),
+        options.get("split", "train"),
+        options.get("labels"),
+    )
     manifest = Manifest(
         encoder if isinstance(encoder, str) else loaded.name,
         loaded.space,

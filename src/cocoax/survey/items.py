@@ -1,12 +1,11 @@
-"""Tables: files, data frames and data sets of Hugging Face, read in the same way; nothing in them is decoded."""
+"""Items of a data set: every input with its id and what is known about it; nothing is decoded before its turn."""
 
 from __future__ import annotations
 
-import json
+import os
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,163 +19,14 @@ from cocoax.data.readers import has_layout
 from cocoax.encoders import Encoder
 from cocoax.inputs import Inputs
 from cocoax.inputs.base import check_elements, plural
-from cocoax.inputs.image import SUFFIXES as PICTURES
-from cocoax.inputs.open import TABLE_SUFFIXES, TEXT_SUFFIXES
-from cocoax.inputs.sound import SUFFIXES as SOUNDS
+from cocoax.inputs.open import FILE_SUFFIXES, TABLE_SUFFIXES, each_input, read_table
 from cocoax.store import digest, files_below
 
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A table, whatever holds it.
-
-    Attributes:
-        names: of its columns.
-        values: gives those of a column, to be asked for one by one.
-        rows: gives its rows, without a column if one is named; one that cannot be read is what is wrong with it.
-
-    """
-
-    names: Sequence[str]
-    values: Callable[[str], Any]
-    rows: Callable[[str | None], Iterable[Mapping[str, Any] | ValueError]]
-
-    @classmethod
-    def of(cls, frame: Any) -> Table:
-        """Return a data frame, an Arrow table or a data set of Hugging Face as a table; raise if two columns share a name."""
-        names = [str(name) for name in (frame.columns if hasattr(frame, "iloc") else frame.column_names)]
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        if twice:
-            raise ValueError(f"There are several columns called {twice[0]!r}; give each a name of its own.")
-        if hasattr(frame, "to_pylist"):
-            return cls._of_arrow(frame)
-        if hasattr(frame, "iloc"):
-            return cls.of_rows([{str(name): value for name, value in row.items()} for row in frame.to_dict("records")])
-        return cls._of_hugging_face(frame)
-
-    @classmethod
-    def of_rows(cls, rows: Sequence[Mapping[str, Any] | ValueError]) -> Table:
-        """Return rows that are in memory as a table."""
-        names = list(dict.fromkeys(name for row in rows if isinstance(row, Mapping) for name in row))
-        return cls(
-            names, lambda name: [row.get(name) if isinstance(row, Mapping) else None for row in rows], lambda _column: rows
-        )
-
-    @classmethod
-    def _of_arrow(cls, table: Any) -> Table:
-        def rows(without: str | None) -> Iterator[Mapping[str, Any]]:
-            names = [name for name in table.column_names if name != without]
-            for start in range(0, len(table), 4096):
-                part = table.slice(start, 4096)
-                yield from part.select(names).to_pylist() if names else [{}] * len(part)
-
-        return cls(table.column_names, table.column, rows)
-
-    @classmethod
-    def _of_hugging_face(cls, data: Any) -> Table:
-        """Return a data set of Hugging Face, of which pictures and sounds are taken as files, not decoded."""
-        for name, feature in data.features.items():
-            if getattr(feature, "decode", False) is True:
-                data = data.cast_column(name, replace(feature, decode=False))
-
-        def rows(without: str | None) -> Iterable[Mapping[str, Any]]:
-            names = [name for name in data.column_names if name != without]
-            return data.select_columns(names) if names else [{}] * len(data)
-
-        return cls(data.column_names, lambda name: _OfHuggingFace(data.select_columns([name]), name), rows)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfHuggingFace:
-    """A column of a data set of Hugging Face."""
-
-    data: Any
-    name: str
-
-    def __getitem__(self, number: int) -> Any:
-        return self.data[number][self.name]
-
-
-def read_table(path: Path, id_column: str | None, numbers: Sequence[str] = ()) -> Table:
-    """Return a table in a file; ids are taken as they are written, and in CSV columns with leading zeros but ``numbers``."""
-    suffix = path.suffix.lower()
-    if suffix in (".jsonl", ".ndjson"):
-        lines = enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1)
-        return Table.of_rows([_json_row(line, f"Line {number} of {path}") for number, line in lines if line.strip()])
-    import pyarrow.csv
-    import pyarrow.dataset
-
-    try:
-        if suffix in (".csv", ".tsv"):
-            options = pyarrow.csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",", newlines_in_values=True)
-            return Table.of(_read_csv(path, options, [] if id_column is None else [id_column], numbers))
-        kind = {".parquet": "parquet"}.get(suffix, "ipc")
-        return Table.of(pyarrow.dataset.dataset(str(path), format=kind).to_table())
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{path} cannot be read as a table: {error}.") from error
-
-
-def _read_csv(path: Path, options: Any, texts: Sequence[str], numbers: Sequence[str]) -> Any:
-    """Return a table of CSV as Arrow has it; some columns as texts, and those too in which a number has a leading zero."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow.csv import ConvertOptions, read_csv
-
-    kept = ConvertOptions(column_types={name: pa.string() for name in texts})
-    table = read_csv(path, parse_options=options, convert_options=kept)
-    names = [
-        field.name
-        for field in table.schema
-        if (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)) and field.name not in numbers
-    ]
-    if names and len({*table.column_names}) == len(table.column_names):
-        kept = ConvertOptions(column_types={name: pa.string() for name in names}, include_columns=names)
-        written = read_csv(path, parse_options=options, convert_options=kept)
-        for name in names:
-            if pc.any(pc.match_substring_regex(written[name], r"^\s*[+-]?0[0-9]")).as_py():  # 001 is a name, and not 1
-                table = table.set_column(table.column_names.index(name), name, written[name])
-    return _without_empty(table)
-
-
-def _without_empty(table: Any) -> Any:
-    """Return a table that was read from text, in which empty cells are missing, of texts as of numbers."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for place, entry in enumerate(table.schema):
-        if pa.types.is_string(entry.type):
-            column = table.column(place)
-            table = table.set_column(place, entry, pc.if_else(pc.equal(column, ""), None, column))
-    return table
-
-
-def _json_row(line: str, called: str) -> dict[str, Any] | ValueError:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        return ValueError(f"{called} is no JSON: {error}.")
-    return row if isinstance(row, dict) else ValueError(f"{called} is no JSON object; write one per line.")
-
-
-def read_hugging_face(folder: Path, split: str) -> Table:
-    """Return a data set of Hugging Face on disk; ``split`` is the part of one that has several."""
-    try:
-        from datasets import DatasetDict, load_from_disk
-    except ImportError as error:
-        raise ImportError("A data set of Hugging Face is read by their package: pip install datasets.") from error
-    data = load_from_disk(str(folder))
-    if isinstance(data, DatasetDict):
-        if split not in data:
-            raise ValueError(f"{folder} has no part {split!r}; it has {', '.join(data)}. Say which by split=.")
-        data = data[split]
-    return Table.of(data)
-
-
-# --- items ------------------------------------------------------------------------------------------------------------------
-
-FILES = {"image": PICTURES, "sound": SOUNDS, "text": TEXT_SUFFIXES}  # by what the kind of input calls one
-COLUMNS = ("text", "image", "audio", "sound", "path", "file", "file_name", "content", "sentence")  # usual names
 Scalar = str | int | float | bool | None
+Columns = Mapping[str, Any]  # of a table, by name: lists, or columns of Arrow
+Kept = TypeVar("Kept")
+_WHOLE = re.compile(r"\s*[+-]?(0|[1-9][0-9]*)\s*")
+_DECIMAL = re.compile(r"\s*[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,8 +34,8 @@ class Item:
     """One input of a data set.
 
     Attributes:
-        id: what tells it from all others: a path, the number of a row, or what a column says.
-        value: what the encoder takes: a file, a text, an array; or what gives it when its turn comes.
+        id: tells it from all others: the path of a file, the number of a row, or the value of a column.
+        value: what the encoder takes: a file, a text, an array; or a :class:`StoredValue`.
         columns: what is known about it, such as a label.
         source: where it lies, if the id does not say it: the path of a file, or the number of a row.
 
@@ -208,73 +58,33 @@ class Item:
 
     def load(self) -> Any:
         """Return what the encoder takes; raise if that cannot be read."""
-        return self.value.load() if isinstance(self.value, LazyValue) else self.value
-
-
-Kept = TypeVar("Kept")
-
-
-def storable(value: Kept) -> Kept:
-    """Return a value; texts without what no file can hold (halves of letters, as in broken file names), which are escaped."""
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value  # type: ignore[return-value]
-
-
-class LazyValue(ABC):
-    """A value that is read when its turn comes, so that what is wrong with it is told there."""
-
-    @abstractmethod
-    def load(self) -> Any:
-        """Return what the encoder takes, or the bytes of a file of that."""
-
-
-@dataclass(frozen=True)
-class TextFile(LazyValue):
-    """A text in a file."""
-
-    path: Path
-
-    def load(self) -> str:
-        """Return the text."""
-        return self.path.read_text(encoding="utf-8", errors="replace").strip()
-
-
-@dataclass(frozen=True)
-class UnreadableRow(LazyValue):
-    """A row of a table that cannot be read."""
-
-    why: str
-
-    def load(self) -> Any:
-        """Raise, saying why."""
-        raise ValueError(self.why)
+        return self.value.load() if isinstance(self.value, StoredValue) else self.value
 
 
 @dataclass(frozen=True, eq=False)
-class Cell(LazyValue):
-    """An input in a table: a text, the path of a file, or the bytes of one.
+class StoredValue:
+    """A text file, or a cell of a table: a text, the path of a file, or the bytes of one. It is read when its turn comes.
 
     Attributes:
-        values: all that are in the column: a list, a column of Arrow, or one of Hugging Face.
-        number: of the row.
-        column: what it is called.
+        values: of all rows: a list or a column of Arrow.
+        row: which of them.
         noun: what one input is called.
         folder: what paths are relative to.
 
     """
 
     values: Any
-    number: int
-    column: str
+    row: int
     noun: str
     folder: Path
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: one value alone."""
-        return {**vars(self), "values": [self.raw()], "number": 0}
+        return {**vars(self), "values": [self.raw()], "row": 0}
 
     def raw(self) -> Any:
-        """Return what the table has there."""
-        value = self.values[self.number]
+        """Return the value as it is stored."""
+        value = self.values[self.row]
         return value.as_py() if hasattr(value, "as_py") else value
 
     def load(self) -> Any:
@@ -282,53 +92,19 @@ class Cell(LazyValue):
         value = self.raw()
         if isinstance(value, Mapping):  # how Hugging Face keeps pictures and sounds in tables
             value = value.get("path") if value.get("bytes") is None else value["bytes"]
-        if isinstance(value, bytes) and self.noun == "text":
-            return value.decode(errors="replace")
+        if self.noun == "text" and isinstance(value, bytes | Path):
+            read = value if isinstance(value, bytes) else value.read_bytes()
+            return read.decode(errors="replace").strip()
         if isinstance(value, str):
             return value if self.noun == "text" else self.folder / value
         if isinstance(value, int | float | bool) or value is None:
-            raise ValueError(f"The column {self.column!r} holds {value!r} here, which is no {self.noun}.")
+            raise ValueError(f"The table holds {value!r} here, which is no {self.noun}.")
         return value
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How a data set is read.
-
-    Attributes:
-        column: of a table, the one that holds the inputs; by default the one with a usual name.
-        id_column: the one that tells rows apart; by default they are numbered.
-        split: of a data set that has several parts.
-
-    """
-
-    column: str | None = None
-    id_column: str | None = None
-    split: Split = "train"
-
-
-def open_items(inputs: Any, kind: Inputs, reading: Reading, labels: Any = None) -> list[Item]:
-    """Return the inputs of a data set, one item each; raise if there are none, or if two have one id.
-
-    ``inputs`` is a folder, the file of a table, a data frame, labelled images, or any sequence of inputs; ``kind`` is what
-    the encoder takes. ``labels`` are one for each input, or a dict of columns.
-    """
-    if isinstance(inputs, str | Path):
-        items = _of_path(Path(inputs), kind, reading)
-    elif isinstance(inputs, LabelledImages):
-        items = _of_images(inputs)
-    elif hasattr(inputs, "column_names") or hasattr(inputs, "columns"):  # of Arrow, Hugging Face, pandas
-        items = _of_table(Table.of(inputs), kind, reading, Path())
-    else:
-        items = _numbered(kind.each(inputs)[0])
-    if labels is not None:
-        items = _labelled(items, labels)
-    if not items:
-        raise ValueError(f"There are no {plural(kind.noun)} in {_said(inputs)}; nothing can be asked about.")
-    twice = [name for name, count in Counter(item.id for item in items).items() if count > 1]
-    if twice:
-        raise ValueError(f"{len(twice)} ids occur more than once, such as {twice[0]!r}; every input needs one of its own.")
-    return items
+def storable(value: Kept) -> Kept:
+    """Return a value; texts without lone surrogates (as in broken file names), which no file can hold: they are escaped."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value  # type: ignore[return-value]
 
 
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
@@ -337,14 +113,46 @@ def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((1, int(part), part) if part.isdecimal() else (0, 0, part) for part in parts if part)
 
 
-def _said(inputs: Any) -> str:
-    return str(inputs) if isinstance(inputs, str | Path) else "what was given"
+def open_items(
+    inputs: Any,
+    kind: Inputs,
+    column: str | None = None,
+    id_column: str | None = None,
+    split: Split = "train",
+    labels: Any = None,
+) -> list[Item]:
+    """Return the inputs of a data set, one item each; raise if there are none, or if two have one id.
+
+    Args:
+        inputs: a folder, the file of a table, a data frame, a data set of Hugging Face, labelled images, or any sequence.
+        kind: what the encoder takes.
+        column: of a table, the one that holds the inputs; may be left out where there is no other one.
+        id_column: of a table, the one that tells rows apart; by default they are numbered.
+        split: of a data set that has several parts.
+        labels: one for each input, or a dict of columns.
+
+    """
+    if isinstance(inputs, str | Path):
+        items = _of_path(Path(inputs), kind, column, id_column, split)
+    elif isinstance(inputs, LabelledImages):
+        items = _of_images(inputs)
+    elif hasattr(inputs, "column_names") or hasattr(inputs, "columns"):  # of Arrow, Hugging Face, pandas
+        items = _of_table(_columns(inputs), kind, column, id_column, Path())
+    else:
+        items = _numbered(each_input(inputs, kind, column)[0])
+    if labels is not None:
+        items = _labelled(items, labels)
+    if not items:
+        named = str(inputs) if isinstance(inputs, str | Path) else "what was given"
+        raise ValueError(f"There are no {plural(kind.noun)} in {named}; nothing can be asked about.")
+    twice = [name for name, count in Counter(item.id for item in items).items() if count > 1]
+    if twice:
+        raise ValueError(f"{len(twice)} ids occur more than once, such as {twice[0]!r}; every input needs one of its own.")
+    return items
 
 
 def _numbered(values: Iterable[Any]) -> list[Item]:
-    return [
-        Item(str(number), value, {}, str(value) if isinstance(value, Path) else "") for number, value in enumerate(values)
-    ]
+    return [Item(str(n), value, {}, str(value) if isinstance(value, Path) else "") for n, value in enumerate(values)]
 
 
 def _labelled(items: Sequence[Item], labels: Any) -> list[Item]:
@@ -355,9 +163,8 @@ def _labelled(items: Sequence[Item], labels: Any) -> list[Item]:
         if isinstance(values, Mapping | Set):
             raise TypeError(f"Values of {name!r} must be a list in the order of the inputs. Got a {type(values).__name__}.")
         columns[str(name)] = [plain(value) for value in as_items(f"Values of {name!r}", values)]
-        if len(columns[str(name)]) != len(items):
-            many = len(columns[str(name)])
-            raise ValueError(f"There are {len(items)} inputs but {many} values of {name!r}; give one for each.")
+        if (count := len(columns[str(name)])) != len(items):
+            raise ValueError(f"There are {len(items)} inputs but {count} values of {name!r}; give one for each.")
     return [
         replace(item, columns={**item.columns, **{name: values[n] for name, values in columns.items()}})
         for n, item in enumerate(items)
@@ -365,10 +172,7 @@ def _labelled(items: Sequence[Item], labels: Any) -> list[Item]:
 
 
 def plain(value: Any) -> Scalar:
-    """Return a value of a column as Python has it; what is no number, text or truth value is told in words.
-
-    What stands for a missing value (NaN, and the NA and NaT of pandas) is None.
-    """
+    """Return a value of a column as a plain one; what is no number, text or truth value as text, a missing one as None."""
     value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
     if (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType"):
         return None
@@ -380,27 +184,17 @@ def plain(value: Any) -> Scalar:
 
 def _of_images(images: LabelledImages) -> list[Item]:
     values = images.images
-    paths = [Path(value) for value in values] if all(isinstance(value, str | Path) for value in values) else None
     names = [str(number) for number in range(len(values))]
-    if paths:
-        above = Path(*_common([path.parent.parts for path in paths]))
-        names = [path.relative_to(above).as_posix() for path in paths]
+    if len(values) and all(isinstance(value, str | Path) for value in values):
+        above = os.path.commonpath([Path(value).parent for value in values])
+        names = [Path(value).relative_to(above).as_posix() for value in values]
     return [
         Item(name, value, {"label": images.classes[int(label)]})
         for name, value, label in zip(names, values, images.labels, strict=True)
     ]
 
 
-def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    shared = []
-    for parts in zip(*paths, strict=False):
-        if len(set(parts)) > 1:
-            break
-        shared.append(parts[0])
-    return tuple(shared)
-
-
-def _of_path(path: Path, kind: Inputs, reading: Reading) -> list[Item]:
+def _of_path(path: Path, kind: Inputs, column: str | None, id_column: str | None, split: Split) -> list[Item]:
     if not path.exists():
         raise FileNotFoundError(f"No file or folder at {path}; check the path.")
     if path.is_file():
@@ -408,113 +202,146 @@ def _of_path(path: Path, kind: Inputs, reading: Reading) -> list[Item]:
             raise ValueError(
                 f"{path} is no table; a data set is a folder, or a file ending in {', '.join(sorted(TABLE_SUFFIXES))}."
             )
-        return _of_table(read_table(path, reading.id_column, getattr(kind, "columns", ())), kind, reading, path.parent)
+        table = read_table(path)
+        if path.suffix.lower() in (".csv", ".tsv"):
+            table = {name: values if name == id_column else _as_numbers(values) for name, values in table.items()}
+        return _of_table(table, kind, column, id_column, path.parent)
     if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
-        return _of_table(read_hugging_face(path, reading.split), kind, reading, path)
+        return _of_table(_from_hugging_face(path, split), kind, column, id_column, path)
     if kind.noun == "image" and has_layout(path):
-        return _of_images(open_data(path, reading.split))
-    return _of_folder(path, kind)
-
-
-def _of_folder(folder: Path, kind: Inputs) -> list[Item]:
-    """Return the files of the kind that the encoder takes; the folder that a file lies in is its label."""
-    if kind.noun not in FILES:  # a kind of a user's own says itself what a folder holds
-        values = list(kind.each(folder)[0])
-        if not all(isinstance(value, Path) and value.is_relative_to(folder) for value in values):
-            return _numbered(values)
-        return sorted((_in_folder(path, folder, path) for path in values), key=lambda item: natural(item.id))
-    suffixes = FILES[kind.noun]
-    files = files_below(folder, suffixes)
-    if not files:
-        raise ValueError(f"There are no {plural(kind.noun)} in {folder}; files end in {', '.join(sorted(suffixes))}.")
-    texts = kind.noun == "text"
-    items = [_in_folder(path, folder, TextFile(path) if texts else path) for path in files]
+        return _of_images(open_data(path, split))
+    if kind.noun in FILE_SUFFIXES:
+        files = files_below(path, FILE_SUFFIXES[kind.noun])
+        if not files:
+            endings = ", ".join(sorted(FILE_SUFFIXES[kind.noun]))
+            raise ValueError(f"There are no {plural(kind.noun)} in {path}; files end in {endings}.")
+    else:  # a kind of a user's own says itself what a folder holds
+        files = list(kind.each(path)[0])
+        if not all(isinstance(file, Path) and file.is_relative_to(path) for file in files):
+            return _numbered(files)
+    items = []
+    for file in files:  # the folder that a file lies in is its label
+        below = file.relative_to(path)
+        value = StoredValue([file], 0, "text", path) if kind.noun == "text" else file
+        items.append(Item(below.as_posix(), value, {"label": below.parent.name} if len(below.parts) > 1 else {}))
     return sorted(items, key=lambda item: natural(item.id))
-
-
-def _in_folder(path: Path, folder: Path, value: Any) -> Item:
-    """Return the item of a file; the folder that it lies in is its label."""
-    below = path.relative_to(folder)
-    return Item(below.as_posix(), value, {"label": below.parent.name} if len(below.parts) > 1 else {})
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _of_table(table: Table, kind: Inputs, reading: Reading, folder: Path) -> list[Item]:
+def _columns(data: Any) -> Columns:
+    """Return the columns of a data frame, an Arrow table or a data set of Hugging Face, whose files are not decoded."""
+    names = [str(name) for name in (data.columns if hasattr(data, "iloc") else data.column_names)]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"There are several columns called {twice[0]!r}; give each a name of its own.")
+    if hasattr(data, "iloc"):
+        return {str(name): data[name].tolist() for name in data.columns}
+    for name, feature in getattr(data, "features", {}).items():
+        if getattr(feature, "decode", False) is True:
+            data = data.cast_column(name, replace(feature, decode=False))
+    table = data.with_format("arrow")[:] if hasattr(data, "with_format") else data
+    return {name: table.column(name) for name in table.column_names}
+
+
+def _from_hugging_face(folder: Path, split: str) -> Columns:
+    """Return the columns of a data set of Hugging Face on disk; ``split`` is the part of one that has several."""
+    try:
+        from datasets import DatasetDict, load_from_disk
+    except ImportError as error:
+        raise ImportError("A data set of Hugging Face is read by their package: pip install datasets.") from error
+    data = load_from_disk(str(folder))
+    if isinstance(data, DatasetDict):
+        if split not in data:
+            raise ValueError(f"{folder} has no part {split!r}; it has {', '.join(data)}. Say which by split=.")
+        data = data[split]
+    return _columns(data)
+
+
+def _of_table(table: Columns, kind: Inputs, column: str | None, id_column: str | None, folder: Path) -> list[Item]:
     """Return the rows of a table as items; paths in it are relative to a folder."""
-    if reading.id_column is not None and reading.id_column not in table.names:
-        raise ValueError(f"There is no column {reading.id_column!r}; the columns are {', '.join(table.names)}.")
-    if getattr(kind, "columns", ()):
-        return _of_columns(table, kind.columns, reading)  # type: ignore[attr-defined]
-    column = _column(table.names, kind, reading.column)
-    values, rows = table.values(column), list(table.rows(column))
-    cells = [Cell(values, number, column, kind.noun, folder) for number in range(len(rows))]
-    first = next((value for value in (cell.raw() for cell in cells) if plain(value) is not None), None)
-    if isinstance(first, int | float | bool):
-        raise ValueError(
-            f"The column {column!r} holds numbers such as {first!r}, which are no {plural(kind.noun)}; name another by "
-            "column=."
-        )
-    items = []
-    for number, (row, cell) in enumerate(zip(rows, cells, strict=True)):
-        known = {**row, column: cell.raw()} if column == reading.id_column and isinstance(row, Mapping) else row
-        item = _of_row(number, known, cell, (column,), reading)
-        path = cell.raw() if isinstance(first, str) and kind.noun != "text" else None
-        items.append(replace(item, source=path) if isinstance(path, str) else item)
-    return items
-
-
-def _of_columns(table: Table, columns: Sequence[str], reading: Reading) -> list[Item]:
-    """Return the rows of a table for an encoder that takes these columns of it."""
-    missing = [name for name in columns if name not in table.names]
-    if missing:
-        raise ValueError(f"There is no column {missing[0]!r}; the columns are {', '.join(table.names)}.")
+    own_columns = tuple(getattr(kind, "columns", ()))
+    wanted = own_columns or (_input_column(table, kind, column, id_column),)
+    for name in (*wanted, *(() if id_column is None else (id_column,))):
+        if name not in table:
+            raise ValueError(f"There is no column {name!r}; the columns are {', '.join(table) or 'none'}.")
+    count = len(table[wanted[0]])
+    values: Sequence[Any] = [StoredValue(table[wanted[0]], row, kind.noun, folder) for row in range(count)]
+    sources = [str(row) for row in range(count)]
+    if own_columns:
+        values = [list(row) for row in zip(*(map(_number, _as_list(table[name])) for name in wanted), strict=True)]
+    else:
+        stored = (value.raw() for value in values)
+        first = next((value for value in stored if plain(value) is not None), None)
+        if isinstance(first, int | float | bool):
+            raise ValueError(
+                f"The column {wanted[0]!r} holds numbers such as {first!r}, which are no {plural(kind.noun)}; name another "
+                "by column=."
+            )
+        if isinstance(first, str) and kind.noun != "text":  # paths
+            sources = [path if isinstance(path, str) else sources[row] for row, path in enumerate(_as_list(table[wanted[0]]))]
+    ids = [str(row) for row in range(count)]
+    if id_column is not None:
+        names = [plain(name) for name in _as_list(table[id_column])]
+        if None in names:
+            raise ValueError(f"Row {names.index(None)} has no {id_column!r}, which tells rows apart; leave that row out.")
+        ids = [str(name) for name in names]
+    known = {name: _known(own) for name, own in table.items() if name not in (*wanted, id_column) and _is_known(own)}
     return [
-        _of_row(n, row, [row.get(name) for name in columns] if isinstance(row, Mapping) else None, columns, reading)
-        for n, row in enumerate(table.rows(None))
+        Item(ids[row], values[row], {name: own[row] for name, own in known.items()}, sources[row]) for row in range(count)
     ]
 
 
-def _of_row(number: int, row: Mapping[str, Any] | ValueError, value: Any, columns: Sequence[str], reading: Reading) -> Item:
-    """Return the item of a row, whose value is in ``columns``; a row that cannot be read, or has no id, is one that fails."""
-    if isinstance(row, ValueError):
-        return Item(f"row {number}", UnreadableRow(str(row)))
-    rest = {name: plain(own) for name, own in row.items() if name not in (*columns, reading.id_column) and _carried(own)}
-    if reading.id_column is None:
-        return Item(str(number), value, rest)
-    name = plain(row.get(reading.id_column))
-    if name is None:
-        value = UnreadableRow(f"It has no {reading.id_column!r}, which tells rows apart.")
-        return Item(f"row {number}", value, rest, str(number))
-    return Item(str(name), value, rest, str(number))
-
-
-def _column(names: Sequence[str], kind: Inputs, asked: str | None) -> str:
-    """Return the name of the column that holds the inputs."""
-    if asked is not None:
-        if asked not in names:
-            raise ValueError(f"There is no column {asked!r}; the columns are {', '.join(names) or 'none'}.")
-        return asked
-    usual = [name for name in (kind.noun, *COLUMNS) if name in names]
-    if not usual and len(names) != 1:
+def _input_column(table: Columns, kind: Inputs, column: str | None, id_column: str | None) -> str:
+    """Return the name of the column that holds the inputs; raise if it is not named and there are several."""
+    others = [name for name in table if name != id_column]
+    if column is None and len(others) != 1:
         raise ValueError(
-            f"Say which column holds the {plural(kind.noun)} by column=; the columns are {', '.join(names) or 'none'}."
+            f"Say which column holds the {plural(kind.noun)} by column=; the columns are {', '.join(table) or 'none'}."
         )
-    return usual[0] if usual else names[0]
+    return others[0] if column is None else column
 
 
-def _carried(value: Any) -> bool:
-    """Whether a value of a table tells something in a word: no lists, pictures, or structures."""
-    return (
-        not isinstance(value, Mapping | list | tuple | bytes)
-        and getattr(value, "ndim", 0) == 0
-        and not hasattr(value, "size")
+def _as_list(values: Any) -> list[Any]:
+    return values.to_pylist() if hasattr(values, "to_pylist") else list(values)
+
+
+def _is_known(values: Any) -> bool:
+    """Whether a column holds plain values, rather than files, lists, pictures or structures."""
+    if hasattr(values, "type"):
+        from pyarrow import types
+
+        return not (types.is_nested(values.type) or types.is_binary(values.type) or types.is_large_binary(values.type))
+    return not any(
+        isinstance(value, Mapping | list | tuple | bytes) or getattr(value, "ndim", 0) or hasattr(value, "size")
+        for value in values
     )
 
 
+def _known(values: Any) -> list[Scalar]:
+    return [plain(value) for value in _as_list(values)]
+
+
+def _as_numbers(values: Sequence[str | None]) -> Sequence[Any]:
+    """Return a column of CSV as numbers, if all of it are; a number with a leading zero, such as 001, is a name."""
+    written = [value for value in values if value is not None]
+    for pattern, kind in ((_WHOLE, int), (_DECIMAL, float)):
+        if written and all(map(pattern.fullmatch, written)):
+            return [None if value is None else kind(value) for value in values]
+    return values
+
+
+def _number(value: Any) -> Any:
+    """Return a text that is a number as that; anything else as it is."""
+    return float(value) if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*", value) else value
+
+
+# --- what is known about items ----------------------------------------------------------------------------------------
+
+
 def column_types(items: Sequence[Item]) -> dict[str, str]:
-    """Return the type of each column that items carry, by what Arrow calls it: the widest that all values have."""
+    """Return the type of each column that items carry, by what Arrow calls it: the narrowest that fits all values."""
     kinds: dict[str, set[str]] = {}
     for item in items:
         for name, value in item.columns.items():
