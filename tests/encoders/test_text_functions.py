@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import cocoax
-from cocoax.encoders import text_functions
-from cocoax.encoders.text_functions import BudgetError, EmbeddingError, PieceTokenizer
+from cocoax.encoders import embedding_servers
+from cocoax.encoders.function_calls import BudgetError, EmbeddingError, without_secrets
+from cocoax.encoders.text_functions import PieceTokenizer
 
 TEXT = "The violinist  parked her car,\nthen tuned the strings."
 WIDTH = 16
@@ -52,9 +54,9 @@ def target_of(encoder: cocoax.Encoder, *texts: str) -> cocoax.Target:
 def test_pieces__put_together_again_are_the_text(text: str) -> None:
     pieces = PieceTokenizer()
     numbers, places = pieces.places(text)
-    assert pieces.text(numbers) == text.strip()
+    assert pieces.text(numbers) == (text.strip(), False)
     assert all(span is not None and text[slice(*span)].strip() for span in places)
-    assert pieces.text([]) == "…"
+    assert pieces.text([]) == ("…", False)
 
 
 def test_wrap__values_are_those_of_enumeration() -> None:
@@ -148,17 +150,46 @@ def test_wrap__functions_of_arrays_stay_what_they_are() -> None:
     assert encoder.inputs.noun != "text"
 
 
-def test_prefix__is_sent_and_never_explained() -> None:
+def test_prefixes__are_sent_by_role_and_never_explained() -> None:
     embed = Embedder()
-    encoder = cocoax.wrap(embed, prefix="query: ")
-    found = cocoax.Rise(samples=30).explain(encoder, "tuned strings", target_of(encoder, "music"))
-    assert {text for text in embed.texts if not text.startswith("query:")} <= {
-        "…",
-        "A small brown dog runs after 3 red balls.",
-    }
-    assert found.display.names == ("tuned", "strings")
-    plain = encoder.by(prompt="")
-    assert float(target_of(plain, "music").score(encoder.represent(["music"]))) < 1
+    encoder = cocoax.wrap(embed, query_prefix="query: ", document_prefix="passage: ")
+    match = cocoax.explain_match(encoder, "tuned strings", "a violin played", method=cocoax.Rise(samples=30))
+    assert match.query.names == ("tuned", "strings")
+    assert match.document.names == ("a", "violin", "played")
+    sent = {text for text in embed.texts if text not in ("…", PROBE)}
+    assert {text.split()[0] for text in sent} == {"query:", "passage:"}
+    assert {"query: tuned strings", "passage: a violin played"} <= sent
+
+
+def test_embed_query__queries_go_there() -> None:
+    documents, queries = Embedder(), Embedder()
+    encoder = cocoax.wrap(documents, embed_query=queries, query_prefix="q ", batch_size=5)
+    match = cocoax.explain_match(encoder, "tuned strings", "a violin played", method=cocoax.Rise(samples=30))
+    assert set(queries.texts) == {"q tuned strings", "q tuned", "q strings", "q"}
+    assert not any(text.startswith("q") for text in documents.texts)
+    own, other = Embedder()(["q tuned strings", "a violin played"])
+    assert match.similarity == pytest.approx(own @ other / np.linalg.norm(own) / np.linalg.norm(other), abs=1e-5)
+
+
+def test_pictures__a_function_of_pil_images() -> None:
+    sent: list[Image.Image] = []
+
+    def embed(pictures: list[Image.Image]) -> np.ndarray:
+        sent.extend(pictures)
+        return np.stack([np.asarray(picture, dtype=np.float32).mean((0, 1)) + 1 for picture in pictures])
+
+    half = np.zeros((24, 32, 3), np.uint8)
+    half[:, :16, 0] = 255
+    encoder = cocoax.wrap(embed)
+    red, photo = (Image.fromarray(pixels) for pixels in (np.full((20, 20, 3), (255, 0, 0), np.uint8), half))
+    target = cocoax.similarity_to(encoder.reference([red]))
+    found = cocoax.Rise(samples=40, grid=4, baseline=cocoax.Constant(0.0)).explain(encoder, photo, target)
+    assert {picture.size for picture in sent} == {(20, 20), (32, 24), (64, 64)}
+    assert float(found.values[:, :12].mean()) > float(found.values[:, 20:].mean())
+    digests = [hashlib.sha256(picture.tobytes()).hexdigest() for picture in sent]
+    assert len(digests) == len(set(digests))
+    with pytest.raises(ValueError, match="takes"):
+        cocoax.wrap(embed, takes="sounds")
 
 
 def test_features__sentences() -> None:
@@ -168,17 +199,59 @@ def test_features__sentences() -> None:
     assert found.top(1)[0][0] == "A violin played."
 
 
-def test_budget__says_what_is_kept() -> None:
+def test_budget__answers_with_what_was_paid_for() -> None:
     embed = Embedder()
-    encoder = cocoax.wrap(embed, name="paid", max_calls=20, batch_size=4)
+    encoder = cocoax.wrap(embed, name="paid", max_calls=30, batch_size=4)
     target = target_of(encoder, "music")
-    with pytest.raises(BudgetError, match="kept"):
-        cocoax.Rise(samples=100).explain(encoder, TEXT, target)
-    sent = len(embed.texts)
-    assert sent == 20 + TRIAL
+    with pytest.warns(cocoax.cautions.Caution, match="errors are larger"):
+        short = cocoax.Rise(samples=100).explain(encoder, TEXT, target)
+    sent = [text for text in embed.texts if text != "…"]
+    assert len(sent) == len(set(sent)) <= 30
+    assert short.metadata["samples"] < 100
+    again = cocoax.wrap(embed, name="paid", max_calls=1)  # what is known costs nothing
+    with pytest.warns(cocoax.cautions.Caution, match="errors are larger"):
+        cocoax.Rise(samples=99).explain(again, TEXT, target_of(again, "music"))
     more = cocoax.wrap(embed, name="paid")
-    cocoax.Rise(samples=100).explain(more, TEXT, target_of(more, "music"))
-    assert len([text for text in embed.texts if text != "…"]) == len({text for text in embed.texts if text != "…"})
+    long = cocoax.Rise(samples=1000).explain(more, TEXT, target_of(more, "music"))
+    assert short.standard_error is not None
+    assert long.standard_error is not None
+    assert float(short.standard_error.mean()) > float(long.standard_error.mean())
+    sent = [text for text in embed.texts if text != "…"]
+    assert len(sent) == len(set(sent))
+
+
+def test_budget__too_small_to_say_anything() -> None:
+    encoder = cocoax.wrap(Embedder(), max_calls=3)
+    target = target_of(encoder, "music")
+    with pytest.raises(BudgetError, match="max_calls"):
+        cocoax.Rise(samples=100).explain(encoder, TEXT, target)
+
+
+def test_failure_in_the_middle__loses_nothing() -> None:
+    embed = Embedder()
+
+    def failing(texts: list[str]) -> np.ndarray:
+        if len(embed.texts) > 40:
+            raise ConnectionError("gone, with sk-12345678")
+        return embed(texts)
+
+    encoder = cocoax.wrap(failing, name="fails", batch_size=8)
+    target = target_of(encoder, "music")
+    with pytest.raises(EmbeddingError, match="gone") as caught:
+        cocoax.Rise(samples=100).explain(encoder, TEXT, target)
+    assert "12345678" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    sent = len(embed.texts)
+    assert sent > 40
+    cocoax.Rise(samples=100).explain(cocoax.wrap(embed, name="fails"), TEXT, target)
+    texts = [text for text in embed.texts if text != "…"]
+    assert len(texts) == len(set(texts))
+
+
+def test_secrets__are_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "hunter-hunter")
+    said = without_secrets("401 for hunter-hunter, Bearer abcdefgh, sk-proj-abc123, but not for a task")
+    assert said == "401 for ***, Bearer ***, ***, but not for a task"
 
 
 @pytest.mark.parametrize(
@@ -258,7 +331,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(text_functions, "_WAITS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(embedding_servers, "_WAITS", (0.0, 0.0, 0.0))
     monkeypatch.setenv("COCOAX_API_KEY", "sk-secret")
     served = Server()
     thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

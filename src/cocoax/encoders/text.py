@@ -53,6 +53,16 @@ class TextEncoder(Encoder):
         return self._variant(inputs)
 
     @property
+    def queries(self) -> Self:
+        """The encoder of queries: with their prompt or function where the model has one for them, else itself."""
+        for_queries = getattr(self.inputs.tokenize, "for_queries", None)
+        if for_queries is None:
+            return self
+        inputs = copy.copy(self.inputs)
+        inputs.tokenize = for_queries()
+        return self._variant(inputs)
+
+    @property
     def text(self) -> Encoder:
         """Itself: texts go in here."""
         return self

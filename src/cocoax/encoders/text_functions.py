@@ -1,43 +1,30 @@
-"""Encoders whose model is out of reach: functions and servers that turn texts into vectors.
+"""Encoders whose model is out of reach: functions of the user's from texts, or from pictures, to vectors.
 
 Such a model takes strings, so a text is cut into pieces here, each word with the space before it, and a masked text is the
-pieces that are kept, put together again. Every distinct text is embedded once: vectors are kept in memory, and in the cache
-folder where the model has a name.
+pieces that are kept, put together again. Pictures go to the function as PIL images.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
-from cocoax.checks import check_count
-from cocoax.encoders.forward import ForwardError
+from cocoax.encoders.encoder import Encoder
+from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, stacked, vectors_of
 from cocoax.encoders.text import TextEncoder
+from cocoax.inputs import Pictures
 from cocoax.inputs.text import Features, Span, Tokenizer, words
-from cocoax.store.vectors import VectorCache
+from cocoax.store import digest
 
 FILLER = "…"
 UNLIMITED = 1_000_000  # pieces of a text; the model itself may take fewer
-_WAITS = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before a request is sent again
-_BUSY = (408, 409, 425, 429, 500, 502, 503, 504)
-
-
-class EmbeddingError(ForwardError):
-    """A function or server gave no usable vectors; vectors that it gave before are kept."""
-
-
-class BudgetError(EmbeddingError):
-    """More texts would have to be embedded than ``max_calls`` allows; vectors that were paid for are kept."""
+_PROBE = "A small brown dog runs after 3 red balls."
+_SAME = 1e-3  # of a vector's length: how far those of one text may lie apart
 
 
 class Embed(Protocol):
@@ -50,38 +37,40 @@ class Embed(Protocol):
 def text_function_encoder(
     embed: Embed,
     *,
+    embed_query: Embed | None = None,
     name: str | None = None,
     features: Features = "words",
-    prefix: str = "",
+    query_prefix: str = "",
+    document_prefix: str = "",
     filler: str = FILLER,
+    max_tokens: int | None = None,
     batch_size: int = 64,
     parallel: int = 1,
     max_calls: int | None = None,
 ) -> TextEncoder:
-    """Return an encoder around a function from a list of texts to their vectors.
+    """Return an encoder around a function from texts to vectors.
 
     Args:
         embed: the function; it gets a list of strings and returns one vector for each (an array, a tensor, or lists).
+        embed_query: the same for queries, where those go to another function.
         name: of the model. With a name, vectors are kept in the cache folder and found again by later processes; change the
             name when the model changes. Without one they are kept in memory.
         features: what explanations are about: ``"words"`` or ``"sentences"``.
-        prefix: put before every text, as in ``"query: "``; it is never part of an explanation.
+        query_prefix, document_prefix: put before queries and before documents, as in ``"query: "``; never part of an
+            explanation.
         filler: the text that is embedded where nothing is left, and the word that ``baseline="mask"`` puts in the place of
             removed ones. By default removed words are deleted.
+        max_tokens: where the search cuts texts off, in words and punctuation marks; by default nowhere.
         batch_size: texts of one call.
         parallel: calls at the same time.
-        max_calls: the most texts that are embedded; more raise :class:`BudgetError`.
+        max_calls: the most texts that are sent. A run that needs more ends there, with larger errors; a run that could say
+            nothing raises :class:`BudgetError`. All that was paid for is kept.
 
     """
-    if not callable(embed):
-        raise TypeError(f"The embedding must be a function from texts to vectors. Got {type(embed).__name__} instead.")
-    check_count("batch_size", batch_size, 1)
-    check_count("parallel", parallel, 1)
-    if max_calls is not None:
-        check_count("max_calls", max_calls, 1)
-    pieces = PieceTokenizer(filler, prefix)
-    function = EmbeddingFunction(embed, pieces, name, batch_size, parallel, max_calls)
-    return TextEncoder(function, pieces, limit=UNLIMITED, features=features, name=name)  # type: ignore[arg-type]
+    pieces = PieceTokenizer(filler, document_prefix, query_prefix)
+    function = TextFunction(embed, embed_query, pieces, name, batch_size, parallel, max_calls)
+    limit, too_long = (UNLIMITED, "raise") if max_tokens is None else (max_tokens, "cut")
+    return TextEncoder(function, pieces, limit=limit, features=features, too_long=too_long, name=name)  # type: ignore[arg-type]
 
 
 class PieceTokenizer(Tokenizer):
@@ -89,14 +78,29 @@ class PieceTokenizer(Tokenizer):
 
     pad = 0
     mask = 1  # the piece that stands for removed words where baseline="mask" is asked for
+    query = 2  # the first piece of a query
     unknown = None
     default_removal = "Deletion"
 
-    def __init__(self, filler: str = FILLER, prompt: str = "") -> None:
-        self._filler, self.prompt = filler, prompt
+    def __init__(self, filler: str = FILLER, prompt: str = "", query_prompt: str = "") -> None:
+        self._filler, self.prompt, self.query_prompt = filler, prompt, query_prompt
         self.content = f"pieces, {filler!r}"
-        self._pieces = ["", " " + filler]
-        self._numbers = {piece: number for number, piece in enumerate(self._pieces)}
+        self._pieces = ["", " " + filler, ""]
+        self._numbers: dict[str, int] = {}
+        self._prompts: set[int] = set()  # the pieces that are prompts
+        self._is_query = False
+
+    def with_prompt(self, prompt: str) -> Self:
+        """Return the tokenizer of documents with another prompt."""
+        other = super().with_prompt(prompt)
+        other._is_query = False
+        return other
+
+    def for_queries(self) -> Self:
+        """Return the tokenizer of queries: with their prompt, and a first piece that says so."""
+        other = self.with_prompt(self.query_prompt or "")
+        other._is_query = True
+        return other
 
     def __call__(self, text: str) -> list[int]:
         """Return the numbers of the pieces."""
@@ -108,13 +112,18 @@ class PieceTokenizer(Tokenizer):
         begins = [0, *(end for _, end in spans[:-1])]
         ends = [*(end for _, end in spans[:-1]), len(text)]
         numbers = [self._number(text[begin:end]) for begin, end in zip(begins, ends, strict=True)] if spans else []
-        if self.prompt and numbers:
-            return [self._number(self.prompt), *numbers], [None, *spans]
-        return numbers, list(spans)
+        before = [self.query] * self._is_query
+        if self.prompt:
+            before.append(self._number(self.prompt))
+            self._prompts.add(before[-1])
+        return ([*before, *numbers], [*[None] * len(before), *spans]) if numbers else (numbers, [])
 
-    def text(self, numbers: Sequence[int]) -> str:
-        """Return the pieces put together, or the filler where nothing is left but a prompt."""
-        return "".join(self._pieces[number] for number in numbers).strip() or self._filler
+    def text(self, numbers: Sequence[int]) -> tuple[str, bool]:
+        """Return the pieces put together, or the filler where nothing is left but a prompt; and whether it is a query."""
+        is_query = bool(numbers) and numbers[0] == self.query
+        prompt = "".join(self._pieces[number] for number in numbers[: 1 + is_query] if number in self._prompts)
+        body = "".join(self._pieces[number] for number in numbers if number not in self._prompts)
+        return (prompt + body.strip()).strip() or self._filler, is_query
 
     def _number(self, piece: str) -> int:
         if piece not in self._numbers:
@@ -126,173 +135,154 @@ class PieceTokenizer(Tokenizer):
         return f"PieceTokenizer({self._filler!r})"
 
 
-class EmbeddingFunction:
-    """From token ids of :class:`PieceTokenizer` to vectors ``[n, d]``; every distinct text is embedded once."""
+class TextFunction:
+    """From token ids of :class:`PieceTokenizer` to vectors ``[n, d]``; every distinct text is sent once."""
 
     def __init__(
         self,
         embed: Embed,
+        embed_query: Embed | None,
         pieces: PieceTokenizer,
         name: str | None,
         batch_size: int,
         parallel: int,
         max_calls: int | None,
     ) -> None:
-        self._embed, self._pieces = embed, pieces
-        self._batch_size, self._parallel, self._max_calls = batch_size, parallel, max_calls
-        self._cache = VectorCache(name)
+        self._pieces, self._embed, self._embed_query = pieces, embed, embed_query
+        self.calls = FunctionCalls(self._by_role, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls)
         self.__name__ = str(getattr(embed, "__name__", type(embed).__name__))
-        self.sent = 0  # texts that were embedded, not found
 
     def __call__(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Return the vectors of texts, given as their padded ``input_ids`` and ``attention_mask``."""
         rows = zip(batch["input_ids"].tolist(), batch["attention_mask"].tolist(), strict=True)
         texts = [self._pieces.text([number for number, kept in zip(ids, mask, strict=True) if kept]) for ids, mask in rows]
-        known = self._cache.get(texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
-        if missing:
-            known |= self._embedded(missing)
-        return torch.from_numpy(np.stack([known[text] for text in texts]))
+        keys = [self._key(*text) for text in texts]
+        return stacked(self.calls(dict(zip(keys, texts, strict=True))), keys)
 
-    def _embedded(self, texts: list[str]) -> dict[str, np.ndarray]:
-        """Return the vectors of texts that were never embedded; those that come before an error are kept."""
-        allowed = len(texts) if self._max_calls is None else self._max_calls - self.sent
-        if allowed < len(texts):
-            if allowed > 0:
-                self._embedded(texts[:allowed])
-            raise BudgetError(
-                f"max_calls={self._max_calls} texts are embedded, and {len(texts) - allowed} more are needed. All vectors "
-                "are kept; take fewer samples or a larger max_calls."
-            )
-        batches = [texts[start : start + self._batch_size] for start in range(0, len(texts), self._batch_size)]
-        vectors: dict[str, np.ndarray] = {}
-        with ThreadPoolExecutor(self._parallel) as pool:
-            jobs = [pool.submit(self._one_call, batch) for batch in batches]
-            try:
-                for batch, job in zip(batches, jobs, strict=True):
-                    rows = dict(zip(batch, job.result(), strict=True))
-                    self._cache.add(rows)
-                    self.sent += len(batch)
-                    vectors |= rows
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+    def affordable(self, inputs: Sequence[Tensor]) -> int:
+        """Return how many of the first inputs, as token ids, can be had within ``max_calls``."""
+        return self.calls.affordable([self._key(*self._pieces.text(ids.tolist())) for ids in inputs])
+
+    def _key(self, text: str, is_query: bool) -> str:
+        return f"query\0{text}" if is_query and self._embed_query is not None else text
+
+    def _by_role(self, texts: list[tuple[str, bool]]) -> Any:
+        """Return vectors of queries and of documents, each by their function."""
+        if self._embed_query is None or not any(is_query for _, is_query in texts):
+            return self._embed([text for text, _ in texts])
+        vectors: list[Any] = [None] * len(texts)
+        for role, function in ((False, self._embed), (True, self._embed_query)):
+            places = [place for place, (_, is_query) in enumerate(texts) if is_query == role]
+            if places:
+                found = vectors_of(function([texts[place][0] for place in places]), len(places))
+                for place, vector in zip(places, found, strict=True):
+                    vectors[place] = vector
         return vectors
 
-    def _one_call(self, texts: list[str]) -> np.ndarray:
-        try:
-            output = self._embed(list(texts))
-        except EmbeddingError:
-            raise
-        except Exception as error:
-            raise EmbeddingError(f"The embedding function failed on {len(texts)} texts: {_short(error)}") from error
-        return _checked(output, len(texts), self._cache.width)
+
+# --- pictures ---------------------------------------------------------------------------------------------------------------
 
 
-def _checked(output: Any, count: int, width: int | None) -> np.ndarray:
-    """Return what a function gave as float32 vectors ``[count, d]``; raise if it is anything else."""
-    try:
-        if isinstance(output, Tensor):
-            output = output.detach().float().cpu()
-        vectors = np.asarray(output, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise EmbeddingError(
-            f"The embedding function must return one vector of numbers for each text, all of one length. Got "
-            f"{type(output).__name__} instead."
-        ) from error
-    if vectors.ndim != 2 or len(vectors) != count or vectors.shape[1] == 0:
-        raise EmbeddingError(
-            f"The embedding function must return one vector for each of {count} texts. Got shape {list(vectors.shape)} "
-            "instead."
-        )
-    if width is not None and vectors.shape[1] != width:
-        raise EmbeddingError(
-            f"The embedding function gave vectors of {vectors.shape[1]} dimensions, but {width} before; give another model "
-            "another name=."
-        )
-    if not np.isfinite(vectors).all():
-        raise EmbeddingError("The embedding function returned NaN or infinity; check its inputs.")
-    return vectors
+def picture_function_encoder(
+    embed: Callable[[list[Image.Image]], Any],
+    *,
+    name: str | None = None,
+    batch_size: int = 16,
+    parallel: int = 1,
+    max_calls: int | None = None,
+) -> Encoder:
+    """Return an encoder around a function from PIL images to vectors, one for each.
+
+    Pictures are sent in their own size, upright and in RGB; the other options are those of :func:`text_function_encoder`.
+    """
+    function = PictureFunction(embed, name, batch_size, parallel, max_calls)
+    return Encoder(function, inputs=Pictures(any_shape=True), name=name)
 
 
-def _short(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error)[:300]}"
+class PictureFunction:
+    """From pictures ``[n, 3, H, W]`` in [0, 1] to vectors ``[n, d]``; every distinct picture is sent once."""
+
+    def __init__(
+        self,
+        embed: Callable[[list[Image.Image]], Any],
+        name: str | None,
+        batch_size: int,
+        parallel: int,
+        max_calls: int | None,
+    ) -> None:
+        self.calls = FunctionCalls(embed, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls)
+        self.__name__ = str(getattr(embed, "__name__", type(embed).__name__))
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        """Return the vectors of pictures."""
+        pictures = [_as_uint8(picture) for picture in batch]
+        keys = [digest(picture) for picture in pictures]
+        images = (Image.fromarray(picture) for picture in pictures)
+        return stacked(self.calls(dict(zip(keys, images, strict=True))), keys)
+
+    def affordable(self, inputs: Sequence[Tensor]) -> int:
+        """Return how many of the first pictures can be had within ``max_calls``."""
+        return self.calls.affordable([digest(_as_uint8(picture)) for picture in inputs])
 
 
-# --- what users hold ------------------------------------------------------------------------------------------------------
+def _as_uint8(picture: Tensor) -> np.ndarray:
+    """Return a picture ``[3, H, W]`` or ``[1, H, W]`` as uint8 ``[H, W, 3]``."""
+    pixels = picture.detach().cpu().clamp(0, 1).mul(255).round().to(torch.uint8)
+    return pixels.expand(3, -1, -1).permute(1, 2, 0).contiguous().numpy()
 
 
-def embedding_of(model: Any) -> Embed | None:
-    """Return the function from texts to vectors of an object of LangChain, LlamaIndex or alike; None if it has none."""
-    for method in ("embed_documents", "get_text_embedding_batch"):
-        if callable(found := getattr(model, method, None)):
-            return found  # type: ignore[no-any-return]
-    if callable(single := getattr(model, "get_text_embedding", None)):
-        return lambda texts: [single(text) for text in texts]
-    if callable(encode := getattr(model, "encode", None)) and not isinstance(model, str):
-        return encode  # type: ignore[no-any-return]
-    return None
+# --- what users hold --------------------------------------------------------------------------------------------------------
+
+_DOCUMENTS = ("embed_documents", "get_text_embedding_batch", "encode_document", "encode")
+_SINGLE_QUERIES = ("embed_query", "get_query_embedding")
 
 
-def takes_texts(function: Any) -> bool:
-    """Whether a function takes a list of texts: by its type hint, or else by what it makes of one text."""
+def embedding_of(model: Any) -> tuple[Embed, Embed | None] | None:
+    """Return an object's functions for documents and for queries (LangChain, LlamaIndex, sentence-transformers' look-alikes).
+
+    The second is None where queries go to the first; all of it where it has neither.
+    """
+    if isinstance(model, str):
+        return None
+    documents = next((found for name in _DOCUMENTS if callable(found := getattr(model, name, None))), None)
+    if documents is None:
+        if not callable(single := getattr(model, "get_text_embedding", None)):
+            return None
+        documents = _one_by_one(single)
+    single_query = next((found for name in _SINGLE_QUERIES if callable(found := getattr(model, name, None))), None)
+    queries = getattr(model, "encode_query", None) if single_query is None else _one_by_one(single_query)
+    return documents, None if queries is None else _unless_same(documents, queries)
+
+
+def _one_by_one(single: Callable[[str], Any]) -> Embed:
+    return lambda texts: [single(text) for text in texts]
+
+
+def _unless_same(documents: Embed, queries: Embed) -> Embed:
+    """Return the function for queries, or that for documents, which takes many at once, if both do the same to a text."""
+    chosen: list[Embed] = []
+
+    def embed(texts: list[str]) -> Any:
+        if not chosen:
+            one, other = (vectors_of(function([_PROBE]), 1)[0] for function in (documents, queries))
+            same = one.shape == other.shape and np.linalg.norm(one - other) <= _SAME * np.linalg.norm(one)
+            chosen.append(documents if same else queries)
+        return chosen[0](texts)
+
+    return embed
+
+
+def items_of(function: Any) -> Literal["texts", "pictures"] | None:
+    """Return what a function takes a list of, by its type hint, or else by what it makes of one text; None for arrays."""
     try:
         hints = [str(hint) for name, hint in getattr(function, "__annotations__", {}).items() if name != "return"]
     except Exception:  # hints are the user's
         hints = []
     if hints:
-        return "str" in hints[0]
+        return "texts" if "str" in hints[0] else "pictures" if "Image" in hints[0] else None
     try:
-        return len(_checked(function([FILLER]), 1, None)) == 1
+        return "texts" if len(vectors_of(function([FILLER]), 1)) == 1 else None
+    except EmbeddingError:
+        return None
     except Exception:  # whatever a function of arrays says about a list of texts
-        return False
-
-
-def server_embedding(url: str, model: str, key: str | None = None, timeout: float = 60.0) -> Embed:
-    """Return the function that asks a server that speaks the OpenAI embeddings protocol.
-
-    The key is read from ``$COCOAX_API_KEY`` or ``$OPENAI_API_KEY`` if not given; it is in no file, cache or error. Requests
-    that meet a busy server (429, 5xx) or a broken connection are sent again, after 1, 2, 4, 8 and 16 seconds.
-    """
-    address = url.rstrip("/") + "/embeddings"
-
-    def embed(texts: list[str]) -> list[list[float]]:
-        secret = key or os.environ.get("COCOAX_API_KEY") or os.environ.get("OPENAI_API_KEY")
-        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {secret}"} if secret else {})}
-        body = json.dumps({"model": model, "input": texts}).encode()
-        for wait in (*_WAITS, None):
-            try:
-                request = urllib.request.Request(address, body, headers)
-                with urllib.request.urlopen(request, timeout=timeout) as reply:
-                    return _vectors_of(json.loads(reply.read()), len(texts))
-            except urllib.error.HTTPError as error:
-                if error.code not in _BUSY or wait is None:
-                    raise EmbeddingError(f"{address} answered {error.code} {error.reason}.") from None
-            except (OSError, ValueError) as error:
-                if wait is None:
-                    raise EmbeddingError(f"{address} cannot be asked: {_without(_short(error), secret)}") from None
-            time.sleep(wait)
-        raise AssertionError  # the last round returns or raises
-
-    return embed
-
-
-def _vectors_of(reply: Any, count: int) -> list[list[float]]:
-    try:
-        rows = sorted(reply["data"], key=lambda row: row["index"])
-        vectors = [row["embedding"] for row in rows]
-    except (KeyError, TypeError) as error:
-        raise EmbeddingError("The server's answer has no data[].embedding, as the OpenAI protocol has it.") from error
-    if len(vectors) != count:
-        raise EmbeddingError(f"The server gave {len(vectors)} vectors for {count} texts.")
-    return vectors
-
-
-def _without(message: str, secret: str | None) -> str:
-    return message.replace(secret, "***") if secret else message
-
-
-def load_server(url: str, *, model: str, key: str | None = None, timeout: float = 60.0, **options: Any) -> TextEncoder:
-    """Return an encoder around an embeddings server (vLLM, TEI, Ollama, OpenAI); options as :func:`text_function_encoder`."""
-    options.setdefault("name", f"{model} at {url}")
-    return text_function_encoder(server_embedding(url, model, key, timeout), **options)
+        return None

@@ -20,7 +20,7 @@ from cocoax.encoders.families.processors import Preprocess, noise, preprocess_of
 from cocoax.encoders.forward import first_parameter, random_state_kept
 from cocoax.encoders.tabular import TabularEncoder
 from cocoax.encoders.text import TextEncoder
-from cocoax.encoders.text_functions import embedding_of, takes_texts, text_function_encoder
+from cocoax.encoders.text_functions import embedding_of, items_of, picture_function_encoder, text_function_encoder
 
 
 def wrap(model: Any, processor: Any = None, **options: Any) -> Encoder:
@@ -28,14 +28,15 @@ def wrap(model: Any, processor: Any = None, **options: Any) -> Encoder:
 
     Args:
         model: a ``SentenceTransformer``; a model of transformers, timm or open_clip; a fitted transformer of scikit-learn
-            (PCA, a pipeline); any other ``nn.Module``; a function from a list of texts to their vectors, or an object that
-            has one (LangChain, LlamaIndex); or a function from a batch to representations, both NumPy arrays.
+            (PCA, a pipeline); any other ``nn.Module``; a function from a list of texts, or of PIL images, to vectors, or an
+            object that has one (LangChain, LlamaIndex); or a function from a batch to representations, both NumPy arrays.
         processor: what prepares its inputs: the tokenizer, image processor or processor of transformers, or a function from a
             picture to a tensor, such as the transform of timm, open_clip or torchvision. A ``SentenceTransformer``, and most
             models of timm and open_clip, bring it along.
         options: those of loading such a model by name (``pooling``, ``layer``, ``prompt``, ``features``, …), of
             :class:`cocoax.Encoder` for other modules and functions, and of :class:`cocoax.TabularEncoder` for scikit-learn.
-            ``tokenizer=`` adds the text tower of a model with two, beside the transform or image processor.
+            ``tokenizer=`` adds the text tower of a model with two, beside the transform or image processor. What a function
+            takes is told by its type hint, or by ``takes="texts"`` or ``"pictures"``.
 
     """
     model = _bare(model)
@@ -234,14 +235,19 @@ def _texts(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
     """Make an encoder of an object that embeds texts, as those of LangChain and LlamaIndex do."""
     if processor is not None:
         raise _misfit(model, "nothing", processor)
-    embed = embedding_of(model)
-    assert embed is not None
-    return text_function_encoder(embed, **options)
+    functions = embedding_of(model)
+    assert functions is not None
+    return text_function_encoder(functions[0], **{"embed_query": functions[1], **options})
 
 
 def _function(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
-    if processor is None and not {"columns", "inputs"} & options.keys() and takes_texts(model):
-        return text_function_encoder(model, **options)
+    takes = options.pop("takes", None)
+    if takes is None and processor is None and not {"columns", "inputs"} & options.keys():
+        takes = items_of(model)
+    if takes not in (None, "texts", "pictures"):
+        raise ValueError(f"The 'takes' parameter must be 'texts' or 'pictures'. Got {takes!r} instead.")
+    if takes is not None:
+        return text_function_encoder(model, **options) if takes == "texts" else picture_function_encoder(model, **options)
     kind = TabularEncoder if "columns" in options else Encoder
     return kind(_NumpyFunction(model), processor, **options)
 

@@ -123,12 +123,14 @@ class Tokenizer:
     Args:
         tokenizer: of transformers (a fast one; all but a few are).
         prompt: text that is put before every input, as some encoders want; it is never part of an explanation.
+        query_prompt: the same for queries, where they have one of their own.
 
     """
 
-    def __init__(self, tokenizer: Any, prompt: str = "") -> None:
+    def __init__(self, tokenizer: Any, prompt: str = "", query_prompt: str | None = None) -> None:
         self.tokenizer = tokenizer
         self.prompt = prompt
+        self.query_prompt = query_prompt
         self.content = _content(tokenizer)  # identifies vocabulary and rules
 
     def __call__(self, text: str) -> list[int]:
@@ -177,6 +179,10 @@ class Tokenizer:
         """The id of the mask token, if there is one."""
         token = getattr(self.tokenizer, "mask_token_id", None)
         return None if token is None else int(token)
+
+    def for_queries(self) -> Self:
+        """Return the tokenizer of queries."""
+        return self if self.query_prompt is None else self.with_prompt(self.query_prompt)
 
     def with_prompt(self, prompt: str) -> Self:
         """Return the same with another prompt."""
@@ -350,9 +356,7 @@ class Texts(Inputs):
 
     def probe(self) -> Tensor:
         """Return the token ids of a sentence, without the prompt."""
-        tokenize = copy.copy(self.tokenize)
-        if isinstance(tokenize, Tokenizer):
-            tokenize.prompt = ""
+        tokenize = self.tokenize.with_prompt("") if isinstance(self.tokenize, Tokenizer) else self.tokenize
         return torch.tensor(list(tokenize("A small brown dog runs after 3 red balls."))[: self.limit])
 
     @property

@@ -122,7 +122,7 @@ class MaskedEncoder:
     ) -> Iterator[Tensor]:
         """Return representations of the masked explicand, some at a time, for the masks from ``start`` on.
 
-        They are ``[n, d]``, or ``[n, K, d]`` where there are K baselines.
+        They are ``[n, d]``, or ``[n, K, d]`` where there are K baselines; as many as the budget of a function allows.
         """
         self.fast.use_onnx()
         # Numbers are blended where the encoder is.
@@ -134,6 +134,9 @@ class MaskedEncoder:
             at_once = min(_LISTS_AT_ONCE, _BATCHES_AT_ONCE * at_once) if few else at_once
             rows = slice(start, min(start + at_once, len(masks)))
             full = self._at_full_size(masks, rows)
+            full, wanted = full[: self._affordable(explicand, baseline_input, full)], len(full)
+            if len(full) == 0:
+                return
             if few:
                 kept, which = torch.unique(full, dim=0, return_inverse=True)
                 output = self._encode_kept(explicand, baseline_input, kept.to(device), batch_size)[which]
@@ -143,6 +146,8 @@ class MaskedEncoder:
             yield output
             if shown is not None:
                 shown.update(len(output))
+            if len(full) < wanted:
+                return
             start = rows.stop
 
     def _at_full_size(self, masks: Masks, rows: slice) -> Tensor:
@@ -156,6 +161,14 @@ class MaskedEncoder:
                 f"{list(shape)}: how many were asked for, then the shape of the features."
             )
         return full.float()
+
+    def _affordable(self, explicand: Explicand, baseline_input: Tensor, full: Tensor) -> int:
+        """Return how many of the first masks can be encoded within the budget of an encoder that has one."""
+        affordable = getattr(self._plain.module, "affordable", None)
+        if affordable is None:
+            return len(full)
+        count: int = affordable(self.removal.masked(explicand, baseline_input, full))
+        return count // (len(self.anchors) - 1)
 
     def _at_once(self, batch_size: int | None) -> int:
         """Return how many masks are encoded at a time; each takes as many inputs as there are baselines."""

@@ -20,6 +20,7 @@ from cocoax.cautions import caution
 from cocoax.checks import check_count
 from cocoax.encoders import Encoder
 from cocoax.encoders.forward import ROUNDING, rounding_of
+from cocoax.encoders.function_calls import BudgetError
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
 from cocoax.masking import MaskedEncoder, Masks, Removal, resolve
@@ -152,7 +153,8 @@ class Run:
         run.maker = weakref.ref(encoder)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
             run._encode(masked, masks, shown)
-            run._sample(masked, targets, shown)
+            if len(run) == len(masks):
+                run._sample(masked, targets, shown)
         return run
 
     def __post_init__(self) -> None:
@@ -189,7 +191,8 @@ class Run:
         with bar(lacking or None, f"{type(self.method).__name__} on {encoder.name}", progress) as shown:
             if lacking:
                 self._encode(masked, self._drawn_again(had + lacking), shown)
-            self._sample(masked, targets, shown, had, more)
+            if len(self) == had + lacking:
+                self._sample(masked, targets, shown, had, more)
         return self
 
     def _sample(self, masked: MaskedEncoder, targets: Sequence[Target], shown: Bar, had: int = 0, asked: int = 0) -> None:
@@ -202,7 +205,10 @@ class Run:
                 asked = 0
                 shown.total = max(self.expected, len(self) + more) - had
                 shown.set_postfix_str(self.stopped)
-                self._encode(masked, self._drawn_again(len(self) + more), shown)
+                had_before = len(self)
+                self._encode(masked, self._drawn_again(had_before + more), shown)
+                if len(self) < had_before + more:  # the encoder's budget is used up
+                    break
             shown.total = len(self) - had
         except Interrupted:
             raise
@@ -279,6 +285,9 @@ class Run:
                 done += len(part)
                 if self.checkpoint is not None:
                     self.checkpoint.note(masks, representations[:done])
+            if done < len(masks):
+                self._end_within_budget(done, len(masks))
+                masks, representations = drawn(self.method, self.explicand.shape, done), representations[:done].clone()
         except KeyboardInterrupt:
             if self.checkpoint is not None:
                 self.checkpoint.note(masks, representations[:done], at_once=True)
@@ -286,6 +295,21 @@ class Run:
             self.stopped = "interrupted"
             raise Interrupted(self) from None
         self._keep(masks, representations)
+
+    def _end_within_budget(self, done: int, wanted: int) -> None:
+        """Say that the encoder's budget ended the run; raise if there is nothing to answer with."""
+        if done == 0:
+            raise BudgetError(
+                f"max_calls= of {self.encoder!r} leaves nothing to explain with; {wanted} masked copies are wanted. "
+                "What was paid for is kept; take a larger max_calls."
+            )
+        self.stopped = f"max_calls ended it after {done} of {wanted} samples"
+        caution(
+            "budget",
+            f"{self.encoder} {done} {wanted}",
+            f"{type(self.method).__name__} on {self.encoder!r}: max_calls ended it after {done} of {wanted} samples, so "
+            "standard errors are larger. What was paid for is kept.",
+        )
 
     def _keep(self, masks: Masks, representations: Tensor) -> None:
         """Take the representations of these masks for those of the run."""

@@ -511,7 +511,10 @@ class _Matcher:
 
     def found(self, encoder: Encoder, query: Input, document_encoder: Encoder, inputs: Sequence[Input]) -> list[_Found]:
         """Return each input with the windows of the query and of its own that fit best; raise if any is empty."""
-        asked, every = pieces_of(encoder, query), [pieces_of(document_encoder, item) for item in inputs]
+        asked, every = (
+            pieces_of(getattr(encoder, "queries", encoder), query),
+            [pieces_of(document_encoder, item) for item in inputs],
+        )
         own = represent(asked) if any(len(pieces) > 1 for pieces in (asked, *every)) else None
         found = []
         for pieces in every:

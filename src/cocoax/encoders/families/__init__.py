@@ -127,7 +127,7 @@ def _load(name: str, options: dict[str, Any]) -> Encoder:
     if name.startswith(("http://", "https://")):
         if "model" not in options:
             raise ValueError(f"{name} is a server of embeddings; say which model it should use: cocoax.load(..., model='…').")
-        served: Encoder = importlib.import_module("cocoax.encoders.text_functions").load_server(name, **options)
+        served: Encoder = importlib.import_module("cocoax.encoders.embedding_servers").load_server(name, **options)
         return served
     family, colon, what = str(name).partition(":")
     key = family + colon

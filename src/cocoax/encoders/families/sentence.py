@@ -75,14 +75,15 @@ def sentence_encoder(model: Any, *, prompt: str | None = None, **options: Unpack
             "transformer."
         )
     prompts = dict(model.prompts or {})
+    query_prompt = prompts.get("query") if prompt is None else None
     if prompt is None:
         prompt = prompts.get(model.default_prompt_name, "")
     prompt = prompts.get(prompt, prompt)
-    if prompt and any(getattr(part, "include_prompt", True) is False for part in model):
+    if (prompt or query_prompt) and any(getattr(part, "include_prompt", True) is False for part in model):
         raise ValueError(f"{name!r} leaves its prompt out of the mean, which is not supported; pass prompt=''.")
     limit = model.max_seq_length or _limit(tokenizer, None)
     settings: TextOptions = {"limit": limit, **options, "name": name}
-    return TextEncoder(SentenceModel(model), Tokenizer(tokenizer, prompt or ""), **settings)
+    return TextEncoder(SentenceModel(model), Tokenizer(tokenizer, prompt or "", query_prompt), **settings)
 
 
 class TextModelOptions(TextOptions, total=False):

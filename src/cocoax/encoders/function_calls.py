@@ -1,0 +1,194 @@
+"""Calls of a function whose model is out of reach: in batches, in parallel, within a budget, and never twice for one item.
+
+Texts, pictures and pairs of texts go to such functions (an embedding API, a reranker). An item is known by a key, a string;
+its array is kept in memory, and in the cache folder where the model has a name, so that nothing is paid for twice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cocoax.checks import check_count
+from cocoax.encoders.forward import ForwardError
+from cocoax.store.vectors import VectorCache
+
+_TOKENS_PER_CHARACTER = 0.25  # of English text
+_SECRETS = re.compile(r"\b(?:sk|pk|hf|key|api)[-_][A-Za-z0-9_\-*]{6,}|(?<=Bearer )[^\s,;]+", re.IGNORECASE)
+
+
+class EmbeddingError(ForwardError):
+    """A function or server gave no usable numbers; what it gave before is kept."""
+
+
+class BudgetError(EmbeddingError):
+    """More items would have to be sent than ``max_calls`` allows; what was paid for is kept."""
+
+
+class FunctionCalls:
+    """A function from a list of items to one array for each, called as little as possible.
+
+    Args:
+        function: the user's; it gets a list of items.
+        name: of the model: its arrays are in the cache folder as well. None keeps them in memory alone.
+        batch_size: items of one call.
+        parallel: calls at the same time.
+        max_calls: the most items that are sent; more raise :class:`BudgetError`.
+        check: from what the function gave and the number of items to one float32 array for each; raises EmbeddingError.
+        noun: what the function is called in errors.
+
+    Attributes:
+        sent: items that were sent, not found.
+
+    """
+
+    def __init__(
+        self,
+        function: Callable[[list[Any]], Any],
+        name: str | None,
+        *,
+        batch_size: int = 64,
+        parallel: int = 1,
+        max_calls: int | None = None,
+        check: Callable[[Any, int], Sequence[np.ndarray]] | None = None,
+        noun: str = "embedding function",
+    ) -> None:
+        if not callable(function):
+            raise TypeError(f"The {noun} must be a function of a list. Got {type(function).__name__} instead.")
+        check_count("batch_size", batch_size, 1)
+        check_count("parallel", parallel, 1)
+        if max_calls is not None:
+            check_count("max_calls", max_calls, 1)
+        self._function, self._check, self.noun = function, check or self._vectors, noun
+        self._batch_size, self._parallel, self.max_calls = batch_size, parallel, max_calls
+        self._cache = VectorCache(name)
+        self.sent = 0
+
+    def __call__(self, items: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Return the array of each item, by its key."""
+        known = self._cache.get(list(items))
+        missing = [key for key in items if key not in known]
+        return known | self._sent(missing, items) if missing else known
+
+    def affordable(self, keys: Sequence[str]) -> int:
+        """Return how many of the first items can be had within ``max_calls``; what is known costs nothing."""
+        if self.max_calls is None:
+            return len(keys)
+        known = self._cache.get(keys)
+        new: set[str] = set()
+        for place, key in enumerate(keys):
+            if key not in known:
+                new.add(key)
+            if len(new) > self.max_calls - self.sent:
+                return place
+        return len(keys)
+
+    def _sent(self, missing: list[str], items: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Return the arrays of items that were never sent; those that come before an error are kept."""
+        allowed = len(missing) if self.max_calls is None else max(self.max_calls - self.sent, 0)
+        arrays: dict[str, np.ndarray] = {}
+        batches = [
+            missing[start : min(start + self._batch_size, allowed)]
+            for start in range(0, min(allowed, len(missing)), self._batch_size)
+        ]
+        with ThreadPoolExecutor(self._parallel) as pool:
+            jobs = [pool.submit(self._one_call, [items[key] for key in batch]) for batch in batches]
+            failed: BaseException | None = None
+            for batch, job in zip(batches, jobs, strict=True):
+                try:
+                    rows = dict(zip(batch, job.result(), strict=True))
+                except BaseException as error:  # calls under way are paid for: their arrays are kept too
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    failed = error if failed is None else failed
+                    continue
+                self._cache.add(rows)
+                self.sent += len(batch)
+                arrays |= rows
+            if failed is not None:
+                raise failed
+        if allowed < len(missing):
+            raise BudgetError(
+                f"max_calls={self.max_calls} are sent to the {self.noun}, and {len(missing) - allowed} more are needed. All "
+                "that was paid for is kept; take fewer samples or a larger max_calls."
+            )
+        return arrays
+
+    def _one_call(self, items: list[Any]) -> Sequence[np.ndarray]:
+        try:
+            output = self._function(items)
+        except EmbeddingError:
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {str(error)[:300]}"
+            hidden = without_secrets(said)
+            sentence = f"The {self.noun} failed on {len(items)} items: {hidden}"
+            raise EmbeddingError(sentence) from (error if hidden == said else None)
+        return self._check(output, len(items))
+
+    def _vectors(self, output: Any, count: int) -> Sequence[np.ndarray]:
+        """Return one vector for each item, all of the width that was seen before."""
+        vectors = vectors_of(output, count, self.noun)
+        if self._cache.width not in (None, vectors.shape[1]):
+            raise EmbeddingError(
+                f"The {self.noun} gave vectors of {vectors.shape[1]} dimensions, but {self._cache.width} before; give "
+                "another model another name=."
+            )
+        return list(vectors)
+
+
+def vectors_of(output: Any, count: int, noun: str = "embedding function") -> np.ndarray:
+    """Return what a function gave as float32 vectors ``[count, d]``; raise if it is anything else."""
+    try:
+        if isinstance(output, Tensor):
+            output = output.detach().float().cpu()
+        vectors = np.asarray(output, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbeddingError(
+            f"The {noun} must return one vector of numbers for each item, all of one length. Got {type(output).__name__} "
+            "instead."
+        ) from error
+    if vectors.ndim != 2 or len(vectors) != count or vectors.shape[1] == 0:
+        raise EmbeddingError(
+            f"The {noun} must return one vector for each of {count} items. Got shape {list(vectors.shape)} instead."
+        )
+    check_finite(vectors, noun)
+    return vectors
+
+
+def check_finite(values: np.ndarray, noun: str) -> None:
+    """Raise if there are NaN or infinite numbers."""
+    if not np.isfinite(values).all():
+        raise EmbeddingError(f"The {noun} returned NaN or infinity; check its inputs.")
+
+
+def stacked(arrays: Mapping[str, np.ndarray], keys: Sequence[str]) -> Tensor:
+    """Return the arrays of keys as one tensor."""
+    return torch.from_numpy(np.stack([arrays[key] for key in keys]))
+
+
+def without_secrets(message: str) -> str:
+    """Return a message without what looks like a key, and without the values of variables that hold keys."""
+    for name, value in os.environ.items():
+        if len(value) >= 6 and name.upper().endswith(("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")):
+            message = message.replace(value, "***")
+    return _SECRETS.sub("***", message)
+
+
+def cost_sentence(name: str, count: int, characters: float) -> str:
+    """Return how much will be sent at most, in a sentence: the number of texts, and roughly of tokens."""
+    tokens = characters * _TOKENS_PER_CHARACTER
+    return f"{name}: sends up to {count:,} texts, about {max(round(tokens, -2), 100):,.0f} tokens in all."
+
+
+def say_cost(sentence: str, progress: bool | None) -> None:
+    """Say it on standard error, before anything is sent; ``progress=False`` and COCOAX_PROGRESS=0 silence it."""
+    if progress is not False and os.environ.get("COCOAX_PROGRESS") != "0" and sys.stderr is not None:
+        print(sentence, file=sys.stderr)
