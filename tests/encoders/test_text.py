@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cocoax import TextEncoder
+from cocoax.encoders import stream
 from tests.encoders.words import Words, tokenize
 
 
@@ -69,6 +70,33 @@ def test_represent__texts_at_a_time(text: TextEncoder, words: Words) -> None:
     assert [shape[0] for shape in words.shapes] == [64, 1, 64, 2]  # the second is the check for determinism
     with pytest.raises(ValueError, match=r"'batch_size' parameter must be .*at least 1\. Got 0 instead"):
         text.represent(TEXTS, batch_size=0)
+
+
+def test_represent__texts_of_similar_length_share_a_batch(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "WINDOW", 6)
+    encoder = TextEncoder(words, tokenize, limit=8)
+    texts = ["a", "the big red dog", "a cat", "dog of the cat", "a", "the cat", "big dog", "a photo of the cat"]
+    alone = torch.cat([encoder.represent(one) for one in texts])
+    words.shapes.clear()
+    torch.testing.assert_close(encoder.represent(texts, batch_size=2), alone, rtol=0, atol=1e-6)
+    assert [shape for shape in words.shapes if shape[0] > 1] == [(2, 5), (2, 3), (2, 2), (2, 6)]
+    reference = encoder.reference(texts, batch_size=2, cache=False)
+    assert reference.samples is not None
+    torch.testing.assert_close(reference.samples, alone, rtol=0, atol=1e-6)
+
+
+def test_reference__skipped_texts_leave_the_others_in_order(text: TextEncoder) -> None:
+    texts = ["a", "", "the big red dog", "a cat of the red dog a photo", "dog", "the cat"]
+    with pytest.warns(UserWarning, match="2 inputs were skipped"):
+        reference = text.reference(texts, on_error="skip")
+    assert [index for index, _ in reference.skipped] == [1, 3]
+    assert reference.samples is not None
+    torch.testing.assert_close(reference.samples, text.represent([texts[i] for i in (0, 2, 4, 5)]), rtol=0, atol=1e-6)
+
+
+def test_default_batch_size__so_many_tokens_on_a_cpu(text: TextEncoder) -> None:
+    sizes = {length: text.batch_size(torch.ones(length, dtype=torch.long)) for length in (8, 64, 256, 10_000)}
+    assert sizes == {8: 64, 64: 64, 256: 16, 10_000: 1}
 
 
 def test_represent__module_is_left_in_its_mode(text: TextEncoder, words: Words) -> None:

@@ -32,7 +32,7 @@ from cocoax.encoders.forward import (
     size_of,
 )
 from cocoax.encoders.identity import Identity, Probe, WeightsDigest, identify
-from cocoax.encoders.stream import Streaming, prepared_batches, stream_reference
+from cocoax.encoders.stream import Streaming, in_order, prepared_batches, stream_reference
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
 from cocoax.inputs.open import each_input, is_one
 from cocoax.progress import bar
@@ -455,6 +455,7 @@ class Encoder:
         A progress bar shows when it takes long; ``progress=False`` silences it.
         """
         parts: list[Tensor] = []
+        order: list[int] = []
         items, total = each_input(inputs, self.inputs)
         with bar(total, f"encoding with {self.name}", progress) as shown:
             for indices, prepared in prepared_batches(self, enumerate(items), batch_size):
@@ -463,10 +464,11 @@ class Encoder:
                 if bad:
                     raise ValueError(f"The representation of input {indices[bad[0]]} is not finite; leave it out.")
                 parts.append(output)
+                order += indices
                 shown.update(len(indices))
         if not parts:
             raise ValueError("There are 0 inputs; pass at least one.")
-        return torch.cat(parts)
+        return in_order(parts, order)
 
     def reference(
         self,

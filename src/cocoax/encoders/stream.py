@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cocoax.encoders.identity import Identity
 
 CHUNK = 256  # inputs that are encoded, and cached, together
+WINDOW = 1024  # inputs that are sorted by length together
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
                 if len(representations):
                     # In the cache a chunk bears the name of its encoder.
                     part = Reference.from_representations(representations, name=encoder.name, keep_samples=keep)
-                skipped += failed or []
+                skipped += sorted(failed or [])
                 if key is not None and part is not None and not failed:
                     CHUNKS.put(key, part.save)
             left_out = {index for index, _ in skipped}
@@ -94,17 +95,32 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
 def prepared_batches(
     encoder: Encoder, numbered: Iterable[tuple[int, Any]], batch_size: int | None
 ) -> Iterator[tuple[list[int], list[Tensor]]]:
-    """Return prepared inputs in batches, with their numbers; an error says which input it was."""
+    """Yield prepared inputs in batches, with their numbers; an error says which input it was.
+
+    Inputs that a batch pads to the longest (texts) come sorted by length, ``WINDOW`` of them at a time.
+    """
+    prepared = ((index, _prepare_numbered(encoder, index, item)) for index, item in numbered)
     indices: list[int] = []
     batch: list[Tensor] = []
-    for index, item in numbered:
-        batch.append(_prepare_numbered(encoder, index, item))
+    for index, tensor in _longest_first(prepared) if encoder.inputs.padded else prepared:
+        batch.append(tensor)
         indices.append(index)
         if len(batch) >= encoder.batch_size(batch[0], batch_size):
             yield indices, batch
             indices, batch = [], []
     if batch:
         yield indices, batch
+
+
+def _longest_first(prepared: Iterator[tuple[int, Tensor]]) -> Iterator[tuple[int, Tensor]]:
+    while window := list(islice(prepared, WINDOW)):
+        yield from sorted(window, key=lambda numbered: -numbered[1].shape[-1])
+
+
+def in_order(parts: Sequence[Tensor], indices: Sequence[int]) -> Tensor:
+    """Return the rows of all parts in the order of their numbers."""
+    rows = torch.cat(list(parts))
+    return rows if list(indices) == sorted(indices) else rows[torch.tensor(indices).argsort()]
 
 
 def _key(encoder: Encoder, chunk: list[tuple[int, Any]], fingerprint: str, keep: bool) -> str | None:
@@ -153,16 +169,20 @@ def _encode_chunk(
                 fail(index, error)
 
     kept: list[Tensor] = []
+    numbers: list[int] = []
     for indices, prepared in prepared_batches(encoder, readable(), batch_size):
         try:
             output = encoder.encode(prepared)
         except (ValueError, TypeError, RuntimeError) as error:
             if failed is None or len(prepared) == 1:
-                which = f"Input {indices[0]}" if len(indices) == 1 else f"Inputs {indices[0]} to {indices[-1]}"
+                which = f"Input {indices[0]}" if len(indices) == 1 else f"Inputs {min(indices)} to {max(indices)}"
                 kind = next(kind for kind in (ValueError, TypeError, RuntimeError) if isinstance(error, kind))
                 fail(indices[0], kind(f"{which}: {error}"), error)
             else:  # one of them is to blame: find it
-                kept += [_encode_chunk(encoder, [item], 1, failed) for item in zip(indices, prepared, strict=True)]
+                for item in zip(indices, prepared, strict=True):
+                    row = _encode_chunk(encoder, [item], 1, failed)
+                    kept += [row]
+                    numbers += [item[0]] * len(row)
             continue
         finite = torch.isfinite(output).all(1)
         good = finite & (output != 0).any(1)
@@ -171,5 +191,6 @@ def _encode_chunk(
             index = indices[row]
             fail(index, ValueError(f"Input {index}: its representation is {what}; leave it out, or on_error='skip'."))
         kept.append(output[good])
+        numbers += [index for index, own in zip(indices, good.tolist(), strict=True) if own]
     kept = [part for part in kept if len(part)]
-    return torch.cat(kept) if kept else torch.empty(0, 0)
+    return in_order(kept, numbers) if kept else torch.empty(0, 0)

