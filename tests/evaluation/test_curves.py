@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.evaluation import curves
-from cocoax.evaluation.curves import moved
+from cocoax.evaluation.curves import features_moved
 from tests.conftest import SmallNet, images
 
 
@@ -60,10 +60,10 @@ def test_curve__equals_slow_version(encoder: cocoax.Encoder, kind: str, steps: i
 
 
 def test_moved__first_steps_move_the_remainder() -> None:
-    sizes = np.diff(moved(1024, 50)).tolist()
+    sizes = np.diff(features_moved(1024, 50)).tolist()
     assert sizes == [21] * 24 + [20] * 26
     for features, steps in ((1024, 50), (7, 7), (50, 7), (10, 1), (50176, 50)):
-        assert np.diff(moved(features, steps)).tolist() == published_sizes(features, steps)
+        assert np.diff(features_moved(features, steps)).tolist() == published_sizes(features, steps)
 
 
 def test_curve__more_steps_than_features_takes_one_feature_a_step(encoder: cocoax.Encoder) -> None:

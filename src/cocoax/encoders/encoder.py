@@ -26,6 +26,7 @@ from cocoax.encoders.forward import (
     is_prepared,
     layer_name,
     layer_named,
+    note_batch,
     one_vector_each,
     owner_of,
     run_module,
@@ -404,6 +405,7 @@ class Encoder:
         if not isinstance(batch, Tensor | Mapping):
             return self.represent(batch)
         size, own = size_of(batch), first_parameter(self.owner)
+        note_batch(size)
         if isinstance(batch, Tensor) and batch.is_floating_point() and own.numel() > 0:
             batch = batch.to(own.device, own.dtype)
         try:

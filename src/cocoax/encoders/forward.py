@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
@@ -66,6 +67,26 @@ def layer_named(owner: nn.Module | None, layer: str, name: str) -> nn.Module:
         hint = f"close ones are {', '.join(close)}" if close else "it is not an nn.Module with layers"
         raise ValueError(f"The encoder {name!r} has no layer {layer!r}; {hint}.")
     return owner.get_submodule(layer)
+
+
+_COUNTS: ContextVar[list[int] | None] = ContextVar("counts", default=None)
+
+
+@contextmanager
+def counted_inputs() -> Iterator[list[int]]:
+    """Collect the sizes of the batches that modules of encoders see meanwhile, in this thread."""
+    sizes: list[int] = []
+    token = _COUNTS.set(sizes)
+    try:
+        yield sizes
+    finally:
+        _COUNTS.reset(token)
+
+
+def note_batch(size: int) -> None:
+    """Note the size of a batch, for :func:`counted_inputs`."""
+    if (sizes := _COUNTS.get()) is not None:
+        sizes.append(size)
 
 
 def run_module(module: Callable[..., Any], batch: Any, layer: nn.Module | None = None) -> Any:

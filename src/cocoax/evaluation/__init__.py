@@ -1,5 +1,6 @@
 """Evaluation η: how well an attribution finds what matters."""
 
+from cocoax.evaluation.comparison import MethodComparison, compare_methods
 from cocoax.evaluation.curves import (
     Curve,
     Measure,
@@ -18,9 +19,11 @@ __all__ = [
     "Interval",
     "LinearProbe",
     "Measure",
+    "MethodComparison",
     "accuracy",
     "chance_map",
     "class_probability",
+    "compare_methods",
     "corpus_majority_probability",
     "curves",
     "deletion",

@@ -299,9 +299,9 @@ def curves(
     prepared = removal.with_features(encoder.explicand(explicand), encoder)
     features = math.prod(prepared.shape)
     steps = min(steps, features)
-    ranks = torch.stack([_ranks(attribution, prepared) for attribution in attributions])
-    sizes = moved(features, steps)
-    masks = _RankMasks(ranks, sizes[1:-1], list(kinds))
+    ranks = torch.stack([ranks_of(attribution, prepared) for attribution in attributions])
+    sizes = features_moved(features, steps)
+    masks = RankMasks(ranks, sizes[1:-1], list(kinds))
     space = encoder.space
     for measure in asked:
         if isinstance(measure, Target):
@@ -314,14 +314,15 @@ def curves(
     for number in range(len(attributions)):
         answer: dict[str, list[Curve]] = {}
         for kind in kinds:
-            first, last = (1, 0) if kind == "insertion" else (0, 1)
-            rows = [first, *(2 + masks.index(number, kind, step) for step in range(steps - 1)), last]
-            answer[kind] = [Curve(x, score[rows], _name(measure)) for measure, score in zip(asked, scores, strict=True)]
+            answer[kind] = [
+                Curve(x, masks.curve(number, kind, score[:2], score[2:]), _name(measure))
+                for measure, score in zip(asked, scores, strict=True)
+            ]
         answers.append(answer)
     return [{kind: each[0] for kind, each in answer.items()} for answer in answers] if alone else answers
 
 
-def moved(features: int, steps: int) -> list[int]:
+def features_moved(features: int, steps: int) -> list[int]:
     """Return how many features are inserted or deleted after each step, from 0 to all; earlier steps move the remainder."""
     size, remainder = divmod(features, steps)
     return [step * size + min(step, remainder) for step in range(steps + 1)]
@@ -337,10 +338,17 @@ def _scores(game: MaskedEncoder, masked: Sequence[Tensor], measures: Sequence[Me
 
 
 @dataclass(frozen=True, eq=False)
-class _RankMasks:
-    """Masks that keep (insertion) or remove (deletion) the pixels of the first ranks."""
+class RankMasks:
+    """Masks that keep (insertion) or remove (deletion) the features of the first ranks.
 
-    ranks: Tensor  # [attributions, H, W] or [attributions, m]
+    Attributes:
+        ranks: the place of each feature in the order of an attribution, ``[attributions, *shape]``.
+        sizes: how many features are moved at each step, without the ends of a curve.
+        kinds: of curves.
+
+    """
+
+    ranks: Tensor
     sizes: list[int]
     kinds: list[str]
 
@@ -349,22 +357,27 @@ class _RankMasks:
 
     @property
     def tensors(self) -> dict[str, Tensor]:
+        """The ranks."""
         return {"ranks": self.ranks}
 
-    def index(self, attribution: int, kind: str, step: int) -> int:
-        return (attribution * len(self.kinds) + self.kinds.index(kind)) * len(self.sizes) + step
-
     def full(self, rows: slice) -> Tensor:
-        masks = []
+        """Return some masks, ``[n, *shape]``."""
+        masks = [self.ranks.new_zeros(0, *self.ranks.shape[1:]).bool()]
         for row in range(rows.start, rows.stop):
             which, step = divmod(row, len(self.sizes))
             attribution, kind = divmod(which, len(self.kinds))
             chosen = self.ranks[attribution] < self.sizes[step]
-            masks.append(chosen if self.kinds[kind] == "insertion" else ~chosen)
-        return torch.stack(masks).float()
+            masks.append((chosen if self.kinds[kind] == "insertion" else ~chosen)[None])
+        return torch.cat(masks).float()
+
+    def curve(self, attribution: int, kind: str, ends: Tensor, scores: Tensor) -> Tensor:
+        """Return the curve of an attribution, from scores of the explicand and the emptied input ``[2]`` and of all masks."""
+        start = (attribution * len(self.kinds) + self.kinds.index(kind)) * len(self.sizes)
+        first, last = (1, 0) if kind == "insertion" else (0, 1)
+        return torch.cat([ends[first, None], scores[start : start + len(self.sizes)], ends[last, None]])
 
 
-def _ranks(attribution: Attribution | Tensor, explicand: Explicand) -> Tensor:
+def ranks_of(attribution: Attribution | Tensor, explicand: Explicand) -> Tensor:
     """Return the place of each feature in the order of descending attribution; equal ones keep their order."""
     values = as_numbers("An attribution", attribution.values if isinstance(attribution, Attribution) else attribution)
     values, shape = explicand.per_cell(values), explicand.shape
