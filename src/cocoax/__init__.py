@@ -20,7 +20,7 @@ from cocoax.version import __version__
 if TYPE_CHECKING:  # at run time a name is imported when it is first used, see below
     from cocoax import plots
     from cocoax.encoders import Encoder, Explicand, ImagePreprocess, TabularEncoder, TextEncoder, load, wrap
-    from cocoax.evaluation import Curve, MethodComparison, compare_methods, curves, deletion, insertion
+    from cocoax.evaluation import Curve, compare_methods, curves, deletion, insertion
     from cocoax.insight import counterfactual, discover, examples, knows, minimal
     from cocoax.masking import (
         AttentionMask,
@@ -152,7 +152,6 @@ __all__ = [
     "minimal",
     # evaluation η
     "Curve",
-    "MethodComparison",
     "compare_methods",
     "curves",
     "deletion",

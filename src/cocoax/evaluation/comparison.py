@@ -74,6 +74,9 @@ class MethodComparison(Result):
     baselines: tuple[str, ...]
     inputs: str
 
+    def __repr__(self) -> str:
+        return f"MethodComparison({' > '.join(self.ranking)} on {self.inputs})"
+
     @property
     def ranking(self) -> tuple[str, ...]:
         """The methods by their mean faithfulness, the best first."""
