@@ -50,7 +50,6 @@ from cocoax.paper.training.recipes import RECIPES
 from cocoax.paper.training.trainer import Training
 from cocoax.store import Results, digest, write_safetensors
 from cocoax.survey import Index, build
-from cocoax.survey.exports import positions
 
 WATCHED = {"os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect", "pickle.find_class"}
 SECONDS, MEGABYTES = 5.0, 500.0  # that reading a damaged file may take
@@ -176,18 +175,6 @@ def write_table(folder: Path) -> Path:
     path = folder / "a.parquet"
     pq.write_table(pa.table({"v": pa.array(VECTORS.tolist(), pa.list_(pa.float32()))}), path, write_page_checksum=True)
     return path
-
-
-def write_positions(folder: Path) -> Path:
-    """Write where the rows of an index lie."""
-    write_index("*.json")(folder)
-    positions(Index.open(folder / "index"))
-    return folder / "index" / "positions.safetensors"
-
-
-def read_positions(path: Path) -> str:
-    """Return where the rows of an index lie."""
-    return digest(*vars(positions(Index.open(path.parent))).values())
 
 
 def write_library(folder: Path) -> Path:
@@ -343,7 +330,6 @@ KINDS = {
     "options of a study": Kind(write_options, read_options),
     "shard of an index": Kind(write_index("shards/*.parquet"), read_index),
     "manifest of an index": Kind(write_index("*.json"), read_index),
-    "positions of an index": Kind(write_positions, read_positions),
     "checkpoint of `train`": Kind(write_training, read_training),
     "encoder of `train`": Kind(
         saved(lambda path: write_safetensors(path, Net().state_dict(), "encoder", {"side": 8}), "a.safetensors"), read_weights

@@ -48,9 +48,9 @@ def test_head__of_another_kind_or_with_other_types(layout: Layout, head: dict[st
 
 
 def test_leftovers__only_files_that_cocoax_named_are_removed(tmp_path: Path) -> None:
-    folder = UnitFolder(tmp_path, HEAD, unit_name=r"\d+\.safetensors", others=(r"map\.safetensors",))
+    folder = UnitFolder(tmp_path, HEAD, unit_name=r"\d+\.safetensors")
     foreign = [tmp_path / place / name for place in ("", "units", "downloads") for name in FOREIGN]
-    names = ("options.json.0123abcd.part", "map.safetensors.0123abcd.part", "units/7.safetensors.0123abcd.part")
+    names = ("options.json.0123abcd.part", "units/7.safetensors.0123abcd.part")
     leftovers = [tmp_path / name for name in names]
     for path in [*foreign, *leftovers]:
         write_text(path, "the user's own")

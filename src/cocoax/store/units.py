@@ -31,7 +31,6 @@ class UnitFolder:
         head: the name of the head, JSON with a checksum.
         units: the name of the folder of the units.
         unit_name: a pattern of the names of units.
-        others: patterns of the names of further files that are written beside the head.
 
     """
 
@@ -40,7 +39,6 @@ class UnitFolder:
     head: str = "options.json"
     units: str = "units"
     unit_name: str = r".+\.safetensors"
-    others: tuple[str, ...] = ()
 
     def path(self, name: str) -> Path:
         """Return the path of a unit."""
@@ -75,14 +73,12 @@ class UnitFolder:
     def foreign_files(self) -> list[Path]:
         """Return what is in the folder, below it not, that is neither head, unit folder, lock nor left by a killed writer."""
         own = {self.folder / self.head, self.folder / self.units, self.folder / LOCK, *self.leftovers()}
-        beside = re.compile("|".join(self.others) or "(?!)")
         there = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
-        return [path for path in there if path not in own and not beside.fullmatch(path.name)]
+        return [path for path in there if path not in own]
 
     def leftovers(self) -> list[Path]:
         """Return the unfinished files of killed writers, by the names that :func:`atomic_write` gives them."""
-        beside = "|".join([re.escape(self.head), *self.others])
-        places = ((self.folder, beside), (self.folder / self.units, self.unit_name))
+        places = ((self.folder, re.escape(self.head)), (self.folder / self.units, self.unit_name))
         patterns = [(folder, re.compile(rf"(?:{names})\.[0-9a-f]{{8}}{re.escape(PART)}")) for folder, names in places]
         return [
             path

@@ -49,7 +49,6 @@ from cocoax.survey.storage import (
 NOISE = 4  # random sums of the error of a whole map: an error is then known to about 1 / sqrt(2 * 4), 35 %
 GROUP = 16  # inputs that are read while the encoder is at work, and whose ends are encoded together; two are in memory
 SHARD = 256
-MAX_EAGER_POSITIONS = 20_000  # inputs of an index whose neighbours are found when it is built, which takes seconds
 
 
 class Options(TypedDict, total=False):
@@ -148,8 +147,6 @@ def build(
         _make(encoder, _chunks(missing, size), loaded, recipe, manifest, folder / "shards", options)
     index = Index.open(folder)
     index.check_any()
-    if len(index) <= MAX_EAGER_POSITIONS:
-        index.positions  # noqa: B018 (which keeps them in the folder)
     return index
 
 

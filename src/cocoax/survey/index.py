@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cocoax.survey.answers import Survey
-    from cocoax.survey.exports import Positions
     from cocoax.survey.shortcuts import Shortcuts, Typicality
 
 Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
@@ -111,13 +110,6 @@ class Index:
     def representations(self) -> Tensor:
         """The representations of all rows, ``[n, d]``."""
         return self._rows.representations
-
-    @cached_property
-    def positions(self) -> Positions:
-        """Where rows lie beside one another: a projection to the plane, and nearest neighbours; kept in the folder."""
-        from cocoax.survey.exports import positions
-
-        return positions(self)
 
     @property
     def similarity(self) -> LinearSimilarity:
@@ -214,6 +206,14 @@ class Index:
             for place, packed in zip(places, table["shown"].to_pylist(), strict=True):
                 shown[place] = None if packed is None else unpack_display(packed)
         return shown
+
+    def sources(self, rows: Sequence[int] | np.ndarray) -> list[str]:
+        """Return where the inputs of rows lie: the paths of files, or the numbers of rows of a table."""
+        found = [""] * len(rows)
+        for places, table in self.read(rows, ["source"]):
+            for place, source in zip(places, table["source"].to_pylist(), strict=True):
+                found[place] = source
+        return found
 
     def field(self, row: int) -> Field:
         """Return the field of one row, which answers targets as those of runs do; without standard errors."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import io
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -45,14 +44,13 @@ WORDS = {  # of what is noted only where there is something to note: what it is 
 
 
 SHARD_NAME = r"\d{8,}-[0-9a-f]{8}\.parquet"  # a pattern of what shard_name returns
-POSITIONS = "positions.safetensors"
 _HEAD = {"encoder": str, "space": str, "recipe": dict, "noun": str, "source": str, "columns": dict}
 _LAYOUT = Layout("index", {}, {**_HEAD, "rounding": int | float, "made_by": dict, "format": int})
 
 
 def index_folder(folder: str | Path) -> UnitFolder:
     """Return the folder of an index: its manifest is the head, its shards are the units."""
-    return UnitFolder(Path(folder), _LAYOUT, MANIFEST, "shards", SHARD_NAME, (rf"{re.escape(POSITIONS)}(\.damaged)?",))
+    return UnitFolder(Path(folder), _LAYOUT, MANIFEST, "shards", SHARD_NAME)
 
 
 @dataclass(frozen=True)
