@@ -88,7 +88,7 @@ def test_index__stopped_before_its_first_shard(towers: None, folder: Path, tmp_p
     index = str(tmp_path / "index")
     build = ["index", str(folder), "--out", index, "--samples", "20"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cocoax.survey.builder._make", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("cocoax.survey.builder.made_here", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         runner.invoke(app, build)
     assert (tmp_path / "index" / "manifest.json").is_file()
     for command in (["survey", index, "--like", "a cat"], ["compare", index, index], ["discover", index]):
@@ -102,9 +102,11 @@ def test_is_index__pictures_with_a_manifest_of_something_else(folder: Path) -> N
     assert not is_index(folder)
 
 
-def test_index__says_that_photos_are_cut(towers: None, folder: Path, tmp_path: Path) -> None:
-    options = ["--out", str(tmp_path / "index"), "--samples", "20"]
-    assert "square" not in runner.invoke(app, ["index", str(folder), *options], catch_exceptions=False).output
+def test_index__says_how_long_it_takes_and_what_is_cut_off(towers: None, folder: Path, tmp_path: Path) -> None:
     picture(5).resize((60, 20)).save(folder / "more" / "wide.png")
-    done = runner.invoke(app, ["index", str(folder), *options], catch_exceptions=False)
-    assert "Of each photo, the square in the centre is looked at" in done.stderr
+    for options, cut in (["--crop"], True), (["--baseline", "mean-colour"], False):
+        index = ["--out", str(tmp_path / str(cut)), "--samples", "20", *options]
+        done = runner.invoke(app, ["index", str(folder), *index], catch_exceptions=False)
+        assert "7 images: about" in done.stderr
+        assert ("Of each photo, the square in the centre is looked at" in done.stderr) is cut
+        assert Index.open(tmp_path / str(cut)).manifest.recipe.get("view") == (None if cut else "whole")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import shutil
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +25,12 @@ from cocoax.cautions import Caution
 from cocoax.masking.baseline_presets import OtherPictures
 from cocoax.methods.field import feature_vectors, pooled
 from cocoax.methods.removal import RemovalMethod
-from cocoax.store import folder_lock
-from cocoax.survey import Index, build
-from cocoax.survey import storage as resuming
+from cocoax.store import atomic_write, folder_lock
+from cocoax.survey import Index, build, resume, storage
+from cocoax.survey import builder as building
 from cocoax.survey.builder import EntryBuilder, Plan, seeded
 from cocoax.survey.items import Item, content_digest
-from cocoax.survey.storage import IndexRecipe, Manifest, linear_similarity, shard_files, write_shard
+from cocoax.survey.storage import IndexRecipe, linear_similarity, shard_files
 from tests.survey import photos
 from tests.survey.photos import contents, dawn_rather_than_dusk, watching
 
@@ -191,17 +194,17 @@ def test_build__arrays_with_labels_and_rows(tmp_path: Path) -> None:
 def test_build__full_disk_says_how_much_is_needed_and_goes_on(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cocoax.survey import storage as shards
-
     written: list[Path] = []
 
-    def disk(path: Path, table: Any, manifest: Manifest) -> Path:
+    @contextmanager
+    def disk(path: Path) -> Iterator[Path]:
         if written:
             raise OSError(errno.ENOSPC, "No space left on device")
-        written.append(write_shard(path, table, manifest))
-        return path
+        written.append(path)
+        with atomic_write(path) as part:
+            yield part
 
-    monkeypatch.setattr(shards, "write_shard", disk)
+    monkeypatch.setattr(storage, "atomic_write", disk)
     with pytest.raises(OSError, match=r"The disk is full: about \d+\.\d MB are needed for the 7 inputs that are missing"):
         build(photos.encoder(), folder, tmp_path / "index", METHOD, shard=3)
     monkeypatch.undo()
@@ -216,15 +219,15 @@ def test_build__killed_before_the_manifest_knows_new_columns(
 ) -> None:
     images = [photos.pixels("dawn", seed) for seed in range(4)]
     build(photos.encoder(), images, tmp_path / "index", METHOD, shard=2, labels={"a": [1, 2, 3, 4]})
-    own, written = resuming.store, []
+    own, written = resume.write_shard, []
 
-    def store_once(*given: Any) -> Path:
+    def write_once(*given: Any) -> Path:
         if written:
             raise KeyboardInterrupt
         written.append(own(*given))
         return written[0]
 
-    monkeypatch.setattr(resuming, "store", store_once)
+    monkeypatch.setattr(resume, "write_shard", write_once)
     with pytest.raises(KeyboardInterrupt):  # between two files that get new columns
         build(photos.encoder(), images, tmp_path / "index", METHOD, shard=2, labels={label: list("abcd")})
     monkeypatch.undo()
@@ -232,6 +235,35 @@ def test_build__killed_before_the_manifest_knows_new_columns(
         Index.open(tmp_path / "index").ids  # noqa: B018
     index = build(photos.encoder(), images, tmp_path / "index", METHOD, shard=2, labels={label: list("abcd")})
     assert index.column(label).tolist() == list("abcd")
+
+
+def test_build__says_how_long_it_takes_and_writes_every_minute(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "PATIENCE", -1.0)  # every input takes longer
+    said: list[str] = []
+    index = build(photos.encoder(), folder, tmp_path / "index", METHOD, announce=said.append)
+    assert len(shard_files(tmp_path / "index")) == 10
+    size = sum(path.stat().st_size for path in shard_files(tmp_path / "index")) / 1e6
+    (match,) = [re.fullmatch(r"10 images: about \d+ s and ([\d.e-]+) MB", sentence) for sentence in said]
+    assert match is not None
+    assert float(match[1]) < size  # which has heads too
+    monkeypatch.undo()
+    whole = build(photos.encoder(), folder, tmp_path / "whole", METHOD)
+    assert len(shard_files(tmp_path / "whole")) == 1
+    assert torch.equal(whole.representations, index.representations)
+
+
+@pytest.mark.parametrize("crop", [False, True])
+def test_build__an_encoder_given_by_name_sees_what_commands_see(
+    crop: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "load", lambda name, device: photos.encoder())
+    recipe = build("halves", folder, tmp_path / "index", METHOD, crop=crop).manifest.recipe
+    assert recipe.get("view") == (None if crop else "whole")
+    assert recipe["method"]["baseline"]["sigma"] == 20
+    recipe = build("halves", folder, tmp_path / "other", METHOD, crop=crop, baseline="mean-colour").manifest.recipe
+    assert recipe["method"]["baseline"]["type"] == "Mean"
 
 
 def test_build__killed_before_there_was_a_manifest(folder: Path, tmp_path: Path) -> None:
@@ -312,7 +344,7 @@ def test_make__whatever_goes_wrong_with_one_is_its_entry(error: Exception) -> No
         def load(self) -> object:
             raise error
 
-    entries = list(own.make(own.read_all([Bad("bad", None), Item("good", photos.pixels("dusk", 1))])))
+    entries = list(own.make([own.read(item) for item in (Bad("bad", None), Item("good", photos.pixels("dusk", 1)))]))
     assert entries[0].error == f"{type(error).__name__}: {error}"
     assert entries[0].field is None
     assert entries[1].error is None
@@ -324,7 +356,7 @@ def test_make__one_that_is_not_finite_does_not_spoil_those_encoded_with_it() -> 
     alone = [next(iter(own.make([own.read(Item(str(n), image))]))) for n, image in enumerate(images)]
     bad = torch.full((3, 16, 16), torch.nan)
     items = [Item("0", images[0]), Item("bad", bad), Item("1", images[1]), Item("2", images[2])]
-    together = list(own.make(own.read_all(items)))
+    together = list(own.make([own.read(item) for item in items]))
     assert [entry.error is None for entry in together] == [True, False, True, True]
     for entry, expected in zip([together[0], *together[2:]], alone, strict=True):
         assert entry.field is not None
@@ -355,7 +387,7 @@ def test_read__an_input_that_is_too_large_is_refused_by_its_shape(monkeypatch: p
     own = maker()
     monkeypatch.setattr(type(own.encoder.inputs), "digest", lambda *_: pytest.fail("its bytes were read"))
     item = Item("a", torch.zeros(1).expand(3, 20_000, 20_000))
-    assert "The input has 1200000000 elements" in str(own.read(item).prepared)
+    assert "The input has 1200000000 elements" in str(own.read(item).error)
     assert content_digest(own.encoder, item) == ""
 
 
@@ -389,7 +421,7 @@ def test_make__a_folded_encoder_is_tried_on_every_input() -> None:
     encoder = photos.encoder(Normed(limit=0.5))
     own = EntryBuilder(encoder, IndexRecipe(photos.METHOD), encoder.space)
     own.begin()
-    entries = list(own.make(own.read_all(items)))
+    entries = list(own.make([own.read(item) for item in items]))
     assert any(isinstance(fast.encoder.owner.norm, nn.Identity) for fast in own._fast.values())  # type: ignore[union-attr]
     for item, entry in zip(items, entries, strict=True):
         run = seeded(photos.METHOD, item.id).run(photos.encoder(Normed()), item.value)
@@ -406,7 +438,7 @@ def test_make__dropped_tokens_of_pictures_of_several_shapes() -> None:
     generator = torch.Generator().manual_seed(0)
     items = [Item(str(n), torch.randn(3, 8, width, generator=generator)) for n, width in enumerate((8, 16, 8, 24))]
     own.begin()
-    for item, entry in zip(items, own.make(own.read_all(items)), strict=True):
+    for item, entry in zip(items, own.make([own.read(item) for item in items]), strict=True):
         run = seeded(method, item.id).run(encoder, item.value)
         vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity("cosine"))
         expected = run.method.effects(run.masks, vectors, ends)  # [d, cells]
@@ -553,7 +585,7 @@ def test_build__pictures_in_memory_are_known_by_their_pixels(tmp_path: Path) -> 
     build(encoder, [image.copy() for image in images], tmp_path / "index", METHOD)
     assert contents(tmp_path / "index") == before
     images[2].paste((255, 0, 0), (0, 0, 8, 8))
-    with pytest.warns(Caution, match="1 of 4 entries are replaced: at their places there are other inputs"):
+    with pytest.warns(Caution, match="1 of 4 entries are dropped: their inputs are gone, or replaced"):
         build(encoder, images, tmp_path / "index", METHOD)
     assert contents(tmp_path / "index") != before
 
@@ -577,10 +609,10 @@ def test_build__other_data_with_some_in_common_take_the_place_only_if_asked(tmp_
     first, second = ([photos.pixels(kind, seed) for seed in range(5)] for kind in ("dawn", "dusk"))
     build(encoder, first, tmp_path / "index", METHOD)
     before = contents(tmp_path / "index")
-    with pytest.raises(ValueError, match=r"4 of the 5 inputs at the places of the index .* say drop=True \(--drop\)"):
+    with pytest.raises(ValueError, match=r"4 of the 5 inputs of the index .* say drop=True \(--drop\)"):
         build(encoder, [first[0], *second[1:]], tmp_path / "index", METHOD)
     assert contents(tmp_path / "index") == before
-    with pytest.warns(Caution, match="4 of 5 entries are replaced"):
+    with pytest.warns(Caution, match="4 of 5 entries are dropped"):
         build(encoder, [first[0], *second[1:]], tmp_path / "index", METHOD, drop=True)
 
 
@@ -634,9 +666,9 @@ def test_build__a_column_with_gaps_is_no_news(tmp_path: Path) -> None:
 def test_build__going_on_reads_no_fields(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(photos.encoder(), folder, tmp_path / "index", METHOD)
     read: list[Any] = []
-    own = resuming.read_shard
+    own = resume.read_shard
     monkeypatch.setattr(
-        resuming, "read_shard", lambda path, columns=None, *rest: read.append(columns) or own(path, columns, *rest)
+        resume, "read_shard", lambda path, columns=None, *rest: read.append(columns) or own(path, columns, *rest)
     )
     build(photos.encoder(), folder, tmp_path / "index", METHOD)
     assert read[0] == ["id", "digest", "error"]

@@ -17,7 +17,9 @@ from cocoax.cli.options import (
     HOW,
     OUTPUT,
     AsJson,
+    Baseline,
     Column,
+    Crop,
     Device,
     Each,
     EncoderName,
@@ -35,7 +37,7 @@ from cocoax.cli.options import (
     note_crop,
     questions_of,
 )
-from cocoax.cli.terminal import Kept, counted, print_json, print_plain, print_table, print_written
+from cocoax.cli.terminal import Kept, counted, note, print_json, print_plain, print_table, print_written
 
 if TYPE_CHECKING:
     from cocoax.data.labelled import Split
@@ -57,6 +59,8 @@ def build_index(
     split: Annotated[str, typer.Option(help="train or test, of data that has both.", rich_help_panel=ASKED)] = "train",
     samples: Samples = 200,
     grid: GridOrFitted = None,
+    crop: Crop = False,
+    baseline: Baseline = None,
     seed: Seed = 0,
     device: Device = None,
     workers: Annotated[
@@ -65,7 +69,10 @@ def build_index(
     ray: Annotated[
         str | None, typer.Option(help="Address of a running Ray, or auto; --workers of it.", rich_help_panel=WHERE)
     ] = None,
-    shard: Annotated[int, typer.Option(help="Inputs in a file.", min=1, rich_help_panel=OUTPUT)] = 256,
+    shard: Annotated[
+        int | None,
+        typer.Option(help="Inputs in a file; if not given, as many as take a minute.", min=1, rich_help_panel=OUTPUT),
+    ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try inputs again that failed.", rich_help_panel=HOW)] = False,
     drop: Annotated[
         bool, typer.Option("--drop", help="Drop entries whose inputs are gone, even if most are.", rich_help_panel=HOW)
@@ -105,12 +112,15 @@ def build_index(
             workers=workers,
             ray=ray,
             shard=shard,
+            crop=crop,
+            baseline=baseline,
             retry=retry,
             drop=drop,
+            announce=note,
         )
     except KeyboardInterrupt as stop:
         kept = counted(len(shard_files(out)), "file")
-        raise Kept(f"kept {kept} of up to {shard} inputs each in {out}; the same command goes on from there") from stop
+        raise Kept(f"kept {kept} in {out}; the same command goes on from there") from stop
     if as_json:
         print_json({"index": out, "inputs": len(index), "failed": index.failed, "columns": list(index.columns)})
         return

@@ -1,15 +1,16 @@
-"""Building an index: every input of a data set explained once, a shard at a time, so that nothing is done twice."""
+"""Building an index: every input of a data set is explained once, and its entry is kept in a shard."""
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +22,9 @@ from cocoax.encoders.fast_encoder import FastEncoder, can_be_faster
 from cocoax.encoders.folding import agree
 from cocoax.encoders.forward import by_shape, rounding_of
 from cocoax.inputs import Explicand
+from cocoax.inputs.base import plural
 from cocoax.masking import MaskedEncoder, Masks
+from cocoax.masking.baseline_presets import DEFAULT_PRESET, preset
 from cocoax.masking.registry import resolve
 from cocoax.methods.field import default_grid, feature_vectors, pooled
 from cocoax.methods.method import check_encoder
@@ -32,69 +35,66 @@ from cocoax.spaces import same_space
 from cocoax.store import UnitFolder, as_path, digest
 from cocoax.survey.index import Index
 from cocoax.survey.items import Item, column_types, open_items, storable, value_digest
+from cocoax.survey.resume import missing_items
 from cocoax.survey.storage import (
     Entry,
     IndexRecipe,
     Manifest,
-    build_versions,
     index_folder,
     linear_similarity,
-    missing_items,
     plain_recipe,
     shard_name,
-    store,
     table_of,
+    write_shard,
 )
 
 NOISE = 4  # random sums of the error of a whole map: an error is then known to about 1 / sqrt(2 * 4), 35 %
-GROUP = 16  # inputs that are read while the encoder is at work, and whose ends are encoded together; two are in memory
-SHARD = 256
-
-
-class Options(TypedDict, total=False):
-    """Options of :func:`build`.
-
-    Attributes:
-        labels: one for each input, or a dict of columns; folders and tables bring their own.
-        column, id_column: of a table: the inputs, and what tells them apart.
-        split: of a data set that has several parts.
-        similarity: the one whose questions can be asked: cosine (default) or dot.
-        grid: cells that the pixels of pictures are pooled to; by default those of the masks.
-        shard: inputs in a file; what is being worked on when the power fails is lost.
-        workers: processes of a local Ray; 0 (default) works in this one.
-        ray: the address of a running Ray, or "auto"; ``workers`` of it are used, by default all.
-        device: where an encoder that is given by name runs, here or in each worker.
-        retry: try inputs again that failed.
-        drop: let go of entries whose inputs are gone, or others where inputs are numbered, even if those are most of them.
-        progress: show how far it is (None: when it takes long).
-
-    """
-
-    labels: Any
-    column: str | None
-    id_column: str | None
-    split: Split
-    similarity: str
-    grid: int | tuple[int, int] | None
-    shard: int
-    workers: int
-    ray: str | None
-    device: str | None
-    retry: bool
-    drop: bool
-    progress: bool | None
+GROUP = 8  # inputs that are read while the encoder is at work, and whose anchors are encoded together; two are in memory
+SHARD = 256  # inputs in a file, if they take less than a minute
+PATIENCE = 60.0  # seconds after which a file is written, unless its size was given
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Inputs that go into one shard."""
+    """Inputs that are explained together.
 
-    name: str
+    Attributes:
+        number: of the first one among all inputs.
+        items: the inputs.
+
+    """
+
+    number: int
     items: Sequence[Item]
+
+    @property
+    def name(self) -> str:
+        """The name of their shard."""
+        return shard_name(self.number, [item.id for item in self.items])
 
 
 def build(
-    encoder: Encoder | str, inputs: Any, out: str | Path, method: RemovalMethod | None = None, **options: Unpack[Options]
+    encoder: Encoder | str,
+    inputs: Any,
+    out: str | Path,
+    method: RemovalMethod | None = None,
+    *,
+    labels: Any = None,
+    column: str | None = None,
+    id_column: str | None = None,
+    split: Split = "train",
+    similarity: str = "cosine",
+    grid: int | tuple[int, int] | None = None,
+    shard: int | None = None,
+    workers: int = 0,
+    ray: str | None = None,
+    device: str | None = None,
+    crop: bool = False,
+    baseline: str | None = None,
+    retry: bool = False,
+    drop: bool = False,
+    progress: bool | None = None,
+    announce: Callable[[str], object] | None = None,
 ) -> Index:
     """Explain every input of a data set once, so that questions to all of them can be asked afterwards; return the index.
 
@@ -103,29 +103,39 @@ def build(
     explained is an entry with its error.
 
     Args:
-        encoder: what explains them, or what :func:`cocoax.load` takes.
+        encoder: explains them; or what :func:`cocoax.load` takes.
         inputs: a folder, a table (Parquet, Arrow, CSV, JSON lines, a data frame), a data set, or any sequence of inputs.
         out: the folder of the index.
-        method: what explains an input: a removal method, by default ``Rise(samples=200)``.
-        options: see :class:`Options`.
+        method: a removal method, by default ``Rise(samples=200)``.
+        labels: one for each input, or a dict of columns; folders and tables bring their own.
+        column, id_column: of a table: the inputs, and the column that tells rows apart (by default they are numbered).
+        split: of a data set that has several parts.
+        similarity: cosine or dot; the questions that can be asked are of this one.
+        grid: cells that the pixels of pictures are pooled to; by default those of the masks.
+        shard: inputs in a file, all of which are lost if the process is killed; by default as many as take a minute, and at
+            most 256.
+        workers: processes of a local Ray; 0 works in this one.
+        ray: the address of a running Ray, or "auto"; ``workers`` of it are used, by default all.
+        device: where an encoder that is given by name runs, here or in each worker.
+        crop: with an encoder that is given by name, explain what its preprocessing cuts out of a photo, not all of it.
+        baseline: what removed parts of pictures become: a name, a picture or a folder, as for ``cocoax ask``. By default what
+            the method says, or a strong blur for an encoder that is given by name.
+        retry: try inputs again that failed.
+        drop: drop entries of inputs that are gone, or replaced where inputs are numbered, even if those are most of them.
+        progress: show a bar (None: when it takes long).
+        announce: is called with a sentence that says how long it will take and how large the index will be, after the first
+            inputs.
 
     """
-    loaded = load(encoder, device=options.get("device")) if isinstance(encoder, str) else encoder
+    loaded = load_viewed(encoder, device, not crop) if isinstance(encoder, str) else encoder
     check_encoder(loaded)
     if method is not None:
         check_kind("The method", method, RemovalMethod, "must be one that removes parts, such as cocoax.Rise()")
-    folder, size = as_path(out), options.get("shard", SHARD)
-    check_count("shard", size, 1)
-    linear_similarity(options.get("similarity", "cosine"))
-    recipe = IndexRecipe(method or IndexRecipe().method, options.get("similarity", "cosine"), options.get("grid"))
-    items = open_items(
-        inputs,
-        loaded.inputs,
-        options.get("column"),
-        options.get("id_column"),
-        options.get("split", "train"),
-        options.get("labels"),
-    )
+    check_count("shard", SHARD if shard is None else shard, 1)
+    linear_similarity(similarity)
+    method = _with_baseline(method or IndexRecipe().method, baseline, loaded, isinstance(encoder, str))
+    recipe = IndexRecipe(method, similarity, grid)
+    items = open_items(inputs, loaded.inputs, column, id_column, split, labels)
     manifest = Manifest(
         encoder if isinstance(encoder, str) else loaded.name,
         loaded.space,
@@ -134,44 +144,47 @@ def build(
         str(Path(inputs).resolve()) if isinstance(inputs, str | Path) else "",
         column_types(items),
         rounding_of(loaded),
-        build_versions(1 if options.get("workers") or options.get("ray") else torch.get_num_threads()),
     )
-    place = index_folder(folder)
-    _check_folder(place, manifest)  # before anything is written
-    with place.lock():
-        earlier = _check_folder(place, manifest)
-        place.remove_leftovers()
-        again = {name: bool(options.get(name, False)) for name in ("retry", "drop")}
-        missing = missing_items(loaded, items, folder, manifest, **again, progress=options.get("progress"))
-        manifest.after(earlier, bool(missing)).save(folder)
-        _make(encoder, _chunks(missing, size), loaded, recipe, manifest, folder / "shards", options)
-    index = Index.open(folder)
+    folder = index_folder(as_path(out))
+    _check_folder(folder, manifest)  # before anything is written
+    with folder.lock():
+        earlier = _check_folder(folder, manifest)
+        folder.remove_leftovers()
+        missing = missing_items(loaded, items, folder.folder, manifest, retry, drop, progress)
+        (manifest if earlier is None else replace(manifest, made_by=earlier.made_by)).save(folder.folder)
+        size = SHARD if shard is None else shard
+        parts = [missing[start : start + size] for start in range(0, len(missing), size)]
+        chunks = [Chunk(part[0][0], [item for _, item in part]) for part in parts]
+        with bar(len(missing), f"indexing with {loaded.name}", progress) as shown:
+            state = Progress(shown, len(missing), manifest, announce)
+            if workers or ray is not None:
+                from cocoax.survey.ray_workers import made_on_ray
+
+                tables = state.counted(made_on_ray(chunks, (encoder, loaded.device.type, recipe, manifest), workers, ray))
+            else:
+                tables = made_here(EntryBuilder(loaded, recipe, manifest.space), chunks, state, shard is None)
+            _write(folder, tables, state)
+    index = Index.open(folder.folder)
     index.check_any()
     return index
 
 
-def _make(
-    encoder: Encoder | str,
-    chunks: Sequence[Chunk],
-    loaded: Encoder,
-    recipe: IndexRecipe,
-    manifest: Manifest,
-    folder: Path,
-    options: Options,
-) -> None:
-    """Make what is missing, here or on Ray."""
-    total = sum(len(chunk.items) for chunk in chunks)
-    with bar(total, f"indexing with {loaded.name}", options.get("progress")) as shown:
-        progress = Progress(shown, total)
-        workers, address = options.get("workers", 0), options.get("ray")
-        if workers or address:
-            from cocoax.survey.ray_workers import made_on_ray
+def load_viewed(name: str, device: str | None, whole: bool) -> Encoder:
+    """Load an encoder; with ``whole`` it explains all of a photo."""
+    encoder = load(name, device=device)
+    return encoder.whole() if whole else encoder
 
-            for name, table in made_on_ray(chunks, (encoder, loaded.device.type, recipe, manifest), workers, address):
-                store(folder / name, table, manifest, progress.left)
-                progress.count(table["error"].to_pylist())
-        else:
-            build_here(EntryBuilder(loaded, recipe, manifest.space), chunks, manifest, folder, progress)
+
+def _with_baseline(method: RemovalMethod, baseline: str | None, encoder: Encoder, named: bool) -> RemovalMethod:
+    """Return the method with the baseline that is asked for, or with that of all commands for pictures."""
+    if baseline is None and (method.baseline is not None or not named or encoder.inputs.noun != "image"):
+        return method
+    if encoder.inputs.noun != "image":
+        raise ValueError(
+            f"baseline={baseline!r} is about pictures, and {encoder.name!r} takes {plural(encoder.inputs.noun)}."
+        )
+    chosen: Any = {"baseline": preset(baseline or DEFAULT_PRESET, encoder.inputs, getattr(method, "seed", 0))}
+    return replace(method, **chosen)
 
 
 def _check_folder(folder: UnitFolder, manifest: Manifest) -> Manifest | None:
@@ -185,28 +198,79 @@ def _check_folder(folder: UnitFolder, manifest: Manifest) -> Manifest | None:
     return earlier
 
 
-def _chunks(missing: Sequence[tuple[int, Item]], size: int) -> list[Chunk]:
-    parts = [missing[start : start + size] for start in range(0, len(missing), size)]
-    return [
-        Chunk(shard_name(part[0][0], [item.id for _, item in part]), [item for _, item in part]) for part in parts if part
-    ]
-
-
 class Progress:
-    """Tells how many inputs are done, and how many of them failed."""
+    """How many inputs are done, failed and left, and how long the rest takes."""
 
-    def __init__(self, shown: Bar, left: int) -> None:
+    def __init__(self, shown: Bar, left: int, manifest: Manifest, announce: Callable[[str], object] | None) -> None:
         self.shown = shown
         self.left = left
-        self.failed = 0
+        self.failed = self.done = 0
+        self.manifest = manifest
+        self.announce = announce
+        self.begun = time.monotonic()
 
     def count(self, errors: Sequence[str | None]) -> None:
-        """Count inputs, by what went wrong with each; None is fine."""
+        """Count inputs, by their errors; None is none."""
         self.shown.update(len(errors))
         self.left -= len(errors)
+        self.done += len(errors)
         self.failed += sum(error is not None for error in errors)
         if self.failed:
             self.shown.set_postfix_str(f"{self.failed} failed")
+
+    def estimate(self, table: Any) -> None:
+        """Announce, once, how long the rest takes and how large the index will be, by the entries of the first inputs."""
+        if self.announce is None:
+            return
+        total, seconds = self.done + self.left, (time.monotonic() - self.begun) / self.done * self.left
+        duration = (
+            f"{seconds:.0f} s"
+            if seconds < 100
+            else f"{seconds / 60:.0f} min"
+            if seconds < 6000
+            else f"{seconds / 3600:.1f} h"
+        )
+        size = table.nbytes / len(table) * total
+        self.announce(f"{total} {self.manifest.nouns}: about {duration} and {size / 1e6:.3g} MB")
+        self.announce = None
+
+    def counted(self, tables: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        """Count the entries of tables that others made."""
+        for name, table in tables:
+            self.count(table["error"].to_pylist())
+            self.estimate(table)
+            yield name, table
+
+
+def _write(folder: UnitFolder, tables: Iterable[tuple[str, Any]], progress: Progress) -> None:
+    """Write shards while the next ones are made."""
+    with helper() as pool:
+        writing: Future[Path] | None = None
+        for name, table in tables:
+            if writing is not None:
+                writing.result()  # raises what went wrong
+            left = progress.left + len(table)
+            writing = pool.submit(write_shard, folder.path(name), table, progress.manifest, left)
+        if writing is not None:
+            writing.result()
+
+
+def made_here(builder: EntryBuilder, chunks: Sequence[Chunk], progress: Progress, patient: bool) -> Iterator[tuple[str, Any]]:
+    """Yield the names and the tables of shards, one for each chunk; with ``patient`` one at least every minute."""
+    written = time.monotonic()
+    for chunk in chunks:
+        entries: list[Entry] = []
+        begun = 0  # entries of the chunk that are written
+        for entry in entries_of(builder, chunk.items):
+            entries.append(entry)
+            progress.count([entry.error])
+            last = begun + len(entries) == len(chunk.items)
+            if last or len(entries) == GROUP or (patient and time.monotonic() - written > PATIENCE):
+                table = table_of(entries, progress.manifest.columns)
+                progress.estimate(table)
+                if last or (patient and time.monotonic() - written > PATIENCE):
+                    yield shard_name(chunk.number + begun, [each.id for each in entries]), table
+                    written, begun, entries = time.monotonic(), begun + len(entries), []
 
 
 @contextmanager
@@ -228,22 +292,6 @@ def helper() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def build_here(builder: EntryBuilder, chunks: Sequence[Chunk], manifest: Manifest, folder: Path, progress: Progress) -> None:
-    """Make and write shards in this process; files are read and written while the encoder is at work."""
-    with helper() as pool:
-        writing: Future[Path] | None = None
-        for chunk in chunks:
-            entries, left = [], progress.left
-            for entry in entries_of(builder, chunk.items):
-                entries.append(entry)
-                progress.count([entry.error])
-            if writing is not None:
-                writing.result()  # what went wrong is told here
-            writing = pool.submit(store, folder / chunk.name, table_of(entries, manifest.columns), manifest, left)
-        if writing is not None:
-            writing.result()
-
-
 def entries_of(builder: EntryBuilder, items: Sequence[Item]) -> Iterator[Entry]:
     """Yield the entry of each input; the next ones are read meanwhile."""
     builder.begin()
@@ -251,7 +299,7 @@ def entries_of(builder: EntryBuilder, items: Sequence[Item]) -> Iterator[Entry]:
     with helper() as pool:
         ahead: deque[Future[list[LoadedItem]]] = deque()
         for group in groups:
-            ahead.append(pool.submit(builder.read_all, group))
+            ahead.append(pool.submit(lambda some: [builder.read(item) for item in some], group))
             if len(ahead) > 1:
                 yield from builder.make(ahead.popleft().result())
         while ahead:
@@ -318,36 +366,32 @@ def _noise(factors: tuple[Tensor, Tensor] | None, columns: int, seed: int) -> Te
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedInput:
-    """All that is known about an input before it is encoded.
+class LoadedItem:
+    """An input that was read, before it is encoded.
 
     Attributes:
+        item: which one.
+        digest: of its content; empty if it cannot be read.
+        error: why it cannot be explained; the rest is empty then.
         explicand: the input.
         emptied: the same without its features.
-        plan: the masks, and what is made of them.
-        together: both as they are encoded, together with those of other inputs, and after them one masked input where a
-            folded encoder is to be tried on it; nothing where each input goes through an encoder of its own.
+        plan: the masks, and the matrices that make a field of what the encoder makes of them.
+        together: what is encoded together with other inputs: the input, its baselines, and one masked input on which a folded
+            encoder is tried, if there is one. Empty where each input goes through an encoder of its own.
 
     """
 
-    explicand: Explicand
-    emptied: Tensor
-    plan: Plan
-    together: list[Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class LoadedItem:
-    """An input that was read: its digest, and what was prepared of it or what went wrong with it."""
-
     item: Item
     digest: str
-    prepared: PreparedInput | Exception
+    error: str | None = None
+    explicand: Explicand | None = None
+    emptied: Tensor | None = None
+    plan: Plan | None = None
+    together: list[Tensor] = field(default_factory=list)
 
-    def failed(self, error: Exception) -> Entry:
-        """Return the entry that says what went wrong."""
-        why = storable(f"{type(error).__name__}: {error}")
-        return Entry(self.item.id, self.item.source, self.digest, self.item.columns, why)
+    def failed(self, error: Exception) -> LoadedItem:
+        """Return it with what went wrong."""
+        return LoadedItem(self.item, self.digest, storable(f"{type(error).__name__}: {error}"))
 
 
 class EntryBuilder:
@@ -371,78 +415,75 @@ class EntryBuilder:
 
     def read(self, item: Item) -> LoadedItem:
         """Return an input made ready to be explained."""
-        content = ""
+        loaded = LoadedItem(item, "")
         try:
             value = item.load()
-            content = value_digest(self.encoder, value)
-            return LoadedItem(item, content, self._prepare(item, _explicand(self.encoder, value)))
+            loaded = LoadedItem(item, value_digest(self.encoder, value))
+            return self._prepare(loaded, _explicand(self.encoder, value))
         except Exception as error:
-            return LoadedItem(item, content, error)
+            return loaded.failed(error)
 
-    def _prepare(self, item: Item, explicand: Explicand) -> PreparedInput:
-        explicand = self.removal.with_features(explicand, self.encoder, getattr(self.recipe.method, "grid", None))
+    def _prepare(self, loaded: LoadedItem, explicand: Explicand) -> LoadedItem:
+        method = seeded(self.recipe.method, loaded.item.id)
+        explicand = self.removal.with_features(explicand, self.encoder, getattr(method, "grid", None))
         emptied = self.removal.baseline_input(explicand)
-        plan = Plan.draw(seeded(self.recipe.method, item.id), tuple(explicand.shape), self.recipe.grid)
+        plan = Plan.draw(method, tuple(explicand.shape), self.recipe.grid)
         together: list[Tensor] = []
         if explicand.tensor.is_floating_point() and self.removal.encoder_for(self.encoder, explicand) is self.encoder:
             together = [explicand.tensor, *self.removal.versions(explicand, emptied)]
             if self._folds:
                 kept = plan.masks.full(slice(0, 1)).reshape(1, *explicand.shape).float()
                 together += list(self.removal.masked(explicand, emptied, kept))
-        return PreparedInput(explicand, emptied, plan, together)
-
-    def read_all(self, items: Sequence[Item]) -> list[LoadedItem]:
-        """Return inputs made ready to be explained."""
-        return [self.read(item) for item in items]
+        return replace(loaded, explicand=explicand, emptied=emptied, plan=plan, together=together)
 
     def make(self, group: Sequence[LoadedItem]) -> Iterator[Entry]:
-        """Yield the entries of some inputs, whose ends are encoded together; what goes wrong with one is its entry."""
-        encoded = self._encode_together([ready.prepared for ready in group if isinstance(ready.prepared, PreparedInput)])
-        for ready in group:
-            try:
-                if isinstance(ready.prepared, Exception):
-                    raise ready.prepared
-                yield self._entry(ready, ready.prepared, next(encoded))
-            except Exception as error:
-                yield ready.failed(error)
+        """Yield the entries of some inputs, whose anchors are encoded together; an error is that of one input alone."""
+        for loaded, encoded in zip(group, self._encode_together([loaded.together for loaded in group]), strict=True):
+            if loaded.error is None:
+                try:
+                    yield self._entry(loaded, encoded)
+                    continue
+                except Exception as error:
+                    loaded = loaded.failed(error)
+            yield Entry(loaded.item.id, loaded.item.source, loaded.digest, loaded.item.columns, loaded.error)
 
-    def _encode_together(self, parts: Sequence[PreparedInput]) -> Iterator[Tensor | None]:
-        """Yield representations of what each input has to be encoded together; None where that fails, or is not finite."""
-        tensors = [tensor for part in parts for tensor in part.together]
+    def _encode_together(self, parts: Sequence[list[Tensor]]) -> Iterator[Tensor | None]:
+        """Yield representations of what each input has to be encoded together; None if that fails, or is not finite."""
         encoded = torch.empty(0, 0)
         try:
-            if tensors:
+            if tensors := [tensor for part in parts for tensor in part]:
                 encoded = by_shape(tensors, self._encode)
         except Exception:
-            parts = [replace(part, together=[]) for part in parts]  # one by one, so that what fails is known
-        for own in torch.split(encoded, [len(part.together) for part in parts]):
+            parts = [[]] * len(parts)  # each is encoded alone, so that the one that fails is known
+        for own in torch.split(encoded, [len(part) for part in parts]):
             yield own if len(own) and bool(torch.isfinite(own).all()) else None
 
     def _encode(self, tensors: Sequence[Tensor]) -> Tensor:
         size = self.encoder.batch_size(tensors[0])
         return torch.cat([self.encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)])
 
-    def _entry(self, ready: LoadedItem, part: PreparedInput, encoded: Tensor | None) -> Entry:
-        plan = part.plan
-        versions = len(self.removal.versions(part.explicand, part.emptied))
-        ends = None if encoded is None else encoded[: 1 + versions]
-        game = MaskedEncoder(self.encoder, part.explicand, self.removal, baseline_input=part.emptied, anchors=ends)
-        representations = self._representations(game, plan, None if encoded is None else encoded[1 + versions :])
+    def _entry(self, loaded: LoadedItem, encoded: Tensor | None) -> Entry:
+        explicand, plan, emptied = loaded.explicand, loaded.plan, loaded.emptied
+        assert explicand is not None and plan is not None and emptied is not None  # noqa: PT018 (there is no error)
+        count = 1 + len(self.removal.versions(explicand, emptied))
+        anchors = None if encoded is None else encoded[:count]
+        game = MaskedEncoder(self.encoder, explicand, self.removal, baseline_input=emptied, anchors=anchors)
+        representations = self._representations(game, plan, None if encoded is None else encoded[count:])
         vectors = torch.cat(feature_vectors(representations, game.anchors, linear_similarity(self.recipe.similarity)))
-        field, cells = (plan.field @ vectors).float(), part.explicand.cells
+        field, cells = (plan.field @ vectors).float(), explicand.cells
         if cells is not None:  # -1, the last, is what the encoder does not see
             field = torch.cat([field, torch.zeros_like(field[:1])])[cells]
         return Entry(
-            ready.item.id,
-            ready.item.source,
-            ready.digest,
-            ready.item.columns,
+            loaded.item.id,
+            loaded.item.source,
+            loaded.digest,
+            loaded.item.columns,
             None,
             game.anchors[0].float(),
             game.anchors[1:].float().mean(0),
             field,
             (plan.noise @ vectors).float(),
-            part.explicand.display.small(),
+            explicand.display.small(),
         )
 
     def _representations(self, game: MaskedEncoder, plan: Plan, tried: Tensor | None) -> Tensor:

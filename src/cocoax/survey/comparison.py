@@ -15,7 +15,7 @@ from cocoax.show import Histogram, Table, View
 from cocoax.survey.answers import asked
 from cocoax.survey.index import Index
 from cocoax.survey.shortcuts import Classes
-from cocoax.survey.storage import WORDS
+from cocoax.survey.storage import USUAL_VIEW
 from cocoax.targets import Target, representation_similarity
 
 
@@ -162,7 +162,7 @@ def compare(first: Index, second: Index, label: str | None = None, question: str
     rather than the others, by a ``label`` of the first index, or without a label what makes it like itself (label-free).
     Inputs are the same where ids and contents are.
     """
-    views = [str(index.manifest.recipe.get("view", WORDS["view"][1])) for index in (first, second)]
+    views = [str(index.manifest.recipe.get("view", USUAL_VIEW)) for index in (first, second)]
     if views[0] != views[1]:
         raise ValueError(
             f"The two indexes show different views of their inputs ({views[0]}; {views[1]}), so a cell of one is another "

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cocoax.encoders import Encoder, load
-from cocoax.survey.builder import EntryBuilder
+from cocoax.encoders import Encoder
+from cocoax.survey.builder import EntryBuilder, load_viewed
 from cocoax.survey.storage import IndexRecipe, Manifest, table_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Worker:
         self.error: Exception | None = None
         try:
             encoder, device, recipe, self.manifest = pickle.loads(setup)
-            loaded = load(encoder, device=device) if isinstance(encoder, str) else encoder
+            whole = self.manifest.recipe.get("view") == "whole"
+            loaded = load_viewed(encoder, device, whole) if isinstance(encoder, str) else encoder
             self.builder = EntryBuilder(loaded, recipe, self.manifest.space)
         except Exception as error:
             self.error = error

@@ -1,7 +1,6 @@
-"""The files of an index: a manifest, shards in Parquet format, and what a build that goes on keeps of them.
+"""The files of an index: a manifest, and shards in Parquet format, which hold the entries of some hundred inputs each.
 
-A shard holds the entries of some hundred inputs. It is written whole or not at all, its pages have checksums, and types and
-shapes in it are checked when it is read.
+A shard is written whole or not at all, its pages have checksums, and types and shapes in it are checked when it is read.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +19,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.cautions import caution
-from cocoax.encoders import Encoder
 from cocoax.inputs import Display
 from cocoax.inputs.base import plural
 from cocoax.inputs.display import load_display, save_display
 from cocoax.methods import Rise
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.serialise import to_json_value
-from cocoax.progress import bar
 from cocoax.similarity import LinearSimilarity, get_similarity
 from cocoax.spaces import same_space, space_digest
 from cocoax.store import Layout, UnitFolder, as_path, atomic_write, corrupt_file_errors, digest, to_json, write_tensors
-from cocoax.survey.items import Item, Scalar, content_digest, natural
+from cocoax.survey.items import Item, Scalar, natural
 from cocoax.version import versions
 
 MANIFEST = "manifest.json"
 FORMAT = 2
-WORDS = {  # of what is noted only where there is something to note: what it is called, and what else it is
-    "view": ("view of its inputs", "what the encoder itself sees"),
-    "tensors": ("content of the method's tensors", "not noted"),
+USUAL_VIEW = "what the encoder itself sees"
+_OPTIONAL = {  # entries of a recipe that may be absent: how a sentence calls them, and what their absence means
+    "view": ("view of its inputs", USUAL_VIEW),
+    "tensors": ("content of the method's tensors", "none"),
 }
 
 
@@ -55,11 +52,11 @@ def index_folder(folder: str | Path) -> UnitFolder:
 
 @dataclass(frozen=True)
 class IndexRecipe:
-    """How entries are made.
+    """How the entries of an index are made.
 
     Attributes:
-        method: what explains every input; its seed is mixed with the input's id.
-        similarity: the one whose questions can be asked: cosine or dot.
+        method: explains every input; its seed is mixed with the input's id.
+        similarity: cosine or dot; the questions that can be asked are of this one.
         grid: cells that the pixels of pictures are pooled to; by default those of the method's masks.
 
     """
@@ -79,19 +76,18 @@ def linear_similarity(name: str) -> LinearSimilarity:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What all entries of an index have in common.
+    """The head of an index: what all of its entries have in common.
 
     Attributes:
         encoder: what :func:`cocoax.load` takes, or the name of an encoder that was made by hand.
         space: identifies its representation space.
-        recipe: method, similarity and grid, as plain values; the view, where it is not the encoder's own, and a digest of
-            the method's tensors, where it has any.
+        recipe: method, similarity and grid, as plain values; the view, if it is not the encoder's own, and a digest of the
+            method's tensors, if it has any.
         noun: what one input is called.
         source: where the inputs come from.
         columns: the types of what is known about inputs, by name.
         rounding: how far rounding moves scores of the encoder, relative to the terms that they are sums of.
-        made_by: what the numbers may depend on in their last bits: versions, and threads of a process. A build that went on
-            under others adds those.
+        made_by: versions of the packages that made the first entries.
         format: of the files.
 
     """
@@ -103,7 +99,7 @@ class Manifest:
     source: str
     columns: Mapping[str, str]
     rounding: float = 0.0
-    made_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    made_by: Mapping[str, str] = field(default_factory=versions)
     format: int = FORMAT
 
     def save(self, folder: Path) -> None:
@@ -126,26 +122,7 @@ class Manifest:
             schema_of(manifest.columns)
             linear_similarity(manifest.recipe["similarity"])
             str(manifest.recipe["method"]["type"])
-            [", ".join(names) for names in manifest.made_by.values()]
             return manifest
-
-    def after(self, earlier: Manifest | None, more: bool) -> Manifest:
-        """Return it with what made the entries that are there already, and if there will be ``more``, what makes those."""
-        if earlier is None:
-            return self
-        both = (
-            {name: sorted({*earlier.made_by.get(name, ()), *own}) for name, own in self.made_by.items()}
-            if more
-            else earlier.made_by
-        )
-        if len(both["threads"]) > len(earlier.made_by["threads"]):
-            caution(
-                "threads",
-                self.space,
-                f"The index was made on {earlier.made_by['threads'][0]} threads a process, and goes on on "
-                f"{self.made_by['threads'][0]}: some networks round the last bit of a number otherwise then.",
-            )
-        return replace(self, made_by=both)
 
     @property
     def nouns(self) -> str:
@@ -172,7 +149,7 @@ class Manifest:
                 "or preprocessing have changed; write to another folder."
             )
         for name in {**self.recipe, **other.recipe}:
-            what, usual = WORDS.get(name, (name, None))
+            what, usual = _OPTIONAL.get(name, (name, None))
             before, now = (recipe.get(name, usual) for recipe in (self.recipe, other.recipe))
             if before != now:
                 raise ValueError(
@@ -186,17 +163,10 @@ def _short(value: object) -> str:
     return text if len(text) <= 120 else text[:117] + "…"
 
 
-def build_versions(threads: int) -> dict[str, list[str]]:
-    """Return what numbers may depend on in their last bits, as a manifest notes it."""
-    import pyarrow
-
-    return {name: [value] for name, value in {**versions(), "pyarrow": pyarrow.__version__, "threads": str(threads)}.items()}
-
-
 def plain_recipe(recipe: IndexRecipe, view: tuple[object, ...] = ()) -> dict[str, Any]:
-    """Return how entries are made, as JSON has it; ``view`` says how much of an input is explained, if not what is usual.
+    """Return how entries are made, as plain values; ``view`` says how much of an input is explained, if not the usual part.
 
-    A method's tensors, such as pictures that removed parts become, are told by their shapes there, and by a digest of all.
+    Of a method's tensors, such as baseline pictures, it has the shapes, and one digest of all.
     """
     tensors: dict[str, Tensor] = {}
     to_json_value(recipe, tensors)
@@ -216,6 +186,7 @@ def shard_files(folder: str | Path) -> list[Path]:
 
 # --- shards -----------------------------------------------------------------------------------------------------------
 
+BROUGHT = "column_"  # begins the names of columns that the data bring
 ROWS = 32  # in a group of rows of a shard, which is read as a whole
 BLOCK = 2048  # vectors that are multiplied at a time
 MEAN = b"cocoax_mean_field"
@@ -288,18 +259,12 @@ def own_types() -> dict[str, Any]:
     }
 
 
-def stored_name(column: str) -> str:
-    """Return what a column that the data bring is called in a shard: otherwise than those of the shard itself."""
-    return f"column_{column}" if column in own_types() or column.startswith("column_") else column
-
-
 def schema_of(columns: Mapping[str, str]) -> Any:
-    """Return the columns of a shard."""
+    """Return the columns of a shard; those that the data bring have a prefix."""
     import pyarrow as pa
 
     types = {"bool": pa.bool_(), "int64": pa.int64(), "double": pa.float64(), "string": pa.string()}
-    brought = {stored_name(name): types[kind] for name, kind in columns.items()}
-    return pa.schema({**own_types(), **brought})
+    return pa.schema({**own_types(), **{BROUGHT + name: types[kind] for name, kind in columns.items()}})
 
 
 def table_of(entries: Sequence[Entry], columns: Mapping[str, str]) -> Any:
@@ -310,34 +275,34 @@ def table_of(entries: Sequence[Entry], columns: Mapping[str, str]) -> Any:
 
 
 def known_table(items: Sequence[Item], columns: Mapping[str, str]) -> Any:
-    """Return what is known about inputs, as columns of a shard."""
+    """Return what is known about inputs, their sources included, as columns of a shard."""
     import pyarrow as pa
 
     schema = schema_of(columns)
-    names = ["source", *(name for name in schema.names if name not in own_types())]
     rows = [{"source": item.source, **_known(item.columns, columns)} for item in items]
-    return pa.Table.from_pylist(rows, schema=pa.schema([schema.field(name) for name in names]))
+    return pa.Table.from_pylist(rows, schema=pa.schema([each for each in schema if _is_known(each.name)]))
 
 
 def with_known(table: Any, known: Any) -> Any:
-    """Return a table of entries with what is known about their inputs now in place of what was known before."""
-    for name in table.column_names:
-        if name not in own_types():
-            table = table.drop_columns([name])
-    table = table.set_column(table.column_names.index("source"), "source", known["source"])
-    for name in known.column_names[1:]:
-        table = table.append_column(known.schema.field(name), known[name])
-    return table.combine_chunks()
+    """Return a table of entries with other values of what is known about their inputs."""
+    order = [name for name in own_types() if name != "source"]
+    table = table.select(order)
+    for each in known.schema:
+        table = table.append_column(each, known[each.name])
+    return table.select([*own_types(), *(name for name in known.column_names if name != "source")]).combine_chunks()
+
+
+def _is_known(name: str) -> bool:
+    return name == "source" or name.startswith(BROUGHT)
 
 
 def _known(values: Mapping[str, Scalar], columns: Mapping[str, str]) -> dict[str, Scalar]:
     """Return what is known about one input, by the names and in the types of a shard's columns."""
-    row: dict[str, Scalar] = {}
+    convert: dict[str, Any] = {"string": str, "double": float}
+    row = {}
     for name, kind in columns.items():
         value = values.get(name)
-        if value is not None:
-            value = {"string": str, "double": float}.get(kind, lambda same: same)(value)
-        row[stored_name(name)] = value
+        row[BROUGHT + name] = value if value is None or kind not in convert else convert[kind](value)
     return row
 
 
@@ -355,41 +320,28 @@ def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
     return row
 
 
-def write_shard(path: Path, table: Any, manifest: Manifest) -> Path:
-    """Write a shard, whole or not at all; every page of it has a checksum.
+def write_shard(path: Path, table: Any, manifest: Manifest, left: int = 0) -> Path:
+    """Write a shard, whole or not at all; on a full disk, say how much is needed for it and the ``left`` inputs to follow.
 
-    Rows are in groups of a few, so that single ones can be read; the mean of all fields is in the file's head.
+    Every page has a checksum. Rows are in small groups, so that single ones can be read; the head has the mean of all fields.
     """
     import pyarrow.parquet as pq
 
     head = {MEAN: _mean_field(table), ORIGIN: manifest.origin}
     table = table.replace_schema_metadata({**head, HEAD: _head_digest(table.schema, head)})
     kinds = {name: "zstd" if name in ("shown", "id", "digest", "error") else "none" for name in table.column_names}
-    with atomic_write(path) as part:
-        pq.write_table(
-            table,
-            part,
-            compression=kinds,
-            use_dictionary=False,
-            write_statistics=False,
-            row_group_size=ROWS,
-            data_page_size=2**26,
-            write_page_checksum=True,
-        )
-    return path
-
-
-def _head_digest(schema: Any, head: Mapping[bytes, bytes]) -> bytes:
-    columns = [
-        (field.name, str(field.type).partition("<")[0]) for field in schema
-    ]  # Parquet has other words for what is in lists
-    return digest(columns, head.get(MEAN), head.get(ORIGIN)).encode()
-
-
-def store(path: Path, table: Any, manifest: Manifest, left: int) -> Path:
-    """Write a shard; on a full disk, raise saying what is needed for it and for all ``left`` inputs that follow."""
     try:
-        return write_shard(path, table, manifest)
+        with atomic_write(path) as part:
+            pq.write_table(
+                table,
+                part,
+                compression=kinds,
+                use_dictionary=False,
+                write_statistics=False,
+                row_group_size=ROWS,
+                data_page_size=2**26,
+                write_page_checksum=True,
+            )
     except OSError as error:
         if error.errno not in FULL:
             raise
@@ -400,6 +352,14 @@ def store(path: Path, table: Any, manifest: Manifest, left: int) -> Path:
             "written before is kept; make room, and the same call goes on",
             str(path.parent),
         ) from error
+    return path
+
+
+def _head_digest(schema: Any, head: Mapping[bytes, bytes]) -> bytes:
+    columns = [
+        (field.name, str(field.type).partition("<")[0]) for field in schema
+    ]  # Parquet has other words for what is in lists
+    return digest(columns, head.get(MEAN), head.get(ORIGIN)).encode()
 
 
 def _mean_field(table: Any) -> bytes:
@@ -489,10 +449,10 @@ def check_vectors(path: Path, table: Any, cells: np.ndarray, dimension: int) -> 
 
 
 def read_known(path: Path) -> Any:
-    """Return what a shard knows about its inputs, as :func:`known_table` has it, after their ids."""
+    """Return what a shard knows about its inputs, as :func:`known_table` has it, and their ids."""
     with _opened(path) as file:
-        brought = [name for name in file.schema_arrow.names if name not in own_types()]
-        return file.read(columns=["id", "source", *brought]).replace_schema_metadata(None)
+        names = [name for name in file.schema_arrow.names if _is_known(name)]
+        return file.read(columns=["id", *names]).replace_schema_metadata(None)
 
 
 def field_values(column: Any) -> Tensor:
@@ -573,7 +533,7 @@ class Rows:
         """Read all files of an index, but not the fields in them."""
         import pyarrow as pa
 
-        names = {name: stored_name(name) for name in manifest.columns}
+        names = {name: BROUGHT + name for name in manifest.columns}
         with ThreadPoolExecutor(2) as pool:
             stored = [*SMALL, *names.values()]
             tables = list(pool.map(lambda path: read_shard(path, stored, None, manifest), files))
@@ -641,132 +601,3 @@ def _once(rows: Sequence[int], ids: Sequence[str], digests: Sequence[str]) -> li
 def _values(column: Any) -> np.ndarray:
     """Return a column as an array; one with gaps as Python's own values, since NumPy's whole numbers have none."""
     return np.array(column.to_pylist(), object) if column.null_count else np.asarray(column.to_numpy())
-
-
-# --- going on with an index -------------------------------------------------------------------------------------------
-
-MAX_DROPPED_SHARE = 0.5  # of all entries: more than that are dropped only if it is asked for
-
-
-@dataclass
-class ResumeReport:
-    """How the entries of an index stand to the inputs that there are now.
-
-    Attributes:
-        kept: rows of each shard that stay.
-        done: ids that need no entry any more.
-        same, changed, unreadable: how many inputs have the content that they had, another one, or cannot be read now.
-        gone: how many entries are of inputs that are not there any more.
-        numbered: whether all ids are places (``4``, or ``row 4``), which inputs of other data have as well.
-
-    """
-
-    kept: dict[Path, list[int]] = field(default_factory=dict)
-    done: set[str] = field(default_factory=set)
-    same: int = 0
-    changed: int = 0
-    unreadable: int = 0
-    gone: int = 0
-    numbered: bool = True
-
-    @property
-    def known(self) -> int:
-        """How many entries are of inputs that are there."""
-        return self.same + self.changed + self.unreadable
-
-
-def missing_items(
-    encoder: Encoder,
-    items: Sequence[Item],
-    folder: Path,
-    manifest: Manifest,
-    *,
-    retry: bool,
-    drop: bool,
-    progress: bool | None,
-) -> list[tuple[int, Item]]:
-    """Return the inputs that have no entry yet, with their numbers.
-
-    Entries of inputs that have changed are dropped, and so are those of inputs that are gone; what is known about the others
-    is brought up to date. With ``retry`` those that failed are missing, too.
-    """
-    by_id = {item.id: item for item in items}
-    report = _resume_report(encoder, by_id, folder, manifest, retry, progress)
-    if report.kept:
-        _check(report, folder, drop)
-    for path, rows in report.kept.items():
-        _bring_up_to_date(path, rows, by_id, manifest)
-    return [(number, item) for number, item in enumerate(items) if item.id not in report.done]
-
-
-def _resume_report(
-    encoder: Encoder, by_id: Mapping[str, Item], folder: Path, manifest: Manifest, retry: bool, progress: bool | None
-) -> ResumeReport:
-    """Hold every entry against its input, by id and digest alone."""
-    report = ResumeReport()
-    paths = shard_files(folder)
-    with bar(len(by_id) if paths else 0, "looking for what has changed", progress) as shown:
-        for path in paths:
-            table, kept = read_shard(path, ["id", "digest", "error"], None, manifest), []
-            for row, (name, content, error) in enumerate(zip(*(column.to_pylist() for column in table), strict=True)):
-                report.numbered &= name.removeprefix("row ").isdecimal()
-                if name not in by_id:
-                    report.gone += 1
-                elif name not in report.done:
-                    now = content_digest(encoder, by_id[name])
-                    shown.update()
-                    report.same += now == content
-                    report.unreadable += not now and bool(content)
-                    report.changed += bool(now) and now != content
-                    if now in ("", content) and not (retry and error is not None):
-                        kept.append(row)
-                        report.done.add(name)
-            report.kept[path] = kept
-    return report
-
-
-def _check(report: ResumeReport, folder: Path, drop: bool) -> None:
-    """Raise if these are other data, or if most entries would be dropped unasked; say what is dropped, or cannot be read."""
-    if not report.known or (report.numbered and not report.same and not report.unreadable):
-        raise ValueError(
-            f"None of the inputs of the index in {folder} is among these: it is of other data. Write to another folder."
-        )
-    total = report.known + report.gone
-    others = report.changed if report.numbered else 0
-    if others > MAX_DROPPED_SHARE * report.known and not drop:
-        raise ValueError(
-            f"{others} of the {report.known} inputs at the places of the index in {folder} are others than before, and "
-            "their entries would be replaced. If these are the same data with changes, say drop=True (--drop); else write to "
-            "another folder. Ids (id_column=, --id-column) tell inputs apart wherever they stand."
-        )
-    if report.gone > MAX_DROPPED_SHARE * total and not drop:
-        raise ValueError(
-            f"{report.gone} of the {total} inputs of the index in {folder} are not among these, and their entries would be "
-            "dropped. If they are gone for good, say drop=True (--drop); else check the data, or write to another folder."
-        )
-    if report.gone:
-        caution("dropped", str(folder), f"{report.gone} of {total} entries are dropped: their inputs are gone.")
-    if others:
-        caution("replaced", str(folder), f"{others} of {total} entries are replaced: at their places there are other inputs.")
-    if report.unreadable:
-        caution(
-            "unreadable",
-            str(folder),
-            f"{report.unreadable} inputs that have entries cannot be read now; the entries are kept as they are.",
-        )
-
-
-def _bring_up_to_date(path: Path, rows: Sequence[int], by_id: Mapping[str, Item], manifest: Manifest) -> None:
-    """Leave the given rows of a shard, with what is known about their inputs now; fields are read only if that is news."""
-    stored = read_known(path)
-    whole = len(rows) == len(stored)
-    names = stored["id"].take(np.array(rows, int)).to_pylist()
-    known = known_table([by_id[name] for name in names], manifest.columns)
-    if whole and known.equals(stored.drop_columns(["id"])):
-        return
-    if rows:  # another file, since an index that is open would find other rows in this one
-        number = int(path.name.split("-")[0])
-        current = with_known(read_shard(path).take(np.array(rows, int)), known)
-        store(path.with_name(shard_name(number, names)), current, manifest, len(rows))
-    if not whole:
-        path.unlink()
