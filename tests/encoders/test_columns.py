@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -96,73 +95,11 @@ def test_preprocess__must_keep_the_columns(rows: Rows) -> None:
         encoder.prepare(TABLE[0])
 
 
-def test_reference__of_rows(encoder: TabularEncoder) -> None:
-    reference = encoder.reference(TABLE)
-    assert (reference.count, reference.name) == (6, "6 rows")
-    torch.testing.assert_close(reference.mean.float(), encoder.represent(TABLE).mean(0))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        ([1.0, 2.0], ValueError, r"Input 0: A row of 'Rows' has 3 columns \(age, height, weight…\)\. Got shape \[2\]"),
-        ([1.0, float("nan"), 2.0], ValueError, r"Input 0: Column 'height' is nan; fill in what is missing first"),
-        ([1.0, 2.0, float("inf")], ValueError, r"Column 'weight' is inf"),
-        (np.array(["a", "b", "c"]), TypeError, r"A row must hold numbers only.*turn categories into numbers"),
-        ("a row", TypeError, r"rows of numbers.*Got str"),
-        (
-            pd.Series(TABLE[0], index=["height", "age", "weight"]),
-            ValueError,
-            r"The columns are height, age.* in the same order",
-        ),
-    ],
-)
-def test_represent__bad_rows(wrong: Any, error: type[Exception], message: str, encoder: TabularEncoder) -> None:
-    with pytest.raises(error, match=message):
-        encoder.represent(wrong)
-
-
-def test_represent__data_frame_with_other_columns(encoder: TabularEncoder) -> None:
-    with pytest.raises(ValueError, match=r"The columns are a, b.* expects age, height, weight"):
-        encoder.represent(pd.DataFrame(TABLE[:, :2], columns=["a", "b"]))
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ([], r"'columns' parameter must be a list of names"),
-        ("abc", r"must be a list"),
-        (["a", "b", "a"], r"Two columns .*'a'"),
-    ],
-)
-def test_columns__bad_names(rows: Rows, columns: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        TabularEncoder(rows, columns=columns)
-
-
-def test_background__bad_rows(rows: Rows) -> None:
-    with pytest.raises(ValueError, match=r"Input 1: Column 'age' is nan"):
-        TabularEncoder(rows, columns=NAMES, background=[[1.0, 2.0, 3.0], [np.nan, 2.0, 3.0]])
-    with pytest.raises(ValueError, match=r"background has 0 rows"):
-        TabularEncoder(rows, columns=NAMES, background=np.zeros((0, 3)))
-
-
-def test_encoder__features_columns_takes_what_an_encoder_takes(rows: Rows) -> None:
-    head = nn.Identity()
-    made = cocoax.Encoder(rows, features="columns", columns=NAMES, head=head, classes=["no", "yes"], pooling="flatten")
-    assert (made.head, made.classes, made.pooling) == (head, ["no", "yes"], "flatten")
-
-
 def test_encoder__columns_or_their_names_missing(rows: Rows) -> None:
     with pytest.raises(TypeError, match=r"An encoder of columns needs columns=, the name of each column"):
         cocoax.Encoder(rows, features="columns")
     with pytest.raises(TypeError, match=r"'columns' and 'background' are for rows of a table; add features='columns'"):
         cocoax.Encoder(rows, columns=NAMES)
-
-
-def test_copy__keeps_the_kind(encoder: TabularEncoder) -> None:
-    assert type(copy.copy(encoder)) is TabularEncoder
-    assert type(encoder.with_module(Rows(), "other")) is TabularEncoder
 
 
 # --- data frames -----------------------------------------------------------------------------------------------------
@@ -184,8 +121,3 @@ def test_background__a_data_frame_names_the_columns(rows: Rows) -> None:
 def test_columns__nothing_names_them(rows: Rows) -> None:
     with pytest.raises(TypeError, match=r"needs columns=, the name of each column, or a data frame as background="):
         TabularEncoder(rows, background=TABLE)
-
-
-def test_background__of_words() -> None:
-    with pytest.raises(TypeError, match=r"The background must hold numbers only .*turn categories into numbers"):
-        cocoax.Background(pd.DataFrame({"a": ["x", "y"]}))  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,7 @@ from cocoax.encoders.devices import device_asked_for, device_named, precision_na
 from cocoax.evaluation.curves import class_probability
 from cocoax.spaces import same_space
 from tests.conftest import SmallNet, images
-from tests.second_device import ELSEWHERE, Elsewhere, SecondDevice
-from tests.tiny import TEXTS, save_bert
+from tests.second_device import ELSEWHERE, SecondDevice
 from tests.towers import two_towers
 
 
@@ -69,12 +67,6 @@ def test_device_named__not_there(name: str, message: str) -> None:
         cocoax.load("simclr-cifar10-small", device=name)
 
 
-def test_device_named__too_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(ValueError, match=r"'cuda:7' is not there: there are 2, counted from 0"):
-        device_named("cuda:7")
-
-
 def test_device_asked_for__environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert device_asked_for(None) is None
     monkeypatch.setenv("COCOAX_DEVICE", "cpu")
@@ -95,11 +87,6 @@ def test_device_asked_for__environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_precision_named__unknown(name: Any) -> None:
     with pytest.raises(ValueError, match=r"'dtype' parameter must be 'float16', 'half', 'bfloat16', .*Got .* instead"):
         precision_named(name, torch.device("cpu"))
-
-
-def test_precision_named__mps_has_no_doubles() -> None:
-    with pytest.raises(ValueError, match="'mps' has no float64"):
-        precision_named("double", torch.device("mps"))
 
 
 # --- half precision is tried out first ------------------------------------------------------------------------------------
@@ -133,15 +120,6 @@ def test_precision_named__kills_or_fails(trial: str, message: str, monkeypatch: 
         encoder.autocast(torch.bfloat16)
     with pytest.raises(ValueError, match=message):
         cocoax.load("simclr-cifar10-small", dtype="bfloat16")
-
-
-@pytest.mark.usefixtures("fresh")
-def test_why_not__takes_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(*_arguments: Any, **_options: Any) -> Any:
-        raise devices.subprocess.TimeoutExpired("python", 300)
-
-    monkeypatch.setattr(devices.subprocess, "run", run)
-    assert why_not("cpu", "torch.float16") == "it took more than five minutes"
 
 
 @pytest.mark.usefixtures("fresh")
@@ -207,13 +185,6 @@ def test_to__double_precision(dtype: Any) -> None:
     assert double.to("cpu", torch.float32).fingerprint == single.fingerprint
 
 
-def test_to__a_frozen_encoder_notices() -> None:
-    encoder = cocoax.Encoder(SmallNet().eval())
-    before = encoder.fingerprint
-    assert encoder.to("cpu").fingerprint == before
-    assert encoder.to(torch.float64).fingerprint != before
-
-
 def test_to__module_that_cannot() -> None:
     class Single(nn.Module):
         def __init__(self) -> None:
@@ -237,32 +208,7 @@ def test_to__a_function_cannot_be_moved(second: SecondDevice) -> None:
             encoder.to(**place)  # type: ignore[arg-type]
 
 
-def test_to__forgets_what_was_learned() -> None:
-    encoder = cocoax.Encoder(Normed().eval())
-    target = cocoax.similarity_to(encoder.reference(images(2)))
-    cocoax.Rise(samples=20).run(encoder, images(1)[0]).explain(target)
-    assert encoder._copies is not None
-    encoder._most_at_once = 1
-    encoder.to("cpu")
-    assert encoder._copies is None
-    assert encoder.batch_size(images(1)[0]) > 1
-
-
 # --- everything stays on the encoder's device -------------------------------------------------------------------------------
-
-
-def test_second_device__keeps_tensors_apart(second: SecondDevice) -> None:
-    there = torch.ones(3).to(ELSEWHERE)
-    assert isinstance(there, Elsewhere)
-    assert torch.equal((there + 1).to("cpu"), torch.full((3,), 2.0))
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
-        there + torch.ones(3)
-    with pytest.raises(TypeError, match="can't convert"):
-        there.numpy()
-    leaf = there.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad((leaf * leaf).sum(), leaf)
-    assert gradient.device == ELSEWHERE
-    assert gradient.tolist() == [2.0, 2.0, 2.0]
 
 
 METHODS = [
@@ -316,33 +262,6 @@ def test_device__only_batches_travel(second: SecondDevice) -> None:
     cocoax.Rise(samples=64, grid=4).run(encoder, images(1, 32, 32)[0])
     sent = sum(torch.Size(shape).numel() for shape in second.arrivals)
     assert sent < 64 * 32 * 32 + 20 * 3 * 32 * 32 + 10_000
-
-
-def test_device__texts(tmp_path: Path, second: SecondDevice) -> None:
-    folder = save_bert(tmp_path / "bert")
-    here, there = cocoax.load(f"hf:{folder}"), cocoax.load(f"hf:{folder}", device=ELSEWHERE)
-    assert there.device == ELSEWHERE
-    for method in (
-        cocoax.Rise(samples=30),
-        cocoax.IntegratedGradients(steps=6),
-        cocoax.Captum("InputXGradient"),
-        cocoax.Occlusion(baseline="deletion"),
-    ):
-        values = [
-            method.explain(encoder, TEXTS[0], cocoax.similarity_to(encoder.reference(TEXTS[1:]))).values
-            for encoder in (here, there)
-        ]
-        torch.testing.assert_close(values[0], values[1], rtol=0, atol=1e-6)
-
-
-def test_device__rows(second: SecondDevice) -> None:
-    with torch.random.fork_rng():
-        network = nn.Linear(4, 3)
-    rows = torch.arange(20.0).view(5, 4)
-    table = cocoax.TabularEncoder(network, columns=list("abcd"), background=rows).to(ELSEWHERE)
-    target = cocoax.similarity_to(table.reference(rows[:2]))
-    assert torch.isfinite(cocoax.KernelShap(samples=30).explain(table, rows[3], target).values).all()
-    assert torch.isfinite(cocoax.IntegratedGradients(steps=4).explain(table, rows[3], target).values).all()
 
 
 def test_to__text_tower_comes_along(second: SecondDevice) -> None:

@@ -67,21 +67,6 @@ def test_differentiable__other_threads_do_not_see_its_embeddings() -> None:
         torch.testing.assert_close(own.result(20), plain.encode([explicand.tensor]))
 
 
-def test_differentiable__embeddings_are_those_of_the_layer_while_another_thread_runs() -> None:
-    module = Waiting()
-    encoder = TextEncoder(module, bert_tokenizer(), limit=32)
-    explicands = [encoder.explicand(text) for text in ("The violinist parked.", "a dog dog cat.")]
-    view, embedded = differentiable(encoder, explicands[0])
-    with ThreadPoolExecutor(2) as pool:
-        running = pool.submit(view.encode, [embedded.tensor])
-        assert module.running.wait(20)
-        other = pool.submit(differentiable, encoder, explicands[1])
-        time.sleep(0.1)
-        module.go.set()
-        running.result(20)
-        assert torch.equal(other.result(20)[1].tensor.T, module.embedding(explicands[1].tensor))
-
-
 def test_differentiable__is_never_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     module = Pieces()
     module.norm = nn.BatchNorm1d(4)
@@ -224,12 +209,3 @@ def test_embeddings__baseline_of_ones_own_and_embeddings_themselves() -> None:
         resolve(["a cat", "a dog"], view.inputs)
     with pytest.raises(ValueError, match=r"Gradients need something in place of a word.*Got 'delete' instead"):
         resolve("delete", view.inputs)
-
-
-def test_explain__text_network_in_double_precision() -> None:
-    encoder = TextEncoder(Pieces(), bert_tokenizer(), limit=32)
-    target = cocoax.representation_similarity()
-    expected = cocoax.IntegratedGradients(steps=5).explain(encoder, "The violinist parked.", target)
-    double = TextEncoder(Pieces().double(), bert_tokenizer(), limit=32)
-    found = cocoax.IntegratedGradients(steps=5).explain(double, "The violinist parked.", target)
-    torch.testing.assert_close(found.values, expected.values, rtol=1e-4, atol=1e-6)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import Encoder
 from cocoax.inputs import Pictures
-from cocoax.progress import bar
 from tests.conftest import SmallNet, images
 from tests.kinds import Recordings
 
@@ -102,12 +99,6 @@ def test_represent__batch_size_below_one(encoder: Encoder, batch_size: int) -> N
         encoder.represent(images(2), batch_size=batch_size)
 
 
-@pytest.mark.parametrize("batch_size", ["3", 2.5])
-def test_represent__batch_size_that_is_no_integer(encoder: Encoder, batch_size: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match=rf"'batch_size' parameter must be .*Got {batch_size!r} instead"):
-        encoder.represent(images(2), batch_size=batch_size)
-
-
 def test_batch_size__smaller_for_larger_inputs(encoder: Encoder) -> None:
     small, large = torch.zeros(3, 32, 32), torch.zeros(3, 512, 512)
     assert 1 <= encoder.batch_size(large) < encoder.batch_size(small) <= 64
@@ -174,39 +165,12 @@ def test_represent__out_of_memory_on_a_single_input() -> None:
         encoder.represent(images(4))
 
 
-def test_represent__other_runtime_errors_do_not_shrink_the_batch() -> None:
-    module = Limited(3, raising(RuntimeError("something else")))
-    encoder = Encoder(module)
-    with pytest.raises(RuntimeError, match="something else"):
-        encoder.represent(images(8))
-    assert module.sizes == [8]
-    assert encoder.batch_size(images(1)[0], 64) == 64
-
-
 # --- device and precision -----------------------------------------------------------------------------------------------
-
-
-def test_represent__float64_module() -> None:
-    net = SmallNet().double().eval()
-    batch = images(3)
-    found = Encoder(net).represent(batch)
-    assert found.dtype == torch.float32
-    close(found, net(batch.double()).detach().float(), 1e-6)
 
 
 def test_represent__float16_inputs(encoder: Encoder, net: SmallNet) -> None:
     batch = images(3).half()
     close(encoder.represent(batch), net(batch.float()).detach())
-
-
-def test_device__is_that_of_the_module() -> None:
-    assert Encoder(SmallNet()).device == torch.device("cpu")
-    assert Encoder(SmallNet().to("meta")).device == torch.device("meta")
-    assert Encoder(flat).device == torch.device("cpu")
-
-
-def test_collate__moves_to_the_device_of_the_module() -> None:
-    assert Encoder(SmallNet().to("meta")).collate(list(images(2))).device == torch.device("meta")
 
 
 # --- callables ----------------------------------------------------------------------------------------------------------
@@ -222,12 +186,6 @@ class WithMethod(nn.Module):
     def features(self, batch: Tensor) -> Tensor:
         self.modes.append(self.drop.training)
         return self.drop(self.net(batch))
-
-
-def test_callable__function_and_lambda(net: SmallNet) -> None:
-    batch = images(3)
-    close(Encoder(flat).represent(batch), batch.flatten(1))
-    close(Encoder(lambda batch: net(batch) * 2).represent(batch), net(batch).detach() * 2)
 
 
 def test_callable__bound_method_of_a_module() -> None:
@@ -249,13 +207,6 @@ def test_callable__not_one() -> None:
         Encoder({"weight": images(1)})  # type: ignore[arg-type]
 
 
-def test_name__given_or_that_of_the_module(net: SmallNet) -> None:
-    assert Encoder(net).name == "SmallNet"
-    assert Encoder(net, name="mine").name == "mine"
-    assert repr(Encoder(net, layer="fc", name="mine")) == "Encoder('mine', layer='fc')"
-    assert repr(Encoder(net)) == "Encoder('SmallNet')"
-
-
 def test_text__missing_tower_says_where_there_is_one(encoder: Encoder) -> None:
     with pytest.raises(AttributeError, match=r"'SmallNet' has no text tower; cocoax\.load\('starter'\) has one"):
         _ = encoder.text
@@ -273,22 +224,6 @@ def test_progress__forced(encoder: Encoder, monkeypatch: pytest.MonkeyPatch, cap
     assert captured.out == ""
 
 
-@pytest.mark.parametrize(("variable", "progress"), [(None, False), (None, None), ("0", True), ("0", None)])
-def test_progress__silent(
-    encoder: Encoder,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    variable: str | None,
-    progress: bool | None,
-) -> None:
-    monkeypatch.delenv("COCOAX_PROGRESS")
-    if variable is not None:
-        monkeypatch.setenv("COCOAX_PROGRESS", variable)
-    encoder.represent(images(3), progress=progress)
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "")
-
-
 def test_progress__total_of_a_stream_and_of_a_folder(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -299,25 +234,6 @@ def test_progress__total_of_a_stream_and_of_a_folder(
     encoder.represent(str(tmp_path / "pictures"), progress=True)
     totals = set(re.findall(r"\d+/(\d+)", capsys.readouterr().err))
     assert totals <= {"3"}
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress__on_a_terminal_only_when_work_is_long(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COCOAX_PROGRESS")
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    encoder.represent(images(3))
-    assert "encoding" not in terminal.getvalue()
-    with bar(10, "long work") as shown:
-        assert not shown.disable
-        shown.start_t -= 5  # as if five seconds had passed
-        shown.last_print_t -= 5
-        shown.update(5)
-    assert "long work" in terminal.getvalue()
 
 
 # --- the head and its classes -------------------------------------------------------------------------------------------
@@ -360,12 +276,6 @@ def test_with_module__errors_name_the_new_encoder() -> None:
         rows.represent([[1.0, 2.0, 3.0]])
 
 
-def test_layer__of_a_bound_method() -> None:
-    module = WithMethod()
-    batch = images(2)
-    close(Encoder(module.features, layer="net.act").represent(batch), module.net.act(module.net.conv(batch)).mean((2, 3)))
-
-
 # --- called like a network -----------------------------------------------------------------------------------------------
 
 
@@ -382,23 +292,6 @@ def test_call__takes_what_people_hold(call: Callable[[Encoder, Any], Tensor], tm
         torch.testing.assert_close(call(encoder, held).detach(), expected)
     for one in (arrays[0], Image.fromarray(arrays[0]), paths[0], str(paths[0]), ready[0].numpy()):
         torch.testing.assert_close(call(encoder, one).detach(), expected[:1])
-
-
-@pytest.mark.parametrize("call", [Encoder.__call__, Encoder.encode], ids=["call", "encode"])
-@pytest.mark.parametrize(
-    ("held", "message"),
-    [
-        (None, "Inputs must be pictures, tensors or an iterable of those"),
-        ([], "There are 0 inputs; pass at least one"),
-        (np.zeros((0, 3, 4, 4), np.float32), "There are 0 inputs; pass at least one"),
-        (np.zeros((2, 3, 4, 4), np.int64), r"A tensor must be a preprocessed float input \[C, H, W\]\. Got torch.int64"),
-        ("gone.png", "No file at gone.png; check the path"),
-    ],
-    ids=["nothing", "empty list", "empty array", "integers", "no file"],
-)
-def test_call__what_it_cannot_take(call: Callable[[Encoder, Any], Tensor], held: Any, message: str) -> None:
-    with pytest.raises((TypeError, ValueError, FileNotFoundError), match=message):
-        call(Encoder(SmallNet().eval(), cocoax.ImagePreprocess()), held)
 
 
 def test_call__in_the_precision_of_the_network_and_with_gradients() -> None:

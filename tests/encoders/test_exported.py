@@ -98,21 +98,6 @@ def test_it_gives_what_torch_gives(pooling: Any, layer: str | None, picture: Ten
     torch.testing.assert_close(found, by_torch(encoder, picture), **CLOSE)
 
 
-def test_a_method_of_a_module(picture: Tensor) -> None:
-    class Towers(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = plain()
-
-        def encode_image(self, images: Tensor) -> Tensor:
-            return self.layers(images).mean((2, 3))
-
-    encoder = cocoax.Encoder(made(Towers).encode_image)
-    found = representations(encoder, picture)
-    assert handed_over(encoder)
-    torch.testing.assert_close(found, by_torch(encoder, picture), **CLOSE)
-
-
 def test_pictures_of_other_sizes_share_a_session(picture: Tensor, watched: Callable[..., list[Watched]]) -> None:
     sessions = watched()
     encoder = cocoax.Encoder(made())
@@ -260,17 +245,6 @@ def test_where_it_is_not_worth_it_or_not_possible(why: str, picture: Tensor, mon
     assert not handed_over(encoder)
 
 
-def test_the_variable_counts_whenever_it_is_set(
-    picture: Tensor, watched: Callable[..., list[Watched]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (sessions, encoder) = watched(), cocoax.Encoder(made())
-    representations(encoder, picture)
-    before = sessions[0].taken
-    monkeypatch.setenv("COCOAX_ONNX", "0")
-    representations(encoder, picture.flip(1))
-    assert sessions[0].taken == before
-
-
 def test_several_encoders_at_once(picture: Tensor) -> None:
     encoders = [cocoax.Encoder(made(), name=f"number {number}") for number in range(4)]
     before = list(warnings.filters)
@@ -279,13 +253,6 @@ def test_several_encoders_at_once(picture: Tensor) -> None:
     assert all(handed_over(encoder) for encoder in encoders)
     assert all(torch.equal(each, found[0]) for each in found)
     assert list(warnings.filters) == before
-
-
-def test_a_longer_run_is_what_it_would_have_been(picture: Tensor) -> None:
-    encoder = cocoax.Encoder(made())
-    longer = cocoax.Rise(samples=72, grid=4, batch_size=8).run(encoder, picture).representations
-    run = cocoax.Rise(samples=24, grid=4, batch_size=8).run(cocoax.Encoder(made()), picture)
-    assert torch.equal(run.extend(encoder, 48).representations, longer)
 
 
 def test_old_sessions_go_when_weights_change(picture: Tensor, watched: Callable[..., list[Watched]]) -> None:
@@ -314,18 +281,6 @@ def test_the_module_stays_as_it_is(picture: Tensor) -> None:
     assert all(part.training for part in module.modules())
 
 
-def test_new_weights_are_handed_over_anew(picture: Tensor) -> None:
-    module = made()
-    encoder = cocoax.Encoder(module)
-    before = representations(encoder, picture)
-    with torch.no_grad():
-        module[3].weight *= 2
-    after = representations(encoder, picture)
-    assert handed_over(encoder)
-    assert not torch.allclose(before, after, **CLOSE)
-    torch.testing.assert_close(after, by_torch(encoder, picture), **CLOSE)
-
-
 def test_an_encoder_can_be_sent_elsewhere_afterwards(picture: Tensor) -> None:
     encoder = cocoax.Encoder(made(), name="small")
     found = representations(encoder, picture)
@@ -333,13 +288,3 @@ def test_an_encoder_can_be_sent_elsewhere_afterwards(picture: Tensor) -> None:
     sent = pickle.loads(pickle.dumps(encoder))
     torch.testing.assert_close(representations(sent, picture), found, **CLOSE)
     assert handed_over(encoder)  # the one that stays keeps it
-
-
-def test_the_starter_at_full_size() -> None:
-    encoder = cocoax.load("starter").whole()
-    picture = encoder.explicand(cocoax.data.photo("cat"))
-    run = METHOD.run(encoder, picture)
-    assert handed_over(encoder)
-    rows = slice(0, 4)
-    masked = run.baseline + run.masks.full(rows)[:, None] * (picture.tensor - run.baseline)
-    torch.testing.assert_close(run.representations[rows], encoder.encode(masked), rtol=1e-4, atol=1e-7)

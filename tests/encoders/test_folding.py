@@ -169,11 +169,6 @@ def test_a_layer_gives_what_it_gave(layer: str, inputs: Tensor) -> None:
     assert torch.allclose(found.encode(inputs), encoder.encode(inputs), rtol=1e-4, atol=1e-5)
 
 
-def test_half_precision_is_left_alone(inputs: Tensor) -> None:
-    encoder = cocoax.Encoder(plain().half(), pooling="flatten")
-    assert folded(encoder, inputs) is encoder
-
-
 @pytest.mark.parametrize("method", [cocoax.Rise(samples=40, grid=4), cocoax.IntegratedGradients(steps=8)])
 def test_attributions_are_those_of_the_module_itself(
     method: cocoax.Rise | cocoax.IntegratedGradients, inputs: Tensor, monkeypatch: pytest.MonkeyPatch
@@ -228,14 +223,6 @@ def test_inference_mode(inputs: Tensor) -> None:
     with torch.inference_mode():
         cocoax.Rise(samples=20, grid=4).explain(encoder, inputs[0], target)
     assert cocoax.IntegratedGradients(steps=4).explain(encoder, inputs[0], target).values.any()
-
-
-def test_another_device(inputs: Tensor) -> None:
-    module = plain()
-    encoder = cocoax.Encoder(module, pooling="flatten")
-    found = folded(encoder, inputs)
-    module.to("meta")
-    assert FastEncoder(encoder, list(inputs[:2]), torch.zeros(2, 1)).encoder is not found
 
 
 class Clamped(nn.Module):
@@ -318,20 +305,6 @@ class Bright(Masking):
         between = (images.mean((1, 2, 3)) - 0.5).abs() < 0.3
         before = self.convolution(images)
         return self.norm(before) + between.float()[:, None, None, None] * before
-
-
-def test_gradients_of_a_list_try_a_fold_on_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = cocoax.Encoder(Bright(), pooling="flatten")
-    dark, light = torch.full((3, 16, 16), 0.1), torch.full((3, 16, 16), 0.95)
-    dark[:, :8] = light[:, :8] = 0.15
-    light[:, 8:] = 1.6  # its mean is out of the range, those of the points on the way are not
-    method = cocoax.IntegratedGradients(steps=6, baseline=cocoax.Constant(0.0))
-    target = cocoax.representation_similarity("dot")
-    fast = method.explain(encoder, [dark, light], target)
-    monkeypatch.setattr(cocoax.Encoder, "can_be_copied", False)
-    slow = method.explain(encoder, [dark, light], target)
-    for one, other in zip(fast, slow, strict=True):
-        assert torch.allclose(one.values, other.values, rtol=1e-3, atol=1e-5 * float(other.values.abs().max()))
 
 
 def test_another_removal_of_the_same_explicand_tries_a_fold_again() -> None:

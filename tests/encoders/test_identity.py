@@ -401,15 +401,6 @@ def test_functions_are_known_by_name_and_probe() -> None:
     assert unnamed[0].identify() == unnamed[0].identify()
 
 
-def test_functions_around_a_network_in_train_mode() -> None:
-    net = Net()
-    encoder = Encoder(lambda batch: net(torch.cat([batch, batch + 1]))[: len(batch)], name="function")
-    net.eval()
-    before = encoder.space
-    net.train()
-    assert not same_space(encoder.space, before)
-
-
 def test_methods_of_a_module_are_known_by_weights_and_name() -> None:
     module = Net().eval()
     encoder = Encoder(module.net.forward)
@@ -449,11 +440,6 @@ def test_quantised_sparse_and_scripted_modules() -> None:
     flipped = torch.quantize_per_tensor(-weight.dequantize(), weight.q_scale(), weight.q_zero_point(), torch.qint8)
     quantised[1].set_weight_bias(flipped, bias)
     assert not same_space(encoder.space, before)
-
-
-def test_weights_without_values() -> None:
-    with pytest.raises(ValueError, match=r"'conv.weight' is on the meta device"):
-        Encoder(SmallNet().to("meta")).reference(images(2))
 
 
 # --- towers -------------------------------------------------------------------------------------------------------------

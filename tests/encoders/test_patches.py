@@ -135,25 +135,6 @@ def test_without_patches__timm(options: dict[str, Any], tmp_path: Path) -> None:
     check(encoder, image, shortened)
 
 
-@pytest.mark.skipif(find_spec("open_clip") is None, reason="open_clip is not installed")
-def test_without_patches__open_clip(tmp_path: Path) -> None:
-    library = import_library("open_clip")
-    with tiny.making():
-        folder = tiny.open_clip(tmp_path / "model", library, {})
-    encoder = cocoax.load(f"open_clip:{folder}")
-    visual, image = encoder.module.model.visual, picture(32)  # type: ignore[attr-defined]
-
-    def shortened(kept: Tensor) -> Tensor:
-        patches = visual.conv1(image[None]).flatten(2).mT
-        tokens = torch.cat([visual.class_embedding[None, None], patches], dim=1) + visual.positional_embedding
-        hidden = visual.ln_pre(shorten(tokens, kept))
-        for block in visual.transformer.resblocks:
-            hidden = block(hidden)
-        return visual.ln_post(hidden)[:, 0] @ visual.proj
-
-    check(encoder, image, shortened)
-
-
 def test_without_patches__a_layer_inside(tmp_path: Path) -> None:
     with tiny.making():
         tiny.VISION["vit"](tmp_path / "vit")
@@ -203,20 +184,6 @@ def test_patches_of__none(name: str, why: str, tmp_path: Path) -> None:
         patches_of(cocoax.load(f"hf:{tmp_path / name}"), picture(32))
 
 
-def test_patches_of__rotary_positions(tmp_path: Path) -> None:
-    with tiny.making():
-        tiny.vision("DINOv3ViT", tiny.BIT, **tiny.IMAGE)(tmp_path / "dinov3")
-    with pytest.raises(ValueError, match="does not treat its tokens as a set"):
-        patches_of(cocoax.load(f"hf:{tmp_path / 'dinov3'}"), picture())
-
-
-def test_patches_of__naflex(tmp_path: Path) -> None:
-    with tiny.making():
-        tiny.DUAL["siglip2"](tmp_path / "naflex")
-    with pytest.raises(ValueError, match="has no convolution that cuts pictures up"):
-        patches_of(cocoax.load(f"clip:{tmp_path / 'naflex'}"), picture(64))
-
-
 def test_patches_of__no_module() -> None:
     encoder = cocoax.Encoder(lambda batch: batch.flatten(1), name="flat")
     with pytest.raises(ValueError, match="'flat' is a function, whose layers cannot be seen"):
@@ -246,11 +213,6 @@ def test_patches_of__all_tokens_as_the_representation() -> None:
     assert patches_of(cocoax.Encoder(Patchy(), pooling="mean"), picture()).before == 0
     with pytest.raises(ValueError, match=r"depend on where a token stands .*pooling='flatten'"):
         patches_of(cocoax.Encoder(Patchy(), pooling="flatten"), picture())
-
-
-def test_patches_of__no_list_of_blocks() -> None:
-    with pytest.raises(ValueError, match="has no blocks that take one token for each patch"):
-        patches_of(cocoax.Encoder(Patchy(blocks=False)), picture())
 
 
 class Nearby(nn.Module):

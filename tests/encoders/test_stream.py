@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +14,8 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.encoders import stream
-from cocoax.spaces import same_space
 from tests.conftest import SmallNet, images
 from tests.encoders.streams import assert_same, checked, draw, flat_encoder, write_pictures
-from tests.encoders.words import Words, tokenize
 
 
 def slow_means(representations: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -55,16 +52,6 @@ def test_reference__list_tensor_and_generator_are_the_same(encoder: cocoax.Encod
     assert_same(encoder.reference(list(inputs), keep_samples=True, cache=False), expected)
     assert_same(encoder.reference(iter(inputs), keep_samples=True, cache=False), expected)
     assert_same(encoder.reference(inputs.numpy(), keep_samples=True, cache=False), expected)
-
-
-def test_reference__order_changes_samples_but_not_means(encoder: cocoax.Encoder) -> None:
-    inputs = images(300, 8, 8)
-    forward, backward = (encoder.reference(each, keep_samples=True) for each in (inputs, inputs.flip(0)))
-    assert forward.samples is not None
-    assert backward.samples is not None
-    torch.testing.assert_close(forward.samples, backward.samples.flip(0), rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(forward.mean, backward.mean, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(forward.mean_unit, backward.mean_unit, rtol=1e-5, atol=1e-6)
 
 
 def test_reference__keeps_few_samples_unless_told_otherwise(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,36 +104,6 @@ def test_reference__batch_size_is_obeyed_and_changes_nothing(net: SmallNet, batc
     torch.testing.assert_close(reference.mean, expected.mean, rtol=1e-5, atol=1e-6)
 
 
-def test_reference__one_input(encoder: cocoax.Encoder) -> None:
-    picture = Image.fromarray(np.arange(16 * 16 * 3, dtype=np.uint8).reshape(16, 16, 3))
-    assert encoder.reference(picture).count == 1
-    assert encoder.reference(images(1)[0]).count == 1
-
-
-@pytest.mark.parametrize("nothing", [[], iter(()), torch.empty(0, 3, 8, 8)], ids=["list", "iterator", "tensor"])
-def test_reference__of_nothing_is_an_error(encoder: cocoax.Encoder, nothing: object) -> None:
-    with pytest.raises(ValueError, match="has 0 inputs; pass at least one"):
-        encoder.reference(nothing)
-
-
-def test_reference__of_no_inputs_at_all(encoder: cocoax.Encoder) -> None:
-    with pytest.raises(TypeError, match=r"Inputs must be pictures, tensors or an iterable of those\. Got int"):
-        encoder.reference(5)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"on_error": "ignore"}, "'on_error' parameter must be 'raise' or 'skip'. Got 'ignore'"),
-        ({"batch_size": 0}, "at least 1"),
-    ],
-    ids=["on_error", "batch_size"],
-)
-def test_reference__bad_arguments(encoder: cocoax.Encoder, wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        encoder.reference(images(2), **wrong)
-
-
 # --- names, folders, towers -------------------------------------------------------------------------------------------
 
 
@@ -159,12 +116,6 @@ def test_reference__folder(encoder: cocoax.Encoder, tmp_path: Path) -> None:
         reference = encoder.reference(source, keep_samples=True, cache=False)
         assert_same(reference, expected)
         assert reference.name == "pictures"
-
-
-def test_reference__folder_without_pictures(encoder: cocoax.Encoder, tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("not a picture")
-    with pytest.raises(ValueError, match="No pictures below"):
-        encoder.reference(tmp_path)
 
 
 def test_reference__names(encoder: cocoax.Encoder, tmp_path: Path) -> None:
@@ -210,43 +161,7 @@ def test_reference__of_texts(net: SmallNet) -> None:
     assert encoder.text.reference([*texts, "a cup", "a car"]).name == "a cat and 3 more"
 
 
-def test_reference__towers_share_a_space(net: SmallNet) -> None:
-    encoder = cocoax.Encoder(net, text=text_tower())
-    pictures, texts = encoder.reference(images(2)), encoder.text.reference(["a cat"])
-    assert same_space(pictures.space, texts.space)  # type: ignore[arg-type]
-    assert pictures.merge(texts).count == 3
-    with pytest.raises(ValueError, match="another representation space"):
-        pictures.merge(cocoax.Encoder(net).reference(images(2)))  # without the tower it is another encoder
-
-
-def test_reference__text_tower_of_two_encoders(net: SmallNet) -> None:
-    tower = text_tower()
-    first = cocoax.Encoder(net, text=tower)
-    second = cocoax.Encoder(net, preprocess=cocoax.ImagePreprocess(resize=8), text=tower)
-    for encoder in (first, second):
-        assert same_space(encoder.text.reference("a cat").space, encoder.space)  # type: ignore[arg-type]
-
-
-def test_reference__without_a_text_tower(encoder: cocoax.Encoder) -> None:
-    with pytest.raises(AttributeError, match="'SmallNet' has no text tower"):
-        encoder.text.reference(["a cat"])
-
-
 # --- inputs that fail -------------------------------------------------------------------------------------------------
-
-
-def test_on_error_skip__bad_file_in_the_middle(encoder: cocoax.Encoder, four_files: list[Path]) -> None:
-    with pytest.warns(UserWarning, match=r"1 input.* skipped \(Input 2: .*bad\.png is not an image"):
-        reference = encoder.reference(four_files, on_error="skip", keep_samples=True)
-    expected = encoder.reference([four_files[0], four_files[1], four_files[3]], keep_samples=True)
-    ((index, reason),) = reference.skipped
-    assert index == 2
-    assert "bad.png is not an image that can be read" in reason
-    assert reference.count == 3
-    assert torch.equal(reference.mean, expected.mean)
-    assert reference.samples is not None
-    assert expected.samples is not None
-    assert torch.equal(reference.samples, expected.samples)
 
 
 def test_on_error_raise__bad_file_names_the_input(encoder: cocoax.Encoder, four_files: list[Path]) -> None:
@@ -292,14 +207,6 @@ def test_on_error_skip__input_that_the_encoder_refuses(encoder: cocoax.Encoder) 
     torch.testing.assert_close(reference.samples, encoder.represent(good), rtol=1e-5, atol=1e-5)
 
 
-def test_on_error_raise__input_that_the_encoder_refuses_is_named(encoder: cocoax.Encoder) -> None:
-    inputs = [*images(2), images(1, channels=1)[0]]
-    with pytest.raises(RuntimeError, match="Input 2"):
-        encoder.reference(inputs, batch_size=1)
-    with pytest.warns(UserWarning, match="Input 2"):
-        encoder.reference(inputs, on_error="skip")
-
-
 @pytest.mark.parametrize("kind", ["picture", "path"])
 def test_on_error__preprocess_that_raises_as_torch_does(net: SmallNet, tmp_path: Path, kind: str) -> None:
     def preprocess(image: Image.Image) -> Tensor:
@@ -321,23 +228,6 @@ def test_on_error__preprocess_that_raises_as_torch_does(net: SmallNet, tmp_path:
 def test_on_error_skip__everything_fails() -> None:
     with pytest.warns(UserWarning, match=r"2 input.* skipped"), pytest.raises(ValueError, match="0 inputs"):
         flat_encoder().reference(torch.zeros(2, 1, 2, 2), on_error="skip")
-
-
-def test_on_error_skip__nothing_fails(encoder: cocoax.Encoder) -> None:
-    """No warning (warnings are errors here), and the same reference."""
-    inputs = images(4)
-    assert_same(encoder.reference(inputs, on_error="skip", cache=False), encoder.reference(inputs, cache=False))
-
-
-def test_reference__name_when_the_first_texts_were_skipped() -> None:
-    text = cocoax.TextEncoder(Words(), tokenize, limit=4, name="toy")
-    long = "a cat of the red dog"
-    with pytest.warns(UserWarning, match="9 inputs were skipped"):
-        reference = text.reference([long] * 9 + ["a cat", "a dog"], on_error="skip")
-    assert reference.name == "a cat / a dog"
-    with pytest.warns(UserWarning, match="300 inputs were skipped"):
-        reference = text.reference([long] * 300 + ["a cat"], on_error="skip")
-    assert reference.name == "a cat"
 
 
 def test_reference__pictures_of_any_shape(net: torch.nn.Module) -> None:

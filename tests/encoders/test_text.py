@@ -59,12 +59,6 @@ def test_represent__single_string_is_one_text(text: TextEncoder, words: Words) -
     assert text.as_list("a cat") == ["a cat"]
 
 
-def test_represent__generator_and_tuple(text: TextEncoder) -> None:
-    expected = text.represent(TEXTS)
-    assert torch.equal(text.represent(one for one in TEXTS), expected)
-    assert torch.equal(text.represent(tuple(TEXTS)), expected)
-
-
 def test_represent__texts_at_a_time(text: TextEncoder, words: Words) -> None:
     text.represent(["a cat"] * 130)
     assert [shape[0] for shape in words.shapes] == [64, 1, 64, 2]  # the second is the check for determinism
@@ -99,12 +93,6 @@ def test_default_batch_size__so_many_tokens_on_a_cpu(text: TextEncoder) -> None:
     assert sizes == {8: 64, 64: 64, 256: 16, 10_000: 1}
 
 
-def test_represent__module_is_left_in_its_mode(text: TextEncoder, words: Words) -> None:
-    words.train()
-    assert torch.equal(text.represent(TEXTS), text.represent(TEXTS))
-    assert words.drop.training
-
-
 @pytest.mark.parametrize("empty", ["", "  \n\t"])
 def test_represent__empty_text(text: TextEncoder, empty: str) -> None:
     with pytest.raises(ValueError, match=r"Input 1: The text is empty; write at least one word"):
@@ -113,23 +101,10 @@ def test_represent__empty_text(text: TextEncoder, empty: str) -> None:
         text.represent(empty)
 
 
-def test_represent__no_texts(text: TextEncoder) -> None:
-    with pytest.raises(ValueError, match=r"There are 0 inputs; pass at least one"):
-        text.represent([])
-
-
 @pytest.mark.parametrize("wrong", [3, None, b"a cat", ["a cat"]])
 def test_represent__not_a_string(text: TextEncoder, wrong: Any) -> None:
     with pytest.raises(TypeError, match=rf"Input 1: A text must be a string\. Got {type(wrong).__name__} instead"):
         text.represent(["a cat", wrong])
-
-
-@pytest.mark.parametrize("wrong", [3, None])
-def test_represent__not_even_a_list(text: TextEncoder, wrong: Any) -> None:
-    with pytest.raises(
-        TypeError, match=rf"Inputs must be one text or an iterable of them\. Got {type(wrong).__name__} instead"
-    ):
-        text.represent(wrong)
 
 
 def test_represent__too_long_says_how_many_tokens(text: TextEncoder) -> None:
@@ -177,20 +152,7 @@ def test_reference__name_is_made_up_of_the_texts(text: TextEncoder, texts: Any, 
     assert text.reference(texts, name="mine").name == "mine"
 
 
-def test_reference__name_without_the_texts_that_were_skipped(text: TextEncoder) -> None:
-    with pytest.warns(UserWarning, match=r"skipped \(Input 0: The text is empty"):
-        reference = text.reference(["", "a cat"], on_error="skip")
-    assert reference.name == "a cat"
-
-
 # --- identity -----------------------------------------------------------------------------------------------------------
-
-
-def test_fingerprint__same_and_different(words: Words) -> None:
-    first = TextEncoder(words, tokenize, limit=8)
-    assert first.fingerprint == TextEncoder(Words(), tokenize, limit=8, name="other").fingerprint
-    assert first.fingerprint != TextEncoder(Words(seed=1), tokenize, limit=8).fingerprint
-    assert first.recognisable
 
 
 def test_fingerprint__changes_with_the_tokenizer(words: Words) -> None:

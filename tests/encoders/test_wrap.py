@@ -27,14 +27,12 @@ import cocoax
 from cocoax import Encoder
 from cocoax.data import photo
 from cocoax.encoders import devices
-from cocoax.encoders.families import hub
 from cocoax.encoders.families.torchvision import import_library
 from tests.conftest import SmallNet, images
 from tests.encoders.families import tiny
 from tests.tiny import TEXTS, save_bert, save_gpt2, save_t5
 
 needs_timm = pytest.mark.skipif(find_spec("timm") is None, reason="timm is not installed")
-needs_open_clip = pytest.mark.skipif(find_spec("open_clip") is None, reason="open_clip is not installed")
 PIL = {"backend": "pil"} if int(transformers.__version__.split(".")[0]) >= 5 else {"use_fast": False}
 
 
@@ -82,43 +80,7 @@ def same(wrapped: Encoder, loaded: Encoder, inputs: Any) -> None:
     assert wrapped.name == loaded.name
 
 
-def state_of(model: nn.Module) -> tuple[Any, ...]:
-    """Everything about a model that wrapping might change."""
-    modes = [(name, part.training) for name, part in model.named_modules()]
-    return modes, {name: tensor.clone() for name, tensor in model.state_dict().items()}
-
-
-def assert_untouched(model: nn.Module, before: tuple[Any, ...]) -> None:
-    modes, state = state_of(model)
-    assert modes == before[0]
-    assert state.keys() == before[1].keys()
-    assert all(torch.equal(tensor, before[1][name]) for name, tensor in state.items())
-
-
 # --- transformers ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", tiny.VISION)
-def test_wrap__vision_model_is_the_loaded_one(family: str, folders: dict[str, Path], pictures: list[Image.Image]) -> None:
-    loader = transformers.AutoModelForImageClassification if "classifier" in family else transformers.AutoModel
-    model = model_in(folders[family], loader).train()
-    before = state_of(model)
-    wrapped, loaded = cocoax.wrap(model, image_processor(folders[family])), cocoax.load(f"hf:{folders[family]}")
-    same(wrapped, loaded, pictures)
-    assert (wrapped.head is None) == (loaded.head is None)
-    assert wrapped.preprocess == loaded.preprocess
-    assert_untouched(model, before)
-
-
-@pytest.mark.parametrize("family", tiny.DUAL)
-def test_wrap__dual_model_is_the_loaded_one(family: str, folders: dict[str, Path], pictures: list[Image.Image]) -> None:
-    model = model_in(folders[family])
-    wrapped, loaded = cocoax.wrap(model, Processor(folders[family])), cocoax.load(f"clip:{folders[family]}")
-    same(wrapped, loaded, pictures)
-    same(wrapped.text, loaded.text, ["a cat", "the dog"])
-    assert isinstance(wrapped.text, cocoax.TextEncoder)
-    assert isinstance(loaded.text, cocoax.TextEncoder)
-    assert wrapped.text.limit == loaded.text.limit
 
 
 def test_wrap__dual_model_with_its_parts(folders: dict[str, Path], pictures: list[Image.Image]) -> None:
@@ -132,18 +94,6 @@ def test_wrap__dual_model_with_its_parts(folders: dict[str, Path], pictures: lis
     same(cocoax.wrap(model, processor), loaded, pictures)
     layer = cocoax.wrap(model, Processor(folders["clip"]), layer=model.vision_model, pooling="mean")
     assert layer.layer == "model.vision_model"
-
-
-@pytest.mark.parametrize("kind", ["bert", "bert_with_pooler", "gpt2", "t5"])
-@pytest.mark.parametrize("options", [{}, {"pooling": "last", "normalize": True, "features": "tokens"}])
-def test_wrap__text_model_is_the_loaded_one(kind: str, options: dict[str, Any], folders: dict[str, Path]) -> None:
-    model = model_in(folders[kind]).train()
-    before = state_of(model)
-    wrapped = cocoax.wrap(model, tokenizer(folders[kind]), **options)
-    loaded = cocoax.load(f"hf:{folders[kind]}", **options)
-    same(wrapped, loaded, TEXTS)
-    assert wrapped.explicand(TEXTS[1]).tokens == loaded.explicand(TEXTS[1]).tokens
-    assert_untouched(model, before)
 
 
 def test_wrap__text_model_under_a_head(folders: dict[str, Path]) -> None:
@@ -172,13 +122,6 @@ def test_wrap__moves_with_the_model(folders: dict[str, Path], pictures: list[Ima
     expected = encoder.represent(pictures)
     model.double()  # after it was wrapped
     torch.testing.assert_close(encoder.represent(pictures), expected, rtol=0, atol=1e-4)
-
-
-def test_wrap__gradients_of_a_wrapped_text_model(folders: dict[str, Path]) -> None:
-    encoder = cocoax.wrap(model_in(folders["bert"]), tokenizer(folders["bert"]))
-    target = cocoax.similarity_to(encoder.reference(["a cat"]))
-    result = cocoax.IntegratedGradients(steps=60).explain(encoder, TEXTS[0], target)
-    assert float(result.values.sum()) == pytest.approx(result.score - result.baseline_score, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -239,24 +182,6 @@ def test_wrap__half_precision_is_tried_first(folders: dict[str, Path], monkeypat
         cocoax.wrap(model_in(folders["bert"]).bfloat16(), tokenizer(folders["bert"]))
 
 
-# --- sentence-transformers --------------------------------------------------------------------------------------------------
-
-
-def test_wrap__sentence_transformer_is_the_loaded_one(folders: dict[str, Path]) -> None:
-    with tiny.making():
-        model = SentenceTransformer(str(folders["sentences"]), device="cpu").train()
-    before = state_of(model)
-    for options in ({}, {"prompt": "query"}, {"features": "tokens"}):
-        wrapped, loaded = cocoax.wrap(model, **options), cocoax.load(f"st:{folders['sentences']}", **options)  # type: ignore[arg-type]
-        assert wrapped.fingerprint == loaded.fingerprint
-        assert torch.equal(wrapped.represent(TEXTS), loaded.represent(TEXTS))
-        assert wrapped.explicand(TEXTS[0]).tokens == loaded.explicand(TEXTS[0]).tokens
-    assert_untouched(model, before)
-    torch.testing.assert_close(cocoax.wrap(model).represent(TEXTS), torch.from_numpy(model.eval().encode(TEXTS)))
-    with pytest.raises(TypeError, match="SentenceTransformer brings its own tokenizer; leave out the second argument"):
-        cocoax.wrap(model, tokenizer(folders["bert"]))
-
-
 # --- timm and open_clip -----------------------------------------------------------------------------------------------------
 
 
@@ -269,28 +194,6 @@ class Composed:
 
     def __call__(self, image: Image.Image) -> Tensor:
         return self.change(self.preprocess(image))
-
-
-@needs_timm
-@pytest.mark.parametrize("architecture", ["test_resnet", "test_vit", "test_convnext", "test_efficientnet"])
-def test_wrap__timm_model_is_the_loaded_one(architecture: str, tmp_path: Path, pictures: list[Image.Image]) -> None:
-    timm = import_library("timm")
-    with tiny.making():
-        model = tiny.lively(timm.create_model(architecture, num_classes=7))
-        timm.models.save_for_hf(model, tmp_path / architecture)
-    model.train()
-    before, logits = state_of(model), model.eval()(images(2, 160, 160))
-    model.train()
-    loaded = cocoax.load(f"timm:{tmp_path / architecture}")
-    wrapped = cocoax.wrap(model, name=loaded.name)
-    same(wrapped, loaded, pictures)
-    assert wrapped.preprocess == loaded.preprocess
-    assert_untouched(model, before)
-    assert torch.equal(model.eval()(images(2, 160, 160)), logits)
-    assert cocoax.wrap(model).name == architecture
-    for options in ({"pooling": "mean"}, {"layer": next(name for name, _ in model.named_children())}):
-        here, there = cocoax.wrap(model, **options), cocoax.load(f"timm:{tmp_path / architecture}", **options)  # type: ignore[arg-type]
-        assert torch.equal(here.represent(pictures), there.represent(pictures))
 
 
 @needs_timm
@@ -312,27 +215,6 @@ def test_wrap__timm_transform(pictures: list[Image.Image]) -> None:
         cocoax.wrap(model, lambda picture: picture.no_such_thing)
     with pytest.raises(TypeError, match=r"A transform must be a function from a picture to a tensor\. Got str instead"):
         cocoax.wrap(model, "imagenet")
-
-
-@needs_open_clip
-@pytest.mark.parametrize("text", [{}, {"hf_tokenizer_name": "in the folder", "vocab_size": 64, "pool_type": "last"}])
-def test_wrap__open_clip_model_is_the_loaded_one(text: dict[str, Any], tmp_path: Path, pictures: list[Image.Image]) -> None:
-    library = import_library("open_clip")
-    folder = tiny.open_clip(tmp_path / "small", library, {}, text)
-    with tiny.making():
-        model = library.create_model(f"local-dir:{folder}").train()
-    words = library.get_tokenizer(f"local-dir:{folder}")
-    loaded, before = cocoax.load(f"open_clip:{folder}"), state_of(model)
-    for transform in (None, Composed(loaded.preprocess)):
-        wrapped = cocoax.wrap(model, transform, tokenizer=words, name="small")
-        same(wrapped, loaded, pictures)
-        same(wrapped.text, loaded.text, ["a cat", "the dog"])
-    assert_untouched(model, before)
-    assert cocoax.wrap(model).name == type(model).__name__
-    with pytest.raises(
-        TypeError, match=r"CLIP needs its transform for evaluation \(or nothing\), and the tokenizer as token"
-    ):
-        cocoax.wrap(model, words)
 
 
 # --- other modules, scikit-learn, functions ---------------------------------------------------------------------------------
@@ -438,16 +320,6 @@ def test_wrap__no_model(model: Any) -> None:
 # --- where wrap is what was meant -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["bert", "gpt2", "clip", "t5"])
-def test_encoder__around_a_text_model(kind: str, folders: dict[str, Path]) -> None:
-    model = model_in(folders[kind])
-    match = rf"{type(model).__name__} takes texts as token ids; use cocoax\.wrap\(model, processor\)"
-    with pytest.raises(TypeError, match=match):
-        cocoax.Encoder(model)
-    with pytest.raises(TypeError, match=match):
-        cocoax.TextEncoder(model, tokenizer(folders[kind]), limit=16)
-
-
 def test_encoder__around_a_sentence_transformer(folders: dict[str, Path]) -> None:
     with tiny.making():
         model = SentenceTransformer(str(folders["sentences"]), device="cpu")
@@ -479,10 +351,3 @@ def test_layer__a_module_of_a_text_model(folders: dict[str, Path]) -> None:
     )
     with pytest.raises(ValueError, match="is no part of the encoder 'bert'"):
         cocoax.wrap(model, words, layer=model_in(folders["bert"]).encoder)
-
-
-def test_with_part__shares_all_but_one(net: SmallNet) -> None:
-    other = hub.with_part(net, "act", nn.Identity())
-    assert other.conv is net.conv
-    assert isinstance(net.act, nn.Tanh)
-    assert isinstance(other.act, nn.Identity)

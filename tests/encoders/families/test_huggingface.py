@@ -87,12 +87,6 @@ def test_pooling__of_the_last_hidden_state(family: str, folders: dict[str, Path]
     assert load(folders[family], pooling="mean").head is None
 
 
-@pytest.mark.parametrize("family", ["resnet", "convnext"])
-def test_pooling__of_feature_maps(family: str, folders: dict[str, Path], pictures: list[Image.Image]) -> None:
-    hidden = outputs(folders[family], pictures).last_hidden_state
-    close(load(folders[family], pooling="mean").represent(pictures), hidden.flatten(2).mean(2))
-
-
 LAYERS = {
     "vit": "layers.0",
     "vit_classifier": "layers.0",
@@ -120,24 +114,6 @@ def test_layer__is_the_output_of_the_submodule(
     assert encoder.fingerprint != load(folders[family]).fingerprint
 
 
-@pytest.mark.parametrize("family", ["vit", "dinov2", "resnet", "convnext", "swin", "beit", "deit"])
-def test_gradients__integrate_to_the_difference_in_score(
-    family: str, folders: dict[str, Path], pictures: list[Image.Image]
-) -> None:
-    encoder = load(folders[family])
-    target = cocoax.contrastive_corpus_similarity(encoder.reference(pictures[1]), encoder.reference(pictures[2]))
-    prepared = encoder.prepare(pictures[0])
-    result = cocoax.IntegratedGradients(steps=100, baseline=cocoax.Constant(0.0)).explain(encoder, pictures[0], target)
-    scores = target.score(encoder.represent([prepared, torch.zeros_like(prepared)]))
-    assert float(3 * result.values.sum()) == pytest.approx(float(scores[0] - scores[1]), abs=5e-3)
-    assert float(3 * result.values.abs().sum()) > 0.05
-
-
-@pytest.mark.parametrize("family", ["vit", "beit_classifier", "resnet"])
-def test_fingerprint__the_same_when_loaded_again(family: str, folders: dict[str, Path]) -> None:
-    assert load(folders[family]).fingerprint == load(folders[family]).fingerprint
-
-
 def test_load__weights_without_a_pooler(folders: dict[str, Path], pictures: list[Image.Image], tmp_path: Path) -> None:
     """As BEiT's pretrained weights come: the layer that would be random is not used."""
     folder = Path(shutil.copytree(folders["beit"], tmp_path / "beit"))
@@ -150,10 +126,6 @@ def test_load__weights_without_a_pooler(folders: dict[str, Path], pictures: list
 # --- dispatch -----------------------------------------------------------------------------------------------------------
 
 
-def test_load__an_image_and_text_model_has_its_text_tower(folders: dict[str, Path]) -> None:
-    assert load(folders["clip"]).text.represent(["a cat"]).shape == (1, 12)
-
-
 def test_load__a_text_model_goes_to_the_text_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tiny.making():
         bert = tiny.bert(tmp_path / "bert")
@@ -161,11 +133,6 @@ def test_load__a_text_model_goes_to_the_text_loader(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sentence, "load_hf_text", lambda *what, **options: asked.append((what, options)))
     load(bert, pooling="mean")
     assert asked == [((str(bert),), {"pooling": "mean"})]
-
-
-def test_load__unknown_option(folders: dict[str, Path]) -> None:
-    with pytest.raises(TypeError, match="poling"):
-        load(folders["vit"], poling="mean")
 
 
 @pytest.mark.parametrize("family", ["vit", "deit", "clip"])

@@ -14,7 +14,6 @@ import cocoax
 from cocoax import Encoder
 from cocoax.data import photo
 from cocoax.encoders.families.torchvision import import_library
-from cocoax.spaces import same_space
 from tests.encoders.families import tiny
 
 if find_spec("open_clip") is None:
@@ -71,34 +70,6 @@ def test_score__is_that_of_open_clip(kind: str, library: Any, folders: dict[str,
 )
 def test_preprocess__as_configured(kind: str, expected: cocoax.ImagePreprocess, folders: dict[str, Path]) -> None:
     assert load(folders[kind]).preprocess == expected
-
-
-def test_text__batches_and_limits(folders: dict[str, Path]) -> None:
-    for kind, most in (("crop", 18), ("tokenizer", 18)):  # two special tokens each
-        text = load(folders[kind]).text
-        alone = torch.cat([text.represent(caption) for caption in CAPTIONS[:2]])
-        torch.testing.assert_close(text.represent(CAPTIONS[:2]), alone, rtol=0, atol=1e-5)
-        assert text.represent(" ".join("a" * most)).shape == (1, 12)
-        with pytest.raises(ValueError, match=rf"has 21 tokens but '{kind}' takes at most 20; shorten it"):
-            text.represent(" ".join("a" * (most + 1)))
-        with pytest.raises(ValueError, match="The text is empty"):
-            text.represent(" ")
-
-
-def test_fingerprint__the_same_when_loaded_again(folders: dict[str, Path]) -> None:
-    first, second = load(folders["crop"]), load(folders["crop"])
-    assert same_space(first.space, second.text.space)
-    assert first.text.fingerprint == second.text.fingerprint
-    assert first.fingerprint != load(folders["squash"]).fingerprint
-
-
-def test_gradients__integrate_to_the_difference_in_score(folders: dict[str, Path], pictures: list[Image.Image]) -> None:
-    encoder = load(folders["crop"])
-    target = cocoax.similarity_to(encoder.text.reference(["a cat"]))
-    prepared = encoder.prepare(pictures[0])
-    result = cocoax.IntegratedGradients(steps=100, baseline=cocoax.Constant(0.0)).explain(encoder, pictures[0], target)
-    scores = target.score(encoder.represent([prepared, torch.zeros_like(prepared)]))
-    assert float(3 * result.values.sum()) == pytest.approx(float(scores[0] - scores[1]), abs=5e-3)
 
 
 # --- names --------------------------------------------------------------------------------------------------------------
