@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo app bench test test-slow test-hard test-interop test-browser screenshots lint clean
+.PHONY: help install demo app bench test test-slow test-hard test-interop test-browser screenshots docs docs-serve docs-links dist lint clean
 
 help:
 	@echo "make demo         explain two photos with the starter encoder; says where the pictures are"
@@ -15,6 +15,9 @@ help:
 	@echo "make bench        speed and accuracy of this machine, beside Captum, SHAP and shapiq (docs/evidence/performance.md)"
 	@echo "make app          the web page, at http://127.0.0.1:7860"
 	@echo "make test-browser the web page in a real browser; installs Chromium if there is none"
+	@echo "make docs         the site, with the gallery executed; warnings are errors"
+	@echo "make docs-serve   the site at http://127.0.0.1:8000"
+	@echo "make dist         sdist and wheel, the wheel tried in fresh environments"
 	@echo "make install      create $(VENV) with everything that demo and tests need"
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -83,5 +86,24 @@ test-browser: $(VENV)/.browser
 screenshots: $(VENV)/.browser
 	$(BIN)/python -m tests.browser.screenshots docs/images
 
+$(VENV)/.docs: $(INSTALLED)
+	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -b html -W --keep-going docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+docs-serve: docs
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8000
+
+# Links to other sites; needs a network.
+docs-links: $(VENV)/.docs
+	$(BIN)/python -m sphinx -b linkcheck -D sphinx_gallery_conf.plot_gallery=0 docs docs/_build/links
+
+dist: $(INSTALLED)
+	$(BIN)/pip install -q -c constraints.txt -e '.[dist]'
+	$(BIN)/python deploy/check_dist.py
+
 clean:
-	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf docs/_build docs/gallery docs/reference/generated docs/reference/cli.md dist $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -71,3 +72,9 @@ def test_names__an_error_inside_of_a_room_is_not_hidden(monkeypatch: pytest.Monk
     monkeypatch.setattr(cocoax, "import_module", fail)
     with pytest.raises(ModuleNotFoundError, match="gradio"):
         cocoax.something_new  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_reference__has_every_name_and_no_other() -> None:
+    page = Path(__file__).parent.parent / "docs" / "reference" / "api.md"
+    listed = re.findall(r"^   (\w+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(set(cocoax.__all__) - {"__version__"})
