@@ -123,10 +123,10 @@ def find_counterfactual(
         cocoax counterfactual cat.jpg --like "a cat" --unlike dogs/ --gradient
 
     """
+    from cocoax.inputs.grids import in_proportion
     from cocoax.inputs.open import open_input
     from cocoax.insight import gradient_counterfactual
     from cocoax.insight.exchange import exchange_type
-    from cocoax.masking.segments import in_proportion
 
     draw_into_files()
     check_out(out, given, *like, *(unlike or []))

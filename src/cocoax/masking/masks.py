@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from cocoax.inputs.grids import check_grid
 from cocoax.masking.control_variates import KernelControls, RidgeControls, SamplingUnits
-from cocoax.masking.segments import check_grid
 from cocoax.seeding import stream
 
 _BLOCK = 256  # masks of one block come from one random stream, so that any number of masks starts the same

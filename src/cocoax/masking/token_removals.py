@@ -17,8 +17,8 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import Embeddings
 from cocoax.encoders.patches import Shortened, patches_of, without_patches
 from cocoax.inputs import Explicand, Inputs
+from cocoax.inputs.grids import check_sides, grid_segments
 from cocoax.masking.baselines import Embedded, Removal
-from cocoax.masking.segments import check_sides, grid_segments
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import check_kind
-from cocoax.masking.segments import check_grid, check_sides
+from cocoax.inputs.grids import check_grid, check_sides
 from cocoax.methods.field import default_grid, feature_vectors, in_steps, pooled
 from cocoax.methods.run import Run
 from cocoax.methods.serialise import to_json_value

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import check_count
+from cocoax.inputs.grids import check_segments, check_sides
 from cocoax.masking import grid_segments
-from cocoax.masking.segments import check_segments, check_sides
 from cocoax.methods.estimate import Estimate
 from cocoax.methods.odd_regression import OddRegression, choose_prior, kernel_of_pair, odd_regression, pairs_of_size
 from cocoax.methods.removal import RemovalMethod

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from cocoax.checks import check_count, check_number, check_positive, shown
 from cocoax.inputs import Explicand
+from cocoax.inputs.grids import check_grid, check_sides
 from cocoax.masking import BitMasks, GridMasks
 from cocoax.masking.control_variates import FOLDS, Fit
 from cocoax.masking.masks import PooledMasks, mask_geometry
-from cocoax.masking.segments import check_grid, check_sides
 from cocoax.methods.estimate import Estimate
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run import Run

@@ -15,8 +15,8 @@ from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.evaluation.separability import NotSeparableError, separability
 from cocoax.inputs import Explicand
+from cocoax.inputs.grids import in_proportion
 from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
-from cocoax.masking.segments import in_proportion
 from cocoax.methods import Attribution, Method, Rise, Run
 from cocoax.methods.method import Input, check_encoder
 from cocoax.methods.removal import RemovalMethod

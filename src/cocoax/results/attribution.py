@@ -16,8 +16,8 @@ from torch.nn import functional as F
 from cocoax.checks import check_count
 from cocoax.inputs import Display, Picture
 from cocoax.inputs.display import Displayed, load_display, save_display
+from cocoax.inputs.grids import check_grid
 from cocoax.masking.masks import averaging
-from cocoax.masking.segments import check_grid
 from cocoax.results.regions import top_regions
 from cocoax.results.result import Result, data_frame, library
 from cocoax.show import Effects, PlotOptions, Table, View

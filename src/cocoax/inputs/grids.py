@@ -1,4 +1,4 @@
-"""Segments: which pixels are removed together, as a label map ``[H, W]`` with labels 0 to n-1."""
+"""Grids and label maps: which pixels are removed together, as labels ``[H, W]`` from 0 to n-1."""
 
 from __future__ import annotations
 

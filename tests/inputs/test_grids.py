@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from cocoax.inputs.grids import check_grid, check_segments, in_proportion
 from cocoax.masking import grid_segments
-from cocoax.masking.segments import check_grid, check_segments, in_proportion
 
 SIZES = [(16, 16, 4), (15, 17, 4), (10, 7, (3, 2)), (7, 7, 7), (5, 9, 1), (2, 5, (2, 5)), (224, 224, 7)]
 
