@@ -33,8 +33,10 @@ from cocoax.encoders.forward import (
     size_of,
 )
 from cocoax.encoders.identity import Identity, Probe, WeightsDigest, identify
+from cocoax.encoders.inner_maps import inner_maps
 from cocoax.encoders.stream import Streaming, in_order, prepared_batches, stream_reference
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
+from cocoax.inputs.features import features_of
 from cocoax.inputs.open import each_input, is_one
 from cocoax.progress import bar
 from cocoax.references import Reference
@@ -378,11 +380,37 @@ class Encoder:
         self._probe.note(prepared)
         return prepared
 
-    def explicand(self, item: Any) -> Explicand:
-        """Return one input made ready to be explained, on the CPU."""
+    def explicand(self, item: Any, features: Any = None) -> Explicand:
+        """Return one input made ready to be explained, on the CPU.
+
+        Args:
+            item: the input; an explicand is divided anew.
+            features: what is removed and shown as one part: a name in ``cocoax.inputs.features.FEATURES`` for the kind of
+                input, such as ``"segments"`` or ``"sentences"``; of a picture also the cells of a grid, a label map or masks;
+                of a row groups of columns. By default those of the kind; of a picture the method chooses.
+
+        """
         explicand = self.inputs.checked_explicand(item)
         self._probe.note(explicand.tensor)
-        return explicand if explicand is item else explicand.detached_copy()
+        explicand = explicand if explicand is item else explicand.detached_copy()
+        if features is None and (isinstance(item, Explicand) or self.inputs.chosen_features is None):
+            return explicand
+        return self.divided(explicand, self.inputs.chosen_features if features is None else features)
+
+    def divided(self, explicand: Explicand, features: Any) -> Explicand:
+        """Return an explicand with other features."""
+        divided = features_of(features, self.inputs).apply(explicand, self)
+        divided.check()
+        return divided
+
+    def by(self, features: Any) -> Self:
+        """Return the same encoder whose inputs are divided into these features; see :meth:`explicand`."""
+        features_of(features, self.inputs)
+        return self._variant(self.inputs.by(features))
+
+    def inner_maps(self, picture: Tensor) -> list[Tensor]:
+        """Return up to two feature maps ``[d, h, w]`` of a prepared picture; see :mod:`cocoax.encoders.inner_maps`."""
+        return inner_maps(self, picture)
 
     def collate(self, prepared: Sequence[Tensor] | Tensor) -> Any:
         """Return prepared inputs as one batch for the module, on its device."""

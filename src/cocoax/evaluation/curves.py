@@ -380,7 +380,7 @@ class RankMasks:
 def ranks_of(attribution: Attribution | Tensor, explicand: Explicand) -> Tensor:
     """Return the place of each feature in the order of descending attribution; equal ones keep their order."""
     values = as_numbers("An attribution", attribution.values if isinstance(attribution, Attribution) else attribution)
-    values, shape = explicand.per_cell(values), explicand.shape
+    values, shape = explicand.per_part(values), explicand.shape
     if tuple(values.shape) != shape:
         features = f"{shape[0]} x {shape[1]} pixels" if len(shape) == 2 else f"{shape[0]} words or columns"
         raise ValueError(

@@ -3,21 +3,30 @@
 from cocoax.inputs.base import Inputs
 from cocoax.inputs.display import Display, Names, Picture
 from cocoax.inputs.explicand import Explicand
+from cocoax.inputs.features import FEATURES, Columns, Features, Grid, LabelMap, MaskStack, Segments, SoundSegments
 from cocoax.inputs.image import ImagePreprocess, Pictures
 from cocoax.inputs.sound import Sound, Sounds
 from cocoax.inputs.table import Rows
 from cocoax.inputs.text import Text, Texts
 
 __all__ = [
+    "FEATURES",
+    "Columns",
     "Display",
     "Explicand",
+    "Features",
+    "Grid",
     "ImagePreprocess",
     "Inputs",
+    "LabelMap",
+    "MaskStack",
     "Names",
     "Picture",
     "Pictures",
     "Rows",
+    "Segments",
     "Sound",
+    "SoundSegments",
     "Sounds",
     "Text",
     "Texts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
@@ -68,6 +69,7 @@ class Inputs(ABC):
         removals: class names of the removals that make sense, see :mod:`cocoax.masking`.
         removal_names: those that can be asked for by a string, as in ``baseline="mask"``.
         advice: what to write as ``baseline=``.
+        feature_kind: which of :data:`cocoax.inputs.features.FEATURES` its inputs can be divided into.
         any_shape: whether prepared inputs differ in shape; those of one shape then form a batch.
         padded: whether :meth:`collate` pads prepared inputs to the longest, so that those of similar length belong together.
 
@@ -79,6 +81,7 @@ class Inputs(ABC):
     continuous: ClassVar[bool] = True
     removals: ClassVar[tuple[str, ...]] = ("Constant", "Mean", "Noise", "Fixed", "Background")
     removal_names: ClassVar[tuple[str, ...]] = ()
+    feature_kind: ClassVar[str] = ""
     any_shape: bool = False
     padded: ClassVar[bool] = False
     advice: ClassVar[str] = "Write baseline=cocoax.Constant(0.0), or give an input to put in place."
@@ -197,7 +200,16 @@ class Inputs(ABC):
         """Return a sentence about the words of a text that the encoder takes for one and the same; empty if it has none."""
         return ""
 
-    # --- what removing a feature means ----------------------------------------------------------------------------------
+    # --- features, and what removing one means ----------------------------------------------------------------------------
+
+    chosen_features: Any = None  # what all inputs are divided into, if the kind was told that
+    default_features: Any = None  # of removal methods, for pixels
+
+    def by(self, features: Any) -> Inputs:
+        """Return the same kind whose inputs are divided into these features."""
+        other = copy.copy(self)
+        other.chosen_features = features
+        return other
 
     @property
     def default_removal(self) -> str | Fitting[Any]:

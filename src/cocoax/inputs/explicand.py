@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,6 +23,7 @@ class Explicand(Displayed):
         feature_ids: the feature that each element belongs to, in the shape of the tensor or of its last dimensions (the
             dimensions before, such as channels, then belong together); -1 for elements that are never removed, such as
             special tokens. None: every place of the tensor (all channels of a pixel) is a feature.
+        grid: of a picture whose features are pixels, the cells that methods should take, (rows, columns).
         scale: for tensors whose elements have no unit of their own, such as embeddings: what one unit of noise is, for each
             place; 0 for what stays as it is.
 
@@ -33,6 +33,7 @@ class Explicand(Displayed):
     display: Display = Picture()  # noqa: RUF009 (it is immutable)
     feature_ids: Tensor | None = None
     scale: Tensor | None = None
+    grid: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         check_kind("The tensor of an explicand", self.tensor, Tensor, "must be a torch.Tensor")
@@ -113,37 +114,33 @@ class Explicand(Displayed):
         own = feature_ids >= 0
         return summed.new_zeros(*summed.shape[:-1], *self.shape).index_add_(-1, feature_ids[own], summed[..., own])
 
-    @cached_property
-    def cells(self) -> Tensor | None:
-        """Of a picture whose features are cells, the cell at each place of the coarsest grid they fit, ``[rows, columns]``.
+    @property
+    def label_map(self) -> Tensor | None:
+        """Of a picture whose features are parts of it, the part that each pixel belongs to, ``[H, W]``; -1 for none.
 
         None where values are shown for features as they are.
         """
-        if self.feature_ids is None or self.feature_ids.ndim != 2 or not self.display.at_places:
-            return None
-        steps = []
-        for axis in (0, 1):
-            changes = (self.feature_ids.diff(dim=axis) != 0).any(1 - axis).nonzero()[:, 0] + 1
-            steps.append(math.gcd(self.feature_ids.shape[axis], *changes.tolist()))
-        return self.feature_ids[:: steps[0], :: steps[1]]
+        labels = self.feature_ids
+        return labels if labels is not None and labels.ndim == 2 and self.display.at_places else None
 
     def shown(self, values: Tensor, elsewhere: Tensor | float = 0.0) -> Tensor:
-        """Turn values of features ``[k, *shape]`` into values as they are shown: those of cells at every pixel of theirs.
+        """Return values of features ``[k, *shape]`` as they are shown: those of parts of a picture at each of their pixels.
 
-        Pixels that belong to no cell have the value ``elsewhere``, one or ``[k, 1]``.
+        Pixels that belong to no part have the value ``elsewhere``, one or ``[k, 1]``.
         """
-        if self.cells is None:
+        labels = self.label_map
+        if labels is None:
             return values
-        assert self.feature_ids is not None
-        return torch.cat([values, torch.zeros_like(values[:, :1]) + elsewhere], dim=1)[:, self.feature_ids]
+        return torch.cat([values, torch.zeros_like(values[:, :1]) + elsewhere], dim=1)[:, labels]
 
-    def per_cell(self, shown: Tensor) -> Tensor:
-        """Turn values as they are shown back into values of features: the mean over the pixels of a cell."""
-        if self.cells is None or self.feature_ids is None or shown.shape != self.feature_ids.shape:
+    def per_part(self, shown: Tensor) -> Tensor:
+        """Turn values as they are shown back into values of features: the mean over the pixels of a part."""
+        labels = self.label_map
+        if labels is None or shown.shape != labels.shape:
             return shown
-        own = self.feature_ids >= 0
-        sums = torch.zeros(self.shape, dtype=torch.float64).index_add_(0, self.feature_ids[own], shown[own].double())
-        return sums / torch.bincount(self.feature_ids[own])
+        own = labels >= 0
+        sums = torch.zeros(self.shape, dtype=torch.float64).index_add_(0, labels[own], shown[own].double())
+        return sums / torch.bincount(labels[own])
 
     def elements_kept(self, kept: Tensor) -> Tensor:
         """Turn what is kept of the features ``[n, *shape]`` into what is kept of the elements.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral
 
 import numpy as np
@@ -24,6 +25,15 @@ def in_proportion(side: int, height: int, width: int) -> int | tuple[int, int]:
     rows = max(1, round(side * (height / width) ** 0.5))
     columns = max(1, round(side**2 / rows))
     return side if rows == columns else (rows, columns)
+
+
+def coarsest_grid(labels: Tensor) -> Tensor:
+    """Return a label map ``[H, W]`` at the places of the coarsest grid that its parts are made of, ``[rows, columns]``."""
+    steps = []
+    for axis in (0, 1):
+        changes = (labels.diff(dim=axis) != 0).any(1 - axis).nonzero()[:, 0] + 1
+        steps.append(math.gcd(labels.shape[axis], *changes.tolist()))
+    return labels[:: steps[0], :: steps[1]]
 
 
 def check_grid(height: int, width: int, grid: int | tuple[int, int]) -> tuple[int, int]:

@@ -355,6 +355,7 @@ class Pictures(Inputs):
     """
 
     noun = "image"
+    feature_kind = "image"
     hint = "Check the number of channels and the size that it expects."
     removals: ClassVar[tuple[str, ...]] = (
         "Blur",
@@ -367,6 +368,7 @@ class Pictures(Inputs):
         "DropTokens",
     )
     advice = "Pictures take cocoax.Blur(), Mean(), Constant(0.0), Noise(), or a picture."
+    default_features: Any = None
 
     def __init__(self, preprocess: Preprocess | None = None, any_shape: bool = False) -> None:
         self.preprocess = preprocess

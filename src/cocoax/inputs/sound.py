@@ -235,6 +235,7 @@ class Sounds(Inputs):
     """
 
     noun = "sound"
+    feature_kind = "sound"
     hint = "Check the rate and the length that it expects."
     removals: ClassVar[tuple[str, ...]] = ("Silence", "SpectralNoise", "Mean", "Constant", "Fixed", "Background")
     removal_names: ClassVar[tuple[str, ...]] = ("silence", "noise", "mean")

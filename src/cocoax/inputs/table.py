@@ -27,6 +27,7 @@ class Rows(Inputs):
     """
 
     noun = "row"
+    feature_kind = "row"
     hint = "Check the number and the order of the columns that it expects."
     removals: ClassVar[tuple[str, ...]] = ("Background", "Constant", "Fixed")
     advice = "Columns take cocoax.Background(rows), a row, or cocoax.Constant(0.0)."

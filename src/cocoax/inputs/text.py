@@ -317,6 +317,7 @@ class Texts(Inputs):
     """
 
     noun = "text"
+    feature_kind = "text"
     hint = "Check that the tokenizer is the one the module was trained with."
     continuous = False
     padded = True

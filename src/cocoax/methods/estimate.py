@@ -92,7 +92,7 @@ def attributions(
     raw, error, features = maps.raw, maps.standard_error, maps.features
     shape = (len(targets), *explicand.shape)
     values = maps.values.reshape(shape)
-    if explicand.cells is not None:
+    if explicand.label_map is not None:
         features = values if features is None else features
         values = explicand.shown(values, 0.0 if maps.neutral is None else maps.neutral[:, None])
         error = None if error is None else explicand.shown(error.reshape(shape))
@@ -113,6 +113,7 @@ def attributions(
                 metadata={**metadata, "target": target.name, "similarity": str(target.similarity)},
                 display=explicand.display,
                 floor=floor,
+                feature_ids=explicand.label_map,
             )
         )
     return answers

@@ -45,6 +45,7 @@ _LAYOUT = Layout(
         "neutral": "d",
         "anchors": "2 d",
         "own": "representation",
+        "feature_ids?": "int * *",
     },
     {"similarity": str, "origin": dict},
 )
@@ -55,7 +56,7 @@ class Field:
     """One vector in the representation space for every feature of an input; made by ``run.field()``.
 
     Attributes:
-        values: the vectors ``[*cells, d]``: words, columns and segments as they are, pixels pooled to a grid.
+        values: the vectors ``[*cells, d]``: of words, columns and segments one each, of pixels pooled to a grid.
         neutral: the vector of a feature that makes no difference, ``[d]``.
         anchors: feature vectors of the explicand and of its emptied version, ``[2, d]``.
         own: the representation of the explicand, ``[d]``, for targets that compare with it.
@@ -64,6 +65,7 @@ class Field:
         display: how the input is shown.
         deviations: random sums of the samples' contributions ``[groups, *cells, d]``, from which standard errors come; None
             where nothing is known about them.
+        feature_ids: of a picture whose features are parts of it, the part that each pixel belongs to, ``[H, W]``.
 
     """
 
@@ -75,6 +77,7 @@ class Field:
     origin: Origin
     display: Display
     deviations: Tensor | None = None
+    feature_ids: Tensor | None = None
 
     def __repr__(self) -> str:
         cells = " x ".join(map(str, self.values.shape[:-1]))
@@ -112,8 +115,8 @@ class Field:
         if self.deviations is not None:
             error = (self.deviations.double() @ directions.T).square().mean(0).sqrt().movedim(-1, 0)
         maps = Estimate((self.values.double() @ directions.T).movedim(-1, 0), error, directions @ self.neutral.double())
-        shape = tuple(self.values.shape[:-1])
-        shown = Explicand(torch.zeros(1, *shape), self.display)
+        shape = tuple(self.values.shape[:-1] if self.feature_ids is None else self.feature_ids.shape)
+        shown = Explicand(torch.zeros(1, *shape), self.display, self.feature_ids)
         answers = attributions(self.origin, shown, asked, self.anchors.double() @ directions.T, maps, self.own)
         return as_asked(targets, answers)
 
@@ -129,6 +132,8 @@ class Field:
                 whole = tensors[name] - self.neutral if name == "values" else tensors[name]
                 scale = whole.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
                 tensors[name], scales[f"{name}_scale"] = (whole / scale).half(), scale.float()
+        if self.feature_ids is not None:
+            tensors["feature_ids"] = self.feature_ids.to(torch.int16)
         header = {"similarity": self.similarity.name, "display": display, "origin": vars(self.origin)}
         return write_safetensors(path, {**tensors, **scales, **shown}, "field", header)
 
@@ -146,6 +151,10 @@ class Field:
             parts = {name: tensors[name] for name in _SAVED if name in tensors}
             if similarity.features(parts["own"][None].double()).shape[1:] != parts["neutral"].shape:
                 raise ValueError("its input's representation does not have the dimension of its vectors.")
+            if (labels := tensors.get("feature_ids")) is not None:
+                if not -1 <= int(labels.min()) <= int(labels.max()) < len(parts["values"]):
+                    raise ValueError(f"it has {len(parts['values'])} vectors but parts up to {int(labels.max())}.")
+                parts["feature_ids"] = labels.long()
             origin = Origin(**header["origin"])
             str(origin.method["type"])  # which answers tell
             return cls(**parts, similarity=similarity, origin=origin, display=load_display(tensors, header.get("display")))
@@ -177,9 +186,6 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
         deviations += [] if apart is None else [pooled(apart, shape, grid, 2)]
     together, neutral = torch.cat(values).movedim(0, -1).float(), torch.cat(neutrals).float()
     apart = torch.cat(deviations, dim=1).movedim(1, -1).float() if deviations else None
-    if (cells := run.explicand.cells) is not None:  # features that are cells of a picture; -1, the last, belongs to none
-        together = torch.cat([together, neutral[None]])[cells]
-        apart = None if apart is None else torch.cat([apart, torch.zeros_like(apart[:, :1])], dim=1)[:, cells]
     return Field(
         together,
         neutral,
@@ -189,6 +195,7 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
         run.origin,
         run.explicand.display,
         apart,
+        run.explicand.label_map,
     )
 
 
@@ -210,7 +217,7 @@ def feature_vectors(representations: Tensor, anchors: Tensor, similarity: Linear
 
 def default_grid(method: RemovalMethod, shape: tuple[int, ...], times: int) -> tuple[int, int]:
     """Return so many times the cells of the method's own grid, or of 7 x 7, but no more than there are pixels."""
-    rows, columns = check_sides(getattr(method, "grid", 7))
+    rows, columns = check_sides(getattr(method, "grid", None) or 7)
     height, width = shape
     return min(times * rows, height), min(times * columns, width)
 

@@ -75,7 +75,7 @@ class _Effects:
     @classmethod
     def of(cls, run: Run, similarity: LinearSimilarity, grid: int | tuple[int, int] | None) -> _Effects:
         pictures = len(run.explicand.shape) == 2
-        cells, parts = None, run.explicand.cells
+        cells, parts = None, run.explicand.label_map
         if grid is not None and parts is not None and check_sides(grid) != (layout := _layout(parts)):
             raise ValueError(
                 f"The features of the run are parts of a picture, {' x '.join(map(str, layout))} of them, which no other "
@@ -94,7 +94,7 @@ class _Effects:
         asked = {name: value for name, value in to_json_value(method, tensors).items() if name not in unimportant}
         identity = digest(self.run.anchors, self.run.space, str(similarity), asked, *tensors.values())
         explicand = self.run.explicand
-        members = None if explicand.cells is None else explicand.feature_ids
+        members = explicand.label_map
         return PairSide(explicand.display, self.shape, identity, members)
 
     @property
@@ -106,8 +106,8 @@ class _Effects:
     def shape(self) -> tuple[int, ...]:
         """The shape of its features."""
         explicand = self.run.explicand
-        if explicand.cells is not None:
-            return _layout(explicand.cells)
+        if explicand.label_map is not None:
+            return _layout(explicand.label_map)
         return explicand.shape if self.grid is None else self.grid
 
     def _laid_out(self, maps: Tensor) -> Tensor:

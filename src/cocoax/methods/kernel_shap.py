@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count as counting
 from itertools import islice
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cocoax.checks import check_count
+from cocoax.encoders import Encoder
+from cocoax.inputs import Explicand
 from cocoax.inputs.grids import check_segments, check_sides
 from cocoax.masking import grid_segments
 from cocoax.methods.estimate import Estimate
@@ -21,6 +23,7 @@ from cocoax.methods.odd_regression import OddRegression, choose_prior, kernel_of
 from cocoax.methods.removal import RemovalMethod
 from cocoax.seeding import check_seed, stream
 
+GRID = 7  # rectangles in each direction where nothing says how many
 _BLOCK = 256  # draws of one block come from one random stream, so that any number of coalitions starts the same
 _LISTED = 16  # players up to which all coalitions are listed, and put into a random order
 _NEW = 0.05  # the share of a coalition that must be new for it to tell players apart,
@@ -40,9 +43,8 @@ class KernelShap(RemovalMethod):
 
     Args:
         samples: number of coalitions.
-        grid: segments in a grid, a number or (rows, columns).
-        segments: a label map ``[H, W]`` instead of the grid, from a superpixel algorithm, say. Words and columns are segments
-            of their own, unless labels ``[m]`` put some together.
+        grid: rectangles in a grid over pixels, a number or (rows, columns), in place of a picture's segments.
+        segments: a label map ``[H, W]`` instead of the grid, or labels ``[m]`` that put words or columns together.
         baseline: what replaces the segments outside a coalition.
         seed: of the drawn coalitions.
         batch_size: coalitions encoded at a time; automatic if not given.
@@ -52,21 +54,29 @@ class KernelShap(RemovalMethod):
     lengthening: ClassVar[tuple[str, ...]] = ("samples", "batch_size")
 
     samples: int = 1024
-    grid: int | tuple[int, int] = 7
+    grid: int | tuple[int, int] | None = None
     segments: Tensor | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_count("samples", self.samples, 2)
-        check_sides(self.grid)
+        if self.grid is not None:
+            check_sides(self.grid)
         check_seed(self.seed)
+
+    def choose_features(self, encoder: Encoder, explicand: Explicand) -> tuple[Self, Explicand]:
+        """Return the method and the explicand, whose pixels become parts unless the method has some."""
+        of_pixels = len(explicand.shape) == 2 and explicand.grid is None and encoder.inputs.default_features is not None
+        if of_pixels and self.grid is None and self.segments is None:
+            return self, encoder.divided(explicand, encoder.inputs.default_features)
+        return super().choose_features(encoder, explicand)
 
     def draw(self, shape: tuple[int, ...], count: int | None = None) -> Coalitions:
         """Return coalitions, the same ones first for any number. A single word or column has none: all is due to it."""
         if self.segments is not None:
             segments = check_segments(self.segments, *shape)
         else:
-            segments = torch.arange(shape[0]) if len(shape) == 1 else grid_segments(shape[0], shape[1], self.grid)
+            segments = torch.arange(shape[0]) if len(shape) == 1 else grid_segments(shape[0], shape[1], self.grid or GRID)
         if len(shape) == 2 and int(segments.max()) == 0:
             raise ValueError("KernelShap needs at least two segments; use a finer grid.")
         players = int(segments.max()) + 1
@@ -109,7 +119,7 @@ class KernelShap(RemovalMethod):
 
     def cells(self, masks: Coalitions, grid: int | tuple[int, int] | None) -> Coalitions:
         """Return coalitions of cells where they are the segments; of another grid's cells there are only means."""
-        if grid is None or self.segments is not None or check_sides(grid) != (own := check_sides(self.grid)):
+        if grid is None or self.segments is not None or check_sides(grid) != (own := check_sides(self.grid or GRID)):
             return masks
         return replace(masks, segments=torch.arange(masks.bits.shape[1]).view(own))
 

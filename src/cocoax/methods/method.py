@@ -61,32 +61,68 @@ class Method(ABC):
     # A string is an iterable of strings, and a tensor one of tensors; taken as one input, they come first.
     @overload
     def explain(  # type: ignore[overload-overlap]
-        self, encoder: Encoder, explicand: Input, targets: Target, *, progress: bool | None = None
+        self,
+        encoder: Encoder,
+        explicand: Input,
+        targets: Target,
+        *,
+        features: Any = None,
+        progress: bool | None = None,
     ) -> Attribution: ...
 
     @overload
     def explain(  # type: ignore[overload-overlap]
-        self, encoder: Encoder, explicand: Input, targets: Sequence[Target], *, progress: bool | None = None
+        self,
+        encoder: Encoder,
+        explicand: Input,
+        targets: Sequence[Target],
+        *,
+        features: Any = None,
+        progress: bool | None = None,
     ) -> list[Attribution]: ...
 
     @overload
     def explain(  # type: ignore[overload-overlap]
-        self, encoder: Encoder, explicand: Input, targets: Mapping[str, Askable], *, progress: bool | None = None
+        self,
+        encoder: Encoder,
+        explicand: Input,
+        targets: Mapping[str, Askable],
+        *,
+        features: Any = None,
+        progress: bool | None = None,
     ) -> dict[str, Attribution]: ...
 
     @overload
     def explain(
-        self, encoder: Encoder, explicand: Iterable[Input], targets: Target, *, progress: bool | None = None
+        self,
+        encoder: Encoder,
+        explicand: Iterable[Input],
+        targets: Target,
+        *,
+        features: Any = None,
+        progress: bool | None = None,
     ) -> list[Attribution]: ...
 
     @overload
     def explain(
-        self, encoder: Encoder, explicand: Iterable[Input], targets: Sequence[Target], *, progress: bool | None = None
+        self,
+        encoder: Encoder,
+        explicand: Iterable[Input],
+        targets: Sequence[Target],
+        *,
+        features: Any = None,
+        progress: bool | None = None,
     ) -> list[list[Attribution]]: ...
 
     @overload
     def explain(
-        self, encoder: Encoder, explicand: Iterable[Input], targets: Mapping[str, Askable], *, progress: bool | None = None
+        self,
+        encoder: Encoder,
+        explicand: Iterable[Input],
+        targets: Mapping[str, Askable],
+        *,
+        features: Any = None,
+        progress: bool | None = None,
     ) -> list[dict[str, Attribution]]: ...
 
     def explain(
@@ -95,9 +131,12 @@ class Method(ABC):
         explicand: Any,
         targets: Askable | Sequence[Askable] | Mapping[str, Askable] | None = None,
         *,
+        features: Any = None,
         progress: bool | None = None,
     ) -> Any:
         """Explain one or many targets for one or many explicands.
+
+        ``features`` are what values are of, such as ``"segments"`` or ``"sentences"``, see :meth:`cocoax.Encoder.explicand`.
 
         Returns an :class:`Attribution`; a list of them for a list of targets, a dict for a dict; and for many explicands a
         list, in their order, of what each alone would give (gradients up to rounding, since inputs share batches). A function
@@ -111,7 +150,7 @@ class Method(ABC):
             )
         asked = check_targets(targets, encoder)
         with torch.inference_mode(False):  # inside inference mode nothing has gradients
-            explicands = explicands_of(encoder, explicand)
+            explicands = explicands_of(encoder, explicand, features)
             space = encoder.space
             for target in asked:
                 target.check_space(space)
@@ -144,14 +183,14 @@ def check_encoder(encoder: Encoder) -> None:
         )
 
 
-def explicands_of(encoder: Encoder, inputs: Any) -> list[Explicand]:
-    """Return one or many inputs made ready to be explained; raise if there are none."""
+def explicands_of(encoder: Encoder, inputs: Any, features: Any = None) -> list[Explicand]:
+    """Return one or many inputs made ready to be explained, with these features; raise if there are none."""
     if encoder.is_one(inputs):
-        return [encoder.explicand(inputs)]
+        return [encoder.explicand(inputs, features)]
     explicands = []
     for index, item in enumerate(encoder.as_list(inputs)):
         with naming_input(index):
-            explicands.append(encoder.explicand(item))
+            explicands.append(encoder.explicand(item, features))
     if not explicands:
         raise ValueError("There are 0 explicands; pass at least one.")
     return explicands

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, overload
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self, overload
 
 from torch import Tensor
 
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
+from cocoax.inputs.grids import grid_segments
 from cocoax.masking import Masks
 from cocoax.methods.estimate import Estimate
 from cocoax.methods.method import Input, Method, check_encoder, check_targets, explicands_of
@@ -48,6 +49,16 @@ class RemovalMethod(Method):
     def options_of(self, shape: tuple[int, ...]) -> set[str]:
         """Return the names of the options that decide what a run over features of this shape is: another has other masks."""
         return {option.name for option in fields(self)} - {*self.lengthening, *self.reading}
+
+    def choose_features(self, encoder: Encoder, explicand: Explicand) -> tuple[Self, Explicand]:
+        """Return the method and the explicand as they go together: each may decide what the features are.
+
+        By default the cells that an explicand asks for are its parts.
+        """
+        if explicand.grid is None:
+            return self, explicand
+        labels = grid_segments(explicand.tensor.shape[-2], explicand.tensor.shape[-1], explicand.grid)
+        return self, replace(explicand, feature_ids=labels, grid=None)
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], count: int | None = None) -> Masks:
@@ -131,6 +142,7 @@ class RemovalMethod(Method):
         explicand: Input,
         targets: Target | Sequence[Target] = (),
         *,
+        features: Any = None,
         progress: bool | None = None,
     ) -> Run: ...
 
@@ -141,20 +153,28 @@ class RemovalMethod(Method):
         explicand: Iterable[Input],
         targets: Target | Sequence[Target] = (),
         *,
+        features: Any = None,
         progress: bool | None = None,
     ) -> list[Run]: ...
 
     def run(
-        self, encoder: Encoder, explicand: Any, targets: Target | Sequence[Target] = (), *, progress: bool | None = None
+        self,
+        encoder: Encoder,
+        explicand: Any,
+        targets: Target | Sequence[Target] = (),
+        *,
+        features: Any = None,
+        progress: bool | None = None,
     ) -> Run | list[Run]:
         """Do all encoder work for one explicand (a :class:`Run`) or many (a list of them).
 
         A run answers any target. Methods that stop by themselves (``tolerance=``) look at the error of ``targets``, or of
-        the similarity to the explicand itself if there are none.
+        the similarity to the explicand itself if there are none. ``features`` are what is removed as one part, see
+        :meth:`cocoax.Encoder.explicand`.
         """
         check_encoder(encoder)
         asked = [] if isinstance(targets, list | tuple) and not targets else check_targets(targets, encoder)
-        explicands = explicands_of(encoder, explicand)
+        explicands = explicands_of(encoder, explicand, features)
         space = encoder.space
         for target in asked:
             target.check_space(space)

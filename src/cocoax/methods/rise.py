@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
 
 from cocoax.checks import check_count, check_number, check_positive, shown
+from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.grids import check_grid, check_sides
 from cocoax.masking import BitMasks, GridMasks
@@ -31,6 +32,7 @@ FEW = 3.6
 # normal ones. Few samples hold few of the rare ones, so it counts twice.
 HEAVY = 2 * (1.96**2 + 1) / 8
 LEAST = 5.0
+GRID = 7  # cells of a mask over pixels where nothing says how many
 AnyMasks = GridMasks | BitMasks | PooledMasks
 
 
@@ -235,8 +237,9 @@ class Rise(RemovalMethod):
 
     Args:
         samples: number of masks.
-        grid: cells of a mask, a number or (rows, columns). Words and columns are cells of their own; where they have no more
-            subsets than samples and ``keep`` is one half, each subset is encoded once, and the map is exact.
+        grid: cells of a smooth mask over pixels, a number or (rows, columns), in place of a picture's segments. Segments,
+            words and columns are cells of their own; where they have no more subsets than samples and ``keep`` is one half,
+            each subset is encoded once, and the map is exact.
         keep: probability p of keeping a cell.
         estimator: ``"efficient"`` or ``"paper"``.
         complements: follow 128 masks over pixels by their complements, and so on, so that what two (or four) cells do only
@@ -255,7 +258,7 @@ class Rise(RemovalMethod):
     reading: ClassVar[tuple[str, ...]] = ("estimator",)
 
     samples: int = 1000
-    grid: int | tuple[int, int] = 7
+    grid: int | tuple[int, int] | None = None
     keep: float = 0.5
     estimator: Literal["efficient", "paper"] = "efficient"
     seed: int = 0
@@ -276,7 +279,8 @@ class Rise(RemovalMethod):
                 raise ValueError(
                     f"The 'max_samples' parameter must be at least 'samples', {self.samples}. Got {self.max_samples} instead."
                 )
-        check_sides(self.grid)
+        if self.grid is not None:
+            check_sides(self.grid)
         check_seed(self.seed)
         check_number("keep", self.keep)
         if not 0 < self.keep < 1:
@@ -292,6 +296,14 @@ class Rise(RemovalMethod):
         if not isinstance(self.complements, bool):
             raise ValueError(f"The 'complements' parameter must be True or False. Got {shown(self.complements)} instead.")
 
+    def choose_features(self, encoder: Encoder, explicand: Explicand) -> tuple[Self, Explicand]:
+        """Return the method with the cells that an explicand asks for; without any, pixels become parts by default."""
+        if explicand.grid is not None:
+            return replace(self, grid=explicand.grid), replace(explicand, grid=None)
+        if len(explicand.shape) == 2 and self.grid is None and encoder.inputs.default_features is not None:
+            return self, encoder.divided(explicand, encoder.inputs.default_features)
+        return self, explicand
+
     def draw(self, shape: tuple[int, ...], count: int | None = None) -> GridMasks | BitMasks:
         """Return random grids and shifts over pixels, random subsets of a list of features, or all where they are few."""
         if self._enumerates(shape):
@@ -304,7 +316,7 @@ class Rise(RemovalMethod):
         count = self.samples if count is None else count
         if len(shape) == 1:
             return BitMasks.draw(shape[0], self.keep, count, self.seed)
-        return GridMasks.draw(shape[0], shape[1], self.grid, self.keep, count, self.seed, self._paired)
+        return GridMasks.draw(shape[0], shape[1], self.grid or GRID, self.keep, count, self.seed, self._paired)
 
     def options_of(self, shape: tuple[int, ...]) -> set[str]:
         """Return the options that decide the masks: a list of features has no grid, and no complements."""
@@ -322,7 +334,7 @@ class Rise(RemovalMethod):
     def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> GridMasks | BitMasks:
         """Return masks as saved."""
         bits = tensors["bits"]
-        cells = shape if len(shape) == 1 else check_grid(shape[0], shape[1], self.grid)
+        cells = shape if len(shape) == 1 else check_grid(shape[0], shape[1], self.grid or GRID)
         if bits.dtype != torch.uint8 or tuple(bits.shape[1:]) != tuple(cells):
             raise ValueError(f"Masks of {list(bits.shape[1:])} cells do not fit an input of {list(shape)}.")
         if len(shape) == 1:

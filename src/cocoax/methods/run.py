@@ -130,6 +130,7 @@ class Run:
         checkpoint: Checkpoint | None = None,
     ) -> Self:
         """Encode everything that ``method`` asks for; the caller has identified the encoder."""
+        method, explicand = method.choose_features(encoder, explicand)
         removal = resolve(method.baseline, encoder.inputs)
         explicand = removal.with_features(explicand, encoder, getattr(method, "grid", None))
         masks = drawn(method, explicand.shape)  # what is wrong with its options is told before anything is encoded

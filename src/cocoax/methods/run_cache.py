@@ -40,6 +40,7 @@ def cached_run(
     *,
     at_least: bool = False,
     folder: Path | None = None,
+    features: Any = None,
     progress: bool | None = None,
 ) -> Run:
     """Return the run of a method on one explicand, from disk if it was made before; made, and kept there, if not.
@@ -57,10 +58,11 @@ def cached_run(
         targets: those that decide when a Rise with a tolerance stops.
         at_least: use more samples than the method asks for where there are more.
         folder: where runs are kept; ``runs`` in the cache folder by default.
+        features: what is removed as one part, see :meth:`cocoax.Encoder.explicand`.
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    prepared = encoder.explicand(encoder.single(explicand))
+    method, prepared = method.choose_features(encoder, encoder.explicand(encoder.single(explicand), features))
     cache = KeyedCache("runs", folder)
     if not (encoder.recognisable and _has_folder(cache)):
         return method.run(encoder, prepared, targets, progress=progress)

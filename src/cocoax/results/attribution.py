@@ -23,13 +23,13 @@ from cocoax.results.result import Result, data_frame, library
 from cocoax.show import Effects, PlotOptions, Table, View
 from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
 
-_TENSORS = ("values", "raw", "standard_error", "features")
+_TENSORS = ("values", "raw", "standard_error", "features", "feature_ids")
 NOTHING = "No part of the input makes a difference: all there is to see is rounding."
 NOTHING_REMOVED = "Nothing is removed: with everything removed it scores the same."
 HARDLY = 0.1  # of the score: what removing everything should take away more than
 _LAYOUT = Layout(
     "attribution",
-    {"values": "*shape", "raw?": "*", "standard_error?": "*shape", "features?": "*"},
+    {"values": "*shape", "raw?": "*", "standard_error?": "*shape", "features?": "*", "feature_ids?": "int * *"},
     {"score": float | int, "baseline_score": float | int, "neutral": float | int, "metadata": dict},
 )
 
@@ -50,6 +50,7 @@ class Attribution(Displayed, Result):
         metadata: method and options, target, encoder, versions.
         display: how the input is shown. What it knows can be read here too: ``picture``, ``box``, ``names`` (also as
             ``tokens``), ``text``, ``offsets``.
+        feature_ids: of a picture whose features are parts of it, the part that each pixel belongs to, ``[H, W]``, or -1.
         floor: how far rounding alone may move a value: what lies within it of ``neutral`` is nothing.
 
     """
@@ -65,6 +66,7 @@ class Attribution(Displayed, Result):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     display: Display = Picture()  # noqa: RUF009 (it is immutable)
     floor: float = 0.0
+    feature_ids: Tensor | None = None
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))

@@ -23,6 +23,7 @@ from cocoax.encoders.folding import agree
 from cocoax.encoders.forward import by_shape, rounding_of
 from cocoax.inputs import Explicand
 from cocoax.inputs.base import plural
+from cocoax.inputs.grids import coarsest_grid
 from cocoax.masking import MaskedEncoder, Masks
 from cocoax.masking.baseline_presets import DEFAULT_PRESET, preset
 from cocoax.masking.registry import resolve
@@ -470,9 +471,9 @@ class EntryBuilder:
         game = MaskedEncoder(self.encoder, explicand, self.removal, baseline_input=emptied, anchors=anchors)
         representations = self._representations(game, plan, None if encoded is None else encoded[count:])
         vectors = torch.cat(feature_vectors(representations, game.anchors, linear_similarity(self.recipe.similarity)))
-        field, cells = (plan.field @ vectors).float(), explicand.cells
-        if cells is not None:  # -1, the last, is what the encoder does not see
-            field = torch.cat([field, torch.zeros_like(field[:1])])[cells]
+        field, labels = (plan.field @ vectors).float(), explicand.label_map
+        if labels is not None:  # -1, the last, is what the encoder does not see
+            field = torch.cat([field, torch.zeros_like(field[:1])])[coarsest_grid(labels)]
         return Entry(
             loaded.item.id,
             loaded.item.source,

@@ -1,0 +1,165 @@
+"""Segmentation: connected parts of a picture that follow things, as a tree of merges.
+
+A picture is cut into some 200 superpixels (SLIC), and neighbours are merged, the pair first whose union costs least (Ward):
+
+    cost(a, b) = |a| |b| / (|a| + |b|) · ‖μ_a - μ_b‖²
+
+where μ is the mean over a part's pixels of its colour (CIELAB) and of an encoder's inner feature maps, each map reduced to
+six principal components and scaled to a total variance of one. Every step is deterministic. A tree of merges holds a
+segmentation for every number of segments, and those with more refine those with fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+SUPERPIXELS = 200
+COMPONENTS = 6  # principal components of a feature map
+_COMPACTNESS = 10.0  # of superpixels: how much places count beside colours
+_AREA = 256 * 256  # pixels of the largest picture that is segmented as it is; larger ones are reduced
+_TINY = 0.01  # of the picture: smaller parts are merged before all others
+_DECIMALS = 4  # of features, so that rounding elsewhere does not decide which pair is merged
+
+
+@dataclass(frozen=True, eq=False)
+class MergeTree:
+    """Parts of a picture that are merged two by two, until one is left.
+
+    Attributes:
+        leaves: the smallest part that each pixel belongs to, ``[H, W]``, numbered 0 to n-1.
+        merges: the two parts of each merge ``[n - 1, 2]``; merge k makes part n + k.
+
+    """
+
+    leaves: Tensor
+    merges: Tensor
+
+    def __len__(self) -> int:
+        return len(self.merges) + 1
+
+    def parts(self, count: int) -> list[int]:
+        """Return the numbers of the parts that are there when ``count`` of them are left, or all leaves."""
+        steps = max(0, len(self) - count)
+        gone = set(self.merges[:steps].flatten().tolist())
+        return [part for part in range(len(self) + steps) if part not in gone]
+
+    def children(self, part: int) -> tuple[int, int] | None:
+        """Return the two that a part was merged of; None for a leaf."""
+        if part < len(self):
+            return None
+        one, other = self.merges[part - len(self)].tolist()
+        return one, other
+
+    def labels(self, parts: Sequence[int]) -> Tensor:
+        """Return the label map ``[H, W]`` of parts that cover the picture, numbered in their order."""
+        numbers = torch.full((2 * len(self) - 1,), -1)
+        numbers[torch.tensor(parts)] = torch.arange(len(parts))
+        for merge in range(len(self.merges) - 1, -1, -1):  # from the root down, a part's number is that of its whole
+            own = numbers[len(self) + merge]
+            if own >= 0:
+                numbers[self.merges[merge]] = int(own)
+        return numbers[self.leaves]
+
+
+def segment(picture: Tensor, maps: Sequence[Tensor] = (), fewest: int = 2) -> MergeTree:
+    """Return the tree of merges of a picture ``[H, W, 3]`` (uint8), and of feature maps ``[d, h, w]`` of it."""
+    height, width = picture.shape[:2]
+    scale = min(1.0, (_AREA / (height * width)) ** 0.5)
+    small = max(1, round(height * scale)), max(1, round(width * scale))
+    image = picture.permute(2, 0, 1)[None].float()
+    if scale < 1:
+        image = F.interpolate(image, small, mode="bilinear", antialias=True)
+    pixels = image[0].permute(1, 2, 0).numpy() / 255
+    leaves = _superpixels(pixels)
+    areas = np.bincount(leaves.ravel()).astype(float)
+    features = [_means(_lab(pixels), leaves, areas)]
+    for one in maps:
+        resized = F.interpolate(_principal(one)[None], small, mode="bilinear", align_corners=False)[0]
+        features.append(_means(resized.permute(1, 2, 0).numpy(), leaves, areas))
+    scaled = np.concatenate([_scaled(part, areas) for part in features], axis=1).round(_DECIMALS)
+    merges = _merged(leaves, areas, scaled)
+    whole = torch.from_numpy(leaves)
+    if scale < 1:
+        rows = torch.arange(height) * small[0] // height
+        columns = torch.arange(width) * small[1] // width
+        whole = whole[rows][:, columns]
+    return MergeTree(whole, torch.from_numpy(merges))
+
+
+def _lab(image: np.ndarray) -> np.ndarray:
+    from skimage.color import rgb2lab
+
+    colours: np.ndarray = rgb2lab(image)
+    return colours
+
+
+def _superpixels(pixels: np.ndarray) -> np.ndarray:
+    """Return labels ``[H, W]`` of superpixels, connected and numbered from 0; of a small picture its pixels."""
+    height, width = pixels.shape[:2]
+    if height * width <= SUPERPIXELS:
+        return np.arange(height * width).reshape(height, width)
+    from skimage.measure import label
+    from skimage.segmentation import slic
+
+    found = slic(pixels, SUPERPIXELS, _COMPACTNESS, start_label=1)
+    # Parts that touch at corners only are parts of their own.
+    apart: np.ndarray = label(found, connectivity=1, background=0).astype(np.int64) - 1
+    return apart
+
+
+def _means(values: np.ndarray, leaves: np.ndarray, areas: np.ndarray) -> np.ndarray:
+    """Return the mean over each leaf of values ``[H, W, d]``: ``[leaves, d]``."""
+    flat = values.reshape(-1, values.shape[-1])
+    columns = [np.bincount(leaves.ravel(), weights=column) for column in flat.T]
+    means: np.ndarray = np.stack(columns, axis=1) / areas[:, None]
+    return means
+
+
+def _principal(one: Tensor) -> Tensor:
+    """Return the first principal components of a feature map ``[d, h, w]``: ``[components, h, w]``."""
+    places = one.double().flatten(1).T
+    centred = places - places.mean(0)
+    _, directions = torch.linalg.eigh(centred.T @ centred)  # in ascending order
+    components: Tensor = (centred @ directions[:, -COMPONENTS:]).T.float()
+    return components.reshape(-1, *one.shape[1:])
+
+
+def _scaled(means: np.ndarray, areas: np.ndarray) -> np.ndarray:
+    """Return means ``[leaves, d]`` with a total variance of one, or zeros where they are all the same."""
+    weights = areas / areas.sum()
+    centred = means - weights @ means
+    total = float(weights @ (centred**2).sum(1))
+    scaled: np.ndarray = centred / total**0.5 if total > 1e-8 else np.zeros_like(centred)
+    return scaled
+
+
+def _merged(leaves: np.ndarray, areas: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Return the merges of neighbouring leaves by Ward's cost, ``[leaves - 1, 2]``; tiny parts are merged first."""
+    count = len(areas)
+    sizes = np.concatenate([areas, np.zeros(count - 1)])
+    means = np.concatenate([features, np.zeros((count - 1, features.shape[1]))])
+    beside = ((leaves[:, 1:], leaves[:, :-1]), (leaves[1:], leaves[:-1]))
+    pairs = np.concatenate([np.stack([one.ravel(), other.ravel()]) for one, other in beside], axis=1)
+    edges = np.unique(np.sort(pairs[:, pairs[0] != pairs[1]], axis=0), axis=1).T  # [edges, 2]
+    tiny = _TINY * areas.sum()
+    merges = np.zeros((count - 1, 2), dtype=np.int64)
+    for step in range(count - 1):
+        one, other = edges.T
+        cost = sizes[one] * sizes[other] / (sizes[one] + sizes[other]) * ((means[one] - means[other]) ** 2).sum(1)
+        # Of parts of one colour the smallest pair comes first, so that what is left has about one size.
+        not_tiny = np.minimum(sizes[one], sizes[other]) >= tiny
+        order = np.lexsort((other, one, sizes[one] + sizes[other], cost, not_tiny))
+        a, b = edges[order[0]]
+        made = count + step
+        merges[step] = a, b
+        sizes[made] = sizes[a] + sizes[b]
+        means[made] = (sizes[a] * means[a] + sizes[b] * means[b]) / sizes[made]
+        edges = np.where(np.isin(edges, (a, b)), made, edges)
+        edges = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
+    return merges

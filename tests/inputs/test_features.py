@@ -1,0 +1,244 @@
+"""Features: what inputs are divided into, by name or by what users hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy import ndimage
+from torch import Tensor, nn
+
+import cocoax
+from cocoax.inputs.features import Columns, Grid, LabelMap, MaskStack, Segments, SoundSegments
+from cocoax.inputs.segmentation import segment
+
+PREPROCESS = cocoax.ImagePreprocess(resize=32, crop=32)
+
+
+def photo(seed: int = 0, width: int = 48, height: int = 36) -> Image.Image:
+    """A picture of large blurred spots."""
+    noise = np.random.default_rng(seed).normal(size=(height, width, 3))
+    smooth = ndimage.gaussian_filter(noise, (4, 4, 0))
+    return Image.fromarray(((smooth - smooth.min()) / np.ptp(smooth) * 255).astype(np.uint8))
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> Iterator[None]:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+@pytest.fixture
+def encoder() -> cocoax.Encoder:
+    layers = nn.Conv2d(3, 8, 5, 2, 2), nn.ReLU(), nn.Conv2d(8, 12, 5, 2, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    return cocoax.Encoder(nn.Sequential(*layers).eval(), PREPROCESS, name="tiny")
+
+
+def labels_of(encoder: cocoax.Encoder, features: Any, picture: Any = None) -> Tensor:
+    labels = encoder.explicand(photo() if picture is None else picture, features).feature_ids
+    assert labels is not None
+    return labels
+
+
+# --- segments ---------------------------------------------------------------------------------------------------------------
+
+
+def check_partition(labels: Tensor) -> None:
+    """Every pixel lies in one connected part, and no number is missing."""
+    numbers = torch.unique(labels).tolist()
+    assert numbers == list(range(len(numbers)))
+    for number in numbers:
+        assert ndimage.label(labels.numpy() == number)[1] == 1
+
+
+@pytest.mark.parametrize("count", [2, 7, 16, 30])
+def test_segments__are_connected_and_as_many_as_asked_for(encoder: cocoax.Encoder, count: int) -> None:
+    labels = labels_of(encoder, Segments(count))
+
+    check_partition(labels)
+    assert int(labels.max()) + 1 == count
+
+
+def test_segments__are_the_same_every_time(encoder: cocoax.Encoder) -> None:
+    assert torch.equal(labels_of(encoder, "segments"), labels_of(encoder, Segments()))
+
+
+def test_segments__follow_the_borders_of_what_differs() -> None:
+    picture = np.zeros((64, 96, 3), np.uint8)
+    picture[:, :40], picture[20:50, 50:80] = (200, 40, 40), (30, 200, 60)
+
+    tree = segment(torch.from_numpy(picture))
+
+    labels = tree.labels(tree.parts(3))
+    for colour in ((200, 40, 40), (30, 200, 60), (0, 0, 0)):
+        own = labels[torch.from_numpy((picture == colour).all(2))]
+        assert float((own == own.mode().values).float().mean()) > 0.97
+
+
+def test_segments__more_of_them_refine_fewer() -> None:
+    tree = segment(torch.from_numpy(np.array(photo(2, 90, 60))))
+    coarse, fine = (tree.labels(tree.parts(count)) for count in (6, 15))
+
+    for number in range(15):
+        assert len(torch.unique(coarse[fine == number])) == 1
+
+
+def test_segments__none_is_tiny() -> None:
+    for seed in range(5):
+        labels = (tree := segment(torch.from_numpy(np.array(photo(seed, 120, 80))))).labels(tree.parts(16))
+        assert int(torch.bincount(labels.flatten()).min()) >= 0.01 * labels.numel()
+
+
+@pytest.mark.parametrize("size", [(2, 2), (3, 40), (1, 30), (60, 400), (700, 600)])
+def test_segments__of_pictures_of_any_shape(size: tuple[int, int]) -> None:
+    tree = segment(torch.full((*size, 3), 90, dtype=torch.uint8))
+
+    labels = tree.labels(tree.parts(4))
+    assert labels.shape == size
+    check_partition(labels)
+
+
+def test_segments__the_encoders_own_maps_count() -> None:
+    grey = torch.full((64, 64, 3), 128, dtype=torch.uint8)
+    seen = torch.zeros(5, 8, 8)
+    seen[2, :, 4:] = 1
+
+    labels = (tree := segment(grey, [seen])).labels(tree.parts(2))
+
+    left, right = labels[:, :24], labels[:, 40:]
+    assert left.unique().numel() == right.unique().numel() == 1
+    assert int(left[0, 0]) != int(right[0, 0])
+
+
+def test_inner_maps__of_convolutions_and_of_nothing_to_see(encoder: cocoax.Encoder) -> None:
+    network = nn.Sequential(nn.Conv2d(3, 4, 4, 4), nn.ReLU(), nn.Conv2d(4, 6, 2, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    maps = cocoax.Encoder(network.eval(), PREPROCESS).inner_maps(torch.zeros(3, 32, 32))
+    assert [tuple(one.shape) for one in maps] == [(6, 4, 4)]
+    assert cocoax.Encoder(lambda batch: batch.flatten(1), PREPROCESS, name="f").inner_maps(torch.zeros(3, 32, 32)) == []
+
+
+# --- what users hold -------------------------------------------------------------------------------------------------------
+
+
+def test_label_map__in_the_size_of_the_tensor_or_of_the_picture(encoder: cocoax.Encoder) -> None:
+    whole = torch.zeros(36, 48, dtype=torch.int64)
+    whole[:, 24:], whole[18:, :24] = 7, 40  # with gaps between the numbers
+
+    cropped = labels_of(encoder, whole)
+
+    assert cropped.shape == (32, 32)
+    assert torch.equal(torch.unique(cropped), torch.arange(3))
+    assert torch.equal(cropped[:, 17:], torch.ones(32, 15, dtype=torch.int64))
+    assert torch.equal(labels_of(encoder, cropped), cropped)
+
+
+def test_label_map__below_zero_is_never_removed(encoder: cocoax.Encoder) -> None:
+    labels = torch.randint(2, (32, 32))
+    labels[:5] = -3
+
+    assert torch.equal(labels_of(encoder, labels), labels.clamp(min=-1))
+
+
+@pytest.mark.parametrize(
+    ("labels", "word"),
+    [
+        (torch.zeros(32, 32, dtype=torch.int64), "single part"),
+        (torch.zeros(10, 90, dtype=torch.int64), "proportions"),
+        (torch.arange(32 * 32).view(32, 32), "more than 1000"),
+        (torch.rand(32, 32), "integers"),
+    ],
+)
+def test_label_map__bad_ones(encoder: cocoax.Encoder, labels: Tensor, word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        encoder.explicand(photo(), labels)
+
+
+def test_masks__the_smallest_on_top_and_the_rest_together(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    masks = torch.zeros(4, 32, 32, dtype=torch.bool)
+    masks[0, :20, :20] = masks[1, 4:8, 4:8] = masks[2, :20, :20] = True  # the third hides the first of its size
+    masks[3, 15:25, 5:12] = True
+    expected = torch.full((32, 32), 2)
+    expected[:20, :20] = 1
+    expected[15:25, 5:12] = 3
+    expected[4:8, 4:8] = 0
+    dicts = [{"segmentation": mask.numpy(), "area": int(mask.sum())} for mask in masks]
+    for number, mask in enumerate(masks):
+        Image.fromarray(mask.numpy().astype(np.uint8) * 255).save(tmp_path / f"{number}.png")
+
+    for given in (masks, dicts, tmp_path, str(tmp_path)):
+        labels = labels_of(encoder, given)
+        for part in torch.unique(expected):
+            assert labels[expected == part].unique().numel() == 1
+        assert int(labels.max()) == 3
+
+
+def test_grid__is_left_to_the_method(encoder: cocoax.Encoder) -> None:
+    explicand = encoder.explicand(photo(), 4)
+
+    assert (explicand.grid, explicand.feature_ids) == ((4, 4), None)
+    run = cocoax.Rise(samples=20).run(encoder, explicand)
+    assert run.masks.tensors["bits"].shape == (20, 4, 4)
+    assert cocoax.KernelShap(samples=40).run(encoder, explicand).explicand.shape == (16,)
+
+
+def test_columns__in_groups() -> None:
+    table = cocoax.TabularEncoder(nn.Linear(4, 3), columns=["age", "size", "lat", "lon"], background=np.zeros((2, 4)))
+    row = np.array([1.0, 2.0, 3.0, 4.0])
+
+    for groups in ({"place": ["lat", "lon"]}, [["lat", "lon"]]):
+        explicand = table.explicand(row, groups)
+        assert explicand.feature_ids is not None
+        assert explicand.feature_ids.tolist() == [0, 1, 2, 2]
+    target = cocoax.similarity_to(table.reference(np.ones((1, 4))), "dot")
+    grouped = cocoax.KernelShap().explain(table, row, target, features={"place": ["lat", "lon"]})
+    single = cocoax.KernelShap().explain(table, row, target)
+    assert grouped.names == ("age", "size", "place")
+    torch.testing.assert_close(grouped.values[2], single.values[2:].sum())
+
+
+# --- everywhere ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [cocoax.Rise(samples=60), cocoax.KernelShap(samples=60), cocoax.Occlusion()])
+def test_methods__show_one_value_for_each_segment(encoder: cocoax.Encoder, method: cocoax.RemovalMethod) -> None:
+    target = cocoax.representation_similarity()
+
+    answer = method.explain(encoder, photo(), target, features=Segments(6))
+
+    assert answer.features is not None
+    assert answer.feature_ids is not None
+    assert (answer.values.shape, answer.features.shape) == ((32, 32), (6,))
+    torch.testing.assert_close(answer.values, answer.features[answer.feature_ids])
+
+
+def test_field__of_segments_answers_as_its_run(encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    run = cocoax.Rise(samples=60).run(encoder, photo(), features=Segments(9))
+    target = cocoax.representation_similarity()
+    run.field().save(tmp_path / "field.safetensors")
+
+    field = cocoax.Field.load(tmp_path / "field.safetensors")
+
+    assert run.field().values.shape[0] == 9
+    torch.testing.assert_close(field.explain(target).relative, run.explain(target).relative, rtol=0.01, atol=1e-5)
+
+
+def test_by__gives_all_inputs_the_same_features(encoder: cocoax.Encoder) -> None:
+    assert torch.equal(labels_of(encoder.by(Segments(5)), None), labels_of(encoder, Segments(5)))
+
+
+@pytest.mark.parametrize(("features", "word"), [("sentences", "segments"), (Columns([["a"]]), "row"), ("nowhere/", "grid")])
+def test_features__of_another_kind(encoder: cocoax.Encoder, features: Any, word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        encoder.explicand(photo(), features)
+
+
+def test_features__a_class_is_no_object(encoder: cocoax.Encoder) -> None:
+    for kind in (Segments, Grid, LabelMap, MaskStack, SoundSegments):
+        with pytest.raises(TypeError, match="object"):
+            encoder.explicand(photo(), kind)
