@@ -85,7 +85,7 @@ class Segments(PictureFeatures):
 
     def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
         """Return the picture with its segments as features."""
-        tree = segment(_seen_picture(explicand), encoder.inner_maps(explicand.tensor))
+        tree = segment(picture_seen(explicand), encoder.inner_maps(explicand.tensor))
         return replace(explicand, feature_ids=tree.labels(tree.parts(self.count)), grid=None)
 
 
@@ -198,7 +198,7 @@ class MaskStack(PictureFeatures):
         return LabelMap(labels).apply(explicand, encoder)
 
 
-def _seen_picture(explicand: Explicand) -> Tensor:
+def picture_seen(explicand: Explicand) -> Tensor:
     """Return what the encoder sees as a picture, uint8 ``[H, W, 3]`` in the size of the tensor."""
     height, width = explicand.tensor.shape[-2:]
     if explicand.picture is None:
