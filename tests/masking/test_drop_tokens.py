@@ -164,16 +164,12 @@ def test_curves__of_a_map_of_dropped_tokens_by_another_removal(encoder: cocoax.E
     assert float(curve.y[-1]) == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("grid", "shape"), [((2, 3), (2, 3)), ((4, 5), (6, 6))], ids=["equal cells", "unequal ones"])
-def test_field__has_a_vector_for_each_cell(
-    grid: tuple[int, int], shape: tuple[int, int], encoder: cocoax.Encoder, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("grid", [(2, 3), (4, 5)], ids=["equal cells", "unequal ones"])
+def test_field__has_a_vector_for_each_cell(grid: tuple[int, int], encoder: cocoax.Encoder, tmp_path: Path) -> None:
     run = cocoax.Rise(samples=40, grid=grid, baseline=DropTokens()).run(encoder, picture())
     field = cocoax.Field.load(run.field().save(tmp_path / "field.safetensors"))
-    assert field.values.shape[:2] == shape
-    answer, whole = field.explain(TARGET), run.explain(TARGET)
-    step = SIDE // shape[0], SIDE // shape[1]
-    torch.testing.assert_close(answer.values, whole.values[:: step[0], :: step[1]], rtol=1e-2, atol=2e-3)
+    assert len(field.values) == grid[0] * grid[1]
+    torch.testing.assert_close(field.explain(TARGET).values, run.explain(TARGET).values, rtol=1e-2, atol=2e-3)
 
 
 def test_entry__of_an_index_has_the_field_of_a_run(encoder: cocoax.Encoder) -> None:

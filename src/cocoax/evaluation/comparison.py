@@ -331,7 +331,7 @@ class _Maps:
                 y = ranks.curve(number, kind, ends[:, target], scores[:, target])
                 results[row, number] = float(torch.trapezoid(y, x / x[-1]))
             change = ends[0, target] - scores[len(ranks) :, target]
-            values = masked.explicand.per_cell(attribution.relative)
+            values = masked.explicand.per_part(attribution.relative)
             predicted = (1 - subsets).flatten(1).double() @ values.double().flatten()
             results[2, number] = _infidelity(change.numpy(), predicted.numpy())
         means: np.ndarray = results.reshape(3, len(self.maps), -1).mean(2)
