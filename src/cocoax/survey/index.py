@@ -51,18 +51,31 @@ Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
 class Index:
     """The fields of a data set; made by :func:`cocoax.survey.build`, opened by :meth:`open`.
 
-    Rows are in the order of their ids (9 before 10). Inputs that failed are in ``failed``, and are no rows.
+    Rows are in the order of their ids (9 before 10).
+
+    Attributes:
+        folder, manifest: where it is, and how it was made.
+        ids: of all rows.
+        digests: of the contents of their inputs.
+        failed: errors of inputs that could not be explained, which are no rows, by id.
+        columns: what is known about rows, by the name of the column.
+        representations: ``[n, d]``.
+
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
         self._files = shard_files(folder)
+        self._rows = rows = Rows.read(self._files, manifest)
+        self.ids, self.digests, self.failed = rows.ids, rows.digests, rows.failed
+        self.columns: Mapping[str, np.ndarray] = rows.columns
+        self.representations = rows.representations
         self._encoder: Encoder | None = None
 
     @classmethod
     def open(cls, folder: str | Path) -> Index:
-        """Open the index in a folder; raise if its recipe was stopped before anything was in it."""
+        """Open the index in a folder; raise if its build was stopped before anything was in it."""
         manifest = Manifest.load(folder)
         manifest.check_begun(folder)
         return cls(Path(folder), manifest)
@@ -82,35 +95,6 @@ class Index:
 
     # --- what it holds ------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _rows(self) -> Rows:
-        return Rows.read(self._files, self.manifest)
-
-    @property
-    def ids(self) -> list[str]:
-        """The ids of all rows."""
-        return self._rows.ids
-
-    @property
-    def digests(self) -> list[str]:
-        """What tells the contents of inputs from others, of all rows."""
-        return self._rows.digests
-
-    @property
-    def failed(self) -> dict[str, str]:
-        """What went wrong with inputs that are no rows, by id."""
-        return self._rows.failed
-
-    @property
-    def columns(self) -> Mapping[str, np.ndarray]:
-        """What is known about rows, by the name of the column."""
-        return self._rows.columns
-
-    @property
-    def representations(self) -> Tensor:
-        """The representations of all rows, ``[n, d]``."""
-        return self._rows.representations
-
     @property
     def similarity(self) -> LinearSimilarity:
         """The similarity of the questions that it answers."""
@@ -125,14 +109,14 @@ class Index:
         return shapes.pop() if len(shapes) == 1 else None
 
     def known(self, label: str, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows (all, or of some) in which a column says something, and what, as text."""
+        """Return the rows (all, or of some) in which a column has a value, and the values as texts."""
         rows = np.arange(len(self)) if rows is None else rows
         values = self.column(label)[rows]
         said = np.array([value is not None and value == value for value in values])
         return rows[said], np.array([str(value) for value in values[said]])
 
     def column(self, name: str) -> np.ndarray:
-        """Return what a column says about every row; raise if there is none of this name."""
+        """Return the values of a column; raise if there is none of this name."""
         if name == "id" and name not in self.columns:
             return np.array(self.ids, object)
         if name not in self.columns:
@@ -199,35 +183,34 @@ class Index:
             while waiting:
                 yield waiting.popleft().result()
 
+    def _stored(self, rows: Sequence[int] | np.ndarray, name: str) -> list[Any]:
+        """Return the values of one column of the shards for some rows."""
+        found: list[Any] = [None] * len(rows)
+        for places, table in self.read(rows, [name]):
+            for place, value in zip(places, table[name].to_pylist(), strict=True):
+                found[place] = value
+        return found
+
     def displays(self, rows: Sequence[int]) -> list[Display | None]:
         """Return how rows are shown, small."""
-        shown: list[Display | None] = [None] * len(rows)
-        for places, table in self.read(rows, ["shown"]):
-            for place, packed in zip(places, table["shown"].to_pylist(), strict=True):
-                shown[place] = None if packed is None else unpack_display(packed)
-        return shown
+        return [None if packed is None else unpack_display(packed) for packed in self._stored(rows, "shown")]
 
     def sources(self, rows: Sequence[int] | np.ndarray) -> list[str]:
         """Return where the inputs of rows lie: the paths of files, or the numbers of rows of a table."""
-        found = [""] * len(rows)
-        for places, table in self.read(rows, ["source"]):
-            for place, source in zip(places, table["source"].to_pylist(), strict=True):
-                found[place] = source
-        return found
+        return self._stored(rows, "source")
 
     def field(self, row: int) -> Field:
         """Return the field of one row, which answers targets as those of runs do; without standard errors."""
         (row,) = self.select([row]).tolist()
-        ((_, table),) = self.read([row], ["field", "emptied"])
-        dimension = self.representations.shape[1]
-        values = field_values(table["field"]).float().view(*self._rows.shapes[row], dimension) * float(self._rows.scales[row])
-        emptied = torch.tensor(table["emptied"][0].as_py())
-        ends = self.similarity.features(torch.stack([self.representations[row], emptied]).double())
-        (display,) = self.displays([row])
-        shown = _nothing(values[..., 0]) if display is None else display
-        return Field(
-            values, torch.zeros(dimension), ends.float(), self.representations[row], self.similarity, self._origin, shown
+        (values,), (display,), (emptied,) = (
+            self.field_vectors(np.array([row])),
+            self.displays([row]),
+            self._stored([row], "emptied"),
         )
+        own = self.representations[row]
+        anchors = self.similarity.features(torch.stack([own, torch.tensor(emptied)]).double()).float()
+        shown = _nothing(values[..., 0]) if display is None else display
+        return Field(values, torch.zeros(values.shape[-1]), anchors, own, self.similarity, self._origin, shown)
 
     @property
     def _origin(self) -> Origin:
@@ -374,34 +357,34 @@ class Index:
         """Return the maps of some rows as attributions, each with the standard error of the map as a whole."""
         check_kind("The target", target, Target, "must be a Target, as question.target(encoder) gives")
         chosen = self.select(rows) if len(rows) else np.empty(0, int)
-        maps, displays = self.maps(target, chosen), self.displays(chosen.tolist())
         directions = self.directions(target, chosen).expand(len(chosen), -1)
-        made: list[Attribution | None] = [None] * len(chosen)
-        for places, table in self.read(chosen, ["emptied", "noise"]):
-            columns = (table[name].to_pylist() for name in ("emptied", "noise"))
-            for place, emptied, noise in zip(places, *columns, strict=True):
-                direction = directions[place]
-                own = self.representations[chosen[place]]
-                scores = self.similarity.features(torch.stack([own, torch.tensor(emptied)]).double()) @ direction.double()
-                floor = self._origin.floor(target, own, scores, 1)
-                sums = torch.tensor(noise).view(-1, len(direction)) @ direction
-                spread = max(float(sums.square().mean().sqrt()), floor / 2) if len(sums) else 0.0
-                shown = displays[place]
-                made[place] = Attribution(
-                    values=maps[place],
-                    score=float(scores[0]),
-                    baseline_score=float(scores[1]),
-                    standard_error=torch.full_like(maps[place], spread) if len(sums) else None,
+        stored = (self._stored(chosen, name) for name in ("emptied", "noise"))
+        answers = []
+        for row, values, display, direction, emptied, noise in zip(
+            chosen, self.maps(target, chosen), self.displays(chosen.tolist()), directions, *stored, strict=True
+        ):
+            own = self.representations[row]
+            anchors = self.similarity.features(torch.stack([own, torch.tensor(emptied)]).double()) @ direction.double()
+            floor = self._origin.floor(target, own, anchors, 1)
+            sums = torch.tensor(noise).view(-1, len(direction)) @ direction
+            spread = max(float(sums.square().mean().sqrt()), floor / 2) if len(sums) else None
+            answers.append(
+                Attribution(
+                    values=values,
+                    score=float(anchors[0]),
+                    baseline_score=float(anchors[1]),
+                    standard_error=None if spread is None else torch.full_like(values, spread),
                     metadata={
                         "target": target.name,
                         "method": self.manifest.recipe["method"]["type"],
                         "encoder": self.manifest.encoder,
-                        "id": self.ids[chosen[place]],
+                        "id": self.ids[row],
                     },
-                    display=_nothing(maps[place]) if shown is None else shown,
+                    display=_nothing(values) if display is None else display,
                     floor=floor,
                 )
-        return [attribution for attribution in made if attribution is not None]
+            )
+        return answers
 
 
 def _words(where: Mapping[str, Any]) -> str:
