@@ -56,7 +56,8 @@ if TYPE_CHECKING:  # at run time a name is imported when it is first used, see b
         interactions,
     )
     from cocoax.questions.answers import Answer, Question, Side, ask
-    from cocoax.questions.matches import Hit, Hits, Match, explain_hits, explain_match
+    from cocoax.questions.match_results import Hit, Hits, Match
+    from cocoax.questions.matches import explain_hits, explain_match
     from cocoax.references import Reference, foil_size
     from cocoax.similarity import Cosine, Dot, Laplacian, Polynomial, Rbf, Similarity
     from cocoax.store import cache_info, clear_cache

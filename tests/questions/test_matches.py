@@ -54,18 +54,20 @@ def encoding_nothing(encoder: TextEncoder) -> Iterator[None]:
 def test_match__both_sides_are_those_of_asking_by_itself(encoder: TextEncoder) -> None:
     match = cocoax.explain_match(encoder, QUERY, DOCUMENT, OTHERS, method=METHOD)
     query, document, foil = (encoder.reference(texts) for texts in ([QUERY], [DOCUMENT], OTHERS))
-    sides = ((match.query_side, QUERY, document), (match.document_side, DOCUMENT, query))
-    for side, text, corpus in sides:
-        expected = METHOD.explain(encoder, text, cocoax.contrastive_corpus_similarity(corpus, foil))
-        torch.testing.assert_close(side.attribution.values, expected.values, rtol=0, atol=1e-5)
-        assert side.attribution.score == pytest.approx(expected.score, abs=1e-5)
-        assert side.foil is not None
-        torch.testing.assert_close(side.attribution.values, side.corpus.values - side.foil.values, rtol=0, atol=1e-5)
-        assert side.attribution.score == pytest.approx(side.corpus.score - side.foil.score, abs=1e-5)
+    expected = METHOD.explain(encoder, QUERY, cocoax.contrastive_corpus_similarity(document, foil))
+    side = match.query_side
+    torch.testing.assert_close(side.attribution.values, expected.values, rtol=0, atol=1e-5)
+    assert side.attribution.score == pytest.approx(expected.score, abs=1e-5)
+    assert side.foil is not None
+    torch.testing.assert_close(side.attribution.values, side.corpus.values - side.foil.values, rtol=0, atol=1e-5)
+    assert side.attribution.score == pytest.approx(side.corpus.score - side.foil.score, abs=1e-5)
+    toward = METHOD.explain(encoder, DOCUMENT, cocoax.similarity_to(query))
+    torch.testing.assert_close(match.document.values, toward.values, rtol=0, atol=1e-5)
+    assert match.document_side.foil is None
     assert [match.similarity, *match.others] == pytest.approx(cosines(encoder, QUERY, [DOCUMENT, *OTHERS]), abs=1e-5)
     assert match.query.tokens == ("red", "car")
-    assert match.document.name == "the query rather than the other documents"
-    words = f"{match.similarity:.3f} (similarity to the document) − {sum(match.others) / 2:.3f} (to the other documents)"
+    assert match.document.name == "the query"
+    words = f"similarity to this document ({match.similarity:.3f}) − to the 2 others ({sum(match.others) / 2:.3f})"
     assert match.summary == str(match.query_side) == f"{match.margin:+.3f} = {words}"
     assert "similarity" in repr(match)
 
@@ -74,7 +76,7 @@ def test_match__without_others_and_with_one(encoder: TextEncoder) -> None:
     match = cocoax.explain_match(encoder, QUERY, DOCUMENT, method=METHOD)
     assert match.query_side.foil is None
     assert match.query.score == pytest.approx(match.similarity, abs=1e-5)
-    assert match.summary == f"similarity to the document {match.similarity:+.3f}"
+    assert match.summary == f"similarity to this document {match.similarity:+.3f}"
     assert len(cocoax.explain_match(encoder, QUERY, DOCUMENT, OTHERS[0], method=METHOD).others) == 1
 
 
@@ -154,11 +156,12 @@ def test_explain_text__one_run_for_all_parts(encoder: TextEncoder) -> None:
     calls.clear()
     try:
         explain_text(encoder, DOCUMENT, corpus, foil, method=cocoax.Occlusion())
-        with_foil = len(calls)
+        first = len(calls)
         explain_text(encoder, DOCUMENT, corpus, method=cocoax.Occlusion())
     finally:
         handle.remove()
-    assert len(calls) == 2 * with_foil
+    assert first > 1
+    assert len(calls) == first + 1  # the probe by which an encoder is known
 
 
 def test_nothing_is_compared_with_itself(encoder: TextEncoder) -> None:
@@ -225,7 +228,7 @@ def test_spans_json_page_and_terminal(encoder: TextEncoder, tmp_path: Path) -> N
     console = Console(width=120, record=True, file=StringIO())
     console.print(hits)
     output = console.export_text()
-    assert "(to hits 2 and 3)" in output
+    assert "to hits 2 and 3 (" in output
     assert all(text in output for text in HITS)
     assert "Strongest pairs" in output
     assert "Hit(1," in repr(hits)

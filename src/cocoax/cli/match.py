@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,16 +26,19 @@ from cocoax.cli.options import (
     MethodName,
     Out,
     RatherThan,
-    Samples,
+    SamplesOrAuto,
     Seed,
+    TextFeatures,
     check_out,
     load_configured,
     method_with,
 )
 from cocoax.cli.terminal import (
     Kept,
+    console,
     draw_into_files,
     print_json,
+    print_plain,
     print_shown,
     print_written,
 )
@@ -43,7 +46,9 @@ from cocoax.cli.terminal import (
 if TYPE_CHECKING:
     from cocoax.results import Result
 
-NOTHING_KEPT = "nothing was kept; fewer --samples take less time"
+KEPT = "what was encoded is kept; the same command goes on from there"
+SAMPLES = 500
+LISTED = 8  # words of a side that are printed with their values
 
 # --- match ----------------------------------------------------------------------------------------------------------------
 
@@ -55,7 +60,8 @@ def explain_pair(
     encoder: EncoderOrDefault = None,
     device: Device = None,
     crop: Crop = False,
-    samples: Samples = 500,
+    features: TextFeatures = None,
+    samples: SamplesOrAuto = None,
     baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -77,15 +83,41 @@ def explain_pair(
     inputs = [open_input(name) for name in names]
     loaded = load_configured(inputs, encoder, device, crop, baseline, seed)
     try:
-        match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=cocoax.Rise(samples=samples, seed=seed))
+        method = rise_of(samples, seed, features)
+        match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=method, features=features)
     except KeyboardInterrupt as stop:
-        raise Kept(NOTHING_KEPT) from stop
+        raise Kept(KEPT) from stop
     files = [] if out is None else match.save_all(out)
     if as_json:
         print_json(match.to_dict())
         return
     print_shown(match)
+    print_values([match])
     print_written(files)
+
+
+def rise_of(samples: int | None, seed: int, features: str | None) -> cocoax.Rise | None:
+    """Return the method that options ask for; None leaves it to the kind and the length of inputs."""
+    from cocoax.inputs.text import check_features
+
+    if features not in (None, "auto"):
+        check_features(str(features))
+    if samples is None and seed == 0 and features in (None, "auto"):
+        return None
+    return cocoax.Rise(samples=SAMPLES if samples is None else samples, seed=seed)
+
+
+def print_values(matches: Iterable[cocoax.Match]) -> None:
+    """Print the words that count most on both sides, with their values: what colours show on a terminal."""
+    from cocoax.questions.summaries import spans_of
+
+    if console.is_terminal:
+        return
+    for match in matches:
+        for side, attribution in (("query", match.query), ("document", match.document)):
+            if attribution.offsets is not None:
+                spans = sorted(spans_of(attribution), key=lambda span: -abs(span.score))[:LISTED]
+                print_plain(f"{match.title} | {side}: {'; '.join(map(str, spans))}")
 
 
 # --- why ------------------------------------------------------------------------------------------------------------------
@@ -113,7 +145,8 @@ def explain_search(
     vector_column: Annotated[
         str | None, typer.Option(help="Of a Parquet or Arrow file; without it the texts are encoded.", rich_help_panel=ASKED)
     ] = None,
-    samples: Samples = 500,
+    features: TextFeatures = None,
+    samples: SamplesOrAuto = None,
     baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -139,14 +172,15 @@ def explain_search(
     loaded = load_configured([asked, *documents.contents[:1]], encoder, device, crop, baseline, seed)
     found = documents.search(loaded, asked, top)
     try:
-        hits = cocoax.explain_hits(loaded, asked, found, others, method=cocoax.Rise(samples=samples, seed=seed))
+        hits = cocoax.explain_hits(loaded, asked, found, others, method=rise_of(samples, seed, features), features=features)
     except KeyboardInterrupt as stop:
-        raise Kept("nothing was kept; fewer --samples or hits take less time") from stop
+        raise Kept(KEPT) from stop
     files = [] if out is None else hits.save_all(out)
     if as_json:
         print_json(hits.to_dict())
         return
     print_shown(hits)
+    print_values(hits)
     print_written(files)
 
 
@@ -221,12 +255,12 @@ def ask_text(
     ] = False,
     encoder: EncoderName = "minilm",
     device: Device = None,
-    features: Annotated[str, typer.Option(help="words, tokens or sentences", rich_help_panel=HOW)] = "words",
+    features: TextFeatures = None,
     removal: Annotated[
         str | None, typer.Option(help="How words are removed: mask, deletion or attention.", rich_help_panel=HOW)
     ] = None,
     method: MethodName = "rise",
-    samples: Samples = 500,
+    samples: SamplesOrAuto = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.", rich_help_panel=OUTPUT)] = None,
     as_json: AsJson = False,
@@ -245,19 +279,22 @@ def ask_text(
     check_no_files([text, *like, *(unlike or [])])
     text = sys.stdin.read() if text == "-" else text
     check_texts(text, like, unlike or [], match)
-    chosen = method_with(method, {"samples": samples, "seed": seed, "baseline": removal}, strict=False)
-    tower = text_tower(encoder, features, device)
+    chosen: cocoax.Method | None = None
+    if (method, removal) != ("rise", None) or rise_of(samples, seed, features) is not None:
+        chosen = method_with(method, {"samples": samples or SAMPLES, "seed": seed, "baseline": removal}, strict=False)
+        features = "words" if features in (None, "auto") else features
+    tower = text_tower(encoder, device)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)  # a text that was cut says so each time
         try:
             if match:
-                result: Result = cocoax.explain_match(tower, text, like[0], unlike or [], method=chosen)
+                result: Result = cocoax.explain_match(tower, text, like[0], unlike or [], method=chosen, features=features)
             else:
                 corpus = tower.reference(list(like), progress=False)
                 foil = tower.reference(list(unlike), progress=False) if unlike else None
-                result = explain_text(tower, text, corpus, foil, method=chosen)
+                result = explain_text(tower, text, corpus, foil, method=chosen, features=features)
         except KeyboardInterrupt as stop:
-            raise Kept(NOTHING_KEPT) from stop
+            raise Kept(KEPT) from stop
     files = [] if out is None else save_beside(result, out)
     if as_json:
         print_json({**result.to_dict(), "files": files})
@@ -299,15 +336,12 @@ def check_texts(text: str, like: Sequence[str], unlike: Sequence[str], match: bo
         raise ValueError(f"A match is with one document; give --like once. Got {len(like)} instead.")
 
 
-def text_tower(name: str, features: str, device: str | None = None) -> cocoax.TextEncoder:
-    """Load an encoder by name and return it, or its text tower, set to explain words, tokens or sentences."""
-    from cocoax.inputs.text import check_features
-
-    kind = check_features(features)
+def text_tower(name: str, device: str | None = None) -> cocoax.TextEncoder:
+    """Load an encoder by name and return it, or its text tower; it cuts off long texts, with a warning."""
     loaded = cocoax.load(name, device=device)
     tower: Any = getattr(loaded, "text", None)
     if not hasattr(tower, "by"):
         raise TypeError(f"{name!r} does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER.")
-    encoder: cocoax.TextEncoder = tower.by(kind)
+    encoder: cocoax.TextEncoder = tower.by()
     encoder.inputs.too_long = "cut"  # with a warning, which says how much was left out
     return encoder

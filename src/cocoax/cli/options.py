@@ -108,6 +108,24 @@ MethodName = Annotated[
     str, typer.Option("--method", help=f"One of {', '.join(METHODS)}, or module:Class.", rich_help_panel=HOW)
 ]
 Samples = Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)]
+SamplesOrAuto = Annotated[
+    int | None,
+    typer.Option(
+        "--samples",
+        help="Masked copies of each input to encode; if not given, as many as the length of a text asks for.",
+        min=10,
+        rich_help_panel=HOW,
+    ),
+]
+TextFeatures = Annotated[
+    str | None,
+    typer.Option(
+        "--features",
+        help="Of texts: words, tokens, sentences, or auto: words, and of long texts sentences and the words of those that "
+        "matter.",
+        rich_help_panel=HOW,
+    ),
+]
 SamplesOrTolerance = Annotated[
     int | None,
     typer.Option(

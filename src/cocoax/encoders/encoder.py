@@ -342,7 +342,7 @@ class Encoder:
         Photos keep their proportions if the module takes pictures of other shapes, which is tried out, and are squeezed if
         not. The pictures of references are prepared as they were, and the representation space is the same.
         """
-        return self._variant(self.inputs.whole(self._takes_shapes, _patch_size(self.owner)))
+        return self.with_inputs(self.inputs.whole(self._takes_shapes, _patch_size(self.owner)))
 
     def _takes_shapes(self, shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether grey pictures of these shapes have representations of one length."""
@@ -352,7 +352,7 @@ class Encoder:
             return False
         return len(lengths) == 1
 
-    def _variant(self, inputs: Inputs) -> Self:
+    def with_inputs(self, inputs: Inputs) -> Self:
         """Return the same encoder with another kind of inputs."""
         other = copy.copy(self)
         other.inputs, other._identity = inputs, None

@@ -50,7 +50,7 @@ class TextEncoder(Encoder):
             if not isinstance(self.inputs.tokenize, Tokenizer):
                 raise TypeError(f"The encoder {self.name!r} has a tokenizer of its own, which takes no prompt.")
             inputs.tokenize = self.inputs.tokenize.with_prompt(prompt)
-        return self._variant(inputs)
+        return self.with_inputs(inputs)
 
     @property
     def queries(self) -> Self:
@@ -60,7 +60,7 @@ class TextEncoder(Encoder):
             return self
         inputs = copy.copy(self.inputs)
         inputs.tokenize = for_queries()
-        return self._variant(inputs)
+        return self.with_inputs(inputs)
 
     @property
     def text(self) -> Encoder:

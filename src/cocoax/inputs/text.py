@@ -346,6 +346,7 @@ class Texts(Inputs):
         self.mask: int | None = getattr(tokenize, "mask", None) if mask is None else mask
         self.features = check_features(features)
         self.too_long = too_long
+        self.warns = True  # of texts that were cut off
         self.embedding = embedding
 
     @property
@@ -384,9 +385,7 @@ class Texts(Inputs):
         self._check_tokens(item, ids)
         if len(ids) > self.limit:
             ids, _ = self._cut(ids, self.places(item)[1] if hasattr(self.tokenize, "places") else None)
-            warnings.warn(
-                f"Texts over {self.limit} tokens, the most that {self.encoder!r} takes, were cut off.", stacklevel=2
-            )
+            self._warn(f"Texts over {self.limit} tokens, the most that {self.encoder!r} takes, were cut off.")
         return torch.tensor(ids, dtype=torch.long)
 
     def explicand(self, item: Any) -> Explicand:
@@ -400,16 +399,19 @@ class Texts(Inputs):
             ids, places = self._cut(ids, places)
             left = total - len(ids)
             end = next((span[1] for span in reversed(places) if span is not None), 0)
-            warnings.warn(
+            self._warn(
                 f"The text has {total} tokens but {self.encoder!r} takes at most {self.limit}; the last {left} were left "
-                f"out, from {item[end:].strip()[:30]!r} on.",
-                stacklevel=2,
+                f"out, from {item[end:].strip()[:30]!r} on."
             )
         spans, members = group(item, places, self.features)
         if not spans:
             raise ValueError(f"The text has no tokens that {self.encoder!r} knows; write other words: {item[:60]!r}.")
         display = Text(item, tuple(spans), total - len(ids), self._unknown(item, ids, places))
         return Explicand(torch.tensor(ids), display, torch.tensor(members))
+
+    def _warn(self, sentence: str) -> None:
+        if self.warns:
+            warnings.warn(sentence, stacklevel=3)
 
     def unknown_words(self, text: str) -> str:
         """Return a sentence about the parts of a text that the encoder does not know; empty if it knows all."""

@@ -1,7 +1,8 @@
 """Questions in words and pictures, why texts match, and where a map is hottest."""
 
 from cocoax.questions.answers import Answer, Rival, ask
-from cocoax.questions.matches import Hit, Hits, Match, MatchSide, explain_hits, explain_match, explain_text
+from cocoax.questions.match_results import Hit, Hits, Match, MatchSide
+from cocoax.questions.matches import explain_hits, explain_match, explain_text
 from cocoax.questions.question import Question, Side
 from cocoax.questions.report import write_answers
 from cocoax.results import Region, top_regions

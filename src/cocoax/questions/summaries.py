@@ -26,6 +26,10 @@ class ScoredSpan:
     score: float
     standard_error: float | None
 
+    def __str__(self) -> str:
+        error = "" if self.standard_error is None else f" ± {self.standard_error:.3f}"
+        return f"{' '.join(self.text.split())} {self.score:+.3f}{error}"
+
 
 def spans_of(attribution: Attribution) -> list[ScoredSpan]:
     """Return the words of a text in its order, with their values relative to ``neutral``; raise for other inputs."""
@@ -37,6 +41,15 @@ def spans_of(attribution: Attribution) -> list[ScoredSpan]:
         ScoredSpan(begin, end, attribution.text[begin:end], values[index], errors[index])
         for index, (begin, end) in enumerate(attribution.offsets)
     ]
+
+
+def reliable(attribution: Attribution, most: int = 2) -> list[str]:
+    """Return the words that raise the score most, of those whose interval of two standard errors lies above zero."""
+    assert attribution.offsets is not None
+    spans = [span for span in spans_of(attribution) if any(map(str.isalnum, span.text))]
+    sure = [span for span in spans if span.score > 2 * (span.standard_error or 0.0)]
+    ranked = sorted(sure, key=lambda span: -span.score)
+    return list(dict.fromkeys(" ".join(span.text.split()) for span in ranked if span.score >= ranked[0].score / 3))[:most]
 
 
 def parts_of(attribution: Attribution) -> list[dict[str, Any]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from cocoax.cautions import caution
@@ -42,6 +42,7 @@ class Piece:
         whole: the input.
         content: what the encoder is given: the input, or the text of the window.
         window: which window it is, if the input is too long to be taken as a whole.
+        is_query: whether it is the query of a search.
 
     """
 
@@ -49,6 +50,19 @@ class Piece:
     whole: Any
     content: Any
     window: Window | None = None
+    is_query: bool = False
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it is a text that an encoder takes by its words."""
+        return isinstance(self.content, str) and getattr(self.tower.inputs, "features", None) == "words"
+
+    def by(self, features: str) -> Piece:
+        """Return it with other features; anything but a text stays as it is."""
+        tower: Any = self.tower
+        if not isinstance(self.content, str) or not hasattr(tower, "by") or tower.inputs.features == features:
+            return self
+        return replace(self, tower=tower.by(features))
 
     def explicand(self) -> Explicand:
         """Return it made ready to be explained; a window is shown within its whole text."""
@@ -62,7 +76,7 @@ class Piece:
     @property
     def seen(self) -> Any:
         """What is encoded where it is compared: the text; of a picture what is explained of it, which may be all of it."""
-        return self.content if isinstance(self.content, str) else self.explicand()
+        return self.content if isinstance(self.content, str) else self.explicand().tensor
 
     def key(self, explicand: Explicand | None = None) -> object:
         """Return what equal inputs of one encoder share; two texts of the same tokens may be written in two ways."""
@@ -98,16 +112,25 @@ def _is_input(encoder: Encoder, item: str) -> bool:
         return False
 
 
-def pieces_of(encoder: Encoder, item: Any) -> list[Piece]:
+def pieces_of(encoder: Encoder, item: Any, max_tokens: int | None = None, is_query: bool = False) -> list[Piece]:
     """Return an input as one piece, or as windows where it is a text with more tokens than the encoder takes.
 
-    An encoder that was told to cut long texts off (``too_long="cut"``) gets them whole, and cuts them off.
+    With ``max_tokens``, or an encoder that was told to cut long texts off (``too_long="cut"``), it is the beginning.
     """
     tower = tower_of(encoder, item)
+    if max_tokens is not None and isinstance(item, str):
+        tower = cut_off(tower, max_tokens)
     windows = windows_of(tower, item) if isinstance(item, str) else []
     if len(windows) < 2:
-        return [Piece(tower, item, item)]
-    return [Piece(tower, item, item[window.begin : window.end], window) for window in windows]
+        return [Piece(tower, item, item, is_query=is_query)]
+    return [Piece(tower, item, item[window.begin : window.end], window, is_query) for window in windows]
+
+
+def cut_off(tower: Encoder, max_tokens: int) -> Encoder:
+    """Return an encoder of texts that takes no more than so many tokens, and leaves out the rest without a warning."""
+    inputs: Any = copy.copy(tower.inputs)
+    inputs.limit, inputs.too_long, inputs.warns = min(max_tokens, inputs.limit), "cut", False
+    return tower.with_inputs(inputs)
 
 
 def windows_of(tower: Encoder, text: str) -> list[Window]:
@@ -178,5 +201,8 @@ def closest_to(pieces: Sequence[Piece], own: Tensor, similarity: Similarity, the
 
 
 def represent(pieces: Sequence[Piece], progress: bool | None = False) -> Tensor:
-    """Return the representations of pieces of one encoder's inputs, ``[n, d]``."""
-    return torch.as_tensor(pieces[0].tower.represent((piece.seen for piece in pieces), progress=progress))
+    """Return the representations of pieces of one encoder's inputs, ``[n, d]``; those that the cache has are found there."""
+    tower = pieces[0].tower
+    samples = tower.reference([piece.seen for piece in pieces], keep_samples=True, progress=progress).samples
+    assert samples is not None
+    return samples

@@ -1,0 +1,221 @@
+"""Long texts at two levels: a run over the sentences, then runs over the words of those sentences that matter.
+
+A word's value is what keeping it, rather than removing it, does to the score while the rest of the text stays; a sentence's
+value is that of a game in which sentences are kept at random. Each level has standard errors of its own runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cocoax.inputs import Explicand
+from cocoax.inputs.text import Text, words
+from cocoax.methods import Attribution, Interactions, Rise, Run, interactions
+from cocoax.results.interactions import PairSide, Sampled
+from cocoax.similarity import Similarity
+from cocoax.targets import Target
+
+LONG = 60  # words from which on a text is explained at two levels
+DEEP = 3  # sentences whose words are explained, at most
+FEWEST = 10  # masked copies that a map needs
+
+MakeRun = Callable[[Explicand, Rise, Sequence[Target]], Run]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many masked copies a text gets: of words alone, or of sentences, and of the words of each that matters."""
+
+    words: int
+    sentences: int
+    each: int
+    deep: int = DEEP
+
+
+# Both within the goals: 80 encoder calls for a document of 200 words, 600 for ten hits and their query. Measured in
+# docs/retrieval.md.
+MATCH_BUDGET = Budget(words=128, sentences=30, each=14)
+HIT_BUDGET = Budget(words=44, sentences=18, each=11, deep=2)
+QUERY_BUDGET = Budget(words=128, sentences=30, each=14)
+
+
+def is_long(text: str) -> bool:
+    """Whether a text is explained at two levels."""
+    return len(words(text)) > LONG
+
+
+@dataclass(frozen=True, eq=False)
+class NestedRun:
+    """A run over the sentences of a text, and one over the words of each sentence that matters.
+
+    Attributes:
+        sentences: the run over sentences.
+        words: by number of the sentence, the run over its words, in which the rest of the text is never removed.
+
+    """
+
+    sentences: Run
+    words: Mapping[int, Run]
+
+    @property
+    def anchors(self) -> Tensor:
+        """Representations of the whole text and of the text without its words, ``[2, d]``."""
+        return self.sentences.anchors
+
+    @property
+    def explicand(self) -> Explicand:
+        """The text with its sentences."""
+        return self.sentences.explicand
+
+    def __len__(self) -> int:
+        return len(self.sentences) + sum(map(len, self.words.values()))
+
+    def explain(self, targets: Sequence[Target]) -> list[Attribution]:
+        """Return maps over the words of the sentences that matter, and over the other sentences as wholes."""
+        whole = self.sentences.explain(targets)
+        inside = {number: run.explain(targets) for number, run in self.words.items()}
+        return [
+            self._joined(attribution, {number: answers[index] for number, answers in inside.items()})
+            for index, attribution in enumerate(whole)
+        ]
+
+    def explain_sentences(self, target: Target) -> Attribution:
+        """Return the map over sentences."""
+        found: Attribution = self.sentences.explain(target)
+        return found
+
+    @cached_property
+    def _display(self) -> Text:
+        display: Any = self.sentences.explicand.display
+        offsets: list[tuple[int, int]] = []
+        for number, span in enumerate(display.offsets):
+            inner: Any = self.words[number].explicand.display if number in self.words else None
+            offsets += [span] if inner is None else inner.offsets
+        return replace(display, offsets=tuple(offsets))  # type: ignore[no-any-return]
+
+    def _joined(self, whole: Attribution, inside: Mapping[int, Attribution]) -> Attribution:
+        values: list[Tensor] = []
+        errors: list[Tensor] = []
+        for number in range(len(whole.values)):
+            own = inside.get(number)
+            values.append(whole.relative[number : number + 1] if own is None else own.relative)
+            error = whole.standard_error if own is None else own.standard_error
+            assert error is not None
+            errors.append(error[number : number + 1] if own is None else error)
+        floor = max([whole.floor, *(own.floor for own in inside.values())])
+        metadata = {**whole.metadata, "samples": len(self), "sentences": len(whole.values), "with words": sorted(inside)}
+        return replace(
+            whole,
+            values=torch.cat(values).float(),
+            standard_error=torch.cat(errors).float(),
+            neutral=0.0,
+            metadata=metadata,
+            display=self._display,
+            floor=floor,
+            features=None,
+            raw=None,
+        )
+
+
+def nested_run(
+    sentences: Explicand, by_words: Explicand, budget: Budget, seed: int, targets: Sequence[Target], make: MakeRun
+) -> NestedRun:
+    """Return the runs of a text at both levels.
+
+    The sentences that matter are those that raise the first target most, by their values in the first run.
+
+    Args:
+        sentences, by_words: the text with its sentences, and with its words, as features.
+        budget: how many masked copies each level gets.
+        seed: of the masks.
+        targets: what is asked; the first chooses the sentences.
+        make: makes a run of an explicand, or finds it.
+
+    """
+    first = make(sentences, Rise(samples=budget.sentences, seed=seed), targets)
+    chosen = first.explain(targets[0]).relative.argsort(descending=True, stable=True)[: budget.deep].tolist()
+    runs = {}
+    for number in sorted(chosen):
+        inside = words_within(by_words, sentences.display.offsets[number])  # type: ignore[attr-defined]
+        if inside is not None:
+            runs[number] = make(inside, Rise(samples=budget.each, seed=seed), targets)
+    return NestedRun(first, runs)
+
+
+def words_within(explicand: Explicand, span: tuple[int, int]) -> Explicand | None:
+    """Return a text of whose words only those within a span are features; None if there are fewer than two."""
+    display: Any = explicand.display
+    begin, end = span
+    inside = [number for number, (start, _) in enumerate(display.offsets) if begin <= start < end]
+    if len(inside) < 2 or explicand.feature_ids is None:
+        return None
+    places = torch.full((len(display.offsets) + 1,), -1)
+    places[inside] = torch.arange(len(inside))
+    offsets = tuple(display.offsets[number] for number in inside)
+    return replace(explicand, feature_ids=places[explicand.feature_ids], display=replace(display, offsets=offsets))
+
+
+# --- interactions ---------------------------------------------------------------------------------------------------------
+
+
+def run_interactions(query: Run | NestedRun, document: Run | NestedRun, similarity: str | Similarity) -> Interactions:
+    """Return how the features of two inputs interact; of a text at two levels, words and other sentences."""
+    by_rows = [_joined_pairs([interactions(a, b, similarity) for b in _runs(document)], document) for a in _runs(query)]
+    turned = [_turned(pairs) for pairs in by_rows]
+    return _turned(_joined_pairs(turned, query))
+
+
+def _runs(run: Run | NestedRun) -> list[Run]:
+    return [run.sentences, *run.words.values()] if isinstance(run, NestedRun) else [run]
+
+
+def _turned(pairs: Interactions) -> Interactions:
+    sampled = None if pairs.sampled is None else tuple(replace(s, left=s.right, right=s.left) for s in pairs.sampled)
+    lengths = None if pairs.lengths is None else pairs.lengths[::-1]
+    rows, columns = len(pairs.a.shape), len(pairs.b.shape)
+    values = pairs.values.permute(*range(rows, rows + columns), *range(rows))
+    return replace(
+        pairs, values=values, a=pairs.b, b=pairs.a, sampled=sampled, lengths=lengths, rounding=pairs.rounding[::-1]
+    )
+
+
+def _joined_pairs(parts: Sequence[Interactions], run: Run | NestedRun) -> Interactions:
+    """Return interactions with a side at two levels from those with its runs: words in place of their sentences."""
+    if not isinstance(run, NestedRun):
+        return parts[0]
+    own: dict[int, list[int]] = {at: [] for at in range(len(parts))}  # of each run, its features,
+    places: dict[int, list[int]] = {at: [] for at in range(len(parts))}  # and where they stand in the text
+    total = 0
+    for sentence in range(parts[0].values.shape[-1]):
+        at = 1 + list(run.words).index(sentence) if sentence in run.words else 0
+        features = list(range(parts[at].values.shape[-1])) if at else [sentence]
+        own[at] += features
+        places[at] += range(total, total + len(features))
+        total += len(features)
+    values = parts[0].values.new_zeros(*parts[0].values.shape[:-1], total)
+    lengths = torch.ones(total)
+    sampled = []
+    for at, pairs in enumerate(parts):
+        values[..., places[at]] = pairs.values[..., own[at]]
+        if pairs.lengths is not None:
+            lengths[places[at]] = pairs.lengths[1][own[at]]
+        for part in pairs.sampled or ():
+            right = part.right.new_zeros(len(part.right), total)
+            right[:, places[at]] = part.right[:, own[at]]
+            sampled.append(Sampled(part.masks, part.left, right))
+    first = parts[0]
+    rounding = max(part.rounding[1] for part in parts)
+    return replace(
+        first,
+        values=values,
+        b=PairSide(run._display, (total,), first.b.identity),
+        sampled=None if first.sampled is None else tuple(sampled),
+        lengths=None if first.lengths is None else (first.lengths[0], lengths),
+        rounding=(first.rounding[0], rounding),
+    )

@@ -1,0 +1,392 @@
+"""Matches and hits as results: what in a query and in each document made them similar, in words, views and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from cocoax.methods import Attribution, Interactions, Run
+from cocoax.methods.method import Input
+from cocoax.questions.long_texts import NestedRun
+from cocoax.questions.summaries import ScoredSpan, label_of, pairs_of, parts_of, reliable, spans_of
+from cocoax.questions.windows import Window
+from cocoax.results import Result, ResultList
+from cocoax.results.interactions import NOTHING
+from cocoax.show import Gallery, Table, View
+from cocoax.show.fonts import wrapped
+from cocoax.similarity import Similarity
+
+HOW_TO_READ = (
+    "Red parts of the query raise the margin of this hit over the others, and red parts of the hit its similarity to the "
+    "query; blue parts lower it. Dots under a word, or hatching: the interval of two standard errors includes zero."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class MatchSide(Result):
+    """The query or the document of a match, explained: its attribution, and the two parts that it is the difference of.
+
+    Attributes:
+        attribution: of the similarity to the corpus minus that to the foil.
+        corpus: of the similarity to the corpus.
+        foil: of the similarity to the foil, if there is one.
+        run: what all of them come from, where the method makes runs.
+        window: which part of a long text it is about.
+        sentences: of a long text, the same as ``attribution`` for whole sentences.
+
+    """
+
+    file: ClassVar[str] = "answer"
+    attribution: Attribution
+    corpus: Attribution
+    foil: Attribution | None
+    run: Run | NestedRun | None = None
+    window: Window | None = None
+    sentences: Attribution | None = None
+
+    def __str__(self) -> str:
+        return self.summary
+
+    @property
+    def title(self) -> str:
+        """What was asked."""
+        return self.attribution.name
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Those of the attribution."""
+        return self.attribution.remarks
+
+    @property
+    def summary(self) -> str:
+        """The score in words, as the difference that it is, and which window of a long text it is about."""
+        foils = None if self.foil is None else (self.foil.name, self.foil.score)
+        words = _total(self.corpus.name, self.corpus.score, foils)
+        return words if self.window is None else f"{words}; {self.window}"
+
+    def views(self) -> list[View]:
+        """Return the input in colour, and the features that count most for and against."""
+        table = self.table()
+        order = self.attribution.relative.flatten().abs().argsort(descending=True, stable=True).tolist()
+        strongest = tuple(table.rows[index] for index in order[:8]) if len(order) == len(table.rows) else ()
+        return [*self.attribution.views(), *([replace(table, rows=strongest)] if strongest else [])]
+
+    def table(self) -> Table:
+        """Return the rows of the attribution; of features beside each other also the values of corpus and foil."""
+        table = self.attribution.table()
+        parts = [("corpus", self.corpus), *([] if self.foil is None else [("foil", self.foil)])]
+        if self.attribution.relative.ndim != 1:
+            return table
+        values = [part.relative.tolist() for _, part in parts]
+        rows = tuple((*row, *own) for row, own in zip(table.rows, zip(*values, strict=True), strict=True))
+        return replace(table, columns=(*table.columns, *(name for name, _ in parts)), rows=rows)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what :meth:`describe` does, where it comes from, and all rows."""
+        return {**self.describe(), "metadata": dict(self.attribution.metadata), "rows": self.table().records()}
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain values: the question, scores, and what counts (words, regions or features)."""
+        return {
+            "question": self.attribution.name,
+            "text": self.attribution.text,
+            "score": self.attribution.score,
+            "corpus": self.corpus.score,
+            "foil": None if self.foil is None else self.foil.score,
+            "window": None if self.window is None else vars(self.window),
+            "parts": parts_of(self.attribution),
+            **({} if self.sentences is None else {"sentences": parts_of(self.sentences)}),
+        }
+
+
+def _total(name: str, similarity: float, foil: tuple[str, float] | None) -> str:
+    """Return a score in words, as the difference that it is."""
+    if foil is None:
+        return f"similarity to {name} {similarity:+.3f}"
+    return f"{similarity - foil[1]:+.3f} = similarity to {name} ({similarity:.3f}) − to {foil[0]} ({foil[1]:.3f})"
+
+
+@dataclass(frozen=True, eq=False)
+class Match(Result):
+    """Why a document matches a query, seen from both sides. Either may be a text, a picture, or what else encoders take.
+
+    Attributes:
+        query_side: what in the query makes it more similar to the document than to the others; its corpus and foil parts.
+        document_side: what in the document makes it similar to the query.
+        similarity: of query and document.
+        others: the similarity of the query to each of the other documents.
+        rather_than: what those are called; empty where the document is compared with nothing.
+        measure: the similarity s that was used.
+        pairs: makes the interactions, where there are any.
+        exact: what is known without sampling: what each token of the query found, or the terms that both texts share.
+        notes: what a reader should know about the match, in sentences.
+
+    """
+
+    file: ClassVar[str] = "match"
+    _document: ClassVar[str] = "this document"
+    query_side: MatchSide
+    document_side: MatchSide
+    similarity: float
+    others: tuple[float, ...]
+    rather_than: str
+    measure: Similarity | str
+    pairs: Callable[[], Interactions] | None = field(repr=False)
+    exact: Table | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def query(self) -> Attribution:
+        """The attribution to the words or pixels of the query."""
+        return self.query_side.attribution
+
+    @property
+    def document(self) -> Attribution:
+        """The attribution to the words or pixels of the document."""
+        return self.document_side.attribution
+
+    @property
+    def margin(self) -> float:
+        """The similarity of query and document, minus the mean similarity of the query to the others."""
+        return self.similarity - (sum(self.others) / len(self.others) if self.others else 0.0)
+
+    @property
+    def spans(self) -> list[ScoredSpan]:
+        """The words of the document: start, end, score and standard error of each."""
+        return spans_of(self.document)
+
+    @property
+    def query_spans(self) -> list[ScoredSpan]:
+        """The words of the query: start, end, score and standard error of each."""
+        return spans_of(self.query)
+
+    @cached_property
+    def interactions(self) -> Interactions:
+        """How parts of the query and of the document interact, whatever the others; the encoder is not called."""
+        if self.pairs is None:
+            raise ValueError(
+                "Interactions need a method that removes features, such as method=cocoax.Rise(), and a similarity that is a "
+                "dot product, cosine or dot."
+            )
+        return self.pairs()
+
+    @property
+    def has_interactions(self) -> bool:
+        """Whether there are interactions: methods with runs and linear similarities have them, kernels do not."""
+        return self.pairs is not None
+
+    @property
+    def summary(self) -> str:
+        """The scores in words."""
+        foil = (self.rather_than, self.similarity - self.margin) if self.rather_than else None
+        sides = (("query", self.query_side), ("document", self.document_side))
+        windows = [f"{name}: {side.window}" for name, side in sides if side.window is not None]
+        return "; ".join([_total(self._document, self.similarity, foil), *windows])
+
+    @property
+    def sentence(self) -> str:
+        """Which words of the query match which words of the document, and which of them the others lack, in a sentence."""
+        if self.query.offsets is None or self.document.offsets is None:
+            return ""
+        asked, found = (reliable(side.corpus) for side in (self.query_side, self.document_side))
+        verb = "matches" if len(asked) == 1 else "match"
+        parts = [f"{_quoted(asked)} {verb} {_quoted(found)}"] if asked and found else []
+        lacking = [] if self.query_side.foil is None else reliable(self.query)
+        if lacking:
+            number = "has" if len(self.others) == 1 else "have"
+            parts.append(f"{self.rather_than} {number} less for {_quoted(lacking)}")
+        return f"{'; '.join(parts)}." if parts else ""
+
+    def __repr__(self) -> str:
+        top = [_shortly(side) for side in (self.query, self.document)]
+        return f"{type(self).__name__}(similarity {self.similarity:+.3f}, query: {top[0]}; document: {top[1]})"
+
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return f"Why they match: similarity {self.similarity:+.3f}"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Which words match; and whether no two parts make a difference together."""
+        nothing = (NOTHING,) if self.has_interactions and self.interactions.is_nothing else ()
+        return (*filter(None, (self.sentence,)), *self.notes, *nothing)
+
+    def views(self) -> list[View]:
+        """Return both sides beside each other, what is known exactly, and the links between parts where there are any."""
+        sides = (("query", self.query_side), (self._document.split()[-1], self.document_side))
+        links = self.interactions.views() if self.has_interactions else []
+        exact = [] if self.exact is None else [self.exact]
+        return [Gallery(tuple(_side_view(*side) for side in sides), 2, colour_bars=True, inches=5.5), *exact, *links]
+
+    def table(self) -> Table:
+        """Return one row for each word, region or feature of both sides."""
+        rows = [
+            (side, part.get("text", part.get("place", part.get("name"))), part["score"], part["standard_error"])
+            for side, attribution in (("query", self.query), ("document", self.document))
+            for part in parts_of(attribution)
+        ]
+        return Table(("side", "part", "score", "standard_error"), tuple(rows))
+
+    def facts(self) -> dict[str, Any]:
+        """Return similarities, both sides with what counts in them, and the strongest pairs."""
+        return {
+            "sentence": self.sentence,
+            "similarity": self.similarity,
+            "margin": self.margin,
+            "rather_than": self.rather_than,
+            "others": list(self.others),
+            "query": self.query_side.describe(),
+            "document": self.document_side.describe(),
+            "pairs": pairs_of(self.interactions) if self.has_interactions else None,
+            **({} if self.exact is None else {"exact": self.exact.records()}),
+            "notes": list(self.notes),
+        }
+
+
+def _side_view(heading: str, side: MatchSide) -> View:
+    """Return one side under what it is like."""
+    title = wrapped(f"{heading}: what makes it like {side.attribution.name}", 44, 3)
+    view = side.attribution.view()
+    note = " ".join((f"{side}.", view.note, *side.attribution.remarks))
+    return replace(view, title=f"{title}\nscore {side.attribution.score:+.3f}", note=note)
+
+
+def _shortly(attribution: Attribution) -> str:
+    """Return the three words that raise the score most, or the kind of input where it has no words."""
+    return "a picture" if attribution.names is None else ", ".join(word for word, _ in attribution.top(3, "positive"))
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return ", ".join(f"“{word}”" for word in words)
+
+
+@dataclass(frozen=True, eq=False)
+class Hit(Match):
+    """Why one hit of a search came up: the match of the query and this hit.
+
+    The score is the margin: the similarity of query and hit, minus the mean similarity of the query to what the hit is
+    compared with. Of the hit's own parts, the margin depends on nothing but the similarity to the query.
+
+    Attributes:
+        rank: its place among the hits, from 1.
+        content: the hit.
+        is_query: whether the hit is the query itself.
+        search_score: the score that the search gave it, if it came with one.
+        id, metadata: what the search knows about it.
+
+    """
+
+    file: ClassVar[str] = "hit"
+    _document: ClassVar[str] = "this hit"
+    rank: int = field(kw_only=True)
+    content: Input = field(kw_only=True)
+    is_query: bool = field(kw_only=True)
+    search_score: float | None = field(default=None, kw_only=True)
+    id: Any = field(default=None, kw_only=True)
+    metadata: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"Hit({self.rank}, {label_of(self.content, 40)!r}, {self.summary})"
+
+    @property
+    def summary(self) -> str:
+        """The scores in words."""
+        return f"{super().summary}; the query itself" if self.is_query else super().summary
+
+    @property
+    def title(self) -> str:
+        """The rank and the hit."""
+        return f"{self.rank}. {label_of(self.content)}"
+
+    def facts(self) -> dict[str, Any]:
+        """Return the same as of a match, with rank, content, id and metadata."""
+        content = self.document.text if self.document.text is not None else label_of(self.content)
+        own = {"rank": self.rank, "id": self.id, "content": content, "is_query": self.is_query}
+        return {**own, "search_score": self.search_score, "metadata": dict(self.metadata), **super().facts()}
+
+    @property
+    def pairs_in_words(self) -> str:
+        """The strongest pairs in a sentence; nothing for kernels, which have none."""
+        if not self.has_interactions:
+            return ""
+        pairs = [f"{first} – {second} {value:+.3f}" for first, second, value, _ in self.interactions.top(3)]
+        return f"Strongest pairs: {', '.join(pairs)}." if pairs else NOTHING
+
+
+@dataclass(frozen=True, eq=False)
+class Hits(ResultList[Hit]):
+    """Why the hits of a search came up, in the order of the hits; made by :func:`cocoax.explain_hits`.
+
+    ``print`` it with a console of Rich to see texts in colour.
+    """
+
+    file: ClassVar[str] = "hits"
+    query: Input
+    hits: tuple[Hit, ...]
+    encoder: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Hit, ...]:
+        """The hits, best first."""
+        return self.hits
+
+    def __repr__(self) -> str:
+        lines = "".join(f"\n  {hit!r}" for hit in self.hits)
+        return f"Hits of {label_of(self.query)!r}:{lines}"
+
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return f"Why did these come up? {label_of(self.query)}"
+
+    @property
+    def summary(self) -> str:
+        """The query, the number of hits and the scores of the first."""
+        return f"{len(self)} hits of {label_of(self.query)!r}; the first: {self.hits[0].summary}"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Where the search saw something else than the encoder, and how to read it."""
+        return (*self.notes, HOW_TO_READ)
+
+    def views(self) -> list[View]:
+        """Return query and hit beside each other, for each hit."""
+        views: list[View] = []
+        for hit in self.hits:
+            words = " ".join(filter(None, (hit.sentence, f"{hit.summary}.", hit.pairs_in_words, *hit.notes)))
+            tiles = tuple(_side_view(*side) for side in (("query", hit.query_side), ("hit", hit.document_side)))
+            views.append(Gallery(tiles, 2, colour_bars=True, inches=5.5, title=hit.title, note=words))
+            views += [] if hit.exact is None else [hit.exact]
+        return views
+
+    def table(self) -> Table:
+        """Return one row for each hit: what the search said, its scores, and what in query and hit raises it most."""
+        columns = ("rank", "id", "content", "search_score", "similarity", "margin", "rather_than", "is_query")
+        more = list(dict.fromkeys(name for hit in self.hits for name in hit.metadata if name not in columns))
+        rows = tuple(
+            (
+                *(hit.rank, hit.id, hit.document.text if hit.document.text is not None else label_of(hit.content)),
+                *(hit.search_score, hit.similarity, hit.margin, hit.rather_than, hit.is_query),
+                *("; ".join(side.most()) for side in (hit.query, hit.document)),
+                hit.sentence,
+                *(_plain(hit.metadata.get(name)) for name in more),
+            )
+            for hit in self.hits
+        )
+        return Table((*columns, "query_parts", "hit_parts", "sentence", *more), rows)
+
+    def facts(self) -> dict[str, Any]:
+        """Return query, encoder and all hits."""
+        first = self.hits[0]
+        query = first.query.text if first.query.text is not None else label_of(self.query)
+        hits = [hit.facts() for hit in self.hits]
+        return {"query": query, "encoder": self.encoder, "similarity": str(first.measure), "notes": self.notes, "hits": hits}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a hit's metadata as a table holds it."""
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

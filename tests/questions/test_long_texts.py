@@ -1,0 +1,199 @@
+"""Texts at two levels, calls that are made and those that are not, and what the search saw."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cocoax
+from cocoax.questions.long_texts import NestedRun, is_long
+
+WIDTH = 512
+FACTS = [
+    "The violinist tuned the strings of her old instrument before the concert began.",
+    "A mechanic repaired the brakes of the red car in the afternoon.",
+    "Two dogs slept in front of the warm fire all evening.",
+    "The cook baked bread with flour and butter and a little salt.",
+    "Snow fell on the mountains and covered the roads to the village.",
+    "Children played with a ball in the garden behind the school.",
+    "The library bought many books about the history of the town.",
+]
+LONG = " ".join(FACTS)
+QUERY = "repaired brakes car"
+
+
+class Embedder:
+    """The mean of the words' vectors; notes what it was asked for."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __call__(self, texts: list[str]) -> np.ndarray:
+        self.texts += texts
+        return np.stack([np.mean([self.vector(word) for word in text.split()], axis=0) for text in texts])
+
+    @staticmethod
+    def vector(word: str) -> np.ndarray:
+        seed = int.from_bytes(hashlib.sha256(word.strip(".,…").lower().encode()).digest()[:4], "little")
+        return np.random.default_rng(seed).standard_normal(WIDTH).astype(np.float32)
+
+    @property
+    def sent(self) -> int:
+        return len([text for text in self.texts if text != "…"])  # what tells a function of texts from one of arrays
+
+
+def test_auto__sentences_first_then_words_of_those_that_matter() -> None:
+    embed = Embedder()
+    match = cocoax.explain_match(cocoax.wrap(embed, name="bag"), QUERY, LONG)
+    side = match.document_side
+    assert isinstance(side.run, NestedRun)
+    assert side.sentences is not None
+    assert side.sentences.top(1)[0][0] == FACTS[1]
+    names = match.document.names
+    assert names is not None
+    assert {"repaired", "brakes", "car"} <= set(names)
+    assert sum(name in FACTS for name in names) == len(FACTS) - 3
+    assert {word for word, _ in match.document.top(3, "positive")} == {"repaired", "brakes", "car"}
+    assert match.document.standard_error is not None
+    assert bool((match.document.standard_error > 0).any())
+    assert "".join(LONG[begin:end] for begin, end in match.document.offsets or ()).replace(" ", "") == LONG.replace(" ", "")
+    query_copies = 2**3
+    assert len(set(embed.texts)) <= 80 + query_copies + 2
+
+
+def test_auto__words_are_those_of_a_game_in_which_the_rest_stays() -> None:
+    encoder = cocoax.wrap(Embedder(), name="bag")
+    match = cocoax.explain_match(encoder, QUERY, LONG)
+    target = Embedder()([QUERY])[0]
+    words = FACTS[1].rstrip(".").split()
+
+    def score(kept: Any) -> float:
+        text = " ".join([FACTS[0], *[word for word, own in zip(words, kept, strict=True) if own], *FACTS[2:]])
+        vector = Embedder()([text])[0]
+        return float(vector @ target / np.linalg.norm(vector) / np.linalg.norm(target))
+
+    kept = np.array(list(itertools.product((0, 1), repeat=len(words))))[:: 2 ** (len(words) - 11)]
+    scores = np.array([score(row) for row in kept])
+    own = {span.text: span for span in match.spans}
+    far = []
+    for number, word in enumerate(words[1:4], 1):
+        exact = scores[kept[:, number] == 1].mean() - scores[kept[:, number] == 0].mean()
+        found = 2 * own[word].score  # values of Rise are E[y | kept] - E[y]
+        assert own[word].standard_error is not None
+        far.append(abs(found - exact) / max(2 * (own[word].standard_error or 0.0), 1e-4))
+    assert max(far) < 4
+
+
+def test_short_texts__words_alone() -> None:
+    assert not is_long(QUERY)
+    match = cocoax.explain_match(cocoax.wrap(Embedder()), QUERY, FACTS[1])
+    assert match.document_side.sentences is None
+    assert match.document.names is not None
+    assert "brakes" in match.document.names
+
+
+def test_interactions__of_a_text_at_two_levels() -> None:
+    match = cocoax.explain_match(cocoax.wrap(Embedder()), QUERY, LONG)
+    pairs = match.interactions
+    assert pairs.values.shape == (len(match.query.values), len(match.document.values))
+    assert pairs.standard_error is not None
+    assert pairs.standard_error.shape == pairs.values.shape
+    assert {(a, b) for a, b, _, _ in pairs.top(3)} == {("repaired", "repaired"), ("brakes", "brakes"), ("car", "car")}
+    direct = cocoax.interactions(match.query_side.run, match.document_side.run.sentences)  # type: ignore[union-attr, arg-type]
+    whole = [name for name in match.document.names or () if name in FACTS]
+    for name in whole:
+        own = match.document.names.index(name)  # type: ignore[union-attr]
+        torch.testing.assert_close(pairs.values[:, own], direct.values[:, FACTS.index(name)])
+
+
+def test_features__asked_for() -> None:
+    encoder = cocoax.wrap(Embedder())
+    method = cocoax.Rise(samples=40)
+    assert cocoax.explain_match(encoder, QUERY, LONG, features="sentences", method=method).document.names == tuple(FACTS)
+    words = cocoax.explain_match(encoder, QUERY, LONG, features="words", method=method).document.names
+    assert words is not None
+    assert len(words) > 70
+    with pytest.raises(ValueError, match="auto"):
+        cocoax.explain_match(encoder, QUERY, LONG, features="auto", method=method)
+    with pytest.raises(ValueError, match="features"):
+        cocoax.explain_match(encoder, QUERY, LONG, features="letters")
+
+
+def test_nothing_twice__a_repeated_call_sends_nothing_and_says_the_same() -> None:
+    def ask(embed: Embedder, **options: Any) -> tuple[cocoax.Match, cocoax.Hits]:
+        encoder = cocoax.wrap(embed, name="bag")
+        return (
+            cocoax.explain_match(encoder, QUERY, LONG, FACTS[:2], **options),
+            cocoax.explain_hits(encoder, QUERY, FACTS[:3], **options),
+        )
+
+    first, again, other = Embedder(), Embedder(), Embedder()
+    found, repeated = ask(first), ask(again)
+    assert first.sent > 100
+    assert again.sent == 0
+    assert found[0].to_dict() == repeated[0].to_dict()
+    assert found[1].to_dict() == repeated[1].to_dict()
+    ask(other, similarity="dot")  # another question about the same texts
+    assert other.sent == 0
+
+
+def test_hits__ten_within_600_calls_and_each_has_a_sentence() -> None:
+    embed = Embedder()
+    found = [" ".join(np.roll(np.array(FACTS, dtype=object), shift).tolist()) + f" And {shift}." for shift in range(10)]
+    hits = cocoax.explain_hits(cocoax.wrap(embed, name="bag"), QUERY, found)
+    assert embed.sent <= 600
+    assert "repaired" in hits[0].sentence or "brakes" in hits[0].sentence
+    assert "match" in hits[0].sentence
+    assert hits.to_dataframe()["sentence"][0] == hits[0].sentence
+
+
+def test_hits__ids_scores_and_metadata_are_carried_through() -> None:
+    encoder = cocoax.wrap(Embedder())
+    rows = [
+        {"id": number, "text": text, "score": 0.5 - number / 10, "source": "book"} for number, text in enumerate(FACTS[:3])
+    ]
+    hits = cocoax.explain_hits(encoder, QUERY, rows)
+    assert [(hit.id, hit.search_score, hit.metadata["source"]) for hit in hits] == [
+        (n, 0.5 - n / 10, "book") for n in range(3)
+    ]
+    frame = hits.to_dataframe()
+    assert list(frame["source"]) == ["book"] * 3
+    assert list(frame["search_score"]) == [0.5, 0.4, 0.3]
+    assert hits.to_dict()["hits"][1]["metadata"] == {"source": "book"}
+    assert any("scores" in note for note in hits.notes)
+    assert any("order" in note for note in hits.notes)  # the second is nearest to the query
+    own = [(text, float(similarity)) for text, similarity in zip(FACTS[:3], [hit.similarity for hit in hits], strict=True)]
+    best = sorted(own, key=lambda pair: -pair[1])
+    assert cocoax.explain_hits(encoder, QUERY, best).notes == ()
+
+
+def test_max_tokens__what_the_search_saw() -> None:
+    embed = Embedder()
+    encoder = cocoax.wrap(embed)
+    match = cocoax.explain_match(encoder, QUERY, LONG, max_tokens=30, method=cocoax.Rise(samples=20))
+    assert match.document.metadata["left_out"] > 40
+    assert any("left out" in remark for remark in match.document.remarks)
+    assert match.document_side.window is None
+    assert max(len(text.split()) for text in embed.texts) <= 30
+    plain = Embedder()([" ".join(LONG.split()[: len(match.document.names or ()) - 2]), QUERY])
+    assert match.similarity == pytest.approx(
+        plain[0] @ plain[1] / np.linalg.norm(plain[0]) / np.linalg.norm(plain[1]), abs=0.03
+    )
+
+
+def test_cost__is_said_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("COCOAX_PROGRESS")
+    embed = Embedder()
+    cocoax.explain_match(cocoax.wrap(embed, name="paid"), QUERY, LONG)
+    said = capsys.readouterr().err
+    assert "paid: sends up to" in said
+    assert "tokens" in said
+    count = int(said.split("up to ")[1].split(" texts")[0])
+    assert embed.sent <= count + 2
+    cocoax.explain_match(cocoax.wrap(embed, name="paid"), QUERY, LONG, progress=False)
+    assert capsys.readouterr().err == ""
