@@ -406,7 +406,7 @@ class Encoder:
     def by(self, features: Any) -> Self:
         """Return the same encoder whose inputs are divided into these features; see :meth:`explicand`."""
         features_of(features, self.inputs)
-        return self._variant(self.inputs.by(features))
+        return self.with_inputs(self.inputs.by(features))
 
     def inner_maps(self, picture: Tensor) -> list[Tensor]:
         """Return up to two feature maps ``[d, h, w]`` of a prepared picture; see :mod:`cocoax.encoders.inner_maps`."""
