@@ -204,7 +204,7 @@ def _plain_calls() -> Iterator[Call]:
         return Call(title, run, right)
 
     yield call("Encoder", _use_encoder, module="module", preprocess=None, layer="norm", pooling="mean", name="x", head=None)
-    yield call("Encoder(columns)", cocoax.Encoder, module="module", features="columns", columns=["a"], background=None)
+    yield call("TabularEncoder", cocoax.TabularEncoder, module="module", columns=["a"], background=None)
     yield call("TextEncoder", cocoax.TextEncoder, module=Words(), tokenize=Splitter(), limit=12)
     yield call("TabularEncoder", cocoax.TabularEncoder, module="module", columns=["a", "b"], background=None)
     yield call("represent", lambda inputs, size: things()["encoder"].represent(inputs, size), inputs="pictures", size=4)

@@ -71,8 +71,8 @@ def check_positive(name: str, value: float) -> None:
         raise ValueError(f"The '{name}' parameter must be above 0. Got {shown(value)} instead.")
 
 
-def check_plain(tensor: Tensor) -> None:
-    """Raise unless a tensor holds real numbers, all of them there."""
+def check_plain(tensor: Tensor, what: str = "A tensor") -> None:
+    """Raise unless a tensor holds real numbers, all of them there; ``what`` begins the sentence."""
     import torch
 
     kinds = {
@@ -83,7 +83,7 @@ def check_plain(tensor: Tensor) -> None:
     }
     for kind, applies in kinds.items():
         if applies:
-            raise TypeError(f"A tensor must be plain real numbers. Got one that is {kind}.")
+            raise TypeError(f"{what} must be plain real numbers. Got one that is {kind}.")
 
 
 def multiplies(factor: Sequence[int], shape: Sequence[int]) -> bool:

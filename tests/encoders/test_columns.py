@@ -42,16 +42,6 @@ def encoder(rows: Rows) -> TabularEncoder:
     return TabularEncoder(rows, columns=NAMES, background=TABLE)
 
 
-def test_encoder__features_columns_is_an_encoder_of_rows(rows: Rows, encoder: TabularEncoder) -> None:
-    made: Any = cocoax.Encoder(rows, features="columns", columns=NAMES, background=TABLE)
-    assert made.inputs.columns == encoder.columns
-    assert torch.equal(made.inputs.background, encoder.background)
-    assert torch.equal(made.represent(TABLE), encoder.represent(TABLE))
-    assert type(cocoax.Encoder(rows)) is cocoax.Encoder
-    with pytest.raises(ValueError, match=r"'features' parameter must be 'pixels' or 'columns'; for texts .*Got 'words'"):
-        cocoax.Encoder(rows, features="words")
-
-
 @pytest.mark.parametrize(
     "form",
     [
@@ -93,13 +83,6 @@ def test_preprocess__must_keep_the_columns(rows: Rows) -> None:
     encoder = TabularEncoder(rows, lambda row: row[:2], columns=NAMES)
     with pytest.raises(ValueError, match=r"preprocess must return one number for each of the 3 columns\. Got shape \[2\]"):
         encoder.prepare(TABLE[0])
-
-
-def test_encoder__columns_or_their_names_missing(rows: Rows) -> None:
-    with pytest.raises(TypeError, match=r"An encoder of columns needs columns=, the name of each column"):
-        cocoax.Encoder(rows, features="columns")
-    with pytest.raises(TypeError, match=r"'columns' and 'background' are for rows of a table; add features='columns'"):
-        cocoax.Encoder(rows, columns=NAMES)
 
 
 # --- data frames -----------------------------------------------------------------------------------------------------

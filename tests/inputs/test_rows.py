@@ -11,7 +11,8 @@ import torch
 
 from cocoax.inputs import Explicand, Names, Rows
 
-ROWS = Rows(["age", "height", "weight"], background=[[1, 2, 3], [3, 4, 5]], encoder="people")
+ROWS = Rows(["age", "height", "weight"], background=[[1, 2, 3], [3, 4, 5]])
+ROWS.encoder = "people"
 ROW = torch.tensor([[30.0, 180.0, 75.0]])
 
 

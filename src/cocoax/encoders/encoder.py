@@ -1,4 +1,4 @@
-"""What an encoder is made of, checked before anything is encoded."""
+"""The encoder f: a module with its kind of inputs, which batches, encodes and knows its identity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cocoax.checks import check_kind
+from cocoax.checks import check_count, check_kind
 from cocoax.encoders.devices import HALF, device_named, precision_named
 from cocoax.encoders.fast_encoder import Copies
 from cocoax.encoders.folding import shallow_copy
@@ -35,7 +35,7 @@ from cocoax.encoders.forward import (
 from cocoax.encoders.identity import Identity, Probe, WeightsDigest, identify
 from cocoax.encoders.inner_maps import inner_maps
 from cocoax.encoders.stream import Streaming, in_order, prepared_batches, stream_reference
-from cocoax.inputs import Explicand, Inputs, Pictures, Rows
+from cocoax.inputs import Explicand, Inputs, Pictures
 from cocoax.inputs.features import features_of
 from cocoax.inputs.open import each_input, is_one
 from cocoax.progress import bar
@@ -95,35 +95,19 @@ def check_classes(classes: Sequence[str] | None, head: nn.Module | None) -> None
         raise ValueError(f"'classes' names {len(classes)} classes but {what}; pass one name for each output of the head.")
 
 
-def inputs_for(
-    inputs: object, features: str, preprocess: Any, columns: Sequence[str] | None, background: Any, name: str
-) -> Inputs:
-    """Return the kind of inputs that the options of :class:`cocoax.Encoder` describe."""
+def inputs_for(inputs: object, preprocess: Any) -> Inputs:
+    """Return the kind of inputs that is asked for: pictures, unless ``inputs`` says otherwise."""
     if isinstance(preprocess, Inputs):
         raise TypeError(f"{type(preprocess).__name__} is a kind of input, no preprocessing; pass it as inputs=.")
-    if inputs is not None:
-        if isinstance(inputs, type):
-            raise TypeError(f"The 'inputs' parameter takes an object: write inputs={inputs.__name__}(...).")
-        check_kind("The 'inputs' parameter", inputs, Inputs, "must be a kind of input, such as cocoax.inputs.Rows(...)")
-        if features != "pixels" or any(option is not None for option in (preprocess, columns, background)):
-            raise ValueError(
-                "'inputs' says all about the inputs; leave out 'preprocess', 'columns', 'background' and 'features'."
-            )
-        assert isinstance(inputs, Inputs)
-        return inputs
-    check_kind("The 'features' parameter", features, str, "must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder")
-    if features == "columns":
-        columns = getattr(background, "columns", None) if columns is None else columns
-        if columns is None:
-            raise TypeError("An encoder of columns needs columns=, the name of each column, or a data frame as background=.")
-        return Rows(columns, preprocess, background, name)
-    if features != "pixels":
-        raise ValueError(
-            f"The 'features' parameter must be 'pixels' or 'columns'; for texts use cocoax.TextEncoder. Got {features!r}."
-        )
-    if columns is not None or background is not None:
-        raise TypeError("'columns' and 'background' are for rows of a table; add features='columns'.")
-    return Pictures(preprocess)
+    if inputs is None:
+        return Pictures(preprocess)
+    if isinstance(inputs, type):
+        raise TypeError(f"The 'inputs' parameter takes an object: write inputs={inputs.__name__}(...).")
+    check_kind("The 'inputs' parameter", inputs, Inputs, "must be a kind of input, such as cocoax.inputs.Rows(...)")
+    if preprocess is not None:
+        raise ValueError("'inputs' says all about the inputs; leave out 'preprocess'.")
+    assert isinstance(inputs, Inputs)
+    return inputs
 
 
 # --- encoder ----------------------------------------------------------------------------------------------------------------
@@ -144,9 +128,7 @@ class Encoder:
         classes: the names of the head's classes, in the order of its outputs.
         text: the text tower of an image-and-text encoder; both must share one representation space.
         name: shown in pictures; for a bare callable it also is what references and caches recognise it by.
-        features: ``"pixels"`` for pictures, or ``"columns"`` for rows of a table.
-        columns, background: of a table, see :class:`cocoax.TabularEncoder`.
-        inputs: the kind of inputs, if it is another one (:class:`cocoax.inputs.Inputs`).
+        inputs: the kind of inputs, if they are no pictures (:class:`cocoax.inputs.Inputs`).
 
     The inputs of an image encoder are pictures (paths, PIL images, uint8 arrays ``[H, W, C]``) or preprocessed float tensors
     ``[C, H, W]``. The module runs in eval mode, where its parameters are, and is left as it was found.
@@ -166,16 +148,13 @@ class Encoder:
         classes: Sequence[str] | None = None,
         text: Encoder | None = None,
         name: str | None = None,
-        features: str = "pixels",
-        columns: Sequence[str] | None = None,
-        background: Any = None,
         inputs: Inputs | None = None,
     ) -> None:
         check_module(module)
         check_pooling(pooling)
         check_classes(classes, head)
         self.name = name_of(module, name)
-        self.inputs = copy.copy(inputs_for(inputs, features, preprocess, columns, background, self.name))
+        self.inputs = copy.copy(inputs_for(inputs, preprocess))
         self.inputs.encoder = self.name
         self.module = module
         self.layer = None if layer is None else layer_name(self.owner, layer, self.name)
@@ -421,8 +400,8 @@ class Encoder:
 
         It depends on nothing but the input's size (and on memory having run out before), so results are repeatable.
         """
-        if asked is not None and not (isinstance(asked, int) and asked >= 1):
-            raise ValueError(f"The 'batch_size' parameter must be an integer of at least 1. Got {asked!r} instead.")
+        if asked is not None:
+            check_count("batch_size", asked, 1)
         size = self.inputs.default_batch_size(prepared, self.device.type == "cpu") if asked is None else asked
         return size if self._most_at_once is None else min(size, self._most_at_once)
 

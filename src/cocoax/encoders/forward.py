@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cocoax.checks import check_plain
 from cocoax.inputs.base import check_batch
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tens
         if kind == "ndarray":
             hint = "cocoax.wrap(...) takes functions of NumPy and the models of scikit-learn."
         raise TypeError(f"The encoder {name!r} returned {what}; it must return one tensor [n, d]. {hint}")
-    _check_plain(output, name)
+    check_plain(output, f"What the encoder {name!r} returns")
     if output.ndim < 2 or len(output) != size:
         raise ValueError(
             f"The encoder {name!r} returned shape {list(output.shape)} for a batch of {size}; expected [{size}, d]. "
@@ -163,22 +164,6 @@ def is_prepared(inputs: object) -> bool:
     if isinstance(inputs, list | tuple):
         return len(inputs) > 0 and all(isinstance(tensor, Tensor) for tensor in inputs)
     return isinstance(inputs, Tensor)
-
-
-def _check_plain(output: Tensor, name: str) -> None:
-    """Raise unless it is a tensor of real numbers, all of them there."""
-    if output.is_complex():
-        kind, way = "complex", "torch.view_as_real(model(x)).flatten(1)"
-    elif output.is_quantized:
-        kind, way = "quantised", "model(x).dequantize()"
-    elif output.layout != torch.strided:
-        kind, way = "sparse", "model(x).to_dense()"
-    else:
-        return
-    raise TypeError(
-        f"The encoder {name!r} returned a {kind} tensor; it must return plain real numbers. Wrap it: "
-        f"Encoder(lambda x: {way}, name=...)."
-    )
 
 
 def by_shape(prepared: Sequence[Tensor], encode: Callable[[Sequence[Tensor]], Tensor]) -> Tensor:

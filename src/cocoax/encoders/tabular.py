@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -20,7 +20,7 @@ class TabularEncoder(Encoder):
         background: rows ``[n, m]`` that say what columns usually hold; removed columns are replaced by their mean, or see
             :class:`cocoax.Background`.
         preprocess: from a row ``[m]`` as given to the floats ``[m]`` that the module takes; also done to the background.
-        layer, head, name: as in :class:`cocoax.Encoder`.
+        layer, head, classes, name: as in :class:`cocoax.Encoder`.
 
     """
 
@@ -34,13 +34,15 @@ class TabularEncoder(Encoder):
         *,
         columns: Sequence[str] | None = None,
         background: Any = None,
-        features: Literal["columns"] = "columns",
         head: nn.Module | None = None,
+        classes: Sequence[str] | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(
-            module, preprocess, layer, columns=columns, background=background, features=features, head=head, name=name
-        )
+        columns = getattr(background, "columns", None) if columns is None else columns
+        if columns is None:
+            raise TypeError("An encoder of columns needs columns=, the name of each column, or a data frame as background=.")
+        inputs = Rows(columns, preprocess, background)
+        super().__init__(module, layer=layer, head=head, classes=classes, name=name, inputs=inputs)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from inspect import isgeneratorfunction
+from pathlib import Path
 from textwrap import shorten
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -189,11 +190,14 @@ class Inputs(ABC):
         return digest(item)
 
     def label(self, item: Any) -> str:
-        """Return what to call one input."""
-        return self.noun
+        """Return what to call one input: the name of its file without the ending, or the noun."""
+        return Path(item).stem if isinstance(item, str | Path) else self.noun
 
     def set_label(self, labels: Sequence[str], count: int) -> str:
-        """Return what to call a set of ``count`` inputs; ``labels`` are those of the first few."""
+        """Return what to call a set of ``count`` inputs: up to three names, or how many; ``labels`` are of the first."""
+        together = ", ".join(labels)
+        if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
+            return together
         return f"{count} {self.noun if count == 1 else plural(self.noun)}"
 
     def unknown_words(self, text: str) -> str:

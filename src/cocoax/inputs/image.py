@@ -551,13 +551,6 @@ class Pictures(Inputs):
         path = item if isinstance(item, str | Path) else getattr(item, "filename", None)
         return Path(path).stem if path else self.noun
 
-    def set_label(self, labels: Sequence[str], count: int) -> str:
-        """Return the names of up to three files, or how many pictures there are."""
-        together = ", ".join(labels)
-        if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
-            return together
-        return super().set_label(labels, count)
-
 
 def _check_tensor(item: Tensor | np.ndarray) -> Tensor:
     check_elements(item)

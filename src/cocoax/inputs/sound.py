@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.checks import check_count, check_positive
 from cocoax.inputs.base import Inputs
 from cocoax.inputs.display import Display
 from cocoax.inputs.explicand import Explicand
@@ -258,10 +258,8 @@ class Sounds(Inputs):
         if features not in ("segments", "cells"):
             raise ValueError(f"The 'features' parameter must be 'segments' or 'cells'. Got {features!r} instead.")
         for name, value in (("rate", rate), ("segments", segments), ("bands", bands)):
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"The '{name}' parameter must be an integer of at least 1. Got {value!r} instead.")
-        if not isinstance(longest, int | float) or not longest > 0:
-            raise ValueError(f"The 'longest' parameter must be a number of seconds above 0. Got {longest!r} instead.")
+            check_count(name, value, 1)
+        check_positive("longest", longest)
         self.rate = int(rate)
         self.preprocess = preprocess
         self.features = features
@@ -399,17 +397,6 @@ class Sounds(Inputs):
         if isinstance(item, str | Path):
             return file_digest(item)
         return digest(*item) if isinstance(item, tuple) else digest(item)
-
-    def label(self, item: Any) -> str:
-        """Return the name of a file without its ending."""
-        return Path(item).stem if isinstance(item, str | Path) else self.noun
-
-    def set_label(self, labels: Sequence[str], count: int) -> str:
-        """Return the names of up to three files, or how many sounds there are."""
-        together = ", ".join(labels)
-        if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
-            return together
-        return super().set_label(labels, count)
 
 
 def _with_rate(parts: tuple[Any, ...]) -> tuple[Any, Any] | None:

@@ -37,9 +37,7 @@ class Rows(Inputs):
         columns: Sequence[str],
         preprocess: Callable[[Tensor], Tensor] | None = None,
         background: Any = None,
-        encoder: str = "the encoder",
     ) -> None:
-        self.encoder = encoder
         if isinstance(columns, str):
             raise ValueError(
                 f"The 'columns' parameter must be a list of names, one for each column. Got {columns!r} instead."
