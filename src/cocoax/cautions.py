@@ -16,7 +16,7 @@ class Caution(UserWarning):
 
 
 def caution(check: str, subject: str, sentence: str) -> None:
-    """Warn once in a process for each ``check`` and ``subject``, such as the name of an encoder."""
+    """Warn with ``sentence``, once in a process for each ``check`` and ``subject`` (the name of an encoder, say)."""
     if (check, subject) not in _given:
         _given[check, subject] = sentence
         warnings.warn(sentence, Caution, stacklevel=_callers_level())
@@ -28,7 +28,7 @@ def was_given(sentence: str) -> bool:
 
 
 def _callers_level() -> int:
-    """Return the stack level, seen from :func:`caution`, of the code that called Cocoax: a warning points there."""
+    """Return the stack level, as :func:`caution` counts it, of the code that called Cocoax; the warning names that line."""
     frame, level, outermost = sys._getframe(1), 1, 1
     while frame.f_back is not None:
         file = frame.f_code.co_filename

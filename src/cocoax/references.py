@@ -1,9 +1,8 @@
-"""References: what corpora C and foils F are reduced to.
+"""References: summaries of the representations of a corpus C or a foil F.
 
-A reference is streamed once and keeps its count and the means of raw and of unit representations, which is all that the
-linear similarities need; the samples themselves are kept on request, for kernels. Chunks of every stream are cached
-on disk under a fingerprint of the encoder and of the inputs, so nothing is encoded twice and a stream that stops half
-way goes on where it stopped.
+A reference holds the number of inputs and the means of raw and of unit representations, which suffice for the linear
+similarities; the representations themselves are kept on request, for kernels. Inputs are encoded in chunks, each of which is
+cached on disk under a key of the encoder and of the inputs: nothing is encoded twice, and an interrupted stream resumes.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from cocoax.store import KeyedCache, Layout, corrupt_file_errors, prefix_errors,
 from cocoax.vectors import read_vectors
 
 CHUNKS = KeyedCache("references")  # of streams of inputs
-KEPT = 10_000  # samples that a reference keeps unless told otherwise
-OVERLAP = 0.1  # the part of a corpus, or of a foil, that may be in the other one before that is worth a word
+KEPT = 10_000  # samples that a reference keeps by default
+OVERLAP = 0.1  # fraction of the smaller of corpus and foil that may be in the other one without a caution
 _AT_ONCE = 4096  # representations that are summed up at a time
 _LAYOUT = Layout(
     "reference",
@@ -83,10 +82,10 @@ class Reference:
             weights: how much each counts, ``[n]``; equal by default.
 
         """
-        rows = as_rows(representations)
+        rows = _as_rows(representations)
         if rows.ndim != 2 or len(rows) == 0:
             raise ValueError(f"'representations' must have shape [n, d] with n >= 1. Got {list(rows.shape)} instead.")
-        counts = check_weights(weights, len(rows))
+        counts = _check_weights(weights, len(rows))
         check_kind("The 'keep_samples' parameter", keep_samples, (bool, type(None)), "must be True, False or None")
         keep = len(rows) <= KEPT if keep_samples is None else keep_samples
         sums = torch.zeros(2, rows.shape[1], dtype=torch.float64)  # of raw and of unit representations
@@ -283,7 +282,7 @@ class Reference:
             return cls(**tensors, **header, skipped=skipped)
 
 
-def as_rows(representations: Any) -> Any:
+def _as_rows(representations: Any) -> Any:
     """Return representations as an array or a tensor ``[n, d]``, without reading what is on disk."""
     if isinstance(representations, Tensor):
         check_plain(representations)
@@ -301,7 +300,7 @@ def as_rows(representations: Any) -> Any:
         raise ValueError(f"'representations' must be rows of numbers of one length ({error}).") from error
 
 
-def check_weights(weights: Any, count: int) -> Tensor:
+def _check_weights(weights: Any, count: int) -> Tensor:
     """Return weights ``[n]`` scaled to 1 on average; ones if there are none."""
     if weights is None:
         return torch.ones(count, dtype=torch.float64)
@@ -347,7 +346,7 @@ def check_same_space(references: Sequence[Reference], space: str | None = None, 
 
 
 def caution_overlap(corpus: Reference, foil: Reference) -> None:
-    """Caution if a good part of a corpus or a foil is in the other one too, as far as samples were kept."""
+    """Caution if more than ``OVERLAP`` of a corpus or a foil is in the other one too; needs the samples of both."""
     if corpus is foil or not all(side.samples is not None and side.count <= KEPT for side in (corpus, foil)):
         return
     ours, theirs = ({row.tobytes() for row in side.kept("this").numpy()} for side in (corpus, foil))

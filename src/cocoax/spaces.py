@@ -1,9 +1,10 @@
-"""Names of representation spaces, which tell whether two representations may be compared.
+"""Names of representation spaces: two representations may be compared if the names of their spaces agree.
 
-The space of an encoder is named by a digest of what the encoder is (weights, classes, settings) and by a sketch of what it
-makes of a probe, a fixed input: ``digest@probe:sketch``. Digests must be equal, sketches must agree within a tolerance, so
-that devices, threads and memory layouts make no other space, and hooks, preprocessing and weights written behind torch's
-back do. Sketches of two different probes (of the towers of one encoder, say) are not compared.
+A name is ``digest@probe:sketch``: a digest of the encoder's weights, classes and settings, the name of a probe (a fixed
+input), and a sketch of the probe's representation (a random projection). Two names agree if the digests are equal and the
+sketches agree within a tolerance. Another device, number of threads or memory layout therefore keeps the space; a hook,
+another preprocessing or weights written through ``.data`` change it. Sketches of different probes, as those of the two towers
+of one encoder, are not compared.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ _SEED = 20230501
 
 
 def sketch(representation: Tensor) -> Tensor:
-    """Return a random projection of a representation ``[d]`` that keeps lengths and distances, ``[8]``.
+    """Return a random projection ``[8]`` of a representation ``[d]``, which approximately keeps lengths and distances.
 
-    Entries that are zero do not count, however many there are.
+    Zeros at the end of a representation do not change it.
     """
     finite = torch.nan_to_num(representation.detach().double().cpu().flatten())
     projected: Tensor = finite @ _projection(len(finite))

@@ -1,7 +1,7 @@
-"""Token embeddings in place of tokens: what gradients of a text are taken of.
+"""Gradients of texts: the embeddings of an explicand's tokens as inputs of the encoder.
 
-Token ids have no gradients. So an explicand is seen as the embeddings of its tokens, and the encoder as a function of those:
-its network runs on the explicand's ids, and its embedding layer gives what it is told to.
+Token ids have no gradients. The explicand becomes the embeddings of its tokens, and the encoder a function of embeddings: its
+network runs on the explicand's ids, while a hook replaces the output of its embedding layer.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def differentiable(encoder: Encoder, explicand: Explicand) -> tuple[Encoder, Exp
 class EmbeddedEncoder(Encoder):
     """An encoder as a function of embeddings ``[d, L]`` in place of those of one explicand's tokens.
 
-    The network runs on the explicand's token ids, and its embedding layer gives what it is told to; positions and attention
-    are those of the explicand.
+    The network runs on the explicand's token ids, with its positions and attention; a hook replaces the output of the
+    embedding layer.
     """
 
     inputs: Embeddings

@@ -44,7 +44,7 @@ from cocoax.references import Reference
 MAX_NAME = 200  # characters of a name: titles and files bear it
 
 
-def check_module(module: object) -> None:
+def _check_module(module: object) -> None:
     """Raise unless it can be called, or if it is a model that takes no batch as it is."""
     if not callable(module):
         hint = "; cocoax.wrap takes transformers of scikit-learn" if hasattr(module, "transform") else ""
@@ -64,7 +64,7 @@ def check_module(module: object) -> None:
         )
 
 
-def name_of(module: Callable[..., Any], name: str | None) -> str:
+def _name_of(module: Callable[..., Any], name: str | None) -> str:
     """Return the name of an encoder: the one it was given, or that of its module."""
     if name is not None:
         check_kind("The 'name' parameter", name, str, "must be a string")
@@ -81,13 +81,13 @@ def is_sentence_transformer(model: object) -> bool:
     )
 
 
-def check_pooling(pooling: str) -> None:
+def _check_pooling(pooling: str) -> None:
     """Raise unless it is one of the ways to make one vector of many."""
     if not isinstance(pooling, str) or pooling not in get_args(Pooling):
         raise ValueError(f"The 'pooling' parameter must be 'mean', 'flatten' or 'first'. Got {pooling!r} instead.")
 
 
-def check_classes(classes: Sequence[str] | None, head: nn.Module | None) -> None:
+def _check_classes(classes: Sequence[str] | None, head: nn.Module | None) -> None:
     """Raise unless there is one name for each output of the head."""
     outputs = getattr(head, "out_features", None)
     if classes is not None and (head is None or (outputs is not None and outputs != len(classes))):
@@ -95,7 +95,7 @@ def check_classes(classes: Sequence[str] | None, head: nn.Module | None) -> None
         raise ValueError(f"'classes' names {len(classes)} classes but {what}; pass one name for each output of the head.")
 
 
-def inputs_for(inputs: object, preprocess: Any) -> Inputs:
+def _inputs_for(inputs: object, preprocess: Any) -> Inputs:
     """Return the kind of inputs that is asked for: pictures, unless ``inputs`` says otherwise."""
     if isinstance(preprocess, Inputs):
         raise TypeError(f"{type(preprocess).__name__} is a kind of input, no preprocessing; pass it as inputs=.")
@@ -150,11 +150,11 @@ class Encoder:
         name: str | None = None,
         inputs: Inputs | None = None,
     ) -> None:
-        check_module(module)
-        check_pooling(pooling)
-        check_classes(classes, head)
-        self.name = name_of(module, name)
-        self.inputs = copy.copy(inputs_for(inputs, preprocess))
+        _check_module(module)
+        _check_pooling(pooling)
+        _check_classes(classes, head)
+        self.name = _name_of(module, name)
+        self.inputs = copy.copy(_inputs_for(inputs, preprocess))
         self.inputs.encoder = self.name
         self.module = module
         self.layer = None if layer is None else layer_name(self.owner, layer, self.name)
@@ -194,10 +194,7 @@ class Encoder:
         return getattr(self.inputs, "preprocess", None)
 
     def identify(self) -> Identity:
-        """Find out what it is known by now: the digest of weights and settings, and what it makes of a probe.
-
-        Costs one forward pass of one small input.
-        """
+        """Compute its identity as it is now, from weights, settings and the representation of a probe: one forward pass."""
         image = self if self._image_tower is None else self._image_tower
         towers = (image,) if image._text is None else (image, self if image is not self else image._text)
         self._identity = identify(self, towers)
@@ -205,22 +202,22 @@ class Encoder:
 
     @property
     def identity(self) -> Identity:
-        """What it was known by when that was last found out, without another forward pass."""
+        """Its identity when that was last computed, without another forward pass."""
         return self.identify() if self._identity is None else self._identity
 
     @property
     def fingerprint(self) -> str:
-        """Identifies weights, layer, pooling, preprocessing, precision and kind of device: what caches go by."""
+        """The key of its representations in caches: weights, layer, pooling, preprocessing, precision, kind of device."""
         return self.identify().key
 
     @property
     def space(self) -> str:
-        """Names the representation space; that of the towers of one encoder is one, see :mod:`cocoax.spaces`."""
+        """The name of its representation space, which the towers of one encoder share; see :mod:`cocoax.spaces`."""
         return self.identify().space
 
     @property
     def recognisable(self) -> bool:
-        """Whether the fingerprint means anything beyond this process; that of an unnamed callable does not."""
+        """Whether its fingerprint is valid in other processes; that of an unnamed callable is not."""
         return self._weights.recognisable
 
     @property

@@ -46,7 +46,7 @@ def fold(module: nn.Module, run: Callable[[nn.Module], object]) -> nn.Module | N
     """Return a folded copy of a module, or None if nothing can be folded; ``run`` runs the copy on examples."""
     try:
         copied = shallow_copy(module)
-        return copied if fold_norms(copied, lambda: run(copied)) else None
+        return copied if _fold_norms(copied, lambda: run(copied)) else None
     except Exception:  # a module that cannot be copied serves as it is
         return None
 
@@ -65,7 +65,7 @@ def shallow_copy(module: nn.Module, *, own_gradients: bool = False) -> nn.Module
     return copied
 
 
-def fold_norms(module: nn.Module, forward: Callable[[], object]) -> bool:
+def _fold_norms(module: nn.Module, forward: Callable[[], object]) -> bool:
     """Fold, in place, each normalisation that directly follows a convolution; ``forward`` runs the module on examples.
 
     Which follows which is seen in that run, and each fold is tried on noise there, so that convolutions which do something

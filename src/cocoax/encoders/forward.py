@@ -32,7 +32,7 @@ _LOCKS_LOCK = threading.Lock()
 
 
 class ForwardError(RuntimeError):
-    """A forward pass that failed, told in a sentence."""
+    """A forward pass failed; the message names the encoder and the batch."""
 
 
 def owner_of(module: Callable[..., Any]) -> nn.Module | None:

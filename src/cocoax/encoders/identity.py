@@ -1,9 +1,9 @@
-"""What an encoder is known by: a digest of its weights, classes and settings, and what it makes of a probe.
+"""The identity of an encoder: a digest of its weights, classes and settings, and its representation of a probe.
 
-The digest is that of parameters and buffers, read again when torch's version counters or addresses say that they changed.
-The probe is a small fixed input of the encoder's kind, encoded whenever its identity is asked for: one forward pass, which
-sees what a digest does not (hooks, patched methods, weights written through ``.data``, changed preprocessing or helpers) and
-does not see what makes no difference (counters, records, threads).
+The digest of parameters and buffers is computed again when torch's version counters or their addresses have changed.
+The probe is a small fixed input of the encoder's kind. It is encoded whenever the identity is needed, which costs one forward
+pass. Its representation shows what the digest does not cover (hooks, patched methods, weights written through ``.data``,
+changed preprocessing or helpers), and does not change with counters, records or the number of threads.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Identity:
-    """What an encoder is known by at one time.
+    """The identity of an encoder at one time.
 
     Attributes:
-        space: names the representation space, for :func:`cocoax.spaces.same_space`.
-        key: what caches know representations by: weights, settings, probe, device and precision, exactly.
+        space: the name of its representation space, to be compared by :func:`cocoax.spaces.same_space`.
+        key: the key of its representations in caches; it depends on weights, settings, probe, device and precision.
 
     """
 
@@ -42,7 +42,7 @@ class Identity:
 
 
 def identify(encoder: Encoder, towers: tuple[Encoder, ...]) -> Identity:
-    """Return what an encoder is known by; ``towers`` are those whose representations live in its space."""
+    """Return the identity of an encoder; ``towers`` are the encoders that share its representation space."""
     probe, sketched = encoder._probe.run(encoder)
     own = digest(_described(encoder, encoder.inputs.settings), probe)
     shared = [_described(tower, tower.inputs.space_settings) for tower in towers]
@@ -51,7 +51,7 @@ def identify(encoder: Encoder, towers: tuple[Encoder, ...]) -> Identity:
 
 
 def _described(encoder: Encoder, settings: tuple[object, ...]) -> str:
-    """Return a digest of what an encoder is, apart from what it makes of a probe."""
+    """Return a digest of weights, layer, pooling, settings of the inputs and precision."""
     if not isinstance(settings, tuple):
         raise TypeError(
             f"The 'settings' of {type(encoder.inputs).__name__} must be a property that returns a tuple, of all options that "
@@ -66,8 +66,8 @@ class WeightsDigest:
     """The digest of a module's class names, parameters and buffers, computed again when one of those has changed.
 
     Args:
-        module: what computes representations. A callable that is neither a module nor a method of one is known by its name.
-        name: given by the user; without it, a callable is known in this process only.
+        module: computes representations. A callable that is neither a module nor a method of one is identified by its name.
+        name: given by the user; without it, the digest of a callable is valid in this process only.
 
     """
 
@@ -107,7 +107,7 @@ def _weights(owner: nn.Module | None) -> list[tuple[str, Tensor]]:
 
 
 def _plain_weights(owner: nn.Module | None) -> Iterator[object]:
-    """Yield names of weights, and the weights as tensors whose bytes are all there is to them; raise if one has no values."""
+    """Yield names and values of weights, quantised ones dequantised; raise if one is on the meta device."""
     for name, tensor in _weights(owner):
         if tensor.device.type == "meta":
             raise ValueError(
@@ -131,10 +131,10 @@ def _is_torchs(part: nn.Module) -> bool:
 
 
 class Probe:
-    """A fixed input of an encoder's kind, and what was last made of it.
+    """A fixed input of an encoder's kind, and the sketch of its last representation.
 
-    Where the kind has none that the module takes (a network without preprocessing, which takes one size), it is noise of the
-    shape of the first input that was prepared.
+    If the module does not take the probe of the kind (a network without preprocessing that takes pictures of one size), noise
+    of the shape of the first prepared input is used.
     """
 
     def __init__(self) -> None:
@@ -180,9 +180,9 @@ def noise(*shape: int) -> Tensor:
 
 
 def describe(value: object) -> str:
-    """Return what a setting is, as text that is the same in every process: values, names of functions and of classes.
+    """Return a setting as text that is the same in every process: values, names of functions and of classes.
 
-    What functions and objects do is for a probe to see.
+    The code of functions and the state of objects are not described; they change the representation of the probe.
     """
     if isinstance(value, Tensor | np.ndarray):
         return digest(value)

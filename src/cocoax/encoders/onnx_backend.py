@@ -50,7 +50,7 @@ def run_by_onnx(encoder: Encoder, batch: Any) -> Encoder | None:
     network = _Representing(encoder)
     try:
         with _ONE_AT_A_TIME, torch.inference_mode(False), torch.no_grad():
-            if has_data_dependent_control_flow(network, batch):
+            if _has_data_dependent_control_flow(network, batch):
                 return None
             session = _session(network, batch)
     except Exception:  # whatever cannot be handed over stays with torch
@@ -70,7 +70,7 @@ def _fits(owner: nn.Module, batch: Any) -> bool:
     return precise and sum(part.numel() for part in weights) >= MIN_WEIGHTS
 
 
-def has_data_dependent_control_flow(network: nn.Module, batch: Tensor) -> bool:
+def _has_data_dependent_control_flow(network: nn.Module, batch: Tensor) -> bool:
     """Whether a network looks at the numbers of a tensor in Python, or at how many there are of a kind, to decide by them.
 
     A network that was handed over would decide as for these inputs for good. It may look at the sizes of its inputs: what

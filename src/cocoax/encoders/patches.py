@@ -1,8 +1,8 @@
-"""Patches: where a vision transformer turns the parts of a picture into tokens, and the same encoder without some of them.
+"""Patches of a vision transformer, and the same encoder without the tokens of some patches.
 
-A plain vision transformer cuts a picture into patches by one convolution, adds to each the embedding of its place, and from
-then on treats tokens as a set: it does not matter in which order they come, nor how many there are. So a patch is left out by
-leaving out its token in front of the first block; what the rest have is unchanged, their places included.
+A plain vision transformer cuts a picture into patches by one convolution and adds a position embedding to each. Its blocks
+then treat the tokens as a set: neither their order nor their number matters. A patch is therefore removed by dropping its
+token before the first block; the other tokens keep their values and position embeddings.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Patches:
         size: height and width of a patch, in pixels.
         grid: rows and columns of patches.
         channels: of a picture.
-        before: how many tokens come before those of patches (class token, registers), which always stay.
-        alone: whether these make a representation when no patch is left.
+        before: number of tokens before those of patches (class token, registers), which are never dropped.
+        alone: whether the representation of these tokens without any patch is finite.
         block: the first block that takes the tokens.
 
     """
@@ -52,9 +52,9 @@ class Patches:
 
 
 def patches_of(encoder: Encoder, picture: Tensor) -> Patches:
-    """Return how an encoder cuts a picture ``[C, H, W]`` into patches; raise if its tokens cannot be left out.
+    """Return how an encoder cuts a picture ``[C, H, W]`` into patches; raise if its tokens cannot be dropped.
 
-    What it finds is tried out: with the tokens in other orders the representation must be the same.
+    This is checked by forward passes with permuted tokens, which must give the same representation.
     """
     known = _KNOWN.setdefault(encoder, {})
     if picture.shape not in known:
@@ -63,9 +63,9 @@ def patches_of(encoder: Encoder, picture: Tensor) -> Patches:
 
 
 def without_patches(encoder: Encoder, patches: Patches) -> Encoder:
-    """Return the encoder that also takes pictures over a mask, ``[C + 1, H, W]``, and leaves out patches where that is 0.
+    """Return the encoder that also takes a picture with a mask as last channel, ``[C + 1, H, W]``, and drops masked patches.
 
-    Where nothing is left at all, no class token either, it sees a picture of zeros.
+    If no token is left, neither of a patch nor a class token, the representation is that of a picture of zeros.
     """
     other = copy.copy(encoder)
     other.inputs = copy.copy(encoder.inputs)
@@ -76,7 +76,7 @@ def without_patches(encoder: Encoder, patches: Patches) -> Encoder:
 
 
 class Shortened(nn.Module):
-    """Representations of pictures over masks, ``[n, C + 1, H, W]``: those with as many patches left form a batch."""
+    """Representations of pictures with masks ``[n, C + 1, H, W]``; pictures with equally many patches form a batch."""
 
     def __init__(self, encoder: Encoder, patches: Patches) -> None:
         super().__init__()

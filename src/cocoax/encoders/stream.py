@@ -28,7 +28,7 @@ WINDOW = 1024  # inputs that are sorted by length together
 
 @dataclass(frozen=True)
 class Streaming:
-    """How a reference is made: what ``encoder.reference`` is told; ``skip`` leaves out inputs that fail."""
+    """The options of ``encoder.reference``; with ``skip``, inputs that fail are left out."""
 
     keep_samples: bool | None
     batch_size: int | None
@@ -124,7 +124,7 @@ def in_order(parts: Sequence[Tensor], indices: Sequence[int]) -> Tensor:
 
 
 def _key(encoder: Encoder, chunk: list[tuple[int, Any]], fingerprint: str, keep: bool) -> str | None:
-    """Return what a chunk is cached by; None if one of its inputs cannot be read, which is told where it is encoded."""
+    """Return the cache key of a chunk; None if an input cannot be read, an error that encoding the chunk reports."""
     try:
         return digest(fingerprint, keep, *(encoder.inputs.digest(item) for _, item in chunk))
     except (ValueError, TypeError, OSError, RuntimeError):
@@ -142,7 +142,7 @@ def _prepare_numbered(encoder: Encoder, index: int, item: Any) -> Tensor:
 
 
 def _light(encoder: Encoder, item: Any) -> Any:
-    """Return an input that is cheap to hold: a path stays one until it must be read, the rest is prepared at once."""
+    """Return a path as it is, to be read when it is encoded, and any other input prepared, which takes less memory."""
     if isinstance(item, str | Path):
         return item
     try:
@@ -154,7 +154,7 @@ def _light(encoder: Encoder, item: Any) -> Any:
 def _encode_chunk(
     encoder: Encoder, chunk: list[tuple[int, Any]], batch_size: int | None, failed: list[tuple[int, str]] | None
 ) -> Tensor:
-    """Return representations of a chunk. What fails goes to ``failed`` with its reason, or is raised if that is None."""
+    """Return representations of a chunk, in order. Failures are added to ``failed`` with their reasons, or raised if None."""
 
     def fail(index: int, error: Exception, cause: Exception | None = None) -> None:
         if failed is None:

@@ -105,7 +105,7 @@ class Repository:
                 return loader.from_pretrained(self.source, **self.options, **options)
         except ImportError as error:
             raise ImportError(
-                f"The {part} of {self.name!r} needs a package that cannot be imported: {first_line(error)}. Install it, or "
+                f"The {part} of {self.name!r} needs a package that cannot be imported: {_first_line(error)}. Install it, or "
                 "pip install 'cocoax[hf]'; a torchvision that does not fit torch must be replaced or uninstalled."
             ) from error
         except Exception as error:  # the formats and architectures are many, and each fails in its own way
@@ -115,7 +115,7 @@ class Repository:
             raise kind(self._explanation(part, error)) from error
 
     def _explanation(self, part: str, error: Exception) -> str:
-        reason = first_line(error)
+        reason = _first_line(error)
         if isinstance(error, UnpicklingError):
             reason = "the file is a pickle that holds more than tensors, which could run anything; get it as safetensors"
         where = f"The {part} in the folder {self.name}" if self.local else f"The {part} of {self.name!r}"
@@ -149,7 +149,7 @@ def fetching(failure: str, advice: str) -> Iterator[None]:
     except Exception as error:  # the ways in which weights cannot be got are many
         if is_out_of_memory(error):
             raise
-        raise OSError(f"{failure} ({first_line(error)}). {advice}") from error
+        raise OSError(f"{failure} ({_first_line(error)}). {advice}") from error
 
 
 def without_internet(family: str, repository: str) -> str:
@@ -259,6 +259,6 @@ def with_part(model: nn.Module, name: str, part: nn.Module | None) -> Any:
     return other
 
 
-def first_line(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """What an error says, without the rest of the story."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -68,7 +68,7 @@ def timm_encoder(
 
     ``preprocess`` is, if not given, what the model's ``pretrained_cfg`` says; the other options are those of loading.
     """
-    body = without_classifier(model)
+    body = _without_classifier(model)
     return Encoder(
         TimmModel(body, pooled=pooling is None),
         timm_preprocess(model) if preprocess is None else preprocess,
@@ -78,7 +78,7 @@ def timm_encoder(
     )
 
 
-def without_classifier(model: Any) -> Any:
+def _without_classifier(model: Any) -> Any:
     """The same model, around the same weights, as ``num_classes=0`` makes it."""
     if model.num_classes == 0:
         return model
