@@ -1,4 +1,4 @@
-"""cocoax minimal, counterfactual, examples, knows and discover: of texts and pictures, as JSON and in files."""
+"""cocoax minimal, counterfactual, examples, knows, discover, compare-methods: of texts and pictures, as JSON and files."""
 
 from __future__ import annotations
 
@@ -335,3 +335,37 @@ def test_discover__says_that_photos_are_cut_and_takes_a_baseline(
     (tmp_path / "texts.txt").write_text("a cat\na car\nthe dog")
     result = invoke("discover", str(tmp_path / "texts.txt"), "--baseline", "blur")
     assert "--baseline is about pictures" in str(result.exception)
+
+
+# --- compare-methods ---
+
+
+def test_compare_methods__of_pictures(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for seed in range(4):
+        picture(seed).save(folder / f"{seed}.png")
+    arguments = ("compare-methods", str(folder), "--like", str(folder / "0.png"), "--samples", "120", "--steps", "4")
+    chosen = ("--method", "occlusion", "--method", "kernel-shap", "--limit", "3")
+    numbers = json.loads(invoke(*arguments, *chosen, "--json", "--out", str(tmp_path), catch_exceptions=False).stdout)
+    assert set(numbers["ranking"]) == {"occlusion", "kernel-shap"}
+    assert numbers["inputs"] == "3 images"
+    assert [Path(file).name for file in numbers["files"]] == [f"method-comparison.{end}" for end in ("html", "json", "png")]
+    printed = invoke(*arguments, *chosen, catch_exceptions=False).output
+    assert "images" in printed
+    assert "infidelity" in printed
+
+
+def test_compare_methods__of_texts(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("the big red car\nthe cat parked\na big house\n")
+    arguments = ("compare-methods", str(tmp_path / "texts.txt"), "--like", "a car", "--samples", "20", "--steps", "3")
+    result = invoke(*arguments, "--method", "occlusion", "--method", "rise", "--json", catch_exceptions=False)
+    assert json.loads(result.stdout)["inputs"] == "3 texts"
+
+
+def test_compare_methods__mistakes(complaint: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("the big red car\nthe cat parked\n")
+    sentence = complaint("compare-methods", str(tmp_path / "texts.txt"), "--like", "a car", "--method", "rise")
+    assert "at least two" in sentence
+    assert "No method is called 'lime'" in complaint("compare-methods", "a", "--like", "b", "--method", "lime")
+    assert "check the path" in complaint("compare-methods", "nowhere", "--like", "b")

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.evaluation import curves
-from cocoax.evaluation.curves import features_moved
+from cocoax.evaluation.curves import Curve, features_moved, overshoot_remark
 from tests.conftest import SmallNet, images
 
 
@@ -194,3 +194,28 @@ def test_curves__several_baselines_are_averaged() -> None:
 def test_curve__repr_names_the_attribute() -> None:
     curve = cocoax.Curve(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 0.5]), "mine")
     assert repr(curve) == f"Curve('mine', 2 points, auc {curve.auc:.4g})" == "Curve('mine', 2 points, auc 0.25)"
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        ([0.0, 0.2, 0.4], None),
+        ([0.0, 1.1, 0.4], None),  # less than twice the way
+        ([0.0, 1.21, 0.4], "The first 50% of the map alone score +1.210, more than the whole input with +0.400"),
+        ([-0.1, 0.0, 0.6, 0.1], "The first 67% of the map"),
+        ([0.5, 0.9, 0.4], None),  # the emptied input scores higher: another remark
+        ([0.0, 0.0, 0.0], None),
+    ],
+)
+def test_overshoot_remark__where_it_must_and_must_not_appear(y: list[float], said: str | None) -> None:
+    remark = overshoot_remark(Curve(torch.linspace(0, 1, len(y)), torch.tensor(y), "a cat"))
+    assert (remark is None) if said is None else str(remark).startswith(said)
+
+
+def test_overshoot_remark__of_a_part_that_lowers_the_score() -> None:
+    encoder = cocoax.TabularEncoder(torch.nn.Identity(), columns=["a", "b", "c"], background=np.zeros((1, 3)), name="rows")
+    target = cocoax.similarity_to(encoder.reference(np.ones((1, 3))), "dot")
+    for row, overshoots in (([1.0, 1.0, -1.5], True), ([1.0, 1.0, -0.2], False), ([1.0, 1.0, 1.0], False)):
+        attribution = cocoax.KernelShap().explain(encoder, row, target)
+        remark = overshoot_remark(cocoax.insertion(encoder, row, attribution, target))
+        assert (remark is not None) == overshoots

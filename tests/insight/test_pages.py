@@ -1,4 +1,4 @@
-"""The examples of the five pages about this room run as they stand, and print what the pages say."""
+"""The examples of the six pages about this room run as they stand, and print what the pages say."""
 
 from __future__ import annotations
 
@@ -59,6 +59,13 @@ def test_minimal__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for sentence in (least.summary, least.remarks[0]):
         assert sentence in " ".join(page.replace("> ", "").split())
     assert (tmp_path / "least" / "minimal.html").is_file()
+
+
+def test_choosing_a_method__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run("choosing-a-method.md", tmp_path, monkeypatch)["found"]
+    assert found.ranking[-1] == "RandomAttribution"
+    assert "RandomAttribution" not in found.best
+    assert (tmp_path / "methods" / "method-comparison.html").is_file()
 
 
 def test_counterfactuals__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""``cocoax minimal``, ``counterfactual``, ``examples``, ``knows`` and ``discover``: what an encoder knows."""
+"""``cocoax minimal``, ``counterfactual``, ``examples``, ``knows``, ``discover`` and ``compare-methods``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from cocoax.cli.options import (
     ASKED,
     DISPLAYS_FOR_NOTE,
     HOW,
+    METHODS,
     OUTPUT,
     AsJson,
     Baseline,
@@ -35,6 +36,7 @@ from cocoax.cli.options import (
     in_folders,
     load_configured,
     load_for,
+    method_with,
     note_crop,
     open_sides,
     target_of,
@@ -43,6 +45,8 @@ from cocoax.cli.terminal import draw_into_files, note, print_json, print_plain, 
 
 if TYPE_CHECKING:
     from cocoax.insight import Discovery
+
+COMPARED = ("rise", "kernel-shap", "occlusion", "integrated-gradients")  # methods that are compared if none are named
 
 # --- minimal --------------------------------------------------------------------------------------------------------------
 
@@ -455,3 +459,60 @@ def print_discovery(discovery: Discovery, labels: list[str]) -> None:
         print_plain(f"purity beside the labels: {discovery.purity(labels):.2f}")
     for table in discovery.asked():
         print_table(table.columns, table.rows)
+
+
+# --- compare-methods ------------------------------------------------------------------------------------------------------
+
+
+def compare_methods(
+    data: Annotated[str, typer.Argument(help="Inputs: a folder, a file, a table with --column, a text a line.")],
+    like: Like,
+    unlike: Unlike = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"One of {', '.join(METHODS)}, or module:Class; may be repeated. If not given: {', '.join(COMPARED)}.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    column: Column = None,
+    limit: Annotated[int, typer.Option(help="Inputs to compare on; of more, so many are drawn.", rich_help_panel=HOW)] = 50,
+    samples: Samples = 500,
+    steps: Annotated[int, typer.Option(help="Steps of insertion and deletion curves.", min=1, rich_help_panel=HOW)] = 20,
+    randomise: Annotated[
+        bool,
+        typer.Option("--randomise", help="Compare with maps of an encoder with random parameters.", rich_help_panel=HOW),
+    ] = False,
+    encoder: EncoderOrDefault = None,
+    device: Device = None,
+    crop: Crop = False,
+    baseline: Baseline = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Which attribution method should be believed on these inputs? By curves, infidelity, agreement and time.
+
+    Examples:
+        cocoax compare-methods photos/ --like "a cat" --unlike "a dog"
+        cocoax compare-methods photos/ --like "a cat" --method rise --method occlusion
+        cocoax compare-methods reviews.txt --like "good service" --out methods
+
+    """
+    draw_into_files()
+    check_out(out, data, *like, *(unlike or []))
+    options = {"samples": samples, "seed": seed}
+    methods = {name: method_with(name, options, strict=False) for name in method or COMPARED}
+    items, _ = open_labelled(Path(data), column, limit, seed)
+    loaded = load_configured(items, encoder, device, crop, baseline, seed)
+    target = target_of(loaded, *open_sides(like, unlike))
+    found = cocoax.compare_methods(loaded, items, target, methods, steps=steps, randomise=randomise, seed=seed)
+    files = [] if out is None else found.save_all(out)
+    if as_json:
+        print_json({**found.to_dict(), "files": [str(file) for file in files]})
+        return
+    print_plain(str(found))
+    table = found.measures_table()
+    columns = zip(table.columns, *table.rows, strict=True)  # a measure in each line: methods are few
+    print_table(next(columns), list(columns))
+    print_written(files)

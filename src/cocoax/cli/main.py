@@ -34,6 +34,7 @@ COMMANDS = {
     "examples": ("insight:rank_examples", "Which members of a corpus matter to an input?"),
     "knows": ("insight:measure_separability", "Can the encoder tell a corpus from a foil at all?"),
     "discover": ("insight:discover_corpora", "Find corpora in a data set: what the encoder itself puts together."),
+    "compare-methods": ("insight:compare_methods", "Which attribution method should be believed on some inputs?"),
     "index": ("survey:build_index", "Explain every input of a data set once."),
     "survey": ("survey:ask_index", "Ask an index: a question to a whole data set."),
     "compare": ("survey:compare_indexes", "Where two encoders differ most on the same data."),

@@ -142,18 +142,20 @@ class MethodComparison(Result):
         rows = [(name, measure, *self.interval(name, measure)) for name in self.ranking for measure in self.values]
         return Table(("method", "measure", "mean", "low", "high"), tuple(rows))
 
+    def measures_table(self) -> Table:
+        """Return one row for each method, the best first, and one column for each measure with its interval."""
+        rows = [(name, *(_with_interval(*self.interval(name, measure)) for measure in self.values)) for name in self.ranking]
+        meanings = " ".join(f"{measure.capitalize()}: {MEASURES[measure]}." for measure in self.values)
+        note = f"Means over inputs with 95 % bootstrap intervals. {meanings}"
+        return Table(("method", *self.values), tuple(rows), title="Measures", note=note)
+
     def views(self) -> list[View]:
         """Return faithfulness as bars, all measures, and the agreement between methods."""
         intervals = [self.interval(name) for name in self.ranking]
         means, errors = np.array([mean for mean, *_ in intervals]), np.array([(high - low) / 4 for _, low, high in intervals])
         bars = Bars(Effects(means, errors, unit="insertion minus deletion"), self.ranking, "given", title="Faithfulness")
-        rows = [(name, *(_with_interval(*self.interval(name, measure)) for measure in self.values)) for name in self.ranking]
-        note = "Means over inputs with 95 % bootstrap intervals. " + " ".join(
-            f"{measure.capitalize()}: {MEASURES[measure]}." for measure in self.values
-        )
-        table = Table(("method", *self.values), tuple(rows), title="Measures", note=note)
         matrix = Matrix(self.agreement, self.names, self.names, "rank correlation", title="Agreement of maps")
-        return [bars, table, matrix]
+        return [bars, self.measures_table(), matrix]
 
     def facts(self) -> Mapping[str, Any]:
         """Return ranking, remarks, all means with intervals and the agreement."""

@@ -135,6 +135,25 @@ class Curve(Result):
         return ax
 
 
+_OVERSHOOT = 2.0  # times the way from the emptied input to the whole one, by which a curve must rise above the whole one
+
+
+def overshoot_remark(curve: Curve) -> str | None:
+    """Return a sentence if an insertion curve rises far above the input's own score; None if it does not.
+
+    Far is twice the way from the score of the emptied input to that of the whole one, which must be the higher one; of 95
+    questions about five photos, five curves rise so far, all of questions about things that are not there.
+    """
+    empty, own = float(curve.y[0]), float(curve.y[-1])
+    highest = int(curve.y.argmax())
+    if not (own > empty and float(curve.y[highest]) - own > _OVERSHOOT * (own - empty)):
+        return None
+    return (
+        f"The first {float(curve.x[highest]):.0%} of the map alone score {float(curve.y[highest]):+.3f}, more than the whole "
+        f"input with {own:+.3f}: the rest of the input lowers the score."
+    )
+
+
 @overload
 def insertion(
     encoder: Encoder,
