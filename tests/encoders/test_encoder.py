@@ -215,15 +215,6 @@ def test_text__missing_tower_says_where_there_is_one(encoder: Encoder) -> None:
 # --- progress -----------------------------------------------------------------------------------------------------------
 
 
-def test_progress__forced(encoder: Encoder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.delenv("COCOAX_PROGRESS")
-    encoder.represent(images(3), progress=True)
-    captured = capsys.readouterr()
-    assert "encoding with SmallNet" in captured.err
-    assert "/3" in captured.err
-    assert captured.out == ""
-
-
 def test_progress__total_of_a_stream_and_of_a_folder(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -95,32 +95,11 @@ def test_siglip2__keeps_the_proportions(folders: dict[str, Path], pictures: list
     assert float(row[-1] - row[0]) > 3
 
 
-def test_siglip2__pictures_of_different_shapes_make_a_reference(
-    folders: dict[str, Path], pictures: list[Image.Image]
-) -> None:
-    encoder = load(folders["siglip2"])
-    mixed = [pictures[index] for index in (0, 1, 2, 1, 0)]
-    alone = torch.cat([encoder.represent(picture) for picture in mixed])
-    torch.testing.assert_close(encoder.represent(mixed), alone, rtol=0, atol=1e-5)
-    assert encoder.reference(mixed).count == 5
-
-
 def test_siglip2__processor_that_gives_no_patches(folders: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(folders["siglip2"], tmp_path / "wrong"))
     (folder / "preprocessor_config.json").write_text(json.dumps(tiny.SQUEEZED))
     with pytest.raises(ValueError, match=r"takes patches, but its image processor is SiglipImageProcessor.* gives none"):
         load(folder)
-
-
-# --- texts --------------------------------------------------------------------------------------------------------------
-
-
-LIMITS = {"clip": 16, "siglip": 16, "siglip2": 64, "align": 64, "altclip": 16, "chinese_clip": 16}
-
-
-@pytest.mark.parametrize(("family", "limit"), LIMITS.items())
-def test_text__limit(family: str, limit: int, folders: dict[str, Path]) -> None:
-    assert load(folders[family]).text.limit == limit
 
 
 # --- identity -----------------------------------------------------------------------------------------------------------
@@ -152,19 +131,9 @@ def test_layer__has_no_text_tower(folders: dict[str, Path], pictures: list[Image
         _ = encoder.text
 
 
-def test_layer__unknown_lists_close_ones(folders: dict[str, Path]) -> None:
-    with pytest.raises(ValueError, match=r"'clip' has no layer 'vision_model\.post_norm'; close ones are .*post_layernorm"):
-        load(folders["clip"], layer="vision_model.post_norm")
-
-
 def test_pooling__needs_a_layer(folders: dict[str, Path]) -> None:
     with pytest.raises(ValueError, match=r"'pooling' parameter .*pass layer= as well"):
         load(folders["clip"], pooling="mean")
-
-
-def test_preprocess__can_be_replaced(folders: dict[str, Path]) -> None:
-    mine = cocoax.ImagePreprocess(resize=24, crop=24)
-    assert load(folders["clip"], preprocess=mine).preprocess is mine
 
 
 # --- bad input ----------------------------------------------------------------------------------------------------------

@@ -82,13 +82,6 @@ def test_revision__is_the_one_that_is_loaded(
         cocoax.load(f"{family}:cocoax-tests/small", revision="newer")
 
 
-@pytest.mark.parametrize("kind", ["vit", "clip", "bert"])
-def test_options__all_kinds_of_models_take_them(kind: str, folders: dict[str, Path]) -> None:
-    inputs: Any = ["a cat", "the big dog"] if kind == "bert" else photo("cat")
-    options = {"revision": "main", "preprocess": None, "pooling": None, "layer": None}  # a folder has no revisions
-    assert torch.equal(load(folders[kind], **options).represent(inputs), load(folders[kind]).represent(inputs))
-
-
 def test_options__preprocess_is_for_pictures(folders: dict[str, Path]) -> None:
     with pytest.raises(TypeError, match=r"bert' is a text model, .*leave out preprocess=, which is for pictures"):
         load(folders["bert"], preprocess=cocoax.ImagePreprocess())

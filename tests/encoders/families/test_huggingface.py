@@ -16,7 +16,6 @@ from torch import Tensor
 import cocoax
 from cocoax import Encoder
 from cocoax.data import photo
-from cocoax.encoders.families import sentence
 from tests.encoders.families import tiny
 
 
@@ -124,15 +123,6 @@ def test_load__weights_without_a_pooler(folders: dict[str, Path], pictures: list
 
 
 # --- dispatch -----------------------------------------------------------------------------------------------------------
-
-
-def test_load__a_text_model_goes_to_the_text_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with tiny.making():
-        bert = tiny.bert(tmp_path / "bert")
-    asked: list[Any] = []
-    monkeypatch.setattr(sentence, "load_hf_text", lambda *what, **options: asked.append((what, options)))
-    load(bert, pooling="mean")
-    assert asked == [((str(bert),), {"pooling": "mean"})]
 
 
 @pytest.mark.parametrize("family", ["vit", "deit", "clip"])
