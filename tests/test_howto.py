@@ -1,7 +1,7 @@
 """The how-to pages: their code runs as it stands, block after block, and the tests that they end with pass.
 
-A block whose first line is a comment with the name of a file goes into that file, and is imported from there; the names
-in it are then known to the blocks that follow. Other blocks run in the same namespace.
+The files that a page shows are copied and imported, and the names in them are then known to the blocks that follow. Blocks
+run in one namespace.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,23 +57,26 @@ def _is_inside(module: object, folder: Path) -> bool:
     return str(getattr(module, "__file__", None) or "").startswith(str(folder))
 
 
-def blocks_of(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+def parts_of(page: Path) -> list[str | Path]:
+    """Return a page's blocks of code and the files that it shows, in their order."""
+    found = re.findall(
+        r"^```python\n(.*?)^```|^```{literalinclude} (\S+)", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    return [page.parent / file if file else block for block, file in found]
 
 
-def run_block(block: str, names: dict[str, Any], folder: Path) -> int:
-    """Run a block, and the tests in it; return how many those are."""
-    file = re.match(r"# (\w+)\.py\n", block)
-    if file is None:
-        exec(compile(block, "block", "exec"), names)
+def run_part(part: str | Path, names: dict[str, Any], folder: Path) -> int:
+    """Run a block or import a file, and run the tests in it; return how many those are."""
+    if isinstance(part, str):
+        exec(compile(part, "block", "exec"), names)
         return 0
-    (folder / f"{file[1]}.py").write_text(block, encoding="utf-8")
+    shutil.copy(part, folder)
     importlib.invalidate_caches()
-    own = vars(importlib.import_module(file[1]))
+    own = vars(importlib.import_module(part.stem))
     names.update({name: value for name, value in own.items() if not name.startswith("__")})
     tests = [value for name, value in own.items() if name.startswith("test_") and inspect.isfunction(value)]
     for number, test in enumerate(tests):
-        given = {"tmp_path": folder / f"{file[1]}-{number}"} if "tmp_path" in inspect.signature(test).parameters else {}
+        given = {"tmp_path": folder / f"{part.stem}-{number}"} if "tmp_path" in inspect.signature(test).parameters else {}
         for path in given.values():
             path.mkdir()
         test(**given)
@@ -82,7 +86,7 @@ def run_block(block: str, names: dict[str, Any], folder: Path) -> int:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page__code_runs_and_its_tests_pass(page: Path, here: Path) -> None:
     names: dict[str, Any] = {"__name__": "page"}
-    assert sum(run_block(block, names, here) for block in blocks_of(page)) >= 2
+    assert sum(run_part(part, names, here) for part in parts_of(page)) >= 2
 
 
 def test_pages__one_for_each_thing_that_can_be_added() -> None:
