@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,10 @@ from PIL import Image
 from torch import nn
 
 import cocoax
-from cocoax.cli.paper import Trained, recipe_of, run_training
-from cocoax.cli.terminal import Kept
 from cocoax.paper.networks import simclr_converter
 from cocoax.paper.studies import NAMES
 from cocoax.paper.studies.curves import CurveStudy
-from cocoax.paper.training.recipes import RECIPES
+from cocoax.paper.training.trainer import Training
 from tests.cli.support import interrupt_after, invoke, picture
 from tests.conftest import SmallNet
 from tests.paper.studies.tiny import write_checkpoint, write_folders
@@ -39,7 +36,7 @@ SCALE = ["--runs", "1", "--explicands", "1", "--corpus", "4", "--foil", "6", "--
 def test_reproduce__lists_every_table_and_figure() -> None:
     result = invoke("paper", "reproduce", "--list")
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.output.splitlines() if not line.startswith(" ")] == list(NAMES)
+    assert [line.split()[0] for line in result.output.splitlines()[1:]] == list(NAMES)
     assert invoke("paper", "reproduce").output == result.output
 
 
@@ -153,36 +150,41 @@ def test_train__linear(tmp_path: Path) -> None:
     assert cocoax.load(f"simclr:{tmp_path / 'out.safetensors'}").classes == ["blue", "green", "red"]
 
 
-def test_recipe_of__the_small_one_with_changes() -> None:
-    recipe = recipe_of(Trained.simclr, True, None, {"epochs": 3})
-    assert recipe.epochs == 3
-    assert recipe.batch_size == RECIPES["simclr-small"].batch_size
-    assert recipe.architecture == RECIPES["simclr-small"].architecture
-    assert recipe_of(Trained.simclr, False, "cifar-resnet18", {}).architecture == "cifar-resnet18"
-
-
-def test_run_training__goes_on_and_says_where_it_was_stopped(capsys: pytest.CaptureFixture[str]) -> None:
-    training: Any = SimpleNamespace(step=3, steps=10)
-
-    def run(held_out: str, say: Callable[[str], None]) -> Path:
-        say(f"looked at {held_out}")
-        training.step = 5
-        raise KeyboardInterrupt
-
-    training.run = run
-    with pytest.raises(Kept, match=r"^kept 5 of 10 steps; the same command goes on from there$"):
-        run_training(training, "the data")  # type: ignore[arg-type]
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("looked at the data\n", "going on from step 3 of 10\n")
+def test_train__interrupted_says_what_was_kept_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
+) -> None:
+    data, out = write_folders(tmp_path / "data"), tmp_path / "out"
+    arguments = (
+        "paper",
+        "train",
+        "classifier",
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+        "--epochs",
+        "1",
+        "--batch-size",
+        "12",
+    )
+    arguments += ("--architecture", "resnet14-small")
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, Training, "_step", 1)
+        said = interruption(*arguments)
+    assert said == "interrupted: kept 1 of 2 steps; the same command goes on from there"
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith("going on from step 1 of 2\n")
+    assert f"wrote {out / 'encoder.safetensors'}" in result.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["linear", "--out", "x.safetensors"], "Say which encoder gets the classifier"),
-        (["linear", "--out", "x", "--encoder", "a:b", "--small"], "choose a new network"),
-        (["simclr", "--out", "x", "--encoder", "a:b"], "--encoder is for 'linear'"),
-        (["classifier", "--out", "x", "--small"], "There is no small recipe for classifier"),
+        (["linear", "--out", "x.safetensors"], "'linear' takes"),
+        (["linear", "--out", "x", "--encoder", "a:b", "--small"], "'linear' takes"),
+        (["simclr", "--out", "x", "--encoder", "a:b"], "'linear' takes"),
+        (["classifier", "--out", "x", "--small"], "no recipe 'classifier-small'"),
     ],
 )
 def test_train__errors_are_sentences(
@@ -223,14 +225,11 @@ def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
     arguments += ("--out", str(tmp_path / "out"))
     result = invoke(*arguments)
     assert result.exit_code == 0, result.output
-    assert "1 picture\n" in result.stdout
+    assert "about 1 pictures" in result.stdout
     assert result.stderr == "two.png: nothing that is annotated lies in the part that the encoder sees\n"
     assert all(target in result.output for target in ("contrastive", "corpus", "label-free"))
     content = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert {(summary["target"], summary["name"]) for summary in content["summaries"]} >= {
-        ("contrastive", ""),
-        ("corpus", "dog"),
-    }
+    assert {(row["target"], row["class"]) for row in content["rows"]} >= {("contrastive", ""), ("corpus", "dog")}
     net = towers.module
     assert isinstance(net, SmallNet)
     net.inputs = 0
@@ -241,7 +240,7 @@ def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
     assert net.inputs > 0  # the runs were not kept
     net.inputs = 0
     whole = invoke(*(argument for argument in arguments if argument != "--crop"))
-    assert "2 pictures\n" in whole.stdout  # nothing lies outside of what is seen
+    assert "about 2 pictures" in whole.stdout  # nothing lies outside of what is seen
     assert net.inputs > 0  # what was found out about the crop does not serve
 
 
@@ -253,8 +252,8 @@ def test_localise__collages_and_masks(towers: cocoax.Encoder, tmp_path: Path) ->
         "paper", "localise", str(tmp_path / "photos"), "--collages", "2", "--samples", "20", "--out", str(tmp_path / "a")
     )
     assert result.exit_code == 0, result.output
-    lines = (tmp_path / "a" / "results.jsonl").read_text().splitlines()
-    assert [len(json.loads(line)) for line in lines] == [9] * 24
+    questions = json.loads((tmp_path / "a" / "summary.json").read_text())["questions"]
+    assert [len(question) for question in questions] == [9] * 24
     strips = ("--strips", "2", "--samples", "20", "--out", str(tmp_path / "s"))
     assert invoke("paper", "localise", str(tmp_path / "photos"), *strips).exit_code == 0
     assert len(list((tmp_path / "s" / "units").iterdir())) == 2
@@ -272,9 +271,8 @@ def test_localise__json_and_nothing_else_on_standard_output(towers: cocoax.Encod
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     written = json.loads((tmp_path / "out" / "summary.json").read_text(), parse_constant=lambda name: pytest.fail(name))
-    assert content["summaries"] == written["summaries"]
-    assert (content["encoder"], content["samples"], content["pictures"]) == ("starter", 20, 1)
-    assert content["files"] == [str(tmp_path / "out" / name) for name in ("summary.json", "results.jsonl")]
+    assert content.pop("files") == [str(tmp_path / "out" / "summary.json")]
+    assert content == written
     assert "two.png: nothing" in result.stderr
 
 
@@ -337,11 +335,11 @@ def test_augmentations__figure_and_table(image: str, tmp_path: Path, monkeypatch
         *("--encoder", "mine", "--classes", str(tmp_path / "classes.txt"), "--out", str(folder)),
     )
     assert result.exit_code == 0, result.output
-    rows = [line for line in result.output.splitlines() if "photo" in line]
-    assert len(rows) == 16
-    assert all(any(name in row for name in ("apple", "bread", "cheese")) for row in rows)
-    assert len(list(folder.glob("*.safetensors"))) == 16
-    assert (folder / "augmentations.png").stat().st_size > 10_000
+    for number in (1, 2):
+        rows = json.loads((folder / f"{number}-photo" / "augmentations.json").read_text())["rows"]
+        assert {row["prediction"] for row in rows} <= {"apple", "bread", "cheese"}
+        assert len(list((folder / f"{number}-photo").glob("*.safetensors"))) == len(rows) == 8
+        assert (folder / f"{number}-photo" / "augmentations.png").stat().st_size > 10_000
 
 
 def test_augmentations__bad_input(image: str, tmp_path: Path, complaint: Callable[..., str]) -> None:

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 import cocoax
 from cocoax.cli.options import ASKED, HOW, OUTPUT, AsJson, Crop, Device, EncoderName, Grid, Samples, Seed
-from cocoax.cli.terminal import (
-    Kept,
-    counted,
-    draw_into_files,
-    note,
-    print_json,
-    print_line,
-    print_plain,
-    print_table,
-    print_written,
-)
+from cocoax.cli.terminal import Kept, counted, draw_into_files, note, print_plain, print_table, print_written, show
 
 if TYPE_CHECKING:
-    from cocoax.data.labelled import LabelledImages
-    from cocoax.evaluation.localisation import MaskScores
     from cocoax.paper.annotations import Example
-    from cocoax.paper.studies.augmentations import Augmented
-    from cocoax.paper.studies.localisation_benchmark import Summary
-    from cocoax.paper.training.recipes import Recipe
-    from cocoax.paper.training.trainer import Training
 
 
 # --- reproduce ------------------------------------------------------------------------------------------------------------
@@ -89,7 +72,9 @@ def reproduce_study(
 
     """
     if show_list or name is None:
-        list_studies()
+        from cocoax.paper.studies import NAMES
+
+        print_table(("name", "what it is", "study"), [[key, title, study] for key, (title, study) in NAMES.items()])
         return
     check_name(name)
     changes = {"runs": runs, "explicands": explicands, "corpus": corpus, "foil": foil, "samples": samples, "grid": grid}
@@ -115,15 +100,6 @@ def reproduce_study(
     except KeyboardInterrupt as stop:
         done = counted(sum(1 for _ in out.glob("*/*/units/*.safetensors")), "explicand")
         raise Kept(f"kept {done} and encoded images in {out}; the same command goes on from there") from stop
-
-
-def list_studies() -> None:
-    """Print the name of every table, figure and study, and what it is."""
-    from cocoax.paper.studies import NAMES
-
-    for name, (title, study) in NAMES.items():
-        made_by = f" [dim](study {study})[/]" if study != name else ""
-        print_line(f"[bold]{name}[/]{made_by}\n    {escape(title)}")
 
 
 def check_name(name: str) -> None:
@@ -199,55 +175,31 @@ def train_encoder(
 
     """
     from cocoax.data import open_data
+    from cocoax.paper.training.recipes import recipe_of
+    from cocoax.paper.training.trainer import Training, train_linear
 
-    check_options(what, encoder, small, architecture)
-    training, held_out = open_data(data, "train"), open_data(data, "test")
     changes = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     options: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    linear = what is Trained.linear
+    if linear != (encoder is not None) or (linear and (small or architecture)):
+        raise ValueError(
+            "'linear' takes the network of --encoder FAMILY:FILE, without --small and --architecture; others train a new one."
+        )
     if encoder is not None:
-        from cocoax.paper.training.trainer import train_linear
-
-        try:
-            accuracy = train_linear(encoder, training, held_out, out, solver, device=device, **options)
-        except KeyboardInterrupt as stop:
-            raise Kept("nothing was kept; the classifier is trained anew next time") from stop
+        train, held_out = open_data(data, "train"), open_data(data, "test")
+        accuracy = train_linear(encoder, train, held_out, out, solver, device=device, **options)
         print_plain(f"held-out accuracy {accuracy:.4f}")
-        print_plain(f"wrote {out}")
+        print_written([out])
         return
-    from cocoax.paper.training.trainer import Training
-
-    run_training(Training(recipe_of(what, small, architecture, options), training, out, device), held_out)
-
-
-def check_options(kind: Trained, encoder: str | None, small: bool, architecture: str | None) -> None:
-    """Raise if options of a classifier were given for a new encoder, or the other way round."""
-    if kind is Trained.linear and encoder is None:
-        raise ValueError("Say which encoder gets the classifier, as in --encoder simclr:training/encoder.safetensors.")
-    if kind is Trained.linear and (small or architecture is not None):
-        raise ValueError("--small and --architecture choose a new network; 'linear' takes the one of --encoder.")
-    if kind is not Trained.linear and encoder is not None:
-        raise ValueError(f"--encoder is for 'linear'; {kind.value} trains a new encoder.")
-
-
-def recipe_of(kind: Trained, small: bool, architecture: str | None, options: dict[str, Any]) -> Recipe:
-    """Return the published recipe, or the small one, with the options that were given."""
-    from cocoax.paper.training.recipes import RECIPES
-
-    name = f"{kind.value}-small" if small else kind.value
-    if name not in RECIPES:
-        raise ValueError(f"There is no small recipe for {kind.value}; leave --small out.")
-    return replace(RECIPES[name], **options, architecture=architecture or RECIPES[name].architecture)
-
-
-def run_training(training: Training, held_out: LabelledImages) -> None:
-    """Train to the end, from where an earlier training stopped; say where it is when interrupted."""
+    recipe = recipe_of(what.value, small=small, architecture=architecture, **options)
+    training = Training(recipe, open_data(data, "train"), out, device)
     if training.step:
         note(f"going on from step {training.step} of {training.steps}")
     try:
-        finished = training.run(held_out, say=print_plain)
+        finished = training.run(open_data(data, "test"), say=print_plain)
     except KeyboardInterrupt as stop:
         raise Kept(f"kept {training.step} of {training.steps} steps; the same command goes on from there") from stop
-    print_plain(f"wrote {finished}")
+    print_written([finished] if finished else [])
 
 
 # --- localise -------------------------------------------------------------------------------------------------------------
@@ -306,8 +258,7 @@ def localise_captions(
 
     """
     from cocoax.paper.annotations import class_names
-    from cocoax.paper.studies.localisation_benchmark import LocalisationOptions, describe, localise, summarise
-    from cocoax.store import to_json, write_text
+    from cocoax.paper.studies.localisation_benchmark import LocalisationOptions, localise
 
     if foil not in ("present", "all"):
         raise ValueError(f"--foil is 'present' or 'all'. Got {foil!r} instead.")
@@ -315,7 +266,7 @@ def localise_captions(
     out.mkdir(parents=True, exist_ok=True)
     loaded = cocoax.load(encoder, device=device)
     try:
-        records = localise(
+        scores = localise(
             loaded if crop else loaded.whole(),
             examples[:limit],
             cocoax.Rise(samples=samples, grid=grid, seed=seed),
@@ -327,15 +278,7 @@ def localise_captions(
     except KeyboardInterrupt as stop:
         kept = len(list((out / "units").glob("*.safetensors")))
         raise Kept(f"kept the results of {counted(kept, 'picture')} in {out}; the same command goes on from there") from stop
-    summaries = summarise(records)
-    content = {"encoder": encoder, "samples": samples, "summaries": describe(summaries)}
-    lines = "".join(f"{to_json(asdict(record))}\n" for record in records)
-    files = [write_text(out / "summary.json", to_json(content, indent=1)), write_text(out / "results.jsonl", lines)]
-    if as_json:
-        print_json({**content, "pictures": len({record.picture for record in records}), "files": files})
-        return
-    print_summaries(records, summaries, fraction)
-    print_written(files)
+    show(scores, out / "summary.json", as_json)
 
 
 def open_examples(
@@ -359,18 +302,6 @@ def open_examples(
     if masks is not None:
         return mask_examples(folder, masks)
     return strip_examples(folder, strips, seed) if strips is not None else collage_examples(folder, collages or 0, seed)
-
-
-def print_summaries(records: Sequence[MaskScores], summaries: Sequence[Summary], fraction: float) -> None:
-    """Print how each target did over all classes."""
-    header = ("target", "asked", "found", "pointing game", "energy inside", f"IoU at {fraction:g}", "best IoU", "chance")
-    rows = []
-    for summary in summaries:
-        if not summary.name:  # one with a name is about a single class
-            figures = (summary.found, summary.pointing, summary.energy, summary.iou, summary.best_iou)
-            rows.append([summary.target, str(summary.questions), *map(str, figures), f"{summary.area:.1%}"])
-    print_table(header, rows, title=counted(len({record.picture for record in records}), "picture"))
-    print_plain("In brackets: 95 % intervals, Wilson's for found and pointing game, bootstrap over pictures for the rest.")
 
 
 # --- augmentations --------------------------------------------------------------------------------------------------------
@@ -403,36 +334,24 @@ def compare_augmentations(
 
     """
     from cocoax.inputs.image import image_files, open_image
-    from cocoax.paper.studies.augmentations import explain_augmentations, write_augmentations
+    from cocoax.paper.studies.augmentations import explain_augmentations
     from cocoax.seeding import stream
 
     draw_into_files()
-    for image in images:  # what is wrong with one is told before the encoder is loaded
-        open_image(image)
+    opened = [open_image(image) for image in images]  # what is wrong with one is told before the encoder is loaded
     files = image_files(foil)
     drawn = [files[index] for index in sorted(stream(seed).permutation(len(files))[:most])]
     names = classes.read_text(encoding="utf-8").splitlines() if classes else None
     loaded = cocoax.load(encoder, device=device)
     method = cocoax.Rise(samples=samples, grid=grid, seed=seed)
-    rows: list[Sequence[Augmented]] = []
     try:
         others = loaded.reference(drawn, name=counted(len(drawn), "other picture"))
-        rows += (explain_augmentations(loaded, image, others, method, classes=names, seed=seed) for image in images)
+        for number, (file, image) in enumerate(zip(images, opened, strict=True), 1):
+            result = explain_augmentations(loaded, image, others, method, classes=names, seed=seed)
+            print_plain(str(file))
+            show(result, out if len(images) == 1 else out / f"{number}-{file.stem}", as_json=False)
     except KeyboardInterrupt as stop:
         raise Kept("runs and encoded pictures of the foil are kept; the same command goes on from there") from stop
-    print_augmentations(images, rows)
-    print_written(write_augmentations(out, [image.name for image in images], rows)[:2])
-
-
-def print_augmentations(images: Sequence[Path], rows: Sequence[Sequence[Augmented]]) -> None:
-    """Print what the encoder makes of each picture and its augmentations."""
-    cells = []
-    for image, row in zip(images, rows, strict=True):
-        for version in row:
-            predicted = "–" if version.prediction is None else f"{version.prediction} {version.probability:.0%}"
-            score = f"{version.attribution.score:+.3f}"
-            cells.append([image.stem, version.name, predicted, f"{version.similarity:.3f}", score])
-    print_table(("picture", "augmentation", "prediction", "similarity to the original", "score"), cells)
 
 
 # --- convert-simclr -------------------------------------------------------------------------------------------------------

@@ -98,10 +98,10 @@ def draw_into_files() -> None:
 
 
 def show(result: Result, out: Path | None, as_json: bool) -> None:
-    """Print a result and write its files."""
+    """Write a result's files, and print it or its JSON."""
     files = [] if out is None else result.save_all(out)
     if as_json:
         print_json({**result.to_dict(), "files": files})
         return
-    print_plain(str(result))
+    print_shown(result)
     print_written(files)

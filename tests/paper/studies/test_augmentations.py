@@ -8,20 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 from torch import nn
 
 import cocoax
-from cocoax.paper.studies.augmentations import (
-    AUGMENTATIONS,
-    augmented,
-    explain_augmentations,
-    plot_augmentations,
-    write_augmentations,
-)
+from cocoax.paper.studies.augmentations import AUGMENTATIONS, augmented, explain_augmentations
 from cocoax.paper.studies.reproduce import run_study
 from tests.conftest import SmallNet
 from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, encoded, small_encoder
@@ -89,38 +81,25 @@ def test_explain_augmentations__wrong_number_of_names() -> None:
         explain_augmentations(encoder, picture(), encoder.reference([picture(1)]), RISE, classes=["x", "y"])
 
 
-def test_write_augmentations__figure_maps_and_numbers(tmp_path: Path) -> None:
+def test_augmented_picture__is_drawn_and_saved_with_its_maps(tmp_path: Path) -> None:
     encoder = small()
-    foil = encoder.reference([picture(1)])
-    rows = [explain_augmentations(encoder, picture(seed), foil, RISE) for seed in (0, 7)]
-    figure = plot_augmentations(rows)
-    titles = [ax.get_title() for ax in figure.axes]
-    assert titles[:2] == [f"{variant.name}\n{variant.prediction} {variant.probability:.0%}" for variant in rows[0][:2]]
+    found = explain_augmentations(encoder, picture(7), encoder.reference([picture(1)]), RISE)
+    titles = [ax.get_title() for ax in found.plot().axes]
+    assert titles[:2] == [f"{variant.name}\n{variant.prediction} {variant.probability:.0%}" for variant in found[:2]]
     assert titles[8] == "similarity 1.00"
-    files = write_augmentations(tmp_path / "new", ["one.png", "two.png"], rows)
-    assert len(files) == 2 + 16
-    with Image.open(files[0]) as image:
-        assert np.asarray(image.convert("RGB")).std() > 10
-    numbers = json.loads(files[1].read_text())
-    assert [(variant["picture"], variant["name"]) for variant in numbers[7:9]] == [
-        ("one.png", "rotation"),
-        ("two.png", "original"),
-    ]
-    loaded = cocoax.Attribution.load(tmp_path / "new" / numbers[9]["map"])
-    assert torch.equal(loaded.values, rows[1][1].attribution.values)
-
-
-def test_plot_augmentations__nothing() -> None:
-    with pytest.raises(ValueError, match="0 pictures to draw"):
-        plot_augmentations([])
+    files = found.save_all(tmp_path / "new")
+    assert [file.suffix for file in files] == [".html", ".json", ".png", *[".safetensors"] * 8]
+    rows = json.loads(files[1].read_text())["rows"]
+    assert [row["similarity"] for row in rows] == [variant.similarity for variant in found]
+    assert torch.equal(cocoax.Attribution.load(files[4]).values, found[1].attribution.values)
 
 
 @pytest.mark.parametrize(("classes", "labels"), [(None, [0, 1, 2]), ((2, 0), [2, 0])])
 def test_run_study__augmentations(tmp_path: Path, classes: tuple[int, ...] | None, labels: list[int]) -> None:
     options = replace(OPTIONS, classes=classes, foil=24)
     files = run_study("augmentations", small_encoder(), TRAIN, HELD_OUT, tmp_path, options, progress=False)
-    pictures = dict.fromkeys(variant["picture"] for variant in json.loads(files[1].read_text()))
-    assert [HELD_OUT.labels[int(title.split()[-1])] for title in pictures] == labels
+    numbers = [int(file.parent.name.split()[-1]) for file in files if file.suffix == ".png"]
+    assert [HELD_OUT.labels[number] for number in numbers] == labels
     assert encoded(tmp_path / "tiny" / "augmentations") == list(range(24))
 
 

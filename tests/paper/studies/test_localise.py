@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ import cocoax
 from cocoax.evaluation.localisation import MaskScores, mask_scores
 from cocoax.evaluation.statistics import wilson
 from cocoax.paper.annotations import Example, collage_examples
-from cocoax.paper.studies.localisation_benchmark import LocalisationOptions, describe, localise, summarise
+from cocoax.paper.studies.localisation_benchmark import LocalisationOptions, LocalisationScores, localise
 from tests.conftest import SmallNet
 from tests.towers import picture, two_towers
 
@@ -81,7 +80,7 @@ def test_localise__goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert localise(encoder, examples[:2], RISE, folder=tmp_path) == first
     assert net.inputs == 1  # the probe
     every = localise(encoder, examples, RISE, folder=tmp_path)
-    assert every[: len(first)] == first
+    assert tuple(every[: len(first)]) == first.records
     assert net.inputs == 32 + 3  # the masked copies of one picture, and probes
     assert every == localise(encoder, examples, RISE)
 
@@ -132,7 +131,8 @@ def test_localise__tells_of_pictures_with_nothing_to_see() -> None:
         return picture(), {"cat": mask}
 
     told: list[str] = []
-    assert localise(two_towers(), [Example("empty", ("cat",), load)], RISE, tell=told.append) == []
+    with pytest.raises(ValueError, match="0 results"):
+        localise(two_towers(), [Example("empty", ("cat",), load)], RISE, tell=told.append)
     assert told == ["empty: nothing that is annotated lies in the part that the encoder sees"]
 
 
@@ -146,7 +146,7 @@ def test_localise__bad_input() -> None:
 # --- statistics -------------------------------------------------------------------------------------------------------
 
 
-def test_summarise__overall_and_per_class() -> None:
+def test_localisation_scores__overall_and_per_class() -> None:
     record = MaskScores("p", "cat", "corpus", True, 1.0, 0.5, 0.2, 0.4, 0.25)
     records = [
         record,
@@ -154,19 +154,18 @@ def test_summarise__overall_and_per_class() -> None:
         replace(record, picture="q", name="dog", found=None),
     ]
     records.append(replace(record, target="label-free", energy=0.1))
-    summaries = {(summary.target, summary.name): summary for summary in summarise(records)}
-    assert set(summaries) == {("corpus", ""), ("label-free", ""), ("corpus", "cat"), ("corpus", "dog"), ("label-free", "cat")}
-    overall = summaries["corpus", ""]
-    assert (overall.questions, overall.found.count, overall.found.mean) == (3, 2, 0.5)
-    assert (overall.found.low, overall.found.high) == wilson(1, 2)
-    assert overall.energy.mean == pytest.approx((0.5 + 0.7 + 0.5) / 3)
-    assert overall.energy.low <= overall.energy.mean <= overall.energy.high
-    assert str(summaries["corpus", "dog"].found) == "–"
-    assert str(overall.found) == "50.0% [9.5%, 90.5%]"
-    assert [summary.name for summary in summarise(records, per_class=False)] == ["", ""]
-    assert json.loads(json.dumps(describe(summarise(records)), allow_nan=False))[0]["questions"] == 3
-    with pytest.raises(ValueError, match="There are 0 results"):
-        summarise([])
+    scores = LocalisationScores(tuple(records))
+    rows = {(row["target"], row["class"]): row for row in scores.table().records()}
+    assert set(rows) == {("corpus", ""), ("label-free", ""), ("corpus", "cat"), ("corpus", "dog"), ("label-free", "cat")}
+    overall = rows["corpus", ""]
+    assert (overall["questions"], overall["found"]) == (3, 0.5)
+    assert (overall["found low"], overall["found high"]) == wilson(1, 2)
+    assert overall["energy"] == pytest.approx((0.5 + 0.7 + 0.5) / 3)
+    assert overall["energy low"] <= overall["energy"] <= overall["energy high"]
+    assert scores.to_dict()["rows"][4]["found"] is None  # of the dog
+    assert scores.views()[0].rows[0][2] == "50.0% [9.5%, 90.5%]"
+    assert len(scores.views()[0].rows) == 2
+    assert scores.to_dict()["questions"][1]["energy"] == 0.7
 
 
 @pytest.mark.slow
@@ -176,8 +175,8 @@ def test_summarise__overall_and_per_class() -> None:
 def test_localise__starter_finds_four_photos_in_a_collage() -> None:
     """The figures of the documentation, on fewer collages: contrast helps, and label-free cannot do better than chance."""
     examples = collage_examples(os.environ["COCOAX_PHOTOS"], count=12)
-    records = localise(cocoax.load("starter"), examples, cocoax.Rise(samples=500))
-    found = {summary.target: summary.found for summary in summarise(records, per_class=False)}
-    assert found["label-free"].mean == 0.25
-    assert found["contrastive"].mean > 0.7
-    assert found["contrastive"].mean >= found["corpus"].mean > 0.5
+    scores = localise(cocoax.load("starter"), examples, cocoax.Rise(samples=500))
+    found = {row["target"]: row["found"] for row in scores.table().records() if not row["class"]}
+    assert found["label-free"] == 0.25
+    assert found["contrastive"] > 0.7
+    assert found["contrastive"] >= found["corpus"] > 0.5

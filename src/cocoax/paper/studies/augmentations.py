@@ -6,12 +6,11 @@ original to the encoder, rather than like any other picture.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,14 +24,11 @@ from cocoax.methods import Attribution, Method, Rise
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run_cache import cached_run
 from cocoax.paper.studies.study import RUN_SEEDS, LabelledStudy, Library, draw_foil, draw_of, grid_of
-from cocoax.plots import overlay
 from cocoax.references import Reference
+from cocoax.results import ResultList
 from cocoax.seeding import stream
-from cocoax.store import write_figure, write_text
+from cocoax.show import Gallery, Photo, Table, View
 from cocoax.targets import contrastive_corpus_similarity
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ORIGINAL = "original"
 
@@ -51,8 +47,11 @@ class AugmentationsStudy(LabelledStudy):
         foil = Library(self.encoder, self.train, self.folder).reference(others, "random images")
         images = [self.held_out.images[number] for number in numbers]
         method = Rise(options.samples, grid_of(self.encoder, images[0], options.grid), estimator=options.estimator)
-        rows = [explain_augmentations(self.encoder, image, foil, method, progress=progress) for image in images]
-        return write_augmentations(self.folder, [f"held-out image {number}" for number in numbers], rows)
+        files: list[Path] = []
+        for number, image in zip(numbers, images, strict=True):
+            variants = explain_augmentations(self.encoder, image, foil, method, progress=progress)
+            files += variants.save_all(self.folder / f"held-out image {number}")
+        return files
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +74,55 @@ class Augmented:
     probability: float | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class AugmentedPicture(ResultList[Augmented]):
+    """A picture and what survives each of its augmentations."""
+
+    variants: tuple[Augmented, ...]
+    file: ClassVar[str] = "augmentations"
+
+    @property
+    def parts(self) -> Sequence[Augmented]:
+        """The original and its augmentations."""
+        return self.variants
+
+    @property
+    def summary(self) -> str:
+        """How similar the augmented pictures still are to the original one."""
+        kept = [variant.similarity for variant in self.variants if variant.name != ORIGINAL]
+        return f"After an augmentation, the cosine similarity to the original is {np.mean(kept):.2f} on average."
+
+    def views(self) -> list[View]:
+        """Return a row of variants with predictions, and their heat maps on one scale in the row below."""
+        photos: list[View | None] = []
+        for each in self.variants:
+            predicted = "" if each.prediction is None else f"\n{each.prediction:.20} {each.probability:.0%}"
+            picture = each.attribution.picture
+            photos.append(None if picture is None else Photo(picture.numpy(), title=each.name + predicted))
+        maps = [
+            replace(each.attribution.view(), title=f"similarity {each.similarity:.2f}", note="") for each in self.variants
+        ]
+        limit = max(float(each.attribution.relative.abs().max()) for each in self.variants) or 1.0
+        return [Gallery((*photos, *maps), columns=len(maps), limit=limit, inches=2.0)]
+
+    def table(self) -> Table:
+        """Return a row for each variant."""
+        rows = [
+            (each.name, each.prediction, each.probability, each.similarity, each.attribution.score) for each in self.variants
+        ]
+        return Table(("augmentation", "prediction", "probability", "similarity", "score"), tuple(rows))
+
+    def save_all(self, path: str | Path, **options: Any) -> list[Path]:
+        """Write it as :meth:`save` does, and into a folder also each map as safetensors; return the files."""
+        files = super().save_all(path, **options)
+        if len(files) == 1:
+            return files
+        named = [
+            (Path(path) / f"{number}-{each.name.replace(' ', '-')}.safetensors", each) for number, each in enumerate(self)
+        ]
+        return files + [each.attribution.save(file) for file, each in named]
+
+
 def explain_augmentations(
     encoder: Encoder,
     image: Any,
@@ -84,7 +132,7 @@ def explain_augmentations(
     classes: Sequence[str] | None = None,
     seed: int = 0,
     progress: bool | None = None,
-) -> list[Augmented]:
+) -> AugmentedPicture:
     """Explain the picture and its seven augmentations.
 
     Args:
@@ -111,10 +159,8 @@ def explain_augmentations(
         attributions = [run.explain(target) for run in runs]
     else:
         attributions = method.explain(encoder, list(explicands.values()), target, progress=progress)
-    return [
-        Augmented(name, attribution, float(similarity), *prediction)
-        for name, attribution, similarity, prediction in zip(explicands, attributions, similarities, predictions, strict=True)
-    ]
+    parts = zip(explicands, attributions, similarities.tolist(), predictions, strict=True)
+    return AugmentedPicture(tuple(Augmented(name, each, cosine, *predicted) for name, each, cosine, predicted in parts))
 
 
 def _seen(encoder: Encoder, image: Image.Image) -> Image.Image:
@@ -146,63 +192,6 @@ def _predict(
         raise ValueError(f"The encoder's head has {probabilities.shape[1]} classes but there are {len(classes)} names.")
     best, index = probabilities.max(1)
     return [(str(int(i)) if classes is None else classes[int(i)], float(p)) for p, i in zip(best, index, strict=True)]
-
-
-def plot_augmentations(rows: Sequence[Sequence[Augmented]]) -> Figure:
-    """Draw one or more pictures: each with its augmentations and predictions in a row, and the heat maps in the row below."""
-    import matplotlib.pyplot as plt
-
-    if not rows or not all(rows):
-        raise ValueError("There are 0 pictures to draw; pass at least one.")
-    columns = max(len(row) for row in rows)
-    size = (2.0 * columns, 4.9 * len(rows))
-    figure, grid = plt.subplots(2 * len(rows), columns, figsize=size, layout="constrained", squeeze=False)
-    for number, row in enumerate(rows):
-        # One scale for a picture and its augmentations, so that colours can be compared along the row.
-        attributions = [variant.attribution for variant in row]
-        limit = max(float(attribution.relative.abs().max()) for attribution in attributions) or 1.0
-        for column, (variant, attribution) in enumerate(zip(row, attributions, strict=True)):
-            above, below = grid[2 * number, column], grid[2 * number + 1, column]
-            if attribution.picture is not None:
-                above.imshow(attribution.picture.numpy())
-            predicted = "" if variant.prediction is None else f"\n{_short(variant.prediction)} {variant.probability:.0%}"
-            above.set_title(variant.name + predicted, fontsize=9, parse_math=False)
-            overlay(attribution, below, limit=limit, title=f"similarity {variant.similarity:.2f}", colour_bar=False)
-            below.title.set_fontsize(9)
-        bar = figure.colorbar(below.images[-1], ax=list(grid[2 * number + 1]), fraction=0.02, pad=0.01)
-        bar.set_label("change in score if kept", fontsize=8)
-        bar.ax.tick_params(labelsize=7)
-        if bar.solids is not None:
-            bar.solids.set_alpha(1)
-    for unused in grid.flat:
-        unused.set_axis_off()
-    return figure
-
-
-def write_augmentations(folder: str | Path, titles: Sequence[str], rows: Sequence[Sequence[Augmented]]) -> list[Path]:
-    """Write the figure, every map as safetensors and the numbers as JSON; return the files."""
-    import matplotlib.pyplot as plt
-
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    figure = plot_augmentations(rows)
-    files = [folder / "augmentations.png", folder / "augmentations.json"]
-    write_figure(files[0], figure, dpi=110)
-    plt.close(figure)
-    numbers = []
-    for number, (title, row) in enumerate(zip(titles, rows, strict=True), 1):
-        for place, variant in enumerate(row):
-            attribution = variant.attribution
-            files.append(attribution.save(folder / f"{number}-{place}-{variant.name.replace(' ', '-')}.safetensors"))
-            plain = {key: value for key, value in vars(variant).items() if key != "attribution"}
-            score = {"score": attribution.score, "map": files[-1].name}
-            numbers.append({"picture": title, **plain, **score, **attribution.metadata})
-    write_text(files[1], json.dumps(numbers, indent=1))
-    return files
-
-
-def _short(name: str, longest: int = 20) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
 # --- the seven augmentations --------------------------------------------------------------------------------------------

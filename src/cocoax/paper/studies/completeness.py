@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from cocoax.encoders import Encoder
 from cocoax.methods import IntegratedGradients, KernelShap
 from cocoax.paper.studies.study import RUN_SEEDS, LabelledStudy, Library, draw_foil, draw_of, four_targets
 from cocoax.progress import bar
 from cocoax.references import Reference
+from cocoax.results import Result
 from cocoax.seeding import stream
-from cocoax.store import write_text
+from cocoax.show import Table
 
 
 class CompletenessStudy(LabelledStudy):
@@ -22,7 +23,7 @@ class CompletenessStudy(LabelledStudy):
     name = "completeness"
 
     def write(self, progress: bool | None = None) -> list[Path]:
-        """Write the table of gaps; return its file."""
+        """Write the table of gaps as page, numbers and picture; return the files."""
         options = self.options
         streams = {label: stream(RUN_SEEDS[0], 0, label) for label in options.classes or range(len(self.train.classes))}
         numbers = [int(draw_of(self.held_out, label, 1, random, "explicands")[0]) for label, random in streams.items()]
@@ -33,7 +34,7 @@ class CompletenessStudy(LabelledStudy):
         corpus, foil = library.reference(own, "corpus"), library.reference(others, "foil")
         images = [self.held_out.images[number] for number in numbers]
         gaps = completeness(self.encoder, images, corpus, foil, progress=progress)
-        return [write_text(self.folder / "completeness.md", completeness_table(gaps))]
+        return Completeness(tuple(gaps)).save_all(self.folder)
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,30 @@ def completeness(
     return gaps
 
 
-def completeness_table(gaps: Sequence[Gap]) -> str:
-    """Return for each method and target the largest gap, and the mean difference to explain, as Markdown."""
-    groups: dict[tuple[str, str, str], list[Gap]] = {}
-    for gap in gaps:
-        groups.setdefault((gap.method, gap.similarity, gap.target), []).append(gap)
-    lines = ["| Method | Similarity | Target | mean difference to explain | largest gap |", "|---|---|---|---|---|"]
-    for key, several in groups.items():
-        difference = sum(abs(gap.difference) for gap in several) / len(several)
-        lines.append(f"| {' | '.join(key)} | {difference:.4f} | {max(gap.gap for gap in several):.2e} |")
-    return "\n".join([*lines, ""])
+@dataclass(frozen=True)
+class Completeness(Result):
+    """The gaps of all images, targets and methods."""
+
+    gaps: tuple[Gap, ...]
+    file: ClassVar[str] = "completeness"
+
+    @property
+    def summary(self) -> str:
+        """The largest gap."""
+        worst = max(self.gaps, key=lambda gap: gap.gap)
+        return f"The largest gap is {worst.gap:.2e} ({worst.method}, {worst.similarity}, {worst.target})."
+
+    def views(self) -> list[Table]:
+        """Return the table."""
+        return [self.table()]
+
+    def table(self) -> Table:
+        """Return for each method and target the mean difference to explain and the largest gap."""
+        groups: dict[tuple[str, str, str], list[Gap]] = {}
+        for gap in self.gaps:
+            groups.setdefault((gap.method, gap.similarity, gap.target), []).append(gap)
+        rows = [
+            (*key, sum(abs(gap.difference) for gap in several) / len(several), max(gap.gap for gap in several))
+            for key, several in groups.items()
+        ]
+        return Table(("method", "similarity", "target", "mean difference to explain", "largest gap"), tuple(rows))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from cocoax.data.captions import PHOTO_CAPTION, caption, cifar100
 from cocoax.encoders import Encoder
@@ -13,12 +13,9 @@ from cocoax.methods import Attribution, Rise
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run_cache import cached_run
 from cocoax.paper.studies.study import Options, Study
-from cocoax.paper.studies.tables import save_figure
-from cocoax.plots import overlay
 from cocoax.questions import Question, Side
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from cocoax.results import Result
+from cocoax.show import Gallery, Photo, Table, View
 
 
 class LocalisationStudy(Study):
@@ -34,16 +31,17 @@ class LocalisationStudy(Study):
         self.pictures = pictures
 
     def write(self, progress: bool | None = None) -> list[Path]:
-        """Write the figure; return its files."""
+        """Write the figure as page, numbers and picture; return the files."""
         method = Rise(self.options.samples, self.options.grid or 7, estimator=self.options.estimator)
-        answers = [
-            explain_localisation(self.encoder, image, p, q, method, progress=progress) for image, p, q in self.pictures
-        ]
-        return save_figure(plot_localisation(answers), self.folder / "localisation", dpi=110)
+        files: list[Path] = []
+        for number, (image, p, q) in enumerate(self.pictures, 1):
+            answer = explain_localisation(self.encoder, image, p, q, method, progress=progress)
+            files += answer.save_all(self.folder / f"{number} {p}, {q}")
+        return files
 
 
 @dataclass(frozen=True, eq=False)
-class Localisation:
+class Localisation(Result):
     """Answers about one picture with two things P and Q in it.
 
     ``many`` and ``single`` are the two rows of the figure: P and Q, each against many other things or against the other.
@@ -54,6 +52,27 @@ class Localisation:
     label_free: Attribution
     many: tuple[Attribution, Attribution]
     single: tuple[Attribution, Attribution]
+    file: ClassVar[str] = "localisation"
+
+    @property
+    def summary(self) -> str:
+        """What was asked."""
+        return f"{self.p} and {self.q}, each against many other things and against the other"
+
+    def views(self) -> list[View]:
+        """Return two rows, many foils above and a single one below: picture, label-free, P, and Q."""
+        tiles: list[View | None] = []
+        picture = self.label_free.picture
+        for title, maps in (("many foils", self.many), ("a single foil", self.single)):
+            tiles.append(None if picture is None else Photo(picture.numpy(), title=title))
+            tiles += [replace(self.label_free.view(), title="label-free"), *(each.view() for each in maps)]
+        return [Gallery(tuple(tiles), columns=4, colour_bars=True, inches=3.3)]
+
+    def table(self) -> Table:
+        """Return the score of each question."""
+        return Table(
+            ("question", "score"), tuple((each.name, each.score) for each in (self.label_free, *self.many, *self.single))
+        )
 
 
 def explain_localisation(
@@ -100,24 +119,3 @@ def explain_localisation(
     run = cached_run(encoder, image, method or Rise(), targets, progress=progress)
     own, p_many, q_many, p_single, q_single = run.explain(targets)
     return Localisation(p, q, own, (p_many, q_many), (p_single, q_single))
-
-
-def plot_localisation(answers: Sequence[Localisation]) -> Figure:
-    """Draw two rows for each picture, many foils above and a single one below: picture, label-free, P, and Q."""
-    import matplotlib.pyplot as plt
-
-    if not answers:
-        raise ValueError("There are 0 pictures to draw; pass at least one.")
-    size = (3.3 * 4, 3.2 * 2 * len(answers))
-    figure, grid = plt.subplots(2 * len(answers), 4, figsize=size, layout="constrained", squeeze=False)
-    for number, answer in enumerate(answers):
-        for kind, maps in enumerate((answer.many, answer.single)):
-            axes = grid[2 * number + kind]
-            if answer.label_free.picture is not None:
-                axes[0].imshow(answer.label_free.picture.numpy())
-            axes[0].set_title(("many foils", "a single foil")[kind], fontsize=11)
-            axes[0].set_axis_off()
-            overlay(answer.label_free, axes[1], title="label-free")
-            for ax, attribution in zip(axes[2:], maps, strict=True):
-                overlay(attribution, ax)
-    return figure

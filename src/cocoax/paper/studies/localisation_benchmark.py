@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from cocoax.methods.serialise import to_json_value
 from cocoax.paper.annotations import Example
 from cocoax.progress import bar
 from cocoax.questions import Question
+from cocoax.results.result import ResultList
+from cocoax.show import Table
 from cocoax.store import Layout, Results, digest
 
 _LAYOUT = Layout("localisation", {}, {"records": list})
@@ -77,7 +79,7 @@ def localise(
     keep_runs: bool = False,
     progress: bool | None = None,
     tell: Callable[[str], None] | None = None,
-) -> list[MaskScores]:
+) -> LocalisationScores:
     """Ask about every class in every picture, and compare the maps with the masks.
 
     Args:
@@ -100,7 +102,7 @@ def localise(
     kept_as = tuple(item.name for item in fields(MaskScores))
     how = (kept_as, to_json_value(method, tensors), asking.template, asking.contrast, asking.tolerance, asking.fraction)
     options = digest("localise", encoder.fingerprint, *how, *tensors.values(), *encoder.inputs.view_settings)
-    records = []
+    records: list[MaskScores] = []
     with bar(len(examples), f"pictures with {encoder.name}", progress) as shown:
         for example in examples:
             key = digest(options, example.name, example.version)
@@ -115,7 +117,7 @@ def localise(
                 tell(f"{example.name}: nothing that is annotated lies in the part that the encoder sees")
             records += scores
             shown.update()
-    return records
+    return LocalisationScores(tuple(records))
 
 
 def _ask(
@@ -147,82 +149,79 @@ def _ask(
 
 # --- statistics -------------------------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class Rate:
-    """A mean over questions of values between 0 and 1, with a 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-    count: int
-
-    def __str__(self) -> str:
-        if not self.count:
-            return "–"
-        interval = "" if math.isnan(self.low) else f" [{self.low:.1%}, {self.high:.1%}]"
-        return f"{self.mean:.1%}{interval}"
+_MEASURES = ("found", "pointing", "energy", "iou", "best_iou")
+_PROPORTIONS = ("found", "pointing")  # yes or no for each question
 
 
 @dataclass(frozen=True)
-class Summary:
-    """How one way to ask did on one class, or on all of them (``name`` is then empty)."""
+class LocalisationScores(ResultList[MaskScores]):
+    """How the maps of each way to ask lie on the masks.
 
-    target: str
-    name: str
-    questions: int
-    found: Rate
-    pointing: Rate
-    energy: Rate
-    iou: Rate
-    best_iou: Rate
-    area: float
-
-
-def summarise(records: Sequence[MaskScores], *, per_class: bool = True) -> list[Summary]:
-    """Return summaries over all classes and then per class, for each way to ask.
-
-    Proportions (found, pointing) have Wilson intervals, means (energy, IoU) bootstrap intervals over pictures.
+    Proportions (found, pointing) have Wilson's 95 % intervals, means (energy, IoU) bootstrap intervals over pictures.
     """
-    if not records:
-        raise ValueError("There are 0 results; nothing that is annotated was seen by the encoder.")
-    summaries = []
-    names = ["", *sorted({record.name for record in records})] if per_class else [""]
-    for name in names:
-        for target in WAYS_TO_ASK:
-            chosen = [record for record in records if record.target == target and name in ("", record.name)]
-            if chosen:
-                summaries.append(_summary(target, name, chosen))
-    return summaries
+
+    records: tuple[MaskScores, ...]
+    file: ClassVar[str] = "summary"
+
+    def __post_init__(self) -> None:
+        if not self.records:
+            raise ValueError("There are 0 results; nothing that is annotated was seen by the encoder.")
+
+    @property
+    def parts(self) -> Sequence[MaskScores]:
+        """The scores of each question."""
+        return self.records
+
+    @property
+    def summary(self) -> str:
+        """How often the largest value lies on the thing, for each way to ask."""
+        pictures = len({record.picture for record in self.records})
+        rates = ", ".join(f"{row['target']} {row['pointing']:.0%}" for row in self.table().records() if not row["class"])
+        return f"Of the questions about {pictures} pictures, so many maps peak on the thing: {rates}."
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the intervals are."""
+        return ("In brackets: 95 % intervals, Wilson's for found and pointing game, bootstrap over pictures for the rest.",)
+
+    def views(self) -> list[Table]:
+        """Return the table of all classes, in words."""
+        head = ("target", "asked", "found", "pointing game", "energy inside", "IoU", "best IoU", "chance")
+        rows = []
+        for row in self.table().records():
+            if not row["class"]:
+                cells = [_rate(*(row[f"{name}{end}"] for end in ("", " low", " high"))) for name in _MEASURES]
+                rows.append((row["target"], row["questions"], *cells, f"{row['area']:.1%}"))
+        return [Table(head, tuple(rows))]
+
+    def table(self) -> Table:
+        """Return a row for each way to ask, over all classes (``class`` is empty) and for each class."""
+        rates = (f"{name}{end}" for name in _MEASURES for end in ("", " low", " high"))
+        rows = []
+        for name in ["", *sorted({record.name for record in self.records})]:
+            for target in WAYS_TO_ASK:
+                chosen = [record for record in self.records if record.target == target and name in ("", record.name)]
+                if chosen:
+                    values = [value for measure in _MEASURES for value in _interval(chosen, measure)]
+                    rows.append((name, target, len(chosen), float(np.mean([record.area for record in chosen])), *values))
+        return Table(("class", "target", "questions", "area", *rates), tuple(rows))
+
+    def facts(self) -> dict[str, Any]:
+        """Return the rows of the table, and the scores of each question."""
+        return {"rows": self.table().records(), "questions": [asdict(record) for record in self.records]}
 
 
-def _summary(target: str, name: str, records: Sequence[MaskScores]) -> Summary:
-    def proportion(values: list[float]) -> Rate:
-        mean = float(np.mean(values)) if values else math.nan
-        return Rate(mean, *wilson(sum(values), len(values)), len(values))
-
-    def mean(values: list[float]) -> Rate:
-        return Rate(float(np.mean(values)), *bootstrap(values, [record.picture for record in records]), len(values))
-
-    return Summary(
-        target=target,
-        name=name,
-        questions=len(records),
-        found=proportion([float(record.found) for record in records if record.found is not None]),
-        pointing=proportion([record.pointing for record in records]),
-        energy=mean([record.energy for record in records]),
-        iou=mean([record.iou for record in records]),
-        best_iou=mean([record.best_iou for record in records]),
-        area=float(np.mean([record.area for record in records])),
-    )
+def _interval(records: Sequence[MaskScores], measure: str) -> tuple[float, float, float]:
+    """Return the mean of a measure over questions, and its 95 % interval; NaN where no question has it."""
+    known = [(float(value), record.picture) for record in records if (value := getattr(record, measure)) is not None]
+    if not known:
+        return (math.nan,) * 3
+    values = [value for value, _ in known]
+    interval = wilson(sum(values), len(values)) if measure in _PROPORTIONS else bootstrap(values, [name for _, name in known])
+    return (float(np.mean(values)), *interval)
 
 
-def describe(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
-    """Return summaries as plain values, ready for JSON; what is not a number is null."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: plain(item) for key, item in value.items()}
-        return None if isinstance(value, float) and math.isnan(value) else value
-
-    return [plain(asdict(summary)) for summary in summaries]
+def _rate(mean: float, low: float, high: float) -> str:
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:.1%}" if math.isnan(low) else f"{mean:.1%} [{low:.1%}, {high:.1%}]"

@@ -227,6 +227,14 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
+def recipe_of(kind: str, *, small: bool = False, architecture: str | None = None, **changes: Any) -> Recipe:
+    """Return the published recipe of a kind of training, or the small one, with changes."""
+    name = f"{kind}-small" if small else kind
+    if name not in RECIPES:
+        raise ValueError(f"There is no recipe {name!r}; there are {', '.join(RECIPES)}.")
+    return replace(RECIPES[name], **changes, architecture=architecture or RECIPES[name].architecture)
+
+
 def scheduler_of(recipe: Recipe, optimizer: torch.optim.Optimizer, steps_per_epoch: int) -> lr_scheduler.LRScheduler:
     """Return torch's schedule of the learning rate by steps: a linear warm-up, then a cosine to zero or tenths."""
     warmup = round(recipe.warmup * steps_per_epoch)
