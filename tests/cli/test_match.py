@@ -52,6 +52,7 @@ def test_match__json_and_files(tmp_path: Path) -> None:
     out = tmp_path / "out"
     numbers = json.loads(match("a red car", "the big car", "--json", "--out", str(out)))
     assert [part["text"] for part in numbers["query"]["parts"]] == ["a", "red", "car"]
+    assert [Path(file).suffix for file in numbers.pop("files")] == [".html", ".json", ".png"]
     assert json.loads((out / "match.json").read_text()) == numbers
     assert sorted(file.name for file in out.iterdir()) == ["match.html", "match.json", "match.png"]
 

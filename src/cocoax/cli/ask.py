@@ -14,7 +14,6 @@ from rich.text import Text
 
 import cocoax
 from cocoax.cli.options import (
-    OUTPUT,
     AsJson,
     Baseline,
     Crop,
@@ -37,6 +36,7 @@ from cocoax.cli.options import (
     captions_of,
     configured,
     method_with,
+    out_option,
     questions_of,
 )
 from cocoax.cli.terminal import (
@@ -53,7 +53,6 @@ from cocoax.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from cocoax.results import Region
     from cocoax.targets import Target
 
 # What may be wrong with a picture; an encoder that cannot cope with one raises a RuntimeError.
@@ -80,12 +79,7 @@ def ask_pictures(
     baseline: Baseline = None,
     seed: SeedOrNone = None,
     similarity: SimilarityName = "cosine",
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="Folder for heat maps, report and JSON; of several pictures each has a folder in it.", rich_help_panel=OUTPUT
-        ),
-    ] = Path("answers"),
+    out: Annotated[Path, out_option("Folder for heat maps, report and JSON; of several, one each.")] = Path("answers"),
     as_json: AsJson = False,
 ) -> None:
     """Ask what in a picture is like some words or pictures, rather than like others.
@@ -116,8 +110,9 @@ def ask_pictures(
         open_image(pictures[0].file)
     out.mkdir(parents=True, exist_ok=True)
     loaded = configured(cocoax.load(encoder, device=device), crop, baseline, seed or 0)
-    job = AskJob(loaded, questions, method_of(method, options), at_least=samples is None, fitted=grid is None)
-    print_results(ask_about(pictures, job), as_json)
+    job = AskJob(loaded, method_of(method, options), questions, at_least=samples is None, fitted=grid is None)
+    job.ask(pictures)
+    job.print(as_json)
 
 
 def method_of(name: str, options: Mapping[str, Any]) -> cocoax.Method:
@@ -189,56 +184,110 @@ def _folder_names(name: Path) -> Iterator[Path]:
 # --- asking ---------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass
 class AskJob:
-    """What is asked about every picture, and how; cells are ``fitted`` to its proportions, or what the method has."""
+    """What is asked about pictures and how, and the answers so far, as plain values.
+
+    Attributes:
+        encoder, method: what answers; cells of the method are ``fitted`` to the proportions of a picture.
+        questions: what is asked; their references are made once.
+        at_least: use more samples than asked for where there are more.
+        records: of each picture that was answered, its files and answers.
+        rows: of a table, one for each question about each picture.
+        failed: what is wrong with the other pictures.
+        answers: those about the only picture; the maps of many need not be held in memory.
+
+    """
 
     encoder: cocoax.Encoder
-    questions: Sequence[cocoax.Question]
     method: cocoax.Method
+    questions: Sequence[cocoax.Question]
     at_least: bool
     fitted: bool
-
-
-@dataclass
-class AskResults:
-    """The answers about pictures so far, as plain values; ``answers`` are those about the only picture, to be printed."""
-
-    pictures: Sequence[PictureFile]
     records: list[dict[str, Any]] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
     failed: dict[Path, str] = field(default_factory=dict)
     answers: list[cocoax.Answer] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.questions = [_cached(question) for question in self.questions]
 
-def ask_about(pictures: Sequence[PictureFile], job: AskJob) -> AskResults:
-    """Ask about every picture and write the answers; one that fails is reported, and the others go on.
+    def ask(self, pictures: Sequence[PictureFile]) -> None:
+        """Ask about every picture and write the answers; one that fails is reported, and the others go on.
 
-    What is wrong with the only picture, or with the questions, is raised. Ctrl-C says what was kept.
-    """
-    from cocoax.progress import bar
+        What is wrong with the only picture, or with the questions, is raised. Ctrl-C says what was kept.
+        """
+        from cocoax.progress import bar
 
-    questions = [_cached(question) for question in job.questions]
-    results = AskResults(pictures)
-    alone = len(pictures) == 1
-    try:
-        if not alone:
-            for question in questions:
-                question.parts(job.encoder)  # what is wrong with one is no fault of the pictures
-        with bar(len(pictures), "pictures", False if alone else None) as shown:
-            for picture in pictures:
-                try:
-                    _ask_about(picture, job, questions, results)
-                except _PICTURE_ERRORS as error:
-                    if alone:
-                        raise
-                    results.failed[picture.file] = str(error)
-                    named = "" if str(picture.file) in str(error) else f"{picture.file}: "
-                    note(f"left out: {named}{error}")
-                shown.update()
-    except KeyboardInterrupt as stop:
-        raise Kept(what_was_kept(results, job.method, stop)) from stop
-    return results
+        alone = len(pictures) == 1
+        try:
+            if not alone:
+                for question in self.questions:
+                    question.parts(self.encoder)  # what is wrong with one is no fault of the pictures
+            with bar(len(pictures), "pictures", False if alone else None) as shown:
+                for picture in pictures:
+                    try:
+                        answers = self._ask(picture)
+                        self.answers = answers if alone else []
+                    except _PICTURE_ERRORS as error:
+                        if alone:
+                            raise
+                        self.failed[picture.file] = str(error)
+                        named = "" if str(picture.file) in str(error) else f"{picture.file}: "
+                        note(f"left out: {named}{error}")
+                    shown.update()
+        except KeyboardInterrupt as stop:
+            raise Kept(self._kept(len(pictures), stop)) from stop
+
+    def _ask(self, picture: PictureFile) -> list[cocoax.Answer]:
+        """Ask about one picture, write the answers and note them."""
+        from cocoax.inputs.image import open_image
+        from cocoax.questions.answers import fitted
+        from cocoax.questions.report import write_answers
+
+        explicand = self.encoder.explicand(open_image(picture.file))
+        method = fitted(self.method, explicand) if self.fitted else self.method
+        answers = cocoax.ask(self.encoder, explicand, self.questions, method, at_least=self.at_least)
+        files = write_answers(picture.folder, f"{picture.file.name}: what is it like?", answers)
+        plain = [answer.facts(values=False) for answer in answers]
+        self.records.append({"picture": picture.file, "files": files, "answers": plain})
+        for answer in answers:
+            strongest = [
+                f"{regions[0].place} {regions[0].value:+.3g}" if regions else "–"
+                for regions in (answer.regions, answer.against)
+            ]
+            self.rows.append([str(picture.file), answer.name, f"{answer.score:+.3f}", *strongest])
+        return answers
+
+    def _kept(self, total: int, stop: KeyboardInterrupt) -> str:
+        """Return what an interruption leaves, in a sentence."""
+        kept = []
+        if self.records and total > 1:
+            kept.append(f"the answers about {len(self.records)} of {counted(total, 'picture')}")
+        if isinstance(stop, cocoax.Interrupted) and len(stop.run):
+            options = vars(self.method)
+            most = f" of {options['samples']}" if "samples" in options and not options.get("tolerance") else ""
+            kept.append(f"{len(stop.run)}{most} samples")
+        if not kept:
+            return "nothing was kept but references encoded so far; the same command begins with those"
+        return f"kept {' and '.join(kept)}; the same command goes on from there"
+
+    def print(self, as_json: bool) -> None:
+        """Print the answers; raise at the end if there are pictures without."""
+        if as_json:
+            failed = [{"picture": file, "error": error} for file, error in self.failed.items()]
+            print_json({"pictures": self.records, "failed": failed})
+        elif self.answers:
+            print_answers(self.answers)
+            print_written(self.records[0]["files"])
+        elif self.rows:
+            print_table(("picture", "question", "score", "raised most by", "lowered most by"), self.rows)
+            print_written(record["files"][0] for record in self.records)
+        if self.failed:
+            names = [str(file) for file in self.failed]
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            total = counted(len(self.failed) + len(self.records), "picture")
+            raise ValueError(f"{len(names)} of {total} could not be answered: {', '.join(names[:5])}{more}.")
 
 
 def _cached(question: cocoax.Question) -> cocoax.Question:
@@ -254,76 +303,12 @@ def _cached(question: cocoax.Question) -> cocoax.Question:
     return CachedQuestion(question.like, question.unlike, similarity=question.similarity)
 
 
-def _ask_about(picture: PictureFile, job: AskJob, questions: Sequence[cocoax.Question], results: AskResults) -> None:
-    """Ask about one picture, write the answers and note them."""
-    from cocoax.inputs.image import open_image
-    from cocoax.questions.answers import fitted
-    from cocoax.questions.report import write_answers
-
-    explicand = job.encoder.explicand(open_image(picture.file))
-    method = fitted(job.method, explicand) if job.fitted else job.method
-    answers = cocoax.ask(job.encoder, explicand, questions, method, at_least=job.at_least)
-    files = write_answers(picture.folder, f"{picture.file.name}: what is it like?", answers)
-    plain = [answer.facts(values=False) for answer in answers]
-    results.records.append({"picture": picture.file, "files": files, "answers": plain})
-    for answer in answers:
-        strongest = [_strongest(regions) for regions in (answer.regions, answer.against)]
-        results.rows.append([str(picture.file), answer.name, f"{answer.score:+.3f}", *strongest])
-    if len(results.pictures) == 1:  # the maps of many need not be held in memory
-        results.answers = answers
-
-
-def _strongest(regions: Sequence[Region]) -> str:
-    """Return the strongest region in a few words."""
-    return f"{regions[0].place} {regions[0].value:+.3g}" if regions else "–"
-
-
-def what_was_kept(results: AskResults, method: cocoax.Method, stop: KeyboardInterrupt) -> str:
-    """Return what an interruption leaves, in a sentence."""
-    kept = []
-    if results.records and len(results.pictures) > 1:
-        kept.append(f"the answers about {len(results.records)} of {counted(len(results.pictures), 'picture')}")
-    if isinstance(stop, cocoax.Interrupted) and len(stop.run):
-        options = vars(method)
-        most = f" of {options['samples']}" if "samples" in options and not options.get("tolerance") else ""
-        kept.append(f"{len(stop.run)}{most} samples")
-    if not kept:
-        return "nothing was kept but references encoded so far; the same command begins with those"
-    return f"kept {' and '.join(kept)}; the same command goes on from there"
-
-
-# --- printing -------------------------------------------------------------------------------------------------------------
-
-
-def print_results(results: AskResults, as_json: bool) -> None:
-    """Print the answers; raise at the end if there are pictures without."""
-    if as_json:
-        failed = [{"picture": file, "error": error} for file, error in results.failed.items()]
-        print_json({"pictures": results.records, "failed": failed})
-    elif results.answers:
-        print_answers(results.answers)
-        print_written(results.records[0]["files"])
-    elif results.rows:
-        header = ("picture", "question", "score", "raised most by", "lowered most by")
-        print_table(header, results.rows)
-        print_written(record["files"][0] for record in results.records)
-    if results.failed:
-        names = [str(file) for file in results.failed]
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        total = counted(len(results.pictures), "picture")
-        raise ValueError(f"{len(names)} of {total} could not be answered: {', '.join(names[:5])}{more}.")
-
-
 def print_answers(answers: Sequence[cocoax.Answer]) -> None:
     """Print each answer's score, captions and regions, and at the end how the answers were made."""
-
     for answer in answers:
         print_line(f"\n[bold]{escape(answer.name)}[/]")
-        print_line(f"score {escape(answer.split())}")
-        if comparison := answer.compared():
-            print_plain(comparison)
-        for remark in answer.remarks:
-            print_plain(remark)
+        for sentence in filter(None, (f"score {answer.split()}", answer.compared(), *answer.remarks)):
+            print_plain(sentence)
         rows: list[list[Cell]] = [
             [Text("raised", "red") if effect == "raises" else Text("lowered", "blue"), *cells]
             for effect, *cells in answer.region_table.rows

@@ -12,11 +12,8 @@ import typer
 
 import cocoax
 from cocoax.cli.options import (
-    ASKED,
     DISPLAYS_FOR_NOTE,
-    HOW,
     METHODS,
-    OUTPUT,
     AsJson,
     Baseline,
     Column,
@@ -30,15 +27,18 @@ from cocoax.cli.options import (
     Samples,
     Seed,
     Unlike,
+    ask_option,
     check_out,
     check_pictures,
     configured,
+    how_option,
     in_folders,
     load_configured,
     load_for,
     method_with,
     note_crop,
     open_sides,
+    out_option,
     target_of,
 )
 from cocoax.cli.terminal import draw_into_files, note, print_json, print_plain, print_table, print_written, show
@@ -55,12 +55,8 @@ def find_minimal(
     given: InputArgument,
     like: Like,
     unlike: Unlike = None,
-    keep: Annotated[
-        float, typer.Option(help="Share of the score to keep, from that of nothing on.", rich_help_panel=ASKED)
-    ] = 0.8,
-    level: Annotated[
-        float | None, typer.Option(help="The score itself to keep, in place of --keep.", rich_help_panel=ASKED)
-    ] = None,
+    keep: Annotated[float, ask_option("Share of the score to keep, from that of nothing on.")] = 0.8,
+    level: Annotated[float | None, ask_option("The score itself to keep, in place of --keep.")] = None,
     encoder: EncoderOrDefault = None,
     device: Device = None,
     crop: Crop = False,
@@ -99,17 +95,12 @@ def find_counterfactual(
     like: Like,
     unlike: Unlike = None,
     donor: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="An input, or a folder of them, that gives parts; by default those of --unlike.", rich_help_panel=ASKED
-        ),
+        list[str] | None, ask_option("An input, or a folder of them, that gives parts; by default those of --unlike.")
     ] = None,
-    count: Annotated[int, typer.Option(help="How many different ones.", min=1, rich_help_panel=ASKED)] = 1,
-    fixed: Annotated[list[str] | None, typer.Option(help="A word that stays; repeatable.", rich_help_panel=ASKED)] = None,
-    gradient: Annotated[
-        bool, typer.Option("--gradient", help="Change all pixels smoothly instead of parts.", rich_help_panel=HOW)
-    ] = False,
-    smoothness: Annotated[float, typer.Option(help="Of --gradient, in pixels.", min=0, rich_help_panel=HOW)] = 4.0,
+    count: Annotated[int, ask_option("How many different ones.", min=1)] = 1,
+    fixed: Annotated[list[str] | None, ask_option("A word that stays; repeatable.")] = None,
+    gradient: Annotated[bool, how_option("Change all pixels smoothly instead of parts.", "--gradient")] = False,
+    smoothness: Annotated[float, how_option("Of --gradient, in pixels.", min=0)] = 4.0,
     encoder: EncoderOrDefault = None,
     device: Device = None,
     crop: Crop = False,
@@ -177,21 +168,10 @@ ABOUT_TRAINING = ("tracin", "influence")  # methods about examples of the traini
 
 def rank_examples(
     given: InputArgument,
-    member: Annotated[
-        list[str],
-        typer.Option(help="A member of the corpus: a text, file or folder; may be repeated.", rich_help_panel=ASKED),
-    ],
-    method: Annotated[
-        str,
-        typer.Option(help="contribution, simplex, neighbours, tracin or influence.", rich_help_panel=HOW),
-    ] = "contribution",
-    checkpoint: Annotated[
-        list[Path] | None, typer.Option(help="Of tracin: weights from the training; may be repeated.", rich_help_panel=HOW)
-    ] = None,
-    layer: Annotated[
-        list[str] | None,
-        typer.Option(help="Of tracin and influence: a layer to look at; may be repeated.", rich_help_panel=HOW),
-    ] = None,
+    member: Annotated[list[str], ask_option("A member of the corpus: a text, file or folder; may be repeated.")],
+    method: Annotated[str, how_option("contribution, simplex, neighbours, tracin or influence.")] = "contribution",
+    checkpoint: Annotated[list[Path] | None, how_option("Of tracin: weights from the training; may be repeated.")] = None,
+    layer: Annotated[list[str] | None, how_option("Of tracin and influence: a layer to look at; may be repeated.")] = None,
     encoder: EncoderOrDefault = None,
     device: Device = None,
     crop: Crop = False,
@@ -235,14 +215,10 @@ def measure_separability(
         str, typer.Argument(help="A folder of pictures, a file of texts (one a line) or of embeddings, or a caption.")
     ],
     foil: Annotated[str, typer.Argument(help="What it should be told from, in the same ways.")],
-    shown: Annotated[
-        str | None, typer.Option(help="Test captions with these: inputs that show the corpus.", rich_help_panel=ASKED)
-    ] = None,
-    others: Annotated[
-        str | None, typer.Option(help="Inputs that do not; without, --shown meets random captions.", rich_help_panel=ASKED)
-    ] = None,
+    shown: Annotated[str | None, ask_option("Test captions with these: inputs that show the corpus.")] = None,
+    others: Annotated[str | None, ask_option("Inputs that do not; without, --shown meets random captions.")] = None,
     encoder: EncoderOrDefault = None,
-    permutations: Annotated[int, typer.Option(help="Random corpora for the p-value.", min=39, rich_help_panel=HOW)] = 999,
+    permutations: Annotated[int, how_option("Random corpora for the p-value.", min=39)] = 999,
     seed: Seed = 0,
     device: Device = None,
     out: Out = None,
@@ -351,29 +327,18 @@ def discover_corpora(
             help="A folder of inputs, a data set, a table with --column, a .txt file with a text a line, or an index."
         ),
     ],
-    corpora: Annotated[int, typer.Option(help="How many to find.", min=2, rich_help_panel=ASKED)] = 10,
-    method: Annotated[
-        str, typer.Option(help="kmeans or hdbscan (whole inputs), fields or crops (their parts).", rich_help_panel=ASKED)
-    ] = "kmeans",
-    check: Annotated[
-        list[str] | None, typer.Option(help="A word to check the corpora against; may be repeated.", rich_help_panel=ASKED)
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option("--class", help="A class of the head: how much each corpus matters to it.", rich_help_panel=ASKED),
-    ] = None,
+    corpora: Annotated[int, ask_option("How many to find.", min=2)] = 10,
+    method: Annotated[str, ask_option("kmeans or hdbscan (whole inputs), fields or crops (their parts).")] = "kmeans",
+    check: Annotated[list[str] | None, ask_option("A word to check the corpora against; may be repeated.")] = None,
+    label: Annotated[str | None, ask_option("A class of the head: how much each corpus matters to it.", "--class")] = None,
     column: Column = None,
-    words: Annotated[
-        Path | None, typer.Option(help="A file of words to name corpora with, one a line.", rich_help_panel=HOW)
-    ] = None,
-    limit: Annotated[int, typer.Option(help="Inputs to look at; of more, so many are drawn.", rich_help_panel=HOW)] = 2000,
+    words: Annotated[Path | None, how_option("A file of words to name corpora with, one a line.")] = None,
+    limit: Annotated[int, how_option("Inputs to look at; of more, so many are drawn.")] = 2000,
     encoder: EncoderOrDefault = None,
     baseline: Baseline = None,
     seed: Seed = 0,
     device: Device = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for the page, the picture and a reference each.", rich_help_panel=OUTPUT)
-    ] = Path("discovery"),
+    out: Annotated[Path, out_option("Folder for the page, the picture and a reference each.")] = Path("discovery"),
     as_json: AsJson = False,
 ) -> None:
     """Find corpora in a data set: what the encoder itself puts together, with names, typical members and their maps.
@@ -470,19 +435,13 @@ def compare_methods(
     unlike: Unlike = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            help=f"One of {', '.join(METHODS)}, or module:Class; may be repeated. If not given: {', '.join(COMPARED)}.",
-            rich_help_panel=HOW,
-        ),
+        how_option(f"One of {', '.join(METHODS)}, or module:Class; may be repeated. If not given: {', '.join(COMPARED)}."),
     ] = None,
     column: Column = None,
-    limit: Annotated[int, typer.Option(help="Inputs to compare on; of more, so many are drawn.", rich_help_panel=HOW)] = 50,
+    limit: Annotated[int, how_option("Inputs to compare on; of more, so many are drawn.")] = 50,
     samples: Samples = 500,
-    steps: Annotated[int, typer.Option(help="Steps of insertion and deletion curves.", min=1, rich_help_panel=HOW)] = 20,
-    randomise: Annotated[
-        bool,
-        typer.Option("--randomise", help="Compare with maps of an encoder with random parameters.", rich_help_panel=HOW),
-    ] = False,
+    steps: Annotated[int, how_option("Steps of insertion and deletion curves.", min=1)] = 20,
+    randomise: Annotated[bool, how_option("Compare with maps of an encoder with random parameters.", "--randomise")] = False,
     encoder: EncoderOrDefault = None,
     device: Device = None,
     crop: Crop = False,

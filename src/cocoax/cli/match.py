@@ -13,9 +13,6 @@ import typer
 
 import cocoax
 from cocoax.cli.options import (
-    ASKED,
-    HOW,
-    OUTPUT,
     AsJson,
     Baseline,
     Column,
@@ -29,9 +26,12 @@ from cocoax.cli.options import (
     SamplesOrAuto,
     Seed,
     TextFeatures,
+    ask_option,
     check_out,
+    how_option,
     load_configured,
     method_with,
+    out_option,
 )
 from cocoax.cli.terminal import (
     Kept,
@@ -41,6 +41,7 @@ from cocoax.cli.terminal import (
     print_plain,
     print_shown,
     print_written,
+    show,
 )
 
 if TYPE_CHECKING:
@@ -127,30 +128,25 @@ def explain_search(
     query: Annotated[str, typer.Argument(help="What to search for: a text, or the file of a picture; - reads a text.")],
     index: Annotated[
         Path,
-        typer.Option(
-            help="Where to search: a folder of texts, pictures or sounds, a pattern of files, a file with one text per line, "
-            "a table with --column, or vectors in a .npy file with --texts.",
-            rich_help_panel=ASKED,
+        ask_option(
+            "Where to search: a folder of texts, pictures or sounds, a pattern of files, a file with one text per line, "
+            "a table with --column, or vectors in a .npy file with --texts."
         ),
     ],
-    top: Annotated[int, typer.Option(help="How many hits to explain.", min=1, rich_help_panel=ASKED)] = 10,
+    top: Annotated[int, ask_option("How many hits to explain.", min=1)] = 10,
     rather_than: RatherThan = None,
     encoder: EncoderOrDefault = None,
     device: Device = None,
     crop: Crop = False,
-    texts: Annotated[
-        Path | None, typer.Option(help="The texts of a .npy file's vectors, one per line.", rich_help_panel=ASKED)
-    ] = None,
+    texts: Annotated[Path | None, ask_option("The texts of a .npy file's vectors, one per line.")] = None,
     column: Column = None,
-    vector_column: Annotated[
-        str | None, typer.Option(help="Of a Parquet or Arrow file; without it the texts are encoded.", rich_help_panel=ASKED)
-    ] = None,
+    vector_column: Annotated[str | None, ask_option("Of a Parquet or Arrow file; without it the texts are encoded.")] = None,
     features: TextFeatures = None,
     samples: SamplesOrAuto = None,
     baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
-    out: Annotated[Path | None, typer.Option(help="A folder, or a .html or .json file.", rich_help_panel=OUTPUT)] = None,
+    out: Annotated[Path | None, out_option("A folder, or a .html or .json file.")] = None,
 ) -> None:
     """Why did these come up? Searches by cosine, and explains each hit rather than the next ones.
 
@@ -241,28 +237,19 @@ class Documents:
 
 def ask_text(
     text: Annotated[str, typer.Argument(help="The text to explain; - reads it from standard input.")],
-    like: Annotated[
-        list[str], typer.Option(help="What it is compared with; may be given several times.", rich_help_panel=ASKED)
-    ],
-    unlike: Annotated[
-        list[str] | None, typer.Option(help="Rather than what; may be given several times.", rich_help_panel=ASKED)
-    ] = None,
+    like: Annotated[list[str], ask_option("What it is compared with; may be given several times.")],
+    unlike: Annotated[list[str] | None, ask_option("Rather than what; may be given several times.")] = None,
     match: Annotated[
-        bool,
-        typer.Option(
-            "--match", help="TEXT is a query, --like the document it found: explain both sides.", rich_help_panel=ASKED
-        ),
+        bool, ask_option("TEXT is a query, --like the document it found: explain both sides.", "--match")
     ] = False,
     encoder: EncoderName = "minilm",
     device: Device = None,
     features: TextFeatures = None,
-    removal: Annotated[
-        str | None, typer.Option(help="How words are removed: mask, deletion or attention.", rich_help_panel=HOW)
-    ] = None,
+    removal: Annotated[str | None, how_option("How words are removed: mask, deletion or attention.")] = None,
     method: MethodName = "rise",
     samples: SamplesOrAuto = None,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for an HTML report and JSON.", rich_help_panel=OUTPUT)] = None,
+    out: Annotated[Path | None, out_option("Folder for an HTML report and JSON.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Which words of a text make it similar to some things, rather than to others?
@@ -295,12 +282,7 @@ def ask_text(
                 result = explain_text(tower, text, corpus, foil, method=chosen, features=features)
         except KeyboardInterrupt as stop:
             raise Kept(KEPT) from stop
-    files = [] if out is None else save_beside(result, out)
-    if as_json:
-        print_json({**result.to_dict(), "files": files})
-        return
-    print_shown(result)
-    print_written(files)
+    show(result, None, as_json, [] if out is None else save_beside(result, out))
 
 
 def save_beside(result: Result, folder: Path) -> list[Path]:

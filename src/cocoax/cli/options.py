@@ -45,125 +45,97 @@ def check_tolerance(tolerance: float | None) -> float | None:
     return tolerance
 
 
-def _many(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel=ASKED)
+def ask_option(text: str, *names: str, **settings: Any) -> Any:
+    """Return an option that says what is asked, with its line of help."""
+    return typer.Option(*names, help=text, rich_help_panel=ASKED, **settings)
+
+
+def how_option(text: str, *names: str, **settings: Any) -> Any:
+    """Return an option that says how it is explained."""
+    return typer.Option(*names, help=text, rich_help_panel=HOW, **settings)
+
+
+def out_option(text: str, *names: str, **settings: Any) -> Any:
+    """Return an option that says what comes out."""
+    return typer.Option(*names, help=text, rich_help_panel=OUTPUT, **settings)
 
 
 # --- inputs, and what they should be like ---------------------------------------------------------------------------------
 
 InputArgument = Annotated[str, typer.Argument(help="A text, or the file of a picture or a sound; - reads a text.")]
-Like = Annotated[list[str], _many("What it is like: a text, a file or a folder; may be repeated.")]
-Unlike = Annotated[list[str] | None, _many("Rather than what: a text, file or folder; may be repeated.")]
-RatherThan = Annotated[list[str] | None, _many("What it should match less: a text or a file; may be repeated.")]
-Column = Annotated[str | None, _many("Of a table: the column that holds texts, or the paths of files.")]
+Like = Annotated[list[str], ask_option("What it is like: a text, a file or a folder; may be repeated.")]
+Unlike = Annotated[list[str] | None, ask_option("Rather than what: a text, file or folder; may be repeated.")]
+RatherThan = Annotated[list[str] | None, ask_option("What it should match less: a text or a file; may be repeated.")]
+Column = Annotated[str | None, ask_option("Of a table: the column that holds texts, or the paths of files.")]
 # Of questions about pictures, in words and with pictures.
-LikeCaptions = Annotated[list[str] | None, _many("A caption the picture should be like; may be repeated.")]
-LikeImages = Annotated[list[Path] | None, _many("A picture or folder it should be like.")]
-UnlikeCaptions = Annotated[list[str] | None, _many("A caption it should not be like; may be repeated.")]
-UnlikeImages = Annotated[list[Path] | None, _many("A picture or folder it should not be like.")]
-UnlikeMany = Annotated[str | None, _many("Many captions at once: cifar100, or a file of names.")]
-Template = Annotated[str, _many("Makes captions of the names of --unlike-many.")]
-Questions = Annotated[list[str] | None, _many("One more question: 'a cat / a kitten rather than a dog', or 'itself'.")]
-Each = Annotated[
-    bool, typer.Option("--each", help="Ask about each --like by itself, against the others too.", rich_help_panel=ASKED)
-]
+LikeCaptions = Annotated[list[str] | None, ask_option("A caption the picture should be like; may be repeated.")]
+LikeImages = Annotated[list[Path] | None, ask_option("A picture or folder it should be like.")]
+UnlikeCaptions = Annotated[list[str] | None, ask_option("A caption it should not be like; may be repeated.")]
+UnlikeImages = Annotated[list[Path] | None, ask_option("A picture or folder it should not be like.")]
+UnlikeMany = Annotated[str | None, ask_option("Many captions at once: cifar100, or a file of names.")]
+Template = Annotated[str, ask_option("Makes captions of the names of --unlike-many.")]
+Questions = Annotated[list[str] | None, ask_option("One more question: 'a cat / a kitten rather than a dog', or 'itself'.")]
+Each = Annotated[bool, ask_option("Ask about each --like by itself, against the others too.", "--each")]
 
 # --- how it is explained --------------------------------------------------------------------------------------------------
 
-EncoderName = Annotated[
-    str, typer.Option("--encoder", help="What 'cocoax encoders' lists, such as clip:NAME_OR_FOLDER.", rich_help_panel=HOW)
-]
+EncoderName = Annotated[str, how_option("What 'cocoax encoders' lists, such as clip:NAME_OR_FOLDER.", "--encoder")]
 EncoderOrDefault = Annotated[
     str | None,
-    typer.Option(
+    how_option(
+        "What 'cocoax encoders' lists; by default minilm for texts, starter for pictures, resemblyzer for sounds.",
         "--encoder",
-        help="What 'cocoax encoders' lists; by default minilm for texts, starter for pictures, resemblyzer for sounds.",
-        rich_help_panel=HOW,
     ),
 ]
 Device = Annotated[
     str | None,
-    typer.Option(
-        help="Where the network runs: cpu, cuda, cuda:1, mps or auto; if not given, what COCOAX_DEVICE says, or cpu.",
-        rich_help_panel=HOW,
-    ),
+    how_option("Where the network runs: cpu, cuda, cuda:1, mps or auto; if not given, what COCOAX_DEVICE says, or cpu."),
 ]
 Crop = Annotated[
-    bool,
-    typer.Option(
-        "--crop",
-        help="Look at the square that the encoder's preprocessing cuts out of a photo, not at all of it.",
-        rich_help_panel=HOW,
-    ),
+    bool, how_option("Look at the square that the encoder's preprocessing cuts out of a photo, not at all of it.", "--crop")
 ]
 Baseline = Annotated[
     str | None,
-    typer.Option(
-        help="What removed parts become: strong-blur (if not given), blur, mean-colour, strong-blur-and-mean-colour; a "
-        "picture, or a folder of some to draw from; drop-tokens leaves patches out of a vision transformer.",
-        rich_help_panel=HOW,
+    how_option(
+        "What removed parts become: strong-blur (if not given), blur, mean-colour, strong-blur-and-mean-colour; a "
+        "picture, or a folder of some to draw from; drop-tokens leaves patches out of a vision transformer."
     ),
 ]
-MethodName = Annotated[
-    str, typer.Option("--method", help=f"One of {', '.join(METHODS)}, or module:Class.", rich_help_panel=HOW)
-]
-Samples = Annotated[int, typer.Option(help="Masked copies of each input to encode.", min=10, rich_help_panel=HOW)]
+MethodName = Annotated[str, how_option(f"One of {', '.join(METHODS)}, or module:Class.", "--method")]
+Samples = Annotated[int, how_option("Masked copies of each input to encode.", min=10)]
 SamplesOrAuto = Annotated[
     int | None,
-    typer.Option(
-        "--samples",
-        help="Masked copies of each input to encode; if not given, as many as the length of a text asks for.",
-        min=10,
-        rich_help_panel=HOW,
+    how_option(
+        "Masked copies of each input to encode; if not given, as many as the length of a text asks for.", "--samples", min=10
     ),
 ]
 TextFeatures = Annotated[
     str | None,
-    typer.Option(
+    how_option(
+        "Of texts: words, tokens, sentences, or auto: words, and of long texts sentences and the words of those that matter.",
         "--features",
-        help="Of texts: words, tokens, sentences, or auto: words, and of long texts sentences and the words of those that "
-        "matter.",
-        rich_help_panel=HOW,
     ),
 ]
 SamplesOrTolerance = Annotated[
-    int | None,
-    typer.Option(
-        "--samples", help="Masked copies to encode; by default as many as it takes, up to 1000.", rich_help_panel=HOW
-    ),
+    int | None, how_option("Masked copies to encode; by default as many as it takes, up to 1000.", "--samples")
 ]
 Tolerance = Annotated[
-    float | None,
-    typer.Option(
-        help="Stop when the maps' relative error is below this; 0.1 if not given.",
-        callback=check_tolerance,
-        rich_help_panel=HOW,
-    ),
+    float | None, how_option("Stop when the maps' relative error is below this; 0.1 if not given.", callback=check_tolerance)
 ]
-Grid = Annotated[int, typer.Option(help="Cells of a mask in each direction.", rich_help_panel=HOW)]
+Grid = Annotated[int, how_option("Cells of a mask in each direction.")]
 GridOrFitted = Annotated[
     int | None,
-    typer.Option(
-        "--grid",
-        help="Cells of a picture in each direction; if not given, about 49 in its proportions.",
-        min=1,
-        rich_help_panel=HOW,
-    ),
+    how_option("Cells of a picture in each direction; if not given, about 49 in its proportions.", "--grid", min=1),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0, rich_help_panel=HOW)]
-SeedOrNone = Annotated[int | None, typer.Option("--seed", help="Seed of everything random.", min=0, rich_help_panel=HOW)]
-SimilarityName = Annotated[
-    str, typer.Option("--similarity", help="cosine, dot, rbf, laplacian or polynomial.", rich_help_panel=HOW)
-]
+Seed = Annotated[int, how_option("Seed of everything random.", min=0)]
+SeedOrNone = Annotated[int | None, how_option("Seed of everything random.", "--seed", min=0)]
+SimilarityName = Annotated[str, how_option("cosine, dot, rbf, laplacian or polynomial.", "--similarity")]
 
 # --- what comes out -------------------------------------------------------------------------------------------------------
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.", rich_help_panel=OUTPUT)]
+AsJson = Annotated[bool, out_option("Print JSON and nothing else.", "--json")]
 Out = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder for a page, a picture and JSON; or one file that ends in .html, .json or .png.", rich_help_panel=OUTPUT
-    ),
+    Path | None, out_option("Folder for a page, a picture and JSON; or one file that ends in .html, .json or .png.")
 ]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import cocoax
-from cocoax.cli.options import ASKED, HOW, OUTPUT, AsJson, Crop, Device, EncoderName, Grid, Samples, Seed
+from cocoax.cli.options import AsJson, Crop, Device, EncoderName, Grid, Samples, Seed, ask_option, how_option, out_option
 from cocoax.cli.terminal import Kept, counted, draw_into_files, note, print_plain, print_table, print_written, show
 
 if TYPE_CHECKING:
@@ -27,23 +27,10 @@ SCALE = "At which scale"
 
 def reproduce_study(
     name: Annotated[str | None, typer.Argument(help="A table, a figure or a study; --list names them.")] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.", rich_help_panel=ASKED),
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            help="Those that take part, as names or numbers with commas between them; else all.", rich_help_panel=ASKED
-        ),
-    ] = None,
-    picture: Annotated[
-        list[str] | None,
-        typer.Option(help="For 'localisation': FILE:P:Q, a picture and two things in it; repeatable.", rich_help_panel=ASKED),
-    ] = None,
-    encoder: Annotated[
-        str, typer.Option(help="An encoder with a head for the classes of the data.", rich_help_panel=HOW)
-    ] = SMALL_ENCODER,
+    data: Annotated[Path | None, ask_option("Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")] = None,
+    classes: Annotated[str | None, ask_option("Names or numbers of those that take part; else all.")] = None,
+    picture: Annotated[list[str] | None, ask_option("For 'localisation': FILE:P:Q, a picture and two things in it.")] = None,
+    encoder: Annotated[str, how_option("An encoder with a head for the classes of the data.")] = SMALL_ENCODER,
     device: Device = None,
     preset: Annotated[
         str, typer.Option(help="'paper' for the published scale, 'small' for minutes.", rich_help_panel=SCALE)
@@ -58,9 +45,7 @@ def reproduce_study(
     foil: Annotated[int | None, typer.Option(min=1, help="Images in a foil.", rich_help_panel=SCALE)] = None,
     samples: Annotated[int | None, typer.Option(min=10, help="Masks of RISE.", rich_help_panel=SCALE)] = None,
     grid: Annotated[int | None, typer.Option(min=1, help="Cells of a mask.", rich_help_panel=SCALE)] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for results; a study that was stopped goes on.", rich_help_panel=OUTPUT)
-    ] = Path("results"),
+    out: Annotated[Path, out_option("Folder for results; a study that was stopped goes on.")] = Path("results"),
     show_list: Annotated[bool, typer.Option("--list", help="Name every table and figure.")] = False,
 ) -> None:
     """Run an experiment of the paper on any encoder and data, and see its numbers beside the published ones.
@@ -146,12 +131,7 @@ class Trained(StrEnum):
 def train_encoder(
     what: Annotated[Trained, typer.Argument(help="simsiam, simclr or classifier; 'linear' for one on a frozen encoder.")],
     data: Annotated[Path, typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="Folder of the training; one that was stopped goes on. For 'linear', a file.", rich_help_panel=OUTPUT
-        ),
-    ],
+    out: Annotated[Path, out_option("Folder of the training; one that was stopped goes on. For 'linear', a file.")],
     small: Annotated[
         bool, typer.Option("--small", help="The recipe that two cores manage in two hours.", rich_help_panel=RECIPE)
     ] = False,
@@ -207,46 +187,24 @@ def train_encoder(
 
 def localise_captions(
     folder: Annotated[Path, typer.Argument(help="Folder of pictures.")],
-    annotations: Annotated[
-        Path | None, typer.Option(help="COCO json: boxes, polygons or run lengths.", rich_help_panel=ASKED)
-    ] = None,
-    masks: Annotated[
-        Path | None, typer.Option(help="Folder of masks: CLASS/NAME.png for the picture NAME.", rich_help_panel=ASKED)
-    ] = None,
-    collages: Annotated[
-        int | None, typer.Option(help="Or make this many collages of four photos each.", min=1, rich_help_panel=ASKED)
-    ] = None,
-    strips: Annotated[
-        int | None,
-        typer.Option(help="Or this many wide and tall strips of two to four photos.", min=1, rich_help_panel=ASKED),
-    ] = None,
-    boxes: Annotated[
-        bool, typer.Option("--boxes", help="Use boxes even where there are outlines.", rich_help_panel=ASKED)
-    ] = False,
+    annotations: Annotated[Path | None, ask_option("COCO json: boxes, polygons or run lengths.")] = None,
+    masks: Annotated[Path | None, ask_option("Folder of masks: CLASS/NAME.png for the picture NAME.")] = None,
+    collages: Annotated[int | None, ask_option("Or make this many collages of four photos each.", min=1)] = None,
+    strips: Annotated[int | None, ask_option("Or this many wide and tall strips of two to four photos.", min=1)] = None,
+    boxes: Annotated[bool, ask_option("Use boxes even where there are outlines.", "--boxes")] = False,
     encoder: EncoderName = "starter",
     device: Device = None,
     crop: Crop = False,
     samples: Samples = 1000,
     grid: Grid = 7,
     seed: Seed = 0,
-    template: Annotated[str, typer.Option(help="Makes a caption of a class name.", rich_help_panel=ASKED)] = "a {}",
-    foil: Annotated[
-        str,
-        typer.Option(help="Contrast with the other classes 'present' in the picture, or with 'all'.", rich_help_panel=ASKED),
-    ] = "present",
-    tolerance: Annotated[
-        float, typer.Option(help="Of the pointing game, in pixels of the picture.", min=0, rich_help_panel=HOW)
-    ] = 0.0,
-    fraction: Annotated[
-        float, typer.Option(help="Of the map's peak: the fixed threshold of the IoU.", rich_help_panel=HOW)
-    ] = 0.5,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many pictures.", min=1, rich_help_panel=ASKED)] = None,
-    keep_runs: Annotated[
-        bool, typer.Option("--keep-runs", help="Keep the runs, to ask other questions later.", rich_help_panel=OUTPUT)
-    ] = False,
-    out: Annotated[
-        Path, typer.Option(help="Folder for results; run again to go on where it stopped.", rich_help_panel=OUTPUT)
-    ] = Path("localisation"),
+    template: Annotated[str, ask_option("Makes a caption of a class name.")] = "a {}",
+    foil: Annotated[str, ask_option("Contrast with the other classes 'present' in the picture, or with 'all'.")] = "present",
+    tolerance: Annotated[float, how_option("Of the pointing game, in pixels of the picture.", min=0)] = 0.0,
+    fraction: Annotated[float, how_option("Of the map's peak: the fixed threshold of the IoU.")] = 0.5,
+    limit: Annotated[int | None, ask_option("Only the first so many pictures.", min=1)] = None,
+    keep_runs: Annotated[bool, out_option("Keep the runs, to ask other questions later.", "--keep-runs")] = False,
+    out: Annotated[Path, out_option("Folder for results; run again to go on where it stopped.")] = Path("localisation"),
     as_json: AsJson = False,
 ) -> None:
     """Measure whether heat maps lie on the things that captions name, over a folder of pictures.
@@ -309,22 +267,15 @@ def open_examples(
 
 def compare_augmentations(
     images: Annotated[list[Path], typer.Argument(help="One or more pictures.")],
-    foil: Annotated[
-        Path, typer.Option(help="Folder of other pictures that the original is contrasted with.", rich_help_panel=ASKED)
-    ],
+    foil: Annotated[Path, ask_option("Folder of other pictures that the original is contrasted with.")],
     encoder: EncoderName = "efficientnet-lite0",
     device: Device = None,
-    classes: Annotated[
-        Path | None,
-        typer.Option(help="Class names of the head, one per line; by default its own.", rich_help_panel=ASKED),
-    ] = None,
-    most: Annotated[int, typer.Option(help="Pictures of the foil, drawn at random.", min=1, rich_help_panel=ASKED)] = 1500,
+    classes: Annotated[Path | None, ask_option("Class names of the head, one per line; by default its own.")] = None,
+    most: Annotated[int, ask_option("Pictures of the foil, drawn at random.", min=1)] = 1500,
     samples: Samples = 1000,
     grid: Grid = 7,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the figure, the maps and the JSON.", rich_help_panel=OUTPUT)] = Path(
-        "augmentations"
-    ),
+    out: Annotated[Path, out_option("Folder for the figure, the maps and the JSON.")] = Path("augmentations"),
 ) -> None:
     """Show what still makes a picture look like the original after each of seven augmentations.
 

@@ -12,10 +12,7 @@ import typer
 
 import cocoax
 from cocoax.cli.options import (
-    ASKED,
     DISPLAYS_FOR_NOTE,
-    HOW,
-    OUTPUT,
     AsJson,
     Baseline,
     Column,
@@ -33,8 +30,11 @@ from cocoax.cli.options import (
     UnlikeCaptions,
     UnlikeImages,
     UnlikeMany,
+    ask_option,
     captions_of,
+    how_option,
     note_crop,
+    out_option,
     questions_of,
 )
 from cocoax.cli.terminal import Kept, counted, note, print_json, print_plain, print_table, print_written
@@ -53,10 +53,8 @@ def build_index(
     ],
     encoder: EncoderName = "starter",
     column: Column = None,
-    id_column: Annotated[
-        str | None, typer.Option(help="Of a table: what tells rows apart; else they are numbered.", rich_help_panel=ASKED)
-    ] = None,
-    split: Annotated[str, typer.Option(help="train or test, of data that has both.", rich_help_panel=ASKED)] = "train",
+    id_column: Annotated[str | None, ask_option("Of a table: what tells rows apart; else they are numbered.")] = None,
+    split: Annotated[str, ask_option("train or test, of data that has both.")] = "train",
     samples: Samples = 200,
     grid: GridOrFitted = None,
     crop: Crop = False,
@@ -69,17 +67,10 @@ def build_index(
     ray: Annotated[
         str | None, typer.Option(help="Address of a running Ray, or auto; --workers of it.", rich_help_panel=WHERE)
     ] = None,
-    shard: Annotated[
-        int | None,
-        typer.Option(help="Inputs in a file; if not given, as many as take a minute.", min=1, rich_help_panel=OUTPUT),
-    ] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Try inputs again that failed.", rich_help_panel=HOW)] = False,
-    drop: Annotated[
-        bool, typer.Option("--drop", help="Drop entries whose inputs are gone, even if most are.", rich_help_panel=HOW)
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Folder of the index; run again to go on.", rich_help_panel=OUTPUT)] = Path(
-        "index"
-    ),
+    shard: Annotated[int | None, out_option("Inputs in a file; if not given, as many as take a minute.", min=1)] = None,
+    retry: Annotated[bool, how_option("Try inputs again that failed.", "--retry")] = False,
+    drop: Annotated[bool, how_option("Drop entries whose inputs are gone, even if most are.", "--drop")] = False,
+    out: Annotated[Path, out_option("Folder of the index; run again to go on.")] = Path("index"),
     as_json: AsJson = False,
 ) -> None:
     """Explain every input of a data set once; then 'cocoax survey INDEX' asks all of them.
@@ -149,14 +140,9 @@ def ask_index(
     template: Template = "a {}",
     question: Questions = None,
     each: Each = False,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help="Only rows with label=cat, or label=cat,dog; may be repeated.", rich_help_panel=ASKED),
-    ] = None,
-    top: Annotated[int, typer.Option(help="How many of the highest and lowest to show.", min=1, rich_help_panel=OUTPUT)] = 50,
-    out: Annotated[
-        Path, typer.Option(help="A folder, or a file that ends in .html, .json or .parquet.", rich_help_panel=OUTPUT)
-    ] = Path("answers"),
+    where: Annotated[list[str] | None, ask_option("Only rows with label=cat, or label=cat,dog; may be repeated.")] = None,
+    top: Annotated[int, out_option("How many of the highest and lowest to show.", min=1)] = 50,
+    out: Annotated[Path, out_option("A folder, or a file that ends in .html, .json or .parquet.")] = Path("answers"),
     as_json: AsJson = False,
 ) -> None:
     """Ask all inputs of an index at once: which are most like some words or pictures, and what in them is?
@@ -220,17 +206,10 @@ def rows_where(conditions: Sequence[str]) -> dict[str, list[str]] | None:
 def compare_indexes(
     first: Annotated[Path, typer.Argument(help="An index, as 'cocoax index' makes it.")],
     second: Annotated[Path, typer.Argument(help="One of the same data by another encoder.")],
-    label: Annotated[
-        str | None,
-        typer.Option(
-            help="The column of the classes: ask each input about its own; else about itself.", rich_help_panel=ASKED
-        ),
-    ] = None,
-    question: Annotated[
-        str | None, typer.Option(help="Ask both this instead: 'a cat rather than a dog'.", rich_help_panel=ASKED)
-    ] = None,
-    top: Annotated[int, typer.Option(help="How many of the most changed to list.", min=1, rich_help_panel=OUTPUT)] = 20,
-    out: Annotated[Path | None, typer.Option(help="JSON file with all of it.", rich_help_panel=OUTPUT)] = None,
+    label: Annotated[str | None, ask_option("The column of classes: ask each input about its own; else itself.")] = None,
+    question: Annotated[str | None, ask_option("Ask both this instead: 'a cat rather than a dog'.")] = None,
+    top: Annotated[int, out_option("How many of the most changed to list.", min=1)] = 20,
+    out: Annotated[Path | None, out_option("JSON file with all of it.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show where scores and maps of the same inputs differ most between two encoders.

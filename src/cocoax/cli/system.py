@@ -16,7 +16,7 @@ import typer
 from rich.text import Text
 
 import cocoax
-from cocoax.cli.options import HOW, AsJson, Crop, Device, EncoderName
+from cocoax.cli.options import AsJson, Crop, Device, EncoderName, how_option
 from cocoax.cli.terminal import (
     Cell,
     Kept,
@@ -136,13 +136,11 @@ def serve_page(
     encoder: EncoderName = "starter",
     device: Device = None,
     crop: Crop = False,
-    samples: Annotated[
-        int, typer.Option(help="Masked copies of a photo to look at.", min=50, max=5000, rich_help_panel=HOW)
-    ] = 1000,
+    samples: Annotated[int, how_option("Masked copies of a photo to look at.", min=50, max=5000)] = 1000,
     port: Annotated[
         int | None, typer.Option(help="Port; by default the first free one from 7860 on.", min=1, max=65535)
     ] = None,
-    kept: Annotated[int, typer.Option(help="Visitors whose runs are kept.", min=1, rich_help_panel=HOW)] = 32,
+    kept: Annotated[int, how_option("Visitors whose runs are kept.", min=1)] = 32,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in a browser.")] = True,
 ) -> None:
     """Serve the web page, to this machine only: choose a photo, ask in words or pictures, look at the answer.

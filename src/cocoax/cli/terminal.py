@@ -97,9 +97,9 @@ def draw_into_files() -> None:
     matplotlib.use("Agg")
 
 
-def show(result: Result, out: Path | None, as_json: bool) -> None:
-    """Write a result's files, and print it or its JSON."""
-    files = [] if out is None else result.save_all(out)
+def show(result: Result, out: Path | None, as_json: bool, files: Sequence[Path] = ()) -> None:
+    """Print a result or its JSON and the files that were written, after writing it to ``out`` if that is given."""
+    files = files if out is None else result.save_all(out)
     if as_json:
         print_json({**result.to_dict(), "files": files})
         return
