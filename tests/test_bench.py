@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import cocoax
-from benchmarks.bench import __main__ as command
-from benchmarks.bench import equal_calls, speed
+from benchmarks.bench import speed
 from benchmarks.bench.accuracy import coverage
 from benchmarks.bench.estimators import Estimator, rise_estimators, shapley_estimators
 from benchmarks.bench.games import ExactGame, exact_game, rows_game, subsets
-from benchmarks.bench.measurement import Measurement, at_most
+from benchmarks.bench.measurement import Measurement
 from benchmarks.bench.subjects import Subject
 from tests.conftest import SmallNet, images
 
@@ -110,21 +107,6 @@ def test_rise_estimators__less_error_with_more_calls(estimator: Estimator) -> No
     assert errors[0] > errors[1]
 
 
-def test_error_per_call__of_a_small_game_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    matplotlib.use("Agg")
-    game = ExactGame("small", torch.from_numpy(np.random.default_rng(0).standard_normal((2**8, 8))).cumsum(0))
-    few = [estimator for estimator in shapley_estimators() if estimator.name in ("KernelShap", "KernelExplainer")]
-    curve = equal_calls.curve
-    monkeypatch.setattr(equal_calls, "CALLS", (50, 100, 200))
-    monkeypatch.setattr(equal_calls, "shapley_estimators", lambda: few)
-    monkeypatch.setattr(equal_calls, "curve", lambda *arguments: curve(*arguments[:4], 2, (50, 100, 200)))
-    monkeypatch.setattr(command, "error_per_call", lambda quick, say: equal_calls.error_per_call(quick, say, [game]))
-    command.main(["--accuracy", "--out", str(tmp_path / "new" / "out.json")])
-    written = json.loads((tmp_path / "new" / "out.json").read_text(encoding="utf-8"))
-    assert sum("coverage" in figure["name"] for figure in written["figures"]) == 4
-    assert (tmp_path / "new" / "out.png").stat().st_size > 5_000
-
-
 @pytest.mark.parametrize(
     ("measure", "goals"),
     [
@@ -151,17 +133,6 @@ def test_speed__both_sides_run(
     assert all(figure.median == 3.0 for figure in measurements)
 
 
-def test_ratios__pairs_what_was_timed_in_turns_and_drops_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter([9.0, 1.0, 1.0, 2.0, 2.0, 1.0])
-    monkeypatch.setattr(speed, "seconds", lambda work: work() or next(times))
-    assert speed.ratios(lambda: None, lambda: None, 2) == [2.0, 0.5]
-
-
 def test_coverage__is_near_95_percent() -> None:
     for figure in coverage(seeds=6, sizes=(40, 300)):
         assert 88 <= figure.median <= 99.5
-
-
-def test_goal__is_compared_with_the_median() -> None:
-    assert at_most("a", "b", [9.0, 2.0, 1.0], 2.0).reached
-    assert not at_most("a", "b", [9.0, 2.0, 1.0], 1.5).reached

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.fuzz import SECONDS, WRONG, Call, Report, attempt, calls, fuzz
+from benchmarks.fuzz import SECONDS, Report, attempt, calls, fuzz
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch, about some of the wrong things
 
@@ -39,21 +39,3 @@ def test_bad_calls__end_in_sentences() -> None:
     assert not report.causes, "\n".join(f"{cause}: {call}" for cause, call in report.examples.items())
     assert report.outcomes["a sentence"] > 100
     assert report.slowest[0] < SECONDS
-
-
-def test_judged__errors_that_are_no_answers() -> None:
-    def torch_fails() -> None:
-        torch.zeros(2) @ torch.zeros(3)
-
-    def own() -> None:
-        raise ValueError("a sentence, but not of the library")
-
-    report = Report()
-    for number, run in enumerate((torch_fails, own)):
-        attempt(Call(str(number), run, {}), {}, report)
-    assert report.outcomes["no sentence"] == 2
-
-
-@pytest.mark.parametrize("name", ["a list in itself", "a sparse tensor", "the run", "NaN"])
-def test_wrong_things__can_be_made(name: str) -> None:
-    assert WRONG[name]() is not None

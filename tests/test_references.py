@@ -16,7 +16,6 @@ from torch import Tensor
 import cocoax
 from cocoax.references import Reference, check_same_space, foil_size
 from cocoax.similarity import Cosine, Dot, LinearSimilarity
-from cocoax.store import write_safetensors
 from tests.conftest import images
 from tests.encoders.streams import assert_same, draw, flat_encoder
 
@@ -56,16 +55,6 @@ def test_weights__that_cannot_be_counted_by(weights: list[float]) -> None:
     message = "'weights' must be finite, at least 0, and not all 0; they say how much each representation counts"
     with pytest.raises(ValueError, match=message):
         Reference.from_representations(draw(0, 3, 2), weights=weights)
-
-
-def test_weights__one_for_each() -> None:
-    with pytest.raises(ValueError, match=r"'weights' must be one number for each of the 3 representations\. Got \[2\]"):
-        Reference.from_representations(draw(0, 3, 2), weights=[1, 2])
-
-
-def test_selection__mask_of_another_length() -> None:
-    with pytest.raises(ValueError, match=r"A mask must have one entry for each of the 3 samples\. Got \[2\]"):
-        Reference.from_representations(draw(0, 3, 2))[np.array([True, False])]
 
 
 def test_selection__of_nothing() -> None:
@@ -119,12 +108,6 @@ def test_from_representations__zero_row_names_the_index() -> None:
     representations[1] = 0
     with pytest.raises(ValueError, match="Representation 1 of 3 is zero"):
         Reference.from_representations(representations)
-
-
-def test_from_representations__zero_row_advises_what_can_be_done() -> None:
-    with pytest.raises(ValueError, match="is zero") as caught:
-        Reference.from_representations(torch.zeros(1, 2))
-    assert "similarity='dot'" not in str(caught.value)
 
 
 def test_from_representations__does_not_carry_gradients() -> None:
@@ -250,44 +233,6 @@ def test_save__loaded_reference_scores_the_same(encoder: cocoax.Encoder, tmp_pat
     assert torch.equal(cocoax.similarity_to(loaded).score(z), cocoax.similarity_to(reference).score(z))
 
 
-def test_save__replaces_an_older_file(tmp_path: Path) -> None:
-    old, new = (Reference.from_representations(draw(seed, 2, 3)) for seed in (0, 1))
-    path = old.save(tmp_path / "reference.safetensors")
-    new.save(path)
-    assert_same(Reference.load(path), new)
-
-
-def test_load__missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"No file at .*gone\.safetensors; check the path"):
-        Reference.load(tmp_path / "gone.safetensors")
-
-
-@pytest.mark.parametrize("kept", [0, 4, 100, -1], ids=["nothing", "4 bytes", "100 bytes", "all but one byte"])
-def test_load__truncated_file(tmp_path: Path, kept: int) -> None:
-    path = Reference.from_representations(draw(0, 4, 3)).save(tmp_path / "reference.safetensors")
-    path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(ValueError, match=r"reference\.safetensors is not a readable safetensors file .*truncated"):
-        Reference.load(path)
-
-
-def test_load__other_kind_of_file(tmp_path: Path) -> None:
-    text = tmp_path / "notes.txt"
-    text.write_text("these are only words, and quite a few of them")
-    with pytest.raises(ValueError, match="not a readable safetensors file"):
-        Reference.load(text)
-    attribution = write_safetensors(tmp_path / "map.safetensors", {"values": torch.ones(2)}, "attribution", {})
-    with pytest.raises(ValueError, match="does not hold a Cocoax reference: it holds attribution"):
-        Reference.load(attribution)
-
-
-def test_load__safetensors_of_another_program(tmp_path: Path) -> None:
-    from safetensors.torch import save_file
-
-    save_file({"weight": torch.ones(2)}, tmp_path / "weights.safetensors")
-    with pytest.raises(ValueError, match="does not hold a Cocoax reference: it holds something else"):
-        Reference.load(tmp_path / "weights.safetensors")
-
-
 # --- how large a foil must be: the paper's sample-size proposition ----------------------------------------------------
 
 
@@ -357,9 +302,9 @@ def test_foil_size__of_nonnegative_representations_is_too_small_for_signed_ones(
     assert violations(SIGNED, EXPLICAND, m, EPSILON, DRAWS, seed=0) > 1.5 * DELTA
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -0.1, math.nan])
+@pytest.mark.parametrize("epsilon", [0.0, -0.1, math.nan, 1e300, 1e-300])
 def test_foil_size__bad_epsilon(epsilon: float) -> None:
-    with pytest.raises(ValueError, match=f"'epsilon' parameter must be above 0. Got {epsilon} instead"):
+    with pytest.raises(ValueError, match="'epsilon'"):
         foil_size(epsilon, 0.1)
 
 
@@ -367,11 +312,3 @@ def test_foil_size__bad_epsilon(epsilon: float) -> None:
 def test_foil_size__bad_delta(delta: float) -> None:
     with pytest.raises(ValueError, match=f"'delta' parameter must lie between 0 and 1. Got {delta} instead"):
         foil_size(0.1, delta)
-
-
-def test_from_representations__file_that_may_only_be_read(tmp_path: Path) -> None:
-    """Torch warns of such arrays, in the middle of whatever a user does."""
-    rows = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
-    np.save(tmp_path / "rows.npy", rows)
-    reference = cocoax.Reference.from_representations(np.load(tmp_path / "rows.npy", mmap_mode="r"))
-    np.testing.assert_allclose(reference.mean.numpy(), rows.mean(0), atol=1e-7)

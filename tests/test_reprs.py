@@ -87,10 +87,6 @@ def test_things__are_one_of_each_public_class(made: dict[str, Any]) -> None:
     assert not set(made) - classes, f"things() makes {sorted(set(made) - classes)}, which cocoax.__all__ does not name."
 
 
-def test_simple_methods__are_most_of_them() -> None:
-    assert {"Rise", "KernelShap", "Occlusion", "IntegratedGradients"} <= {method.__name__ for method in simple_methods()}
-
-
 def test_repr__is_a_line_without_numbers(made: dict[str, Any]) -> None:
     displays = [Picture(torch.zeros(40, 40, 3, dtype=torch.uint8)), Sound(torch.from_numpy(tone(50)), 1000, 4)]
     displays += [Text("a cat " * 20, tuple((6 * at, 6 * at + 1) for at in range(20))), Names(("a", "b"))]

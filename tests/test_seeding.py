@@ -18,5 +18,5 @@ def test_stream__no_two_places_alike() -> None:
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "a", None])
 def test_seed__bad(seed: object) -> None:
-    with pytest.raises(ValueError, match=r"'seed' parameter must be an integer of at least 0. Got"):
+    with pytest.raises(ValueError, match="'seed'"):
         check_seed(seed)  # type: ignore[arg-type]

@@ -101,11 +101,6 @@ def test_as_module__label_free_without_its_explicand(encoder: cocoax.Encoder) ->
         representation_similarity().as_module(encoder)
 
 
-def test_as_module__one_explicand_only(encoder: cocoax.Encoder) -> None:
-    with pytest.raises(ValueError, match="Expected one input, got 2"):
-        representation_similarity().as_module(encoder, explicand=images(2))
-
-
 def test_as_module__reference_of_another_encoder(target: Target) -> None:
     with pytest.raises(ValueError, match="lives in another representation space than the encoder"):
         target.as_module(cocoax.Encoder(SmallNet(seed=1)))

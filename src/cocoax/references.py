@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from cocoax.cautions import caution
-from cocoax.checks import as_numbers, check_kind, check_number, check_plain, check_positive, shown
+from cocoax.checks import as_numbers, check_kind, check_number, check_plain, shown
 from cocoax.similarity import Cosine, LinearSimilarity
 from cocoax.spaces import same_space
 from cocoax.store import KeyedCache, Layout, corrupt_file_errors, prefix_errors, read_safetensors, write_safetensors
@@ -369,9 +369,9 @@ def foil_size(epsilon: float, delta: float, nonnegative: bool = False) -> int:
     >>> foil_size(0.05, 0.01, nonnegative=True), foil_size(0.05, 0.01)
     (1060, 4239)
     """
-    check_positive("epsilon", epsilon)
-    check_number("delta", delta)
-    if not 0 < delta < 1:
-        raise ValueError(f"The 'delta' parameter must lie between 0 and 1. Got {delta!r} instead.")
+    for name, value, most in (("epsilon", epsilon, 2), ("delta", delta, 1)):
+        check_number(name, value)
+        if not 1e-9 <= value < most:
+            raise ValueError(f"The '{name}' parameter must lie between 0 and {most}. Got {value!r} instead.")
     factor = 0.5 if nonnegative else 2.0
     return math.ceil(factor * math.log(2 / delta) / epsilon**2)

@@ -130,13 +130,6 @@ def test_ask__many_foils(towers: cocoax.Encoder, image: str, tmp_path: Path) -> 
     assert "a rocket rather than a cat / a dog" in result.output.splitlines()
 
 
-@pytest.mark.parametrize("method", ["kernel-shap", "occlusion", "vanilla-gradients", "integrated-gradients"])
-def test_ask__other_methods(method: str, towers: cocoax.Encoder, image: str) -> None:
-    result = ask(image, "--like", "a cat", "--unlike", "a dog", "--method", method)
-    assert result.exit_code == 0, result.output
-    assert " on towers" in result.output
-
-
 def test_ask__stops_by_itself_when_the_answer_is_known(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
     result = invoke("ask", image, "--like", "a cat", "--unlike", "a dog", "--out", str(tmp_path / "out"))
     (answer,) = cocoax.ask(towers, image, cocoax.Question("a cat", "a dog"), asking_method(), at_least=True)

@@ -31,15 +31,6 @@ def test_method_class__every_name_is_a_method_of_the_package() -> None:
         assert class_name in cocoax.methods.__all__
 
 
-def test_method_class__no_such_name() -> None:
-    known = rf"known are {', '.join(METHODS)}\."
-    own = r"One of your own is written module:Class\."
-    with pytest.raises(ValueError, match=rf"No method is called 'rize'; {known} Did you mean 'rise'\? {own}"):
-        method_class("rize")
-    with pytest.raises(ValueError, match=rf"No method is called 'paired-banzhaf'; {known} {own}$"):  # no far-fetched guess
-        method_class("paired-banzhaf")
-
-
 OWN = """
 import cocoax
 from dataclasses import dataclass
@@ -72,11 +63,6 @@ def test_method_class__of_a_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_method_with__an_option_it_lacks() -> None:
     with pytest.raises(ValueError, match=r"'occlusion' has no option --samples; it has none\."):
         method_with("occlusion", {"samples": 20, "seed": None})
-
-
-def test_method_with__names_only_options_of_the_command() -> None:
-    with pytest.raises(ValueError, match=r"'smoothgrad' has no option --grid; it has --samples and --seed\."):
-        method_with("smoothgrad", {"samples": None, "grid": 3, "seed": None})
 
 
 # --- view ---

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -51,20 +50,6 @@ def test_reproduce__main_from_folders_and_a_checkpoint(tmp_path: Path, monkeypat
     folder = tmp_path / "out" / "cifar-resnet-net" / "main"
     assert f"wrote {folder / 'results.json'}" in result.output
     assert len(list((folder / "units").iterdir())) == 2
-
-
-@pytest.mark.parametrize(("preset", "expected"), [("paper", (20_000, "paper")), ("small", (1000, "efficient"))])
-def test_reproduce__localisation_at_the_scale_of_the_preset(
-    monkeypatch: pytest.MonkeyPatch, preset: str, expected: tuple[int, str]
-) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(cocoax, "load", lambda name, device: name)
-    monkeypatch.setattr(
-        "cocoax.paper.studies.reproduce.run_localisation", lambda *arguments: asked.append(arguments[-1]) or []
-    )
-    result = invoke("paper", "reproduce", "localisation", "--preset", preset, "--picture", "a.png:cat:dog")
-    assert result.exit_code == 0, result.output
-    assert [(options.samples, options.estimator) for options in asked] == [expected]
 
 
 @pytest.mark.parametrize(
@@ -340,12 +325,6 @@ def test_augmentations__figure_and_table(image: str, tmp_path: Path, monkeypatch
         assert {row["prediction"] for row in rows} <= {"apple", "bread", "cheese"}
         assert len(list((folder / f"{number}-photo").glob("*.safetensors"))) == len(rows) == 8
         assert (folder / f"{number}-photo" / "augmentations.png").stat().st_size > 10_000
-
-
-def test_augmentations__bad_input(image: str, tmp_path: Path, complaint: Callable[..., str]) -> None:
-    (tmp_path / "empty").mkdir()
-    assert "No pictures below" in complaint("paper", "augmentations", image, "--foil", str(tmp_path / "empty"))
-    assert "No file at nowhere.png" in complaint("paper", "augmentations", "nowhere.png", "--foil", str(tmp_path / "empty"))
 
 
 def test_augmentations__interrupted(

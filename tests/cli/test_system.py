@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,11 +55,6 @@ def test_demo__finds_all_quadrants_and_writes_files(tmp_path: Path, starter: coc
 def test_demo__all_right_whatever_the_seed(seed: int, tmp_path: Path, starter: cocoax.Encoder) -> None:
     result = invoke("demo", "--seed", str(seed), "--out", str(tmp_path), catch_exceptions=False)
     assert "expected" not in result.output.replace("as expected", "")
-
-
-def test_demo__folder_that_cannot_be_made_is_told_at_once(tmp_path: Path, complaint: Callable[..., str]) -> None:
-    (tmp_path / "file").touch()
-    assert "file" in complaint("demo", "--out", str(tmp_path / "file"))
 
 
 def test_collage__quadrants_are_the_photos_that_the_demo_asks_about() -> None:
@@ -251,17 +246,6 @@ def test_cache__clear_some(arguments: list[str], left: tuple[int, int, int], fil
 def test_cache__what_is_no_time(complaint: Callable[..., str]) -> None:
     said = complaint("cache", "--older-than", "a month")
     assert said == "--older-than is a number and one of s, m, h, d and w, as in 30d. Got 'a month' instead."
-
-
-def test_clear_cache__returns_what_was_deleted(filled: Path) -> None:
-    info = cocoax.clear_cache(encoder="first", older_than=timedelta(0))
-    assert (info.folder, info.files, info.runs, info.leftovers) == (filled, 2, 1, 0)
-    assert info.bytes == sum(file.bytes for file in info.contents) > 0
-
-
-def test_cache_info__unknown_kind() -> None:
-    with pytest.raises(ValueError, match="must be one of references, runs"):
-        cocoax.cache_info(kind="maps")
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 8, b"\x02\0\0\0\0\0\0\0{}", b"\x04\0\0\0\0\0\0\0null"])

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from io import StringIO
-from pathlib import Path
 
-import matplotlib
 import pytest
 from rich.console import Console
 from rich.text import Text
@@ -16,13 +12,9 @@ from rich.text import Text
 from cocoax.cli import terminal
 from cocoax.cli.terminal import (
     counted,
-    draw_into_files,
-    note,
-    print_json,
     print_line,
     print_plain,
     print_table,
-    print_written,
 )
 
 
@@ -30,11 +22,6 @@ def test_print_plain__styles_emojis_and_long_lines_stay_as_they_are(capsys: pyte
     text = "[bold] photo:cat:.png 12 " + "long " * 100
     print_plain(text)
     assert capsys.readouterr().out == f"{text}\n"
-
-
-def test_print_written__a_line_for_each_file(capsys: pytest.CaptureFixture[str]) -> None:
-    print_written((Path("a [new].json"), Path("b.png")))
-    assert capsys.readouterr().out == "wrote a [new].json\nwrote b.png\n"
 
 
 def at_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> Console:
@@ -75,30 +62,7 @@ def test_print_line__only_a_terminal_breaks_it(monkeypatch: pytest.MonkeyPatch, 
     assert console.file.getvalue().count("\n") == 4  # type: ignore[attr-defined]
 
 
-def test_note__goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    note("photo:cat:.png [new]: " + "left out " * 30)
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", "photo:cat:.png [new]: " + "left out " * 30 + "\n")
-
-
-def test_print_json__is_json(capsys: pytest.CaptureFixture[str]) -> None:
-    print_json({"a": math.nan, "b": [math.inf, 1.5, (True, None)], "c": Path("x.png"), 1: "ä"})
-    printed = capsys.readouterr().out
-    assert json.loads(printed, parse_constant=lambda name: pytest.fail(name)) == {
-        "a": None,
-        "b": [None, 1.5, [True, None]],
-        "c": "x.png",
-        "1": "ä",
-    }
-
-
 @pytest.mark.parametrize(("number", "words"), [(0, "0 pictures"), (1, "1 picture"), (2, "2 pictures")])
 def test_counted(number: int, words: str) -> None:
     assert counted(number, "picture") == words
     assert counted(number, "body", "bodies").endswith("body" if number == 1 else "bodies")
-
-
-def test_draw_into_files__needs_no_screen() -> None:
-    matplotlib.use("svg")
-    draw_into_files()
-    assert matplotlib.get_backend().lower() == "agg"

@@ -43,17 +43,6 @@ def test_caption__template_without_one_place(template: Any) -> None:
         caption("cat", template)
 
 
-@pytest.mark.parametrize("empty", ["", " \n"])
-def test_caption__empty_name(empty: str) -> None:
-    with pytest.raises(ValueError, match="The name is empty"):
-        caption(empty)
-
-
-def test_caption__not_a_string() -> None:
-    with pytest.raises(TypeError, match=r"A name must be a string. Got int instead"):
-        caption(3)  # type: ignore[arg-type]
-
-
 def test_cifar100__the_hundred_names() -> None:
     names = cifar100()
     assert len(set(names)) == len(names) == 100

@@ -103,19 +103,19 @@ def ask_pictures(
     many = captions_of(unlike_many, template, likes.captions) if unlike_many else []
     unlikes = cocoax.Side([*(unlike or ()), *many], unlike_image or ())
     questions = questions_of(likes, unlikes, question or (), each, similarity)
-    pictures = pictures_of(images, out)
+    pictures = _pictures_of(images, out)
     options = {"samples": samples, "grid": grid, "tolerance": tolerance, "baseline": baseline, "seed": seed}
     method_with(method, options)  # what is wrong with them, or with the picture, is told before the encoder is loaded
     if len(pictures) == 1:
         open_image(pictures[0].file)
     out.mkdir(parents=True, exist_ok=True)
     loaded = configured(cocoax.load(encoder, device=device), crop, baseline, seed or 0)
-    job = AskJob(loaded, method_of(method, options), questions, at_least=samples is None, fitted=grid is None)
+    job = _AskJob(loaded, _method_of(method, options), questions, at_least=samples is None, fitted=grid is None)
     job.ask(pictures)
     job.print(as_json)
 
 
-def method_of(name: str, options: Mapping[str, Any]) -> cocoax.Method:
+def _method_of(name: str, options: Mapping[str, Any]) -> cocoax.Method:
     """Return the method that options ask for; where they do not say how many samples, it stops when the answer is known.
 
     What removed parts become is left to the encoder, see :func:`cocoax.cli.options.configured`.
@@ -133,14 +133,14 @@ def method_of(name: str, options: Mapping[str, Any]) -> cocoax.Method:
 
 
 @dataclass(frozen=True)
-class PictureFile:
+class _PictureFile:
     """A picture to ask about, and the folder for its results."""
 
     file: Path
     folder: Path
 
 
-def pictures_of(paths: Sequence[Path], out: Path) -> list[PictureFile]:
+def _pictures_of(paths: Sequence[Path], out: Path) -> list[_PictureFile]:
     """Return every picture of files, folders, patterns and tables, with the folder for its results.
 
     A single file has ``out`` itself; of several, each has a folder in it that is named after the file.
@@ -150,7 +150,7 @@ def pictures_of(paths: Sequence[Path], out: Path) -> list[PictureFile]:
 
     if out.is_file():
         raise ValueError(f"--out is a folder for pictures and a report, but {out} is a file; name a folder.")
-    pictures: dict[Path, PictureFile] = {}
+    pictures: dict[Path, _PictureFile] = {}
     taken: set[Path] = set()
     for path in paths:
         ending = path.suffix.strip(".")
@@ -162,12 +162,12 @@ def pictures_of(paths: Sequence[Path], out: Path) -> list[PictureFile]:
             if not isinstance(file, Path):
                 raise ValueError(f"{path} holds texts, and pictures are asked about here; use 'cocoax ask-text'.")
             if len(paths) == len(several) == 1 and not path.is_dir():
-                return [PictureFile(file, out)]
+                return [_PictureFile(file, out)]
             if file.resolve() not in pictures:
                 name = file.relative_to(path) if path.is_dir() else Path(file.name)
                 folder = next(folder for folder in _folder_names(name) if folder not in taken)
                 taken.add(folder)
-                pictures[file.resolve()] = PictureFile(file, out / folder)
+                pictures[file.resolve()] = _PictureFile(file, out / folder)
     return list(pictures.values())
 
 
@@ -185,7 +185,7 @@ def _folder_names(name: Path) -> Iterator[Path]:
 
 
 @dataclass
-class AskJob:
+class _AskJob:
     """What is asked about pictures and how, and the answers so far, as plain values.
 
     Attributes:
@@ -212,7 +212,7 @@ class AskJob:
     def __post_init__(self) -> None:
         self.questions = [_cached(question) for question in self.questions]
 
-    def ask(self, pictures: Sequence[PictureFile]) -> None:
+    def ask(self, pictures: Sequence[_PictureFile]) -> None:
         """Ask about every picture and write the answers; one that fails is reported, and the others go on.
 
         What is wrong with the only picture, or with the questions, is raised. Ctrl-C says what was kept.
@@ -239,7 +239,7 @@ class AskJob:
         except KeyboardInterrupt as stop:
             raise Kept(self._kept(len(pictures), stop)) from stop
 
-    def _ask(self, picture: PictureFile) -> list[cocoax.Answer]:
+    def _ask(self, picture: _PictureFile) -> list[cocoax.Answer]:
         """Ask about one picture, write the answers and note them."""
         from cocoax.inputs.image import open_image
         from cocoax.questions.answers import fitted
@@ -278,7 +278,7 @@ class AskJob:
             failed = [{"picture": file, "error": error} for file, error in self.failed.items()]
             print_json({"pictures": self.records, "failed": failed})
         elif self.answers:
-            print_answers(self.answers)
+            _print_answers(self.answers)
             print_written(self.records[0]["files"])
         elif self.rows:
             print_table(("picture", "question", "score", "raised most by", "lowered most by"), self.rows)
@@ -303,7 +303,7 @@ def _cached(question: cocoax.Question) -> cocoax.Question:
     return CachedQuestion(question.like, question.unlike, similarity=question.similarity)
 
 
-def print_answers(answers: Sequence[cocoax.Answer]) -> None:
+def _print_answers(answers: Sequence[cocoax.Answer]) -> None:
     """Print each answer's score, captions and regions, and at the end how the answers were made."""
     for answer in answers:
         print_line(f"\n[bold]{escape(answer.name)}[/]")

@@ -163,7 +163,7 @@ def cut_alike(
 
 # --- examples -------------------------------------------------------------------------------------------------------------
 
-ABOUT_TRAINING = ("tracin", "influence")  # methods about examples of the training, and so about what was seen in it
+_ABOUT_TRAINING = ("tracin", "influence")  # methods about examples of the training, and so about what was seen in it
 
 
 def rank_examples(
@@ -194,7 +194,7 @@ def rank_examples(
     item, (named,) = open_input(given), open_sides(member)
     if baseline is not None and method != "contribution":
         raise ValueError(f"--baseline is about the parts that 'contribution' removes, and {method!r} has none; leave it out.")
-    training = method in ABOUT_TRAINING
+    training = method in _ABOUT_TRAINING
     loaded = load_for([item], encoder, device) if training else load_configured([item], encoder, device, crop, baseline)
     members = in_folders(loaded, named)
     options: dict[str, Any] = {"checkpoints": checkpoint or []} if method == "tracin" else {}
@@ -245,7 +245,7 @@ def measure_separability(
         references[foil],
         shown=None if shown is None else references[shown],
         others=None if others is None else references[others],
-        captions=random_captions(corpus, loaded) if shown is not None and others is None else None,
+        captions=_random_captions(corpus, loaded) if shown is not None and others is None else None,
         permutations=permutations,
         seed=seed,
     )
@@ -305,7 +305,7 @@ def check_sides(corpus: str, foil: str, sides: dict[str, Path | list[str | Path]
         )
 
 
-def random_captions(corpus: str, encoder: cocoax.Encoder | None) -> cocoax.Reference:
+def _random_captions(corpus: str, encoder: cocoax.Encoder | None) -> cocoax.Reference:
     """Return captions of things that are not the corpus; raise if there is no encoder for them."""
     if encoder is None:
         raise ValueError(
@@ -364,7 +364,7 @@ def discover_corpora(
         inputs: Any = Index.open(data)
         labels = [str(value) for value in inputs.columns.get("label", ())]
     else:
-        inputs, labels = open_labelled(data, column, limit, seed)
+        inputs, labels = _open_labelled(data, column, limit, seed)
         check_pictures(inputs[:1], False, baseline)
         loaded = configured(load_for(inputs[:1], encoder, device), crop=True, baseline=baseline, seed=seed)
     vocabulary = None if words is None else read_lines(words)
@@ -380,11 +380,11 @@ def discover_corpora(
         return
     if loaded is not None:
         note_crop(loaded.explicand(item).display for item in inputs[:DISPLAYS_FOR_NOTE])
-    print_discovery(discovery, labels)
+    _print_discovery(discovery, labels)
     print_written(files)
 
 
-def open_labelled(data: Path, column: str | None, limit: int, seed: int) -> tuple[list[Any], list[str]]:
+def _open_labelled(data: Path, column: str | None, limit: int, seed: int) -> tuple[list[Any], list[str]]:
     """Return at most ``limit`` inputs, drawn from all, and the label of each where a folder of pictures has classes."""
     from cocoax.data import open_data
     from cocoax.inputs.image import SUFFIXES
@@ -407,7 +407,7 @@ def open_labelled(data: Path, column: str | None, limit: int, seed: int) -> tupl
     return items, labels
 
 
-def print_discovery(discovery: Discovery, labels: list[str]) -> None:
+def _print_discovery(discovery: Discovery, labels: list[str]) -> None:
     """Print the corpora that were found, beside labels if there are any."""
     from cocoax.insight.discovery import PARTS
 

@@ -19,7 +19,7 @@ from cocoax.cli.terminal import Kept, console, errors
 from cocoax.version import __version__
 
 # What a user can do something about; the rest is a bug, with a traceback.
-USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError)
+_USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError, RuntimeError)
 
 # Each command's "module:function" below cocoax.cli and a line of help, in the order of the help. The function's docstring is
 # the command's own help and ends in examples.
@@ -51,7 +51,7 @@ PAPER_COMMANDS = {
     "convert-simclr": ("paper:convert_checkpoint", "Convert a published SimCLR checkpoint."),
 }
 # What the help calls the values of options, by their type; a flag has none.
-VALUE_WORDS = {
+_VALUE_WORDS = {
     "bool": "",
     "str": "TEXT",
     "int": "NUMBER",
@@ -65,7 +65,7 @@ EXAMPLES = ("cocoax demo", 'cocoax ask photo.jpg --like "a cat" --unlike "a cup 
 # --- commands that are loaded when they are called ------------------------------------------------------------------------
 
 
-class LazyGroup(TyperGroup):
+class _LazyGroup(TyperGroup):
     """A group whose help is made of its table alone; the module of a command is imported when the command is called."""
 
     table: ClassVar[Mapping[str, tuple[str, str]]] = COMMANDS
@@ -84,13 +84,13 @@ class LazyGroup(TyperGroup):
         return name, stub if name is None else load_command(name, self.table[name][0]), rest
 
 
-class PaperGroup(LazyGroup):
+class _PaperGroup(_LazyGroup):
     """The commands of the paper's experiments."""
 
     table = PAPER_COMMANDS
 
 
-class Command(TyperCommand):
+class _Command(TyperCommand):
     """A command; see :func:`_with_words`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -106,11 +106,11 @@ def _with_words(parameter: Any, ctx: Any) -> Any:
         parameter.display_type_rich = lambda ctx: None  # its name says it
     elif parameter.metavar is None:
         kind = re.sub(r"^<|>$|list\[|\]| range", "", parameter.display_type(ctx))
-        parameter.metavar = VALUE_WORDS.get(kind.lower(), kind)
+        parameter.metavar = _VALUE_WORDS.get(kind.lower(), kind)
     return parameter
 
 
-class Interruption(Exception):  # noqa: N818 (not an error)
+class _Interruption(Exception):  # noqa: N818 (not an error)
     """Ctrl-C during a command. Typer would end the program on a ``KeyboardInterrupt`` before anyone can say what was kept."""
 
 
@@ -126,13 +126,13 @@ def load_command(name: str, place: str) -> Any:
         try:
             found(*arguments, **options)
         except Kept as stop:
-            raise Interruption(str(stop)) from stop
+            raise _Interruption(str(stop)) from stop
         except KeyboardInterrupt as stop:
-            raise Interruption("nothing was kept") from stop
+            raise _Interruption("nothing was kept") from stop
 
     text, examples = help_of(found)
     single = typer.Typer(add_completion=False)
-    single.command(name, cls=Command, help=text, epilog=_as_epilog(examples))(command)
+    single.command(name, cls=_Command, help=text, epilog=_as_epilog(examples))(command)
     return typer.main.get_command(single)
 
 
@@ -150,11 +150,11 @@ def _as_epilog(examples: list[str] | tuple[str, ...]) -> str:
 # --- the program ----------------------------------------------------------------------------------------------------------
 
 app = typer.Typer(
-    cls=LazyGroup,
+    cls=_LazyGroup,
     help="What in an input makes its representation similar to these things, rather than to those?",
     epilog=_as_epilog(EXAMPLES),
 )
-paper = typer.Typer(cls=PaperGroup, help="The experiments of the paper, and what only they need.", add_completion=False)
+paper = typer.Typer(cls=_PaperGroup, help="The experiments of the paper, and what only they need.", add_completion=False)
 
 
 def _print_version(asked: bool) -> None:
@@ -188,9 +188,9 @@ def main() -> None:
     warnings.showwarning = lambda message, *_where: _complain("[yellow]note:[/]", message)
     try:
         app()
-    except (Interruption, KeyboardInterrupt) as stop:
-        _complain("[yellow]interrupted:[/]", stop if isinstance(stop, Interruption) else "nothing was kept")
+    except (_Interruption, KeyboardInterrupt) as stop:
+        _complain("[yellow]interrupted:[/]", stop if isinstance(stop, _Interruption) else "nothing was kept")
         raise SystemExit(130) from None
-    except USER_ERRORS as error:
+    except _USER_ERRORS as error:
         _complain("[bold red]error:[/]", error)
         raise SystemExit(1) from error

@@ -239,9 +239,7 @@ def ask_text(
     text: Annotated[str, typer.Argument(help="The text to explain; - reads it from standard input.")],
     like: Annotated[list[str], ask_option("What it is compared with; may be given several times.")],
     unlike: Annotated[list[str] | None, ask_option("Rather than what; may be given several times.")] = None,
-    match: Annotated[
-        bool, ask_option("TEXT is a query, --like the document it found: explain both sides.", "--match")
-    ] = False,
+    match: Annotated[bool, ask_option("TEXT is a query, --like its document: explain both sides.", "--match")] = False,
     encoder: EncoderName = "minilm",
     device: Device = None,
     features: TextFeatures = None,

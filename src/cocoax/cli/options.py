@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from cocoax.targets import Target
 
 # Panels of options in the help.
-ASKED = "What is asked"
-HOW = "How it is explained"
-OUTPUT = "What comes out"
+_ASKED = "What is asked"
+_HOW = "How it is explained"
+_OUTPUT = "What comes out"
 
 METHODS = {  # the classes are those of cocoax.methods
     "rise": "Rise",
@@ -38,7 +38,7 @@ METHODS = {  # the classes are those of cocoax.methods
 RESULTS = (".html", ".json", ".png")  # files that --out may name
 
 
-def check_tolerance(tolerance: float | None) -> float | None:
+def _check_tolerance(tolerance: float | None) -> float | None:
     """Return a tolerance; raise if it was meant in per cent."""
     if tolerance is not None and tolerance > 1:
         raise ValueError(f"--tolerance is a fraction of at most 1: 0.1 is 10 %. Got {tolerance:g} instead.")
@@ -47,17 +47,17 @@ def check_tolerance(tolerance: float | None) -> float | None:
 
 def ask_option(text: str, *names: str, **settings: Any) -> Any:
     """Return an option that says what is asked, with its line of help."""
-    return typer.Option(*names, help=text, rich_help_panel=ASKED, **settings)
+    return typer.Option(*names, help=text, rich_help_panel=_ASKED, **settings)
 
 
 def how_option(text: str, *names: str, **settings: Any) -> Any:
     """Return an option that says how it is explained."""
-    return typer.Option(*names, help=text, rich_help_panel=HOW, **settings)
+    return typer.Option(*names, help=text, rich_help_panel=_HOW, **settings)
 
 
 def out_option(text: str, *names: str, **settings: Any) -> Any:
     """Return an option that says what comes out."""
-    return typer.Option(*names, help=text, rich_help_panel=OUTPUT, **settings)
+    return typer.Option(*names, help=text, rich_help_panel=_OUTPUT, **settings)
 
 
 # --- inputs, and what they should be like ---------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ SamplesOrTolerance = Annotated[
     int | None, how_option("Masked copies to encode; by default as many as it takes, up to 1000.", "--samples")
 ]
 Tolerance = Annotated[
-    float | None, how_option("Stop when the maps' relative error is below this; 0.1 if not given.", callback=check_tolerance)
+    float | None, how_option("Stop when the maps' relative error is below this; 0.1 if not given.", callback=_check_tolerance)
 ]
 Grid = Annotated[int, how_option("Cells of a mask in each direction.")]
 GridOrFitted = Annotated[
@@ -152,7 +152,7 @@ def check_out(out: Path | None, *names: str, endings: Sequence[str] = RESULTS) -
 
 # --- encoders -------------------------------------------------------------------------------------------------------------
 
-DEFAULT_ENCODERS = {"text": "minilm", "picture": "starter", "sound": "resemblyzer"}
+_DEFAULT_ENCODERS = {"text": "minilm", "picture": "starter", "sound": "resemblyzer"}
 DISPLAYS_FOR_NOTE = 20  # pictures of many, to see whether anything is cut off
 _ROUNDING = 0.02  # of a side
 
@@ -164,7 +164,7 @@ def load_for(inputs: Iterable[object], name: str | None, device: str | None) -> 
         raise ValueError(
             f"A sound and a {min(kinds - {'sound'})} are compared by an encoder that takes both; name one by --encoder."
         )
-    return cocoax.load(name or (DEFAULT_ENCODERS[kinds.pop()] if len(kinds) == 1 else "starter"), device=device)
+    return cocoax.load(name or (_DEFAULT_ENCODERS[kinds.pop()] if len(kinds) == 1 else "starter"), device=device)
 
 
 def configured(encoder: cocoax.Encoder, crop: bool = False, baseline: str | None = None, seed: int = 0) -> cocoax.Encoder:
@@ -238,7 +238,7 @@ def questions_of(
 ) -> list[cocoax.Question]:
     """Return the questions that --like and --unlike ask, then those that are written out in ``texts``."""
     written = [cocoax.Question.parse(text, similarity) for text in texts]
-    check_captions([like, unlike, *(side for question in written for side in (question.like, question.unlike))])
+    _check_captions([like, unlike, *(side for question in written for side in (question.like, question.unlike))])
     if each:
         return [*_one_by_one(like, unlike, similarity), *written]
     if like or unlike or not written:
@@ -246,7 +246,7 @@ def questions_of(
     return written
 
 
-def check_captions(sides: Sequence[cocoax.Side]) -> None:
+def _check_captions(sides: Sequence[cocoax.Side]) -> None:
     """Raise if a caption is the name of a file."""
     from cocoax.inputs.open import names_file
 

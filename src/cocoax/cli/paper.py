@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # --- reproduce ------------------------------------------------------------------------------------------------------------
 
-SMALL_ENCODER = "simclr-cifar10-small"
+_SMALL_ENCODER = "simclr-cifar10-small"
 SCALE = "At which scale"
 
 
@@ -30,7 +30,7 @@ def reproduce_study(
     data: Annotated[Path | None, ask_option("Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")] = None,
     classes: Annotated[str | None, ask_option("Names or numbers of those that take part; else all.")] = None,
     picture: Annotated[list[str] | None, ask_option("For 'localisation': FILE:P:Q, a picture and two things in it.")] = None,
-    encoder: Annotated[str, how_option("An encoder with a head for the classes of the data.")] = SMALL_ENCODER,
+    encoder: Annotated[str, how_option("An encoder with a head for the classes of the data.")] = _SMALL_ENCODER,
     device: Device = None,
     preset: Annotated[
         str, typer.Option(help="'paper' for the published scale, 'small' for minutes.", rich_help_panel=SCALE)
@@ -61,12 +61,12 @@ def reproduce_study(
 
         print_table(("name", "what it is", "study"), [[key, title, study] for key, (title, study) in NAMES.items()])
         return
-    check_name(name)
+    _check_name(name)
     changes = {"runs": runs, "explicands": explicands, "corpus": corpus, "foil": foil, "samples": samples, "grid": grid}
     draw_into_files()
     if name == "localisation":
         try:
-            print_written(localise_pictures(encoder, device, picture or [], out, preset, changes))
+            print_written(_localise_pictures(encoder, device, picture or [], out, preset, changes))
         except KeyboardInterrupt as stop:
             raise Kept("finished runs are kept; the same command goes on from there") from stop
         return
@@ -87,7 +87,7 @@ def reproduce_study(
         raise Kept(f"kept {done} and encoded images in {out}; the same command goes on from there") from stop
 
 
-def check_name(name: str) -> None:
+def _check_name(name: str) -> None:
     """Raise if no study has this name."""
     from cocoax.paper.studies import NAMES
 
@@ -96,7 +96,7 @@ def check_name(name: str) -> None:
         raise ValueError(f"No study is called {name!r}; close are {', '.join(close) or 'none'}. --list names them all.")
 
 
-def localise_pictures(
+def _localise_pictures(
     encoder: str, device: str | None, pictures: Sequence[str], out: Path, preset: str, changes: Mapping[str, Any]
 ) -> list[Path]:
     """Make the figure of localisation, for pictures written as FILE:P:Q or else for two sample photos; return its files."""
@@ -109,14 +109,14 @@ def localise_pictures(
         raise ValueError(f"A picture for 'localisation' is FILE:P:Q, as in photo.jpg:cat:dog. Got {wrong[0]!r}.")
     written: list[Any] = [(file, p, q) for file, p, q in parts]
     shown = written or [(collage(), "cat", "motorbike"), (photo("astronaut"), "rocket", "helmet")]
-    name = "starter" if encoder == SMALL_ENCODER else encoder  # captions need a text tower
+    name = "starter" if encoder == _SMALL_ENCODER else encoder  # captions need a text tower
     return run_localisation(cocoax.load(name, device=device), shown, out, options_of(preset, changes, "localisation"))
 
 
 # --- train ----------------------------------------------------------------------------------------------------------------
 
 RECIPE = "In place of the published recipe"
-LINEAR = "For 'linear'"
+_LINEAR = "For 'linear'"
 
 
 class Trained(StrEnum):
@@ -135,8 +135,8 @@ def train_encoder(
     small: Annotated[
         bool, typer.Option("--small", help="The recipe that two cores manage in two hours.", rich_help_panel=RECIPE)
     ] = False,
-    encoder: Annotated[str | None, typer.Option(help="The encoder that gets the classifier.", rich_help_panel=LINEAR)] = None,
-    solver: Annotated[str, typer.Option(help="'sgd' (the paper's) or 'logistic'.", rich_help_panel=LINEAR)] = "sgd",
+    encoder: Annotated[str | None, typer.Option(help="The encoder that gets it.", rich_help_panel=_LINEAR)] = None,
+    solver: Annotated[str, typer.Option(help="'sgd' (the paper's) or 'logistic'.", rich_help_panel=_LINEAR)] = "sgd",
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data.", rich_help_panel=RECIPE)] = None,
     batch_size: Annotated[int | None, typer.Option(min=2, help="Images in a step.", rich_help_panel=RECIPE)] = None,
     learning_rate: Annotated[float | None, typer.Option(help="At its highest.", rich_help_panel=RECIPE)] = None,
@@ -220,7 +220,7 @@ def localise_captions(
 
     if foil not in ("present", "all"):
         raise ValueError(f"--foil is 'present' or 'all'. Got {foil!r} instead.")
-    examples = open_examples(folder, annotations, masks, collages, strips, boxes, seed)
+    examples = _open_examples(folder, annotations, masks, collages, strips, boxes, seed)
     out.mkdir(parents=True, exist_ok=True)
     loaded = cocoax.load(encoder, device=device)
     try:
@@ -239,7 +239,7 @@ def localise_captions(
     show(scores, out / "summary.json", as_json)
 
 
-def open_examples(
+def _open_examples(
     folder: Path,
     annotations: Path | None,
     masks: Path | None,

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 WHERE = "Where it runs"
 SUFFIXES = (".html", ".json", ".parquet")
-USUAL = (".html", ".json")  # a Parquet file has the hottest cell of every input, for which all fields are read
+_USUAL = (".html", ".json")  # a Parquet file has the hottest cell of every input, for which all fields are read
 
 
 def build_index(
@@ -169,8 +169,8 @@ def ask_index(
     for number, asked in enumerate(questions):
         survey = index.ask(asked, rows, top=top)
         stem = "answer" if len(questions) == 1 else f"answer-{number + 1}"
-        stem += "" if single else free_ending(out, f"{stem}{{}}{USUAL[0]}")
-        paths = [out] if single else [out / f"{stem}{suffix}" for suffix in USUAL]
+        stem += "" if single else free_ending(out, f"{stem}{{}}{_USUAL[0]}")
+        paths = [out] if single else [out / f"{stem}{suffix}" for suffix in _USUAL]
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
         files = [survey.save(path) for path in paths]

@@ -66,14 +66,14 @@ def show_demo(
     encoder = cocoax.load("starter", device=device)
     method = cocoax.Rise(samples=samples, seed=seed)
     try:
-        answers = cocoax.ask(encoder, collage(), collage_questions(), method)
-        portrait = cocoax.ask(encoder, photo("astronaut"), portrait_questions(), method)
+        answers = cocoax.ask(encoder, collage(), _collage_questions(), method)
+        portrait = cocoax.ask(encoder, photo("astronaut"), _portrait_questions(), method)
     except KeyboardInterrupt as stop:
         raise Kept("runs are kept; the same command goes on from there") from stop
     rows: list[tuple[str, ...]] = []
     cells: list[list[Cell]] = []
     for number, answer in enumerate(answers):
-        expected, hottest = QUADRANTS[number % 4], hottest_quadrant(answer.attribution.values)
+        expected, hottest = QUADRANTS[number % 4], _hottest_quadrant(answer.attribution.values)
         mark = Text("yes", "green") if hottest == expected else Text(f"no, expected {expected}", "red")
         rows.append((answer.name, f"{answer.score:+.3f}", expected, hottest))
         cells.append([answer.name, f"{answer.score:+.3f}", hottest, mark])
@@ -94,7 +94,7 @@ def show_demo(
     print_written(files)
 
 
-def collage_questions() -> list[cocoax.Question]:
+def _collage_questions() -> list[cocoax.Question]:
     """Return questions about each photo of the collage against the other three, in words and then with pictures."""
     from cocoax.data import COLLAGE, photo
 
@@ -109,7 +109,7 @@ def collage_questions() -> list[cocoax.Question]:
     return questions
 
 
-def portrait_questions() -> list[cocoax.Question]:
+def _portrait_questions() -> list[cocoax.Question]:
     """Return questions about the portrait: what makes it what it is, a woman, a rocket, a helmet."""
     others = cocoax.Side(list(CAPTIONS.values()), name="the captions of the collage")
     woman = cocoax.Side("a woman")
@@ -121,7 +121,7 @@ def portrait_questions() -> list[cocoax.Question]:
     ]
 
 
-def hottest_quadrant(values: Tensor) -> str:
+def _hottest_quadrant(values: Tensor) -> str:
     """Return the quadrant of a map ``[H, W]`` whose mean value is highest."""
     height, width = (side // 2 for side in values.shape)
     quadrants = (values[:height, :width], values[:height, width:], values[height:, :width], values[height:, width:])
@@ -192,7 +192,7 @@ def list_encoders(as_json: AsJson = False) -> None:
 
 # --- cache ----------------------------------------------------------------------------------------------------------------
 
-WHICH = "Only a part of it"
+_WHICH = "Only a part of it"
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -208,12 +208,12 @@ class Kind(StrEnum):
 def show_cache(
     clear: Annotated[bool, typer.Option("--clear", help="Delete what is in it, after asking.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="With --clear: do not ask.")] = False,
-    kind: Annotated[Kind | None, typer.Option(help="Only files of this kind.", rich_help_panel=WHICH)] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only files of this kind.", rich_help_panel=_WHICH)] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="Only what the encoder of this name made.", rich_help_panel=WHICH)
+        str | None, typer.Option(help="Only what the encoder of this name made.", rich_help_panel=_WHICH)
     ] = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Only what was written longer ago: 30d, 12h, 2w.", rich_help_panel=WHICH)
+        str | None, typer.Option(help="Only what was written longer ago: 30d, 12h, 2w.", rich_help_panel=_WHICH)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -233,7 +233,7 @@ def show_cache(
         "older_than": None if older_than is None else duration_of(older_than),
     }
     info = cocoax.cache_info(**which)
-    if clear and info.contents and not (yes or confirmed(info)):
+    if clear and info.contents and not (yes or _confirmed(info)):
         note("nothing was deleted")
         raise typer.Exit(1)
     if clear:
@@ -241,7 +241,7 @@ def show_cache(
     if as_json:
         print_json(describe(info, deleted=clear))
     else:
-        print_cache(info, "deleted" if clear else "holds")
+        _print_cache(info, "deleted" if clear else "holds")
 
 
 def duration_of(text: str) -> timedelta:
@@ -252,7 +252,7 @@ def duration_of(text: str) -> timedelta:
     return timedelta(**{_UNITS[match[2]]: float(match[1])})
 
 
-def confirmed(info: CacheInfo) -> bool:
+def _confirmed(info: CacheInfo) -> bool:
     """Return whether the user, who is asked on standard error, wants this to be deleted."""
     files = counted(len(info.contents), "file")
     note(f"Delete {files} ({size_of(info.bytes)}) from {info.folder}? [y/N] ", end="")
@@ -265,7 +265,7 @@ def confirmed(info: CacheInfo) -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def print_cache(info: CacheInfo, verb: str) -> None:
+def _print_cache(info: CacheInfo, verb: str) -> None:
     """Print how much the cache holds of each kind, or how much was deleted."""
     print_plain(f"{info.folder}: {verb} {counted(len(info.contents), 'file')}, {size_of(info.bytes)}")
     rows = []
@@ -273,11 +273,11 @@ def print_cache(info: CacheInfo, verb: str) -> None:
         files = info.of(kind.value)
         oldest = f"{datetime.fromtimestamp(min(file.written for file in files)):%Y-%m-%d %H:%M}" if files else "–"
         number, size = str(len(files)), size_of(sum(file.bytes for file in files))
-        rows.append([kind.value, number, size, oldest, ", ".join(encoders_of(files)) or "–"])
+        rows.append([kind.value, number, size, oldest, ", ".join(_encoders_of(files)) or "–"])
     print_table(("kind", "number", "size", "oldest", "of encoders"), rows)
 
 
-def encoders_of(files: Sequence[CachedFile]) -> list[str]:
+def _encoders_of(files: Sequence[CachedFile]) -> list[str]:
     """Return the names of the encoders that made these files."""
     return sorted({file.encoder for file in files if file.encoder is not None})
 
@@ -292,7 +292,7 @@ def describe(info: CacheInfo, deleted: bool) -> dict[str, Any]:
             "number": len(files),
             "bytes": sum(file.bytes for file in files),
             "oldest": None if oldest is None else datetime.fromtimestamp(oldest).astimezone().isoformat(),
-            "encoders": encoders_of(files),
+            "encoders": _encoders_of(files),
         }
     return {"folder": info.folder, "deleted": deleted, "bytes": info.bytes, "kinds": kinds}
 

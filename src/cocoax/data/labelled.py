@@ -14,7 +14,7 @@ import numpy as np
 from cocoax.store import digest, file_digest
 
 Split = Literal["train", "test"]  # "test" is what is held out
-LOOKED_INTO = 100  # files whose content a fingerprint takes in; to read all of ImageNet would take an hour
+_LOOKED_INTO = 100  # files whose content a fingerprint takes in; to read all of ImageNet would take an hour
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,5 +67,5 @@ def _content(images: Sequence[Any] | np.ndarray) -> list[object]:
     paths = [Path(image) for image in images]
     above = os.path.commonpath([path.parent for path in paths])
     names = [path.relative_to(above).as_posix() for path in paths]
-    looked_into = np.unique(np.linspace(0, len(paths) - 1, LOOKED_INTO).round().astype(int))
+    looked_into = np.unique(np.linspace(0, len(paths) - 1, _LOOKED_INTO).round().astype(int))
     return [names, *(file_digest(paths[number]) for number in looked_into)]

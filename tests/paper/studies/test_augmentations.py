@@ -75,12 +75,6 @@ def test_explain_augmentations__without_head_names_or_crop() -> None:
     assert found[0].attribution.values.shape == (20, 20)
 
 
-def test_explain_augmentations__wrong_number_of_names() -> None:
-    encoder = small()
-    with pytest.raises(ValueError, match="head has 3 classes but there are 2 names"):
-        explain_augmentations(encoder, picture(), encoder.reference([picture(1)]), RISE, classes=["x", "y"])
-
-
 def test_augmented_picture__is_drawn_and_saved_with_its_maps(tmp_path: Path) -> None:
     encoder = small()
     found = explain_augmentations(encoder, picture(7), encoder.reference([picture(1)]), RISE)
@@ -101,8 +95,3 @@ def test_run_study__augmentations(tmp_path: Path, classes: tuple[int, ...] | Non
     numbers = [int(file.parent.name.split()[-1]) for file in files if file.suffix == ".png"]
     assert [HELD_OUT.labels[number] for number in numbers] == labels
     assert encoded(tmp_path / "tiny" / "augmentations") == list(range(24))
-
-
-def test_run_study__augmentations_with_too_large_a_foil(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="foil of 25 images was asked for but only 24 are left beside the corpus"):
-        run_study("augmentations", small_encoder(), TRAIN, HELD_OUT, tmp_path, replace(OPTIONS, foil=25), progress=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -302,24 +301,7 @@ def test_study__head_of_more_classes_that_include_those_of_the_data(tmp_path: Pa
     assert len(study.run(progress=False)) == 3
 
 
-def test_study__head_of_fewer_classes_that_include_those_that_take_part(tmp_path: Path) -> None:
-    """As a head for Imagenette, and those classes of ImageNet, with foils from all of it."""
-    study = main_study(tmp_path, small_encoder(2, classes=["red", "blue"]), runs=1, explicands=1, classes=(0, 2))
-    assert len(study.run(progress=False)) == 2
-
-
 def test_study__splits_of_different_classes(tmp_path: Path) -> None:
     other = LabelledImages(HELD_OUT.images, HELD_OUT.labels, ["x", "y", "z"])
     with pytest.raises(ValueError, match="two splits of the data have different classes"):
         MainStudy(small_encoder(), TRAIN, other, tmp_path, OPTIONS)
-
-
-@pytest.mark.usefixtures("without_figures")
-def test_write__json_holds_every_value_options_and_versions(tmp_path: Path) -> None:
-    study = main_study(tmp_path, runs=1, explicands=1)
-    records = study.run(progress=False)
-    study.write_results(records)
-    every = json.loads((tmp_path / "results.json").read_text())
-    assert every["values"] == list(records)
-    assert every["options"]["samples"] == 20
-    assert every["versions"]["torch"] == torch.__version__

@@ -23,7 +23,6 @@ from cocoax.paper.studies.study import (
     DrawnExplicand,
     LabelledStudy,
     Library,
-    Options,
     draw_run,
     four_targets,
     grid_of,
@@ -38,12 +37,6 @@ def test_presets__are_the_papers_scale_and_a_small_one() -> None:
     assert (paper.samples, paper.steps, paper.curve_steps) == (5000, 50, 50)
     small = PRESETS["small"]
     assert small.runs * small.explicands * small.samples <= paper.runs * paper.explicands * paper.samples / 100
-
-
-@pytest.mark.parametrize("name", ["runs", "explicands", "corpus", "foil", "steps", "curve_steps"])
-def test_options__at_least(name: str) -> None:
-    with pytest.raises(ValueError, match=f"'{name}' parameter must be at least"):
-        Options(**{name: 0})
 
 
 @pytest.mark.parametrize(("side", "asked", "grid"), [(12, None, 4), (64, None, 4), (65, None, 7), (224, 5, 5)])
@@ -64,11 +57,6 @@ def test_four_targets__are_the_papers(encoder: cocoax.Encoder) -> None:
 def test_names__every_one_has_a_study() -> None:
     assert {study for _, study in NAMES.values()} == set(STUDIES)
     assert all(study.name == name and NAMES[name][0] for name, study in STUDIES.items())
-
-
-def test_names__studies_of_tables_come_first_with_their_tables() -> None:
-    others = ["corpus-size", "foil-size", "augmentations", "localisation", "completeness"]
-    assert list(NAMES) == ["main", "randomised", *paper_tables(), *others]
 
 
 def test_tables__each_is_made_by_the_study_that_is_named() -> None:
@@ -102,7 +90,7 @@ def test_registry__a_new_study_is_run_by_its_name(tmp_path: Path, monkeypatch: p
 def test_options_of__preset_with_changes() -> None:
     assert options_of("paper", {"runs": None, "samples": None}) == PRESETS["paper"]
     assert options_of("small", {"runs": 3, "samples": None}) == replace(PRESETS["small"], runs=3)
-    with pytest.raises(ValueError, match=r"'preset' parameter must be one of paper, small. Got 'tiny'"):
+    with pytest.raises(ValueError, match="'preset'"):
         options_of("tiny", {})
 
 

@@ -151,9 +151,3 @@ def test_lars__zeros_give_no_nan(zero: str) -> None:
     weight.grad = torch.full((2, 2), 1.0 if zero == "weights" else 0.0)
     Lars([weight], lr=0.5, weight_decay=0.0).step()
     torch.testing.assert_close(weight.detach(), torch.full((2, 2), -0.5 if zero == "weights" else 1.0))
-
-
-def test_lars__leaves_weights_without_gradients() -> None:
-    weight = nn.Parameter(torch.ones(2, 2))
-    Lars([weight], lr=0.5).step()
-    torch.testing.assert_close(weight.detach(), torch.ones(2, 2))

@@ -81,19 +81,6 @@ def test_training__interrupted_anywhere_goes_on_exactly(tmp_path: Path, monkeypa
     assert (tmp_path / "whole/log.jsonl").read_text() == (tmp_path / "parts/log.jsonl").read_text()
 
 
-def test_training__interrupted_and_continued_in_the_same_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = noise()
-    whole = Training(RECIPE, data, tmp_path / "whole")
-    whole.run(say=quiet)
-    training = Training(RECIPE, data, tmp_path / "parts")
-    with monkeypatch.context() as patch:
-        interrupt(training, "update", patch)
-        with pytest.raises(KeyboardInterrupt):
-            training.run(say=quiet)
-    training.run(say=quiet)
-    assert_same(whole, training)
-
-
 @pytest.mark.filterwarnings("ignore:The representations")
 def test_training__interrupted_while_an_epoch_is_examined_logs_it_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,7 +24,7 @@ from cocoax.paper.networks.resnet import ARCHITECTURES, ResNet
 from cocoax.paper.training.objectives import Classifier
 from cocoax.paper.training.recipes import Augmentation, Recipe, normalised
 from cocoax.paper.training.trainer import Pixels, Training, train_linear
-from cocoax.store import read_safetensors, write_safetensors
+from cocoax.store import read_safetensors
 from tests.paper.studies.tiny import CLASSES, HELD_OUT, TRAIN, write_checkpoint
 from tests.paper.training.tiny import AUGMENTATION, RECIPE, STEPS, assert_same, noise, patterns, quiet, weights
 from tests.second_device import ELSEWHERE, SecondDevice
@@ -72,17 +72,6 @@ def test_training__steps_like_torch(tmp_path: Path, optimizer: Any) -> None:
         torch.testing.assert_close(training.encoder.state_dict()[name], expected, atol=2e-4, rtol=1e-3, msg=name)
     assert isinstance(training.objective, Classifier)
     torch.testing.assert_close(training.objective.head.weight, head.weight, atol=2e-4, rtol=1e-3)
-
-
-def test_training__needs_a_batch_of_images(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="data have 7 images but a batch takes 8; lower the batch size"):
-        Training(RECIPE, noise(7), tmp_path)
-    assert Training(RECIPE, noise(8), tmp_path).steps_per_epoch == 1
-
-
-def test_training__unknown_architecture_names_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"'vgg'; known are cifar-resnet18, resnet14-small"):
-        Training(replace(RECIPE, architecture="vgg"), noise(), tmp_path)
 
 
 def test_training__simsiam_of_a_network_that_could_not_be_loaded(tmp_path: Path) -> None:
@@ -231,15 +220,6 @@ def test_export__reloads(trained: Training, tmp_path: Path, half: bool) -> None:
     torch.testing.assert_close(head.weight, trained.objective.head.weight, atol=1e-3 if half else 0, rtol=0)
 
 
-def test_pixels__read_only_and_grey_arrays() -> None:
-    data = noise(5)
-    data.images.setflags(write=False)  # type: ignore[attr-defined]
-    assert Pixels(data, 8)(np.arange(2)).shape == (2, 3, 8, 8)
-    grey = LabelledImages(np.asarray(data.images)[..., 0], data.labels, data.classes)  # type: ignore[arg-type]
-    pixels = Pixels(grey, 8)(np.arange(5)).numpy()
-    assert all(np.array_equal(pixels[:, channel], np.asarray(grey.images)) for channel in range(3))
-
-
 @pytest.mark.parametrize(("side", "resize"), [(8, 8), (70, 80)])
 def test_pixels__files_are_resized_and_cropped(tmp_path: Path, side: int, resize: int) -> None:
     files = []
@@ -278,19 +258,6 @@ def test_train_linear__keeps_a_head_with_the_encoder(source: Path, tmp_path: Pat
         header = json.loads(file.metadata()["cocoax"])
     assert header["linear accuracy"] == right
     assert (header["trained"], header["side"]) == ("simclr", 12)
-
-
-def test_train_linear__head_of_a_half_precision_file_is_half(source: Path, tmp_path: Path) -> None:
-    with safe_open(source, framework="pt") as file:
-        header = json.loads(file.metadata()["cocoax"])
-        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    half = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
-    header.pop("kind")
-    write_safetensors(tmp_path / "half.safetensors", half, "encoder", header)
-    out = tmp_path / "out.safetensors"
-    train_linear(f"simclr:{tmp_path / 'half.safetensors'}", TRAIN, HELD_OUT, out, "logistic")
-    with safe_open(out, framework="pt") as file:
-        assert file.get_tensor("head.weight").dtype == torch.float16
 
 
 @pytest.mark.parametrize("family", ["simsiam", "simclr", "cifar-resnet", "resnet18"])

@@ -23,89 +23,11 @@ from cocoax.paper.networks.simclr_converter import ARCHITECTURE
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 
-CIFAR_RESNET_PREPROCESS = ImagePreprocess(32, 32, IMAGENET_MEAN, IMAGENET_STD)
-SIMSIAM_PREPROCESS = ImagePreprocess(36, 32, CIFAR10_MEAN, CIFAR10_STD)
-SMALL_PREPROCESS = ImagePreprocess(32, 32, CIFAR10_MEAN, CIFAR10_STD)
-SIMCLR_PREPROCESS = ImagePreprocess(256, 224, interpolation="bilinear")
-IMAGENET_PREPROCESS = ImagePreprocess(256, 224, IMAGENET_MEAN, IMAGENET_STD, "bilinear")
-
-
-def load_cifar_resnet(path: str | Path) -> Encoder:
-    """Load a classifier for CIFAR-10: ResNet-20, 32, 44, 56, … (He et al. 2016; 64 features), or one trained here."""
-
-    def preprocess(architecture: Architecture) -> ImagePreprocess:
-        return CIFAR_RESNET_PREPROCESS if architecture.padded else SMALL_PREPROCESS
-
-    expected = "a CIFAR ResNet (3x3 stem, basic blocks)"
-    encoder = _load(
-        "cifar-resnet",
-        path,
-        expected,
-        lambda architecture: architecture.small and not architecture.bottleneck,
-        preprocess,
-        "classifier",
-    )
-    if encoder.head is None:
-        raise ValueError(f"{path} has no classifier; load it with 'simsiam:' or 'simclr:' instead of 'cifar-resnet:'.")
-    return encoder
-
-
-def load_simsiam(path: str | Path) -> Encoder:
-    """Load a SimSiam encoder for CIFAR-10 (Chen & He 2021): ResNet-18 with 512 features, taken before the projector."""
-
-    def fits(architecture: Architecture) -> bool:
-        return architecture.small and not architecture.padded and not architecture.bottleneck
-
-    expected = "a CIFAR ResNet-18 (3x3 stem, 2-2-2-2 basic blocks, 1x1 convolutions as shortcuts)"
-    return _load("simsiam", path, expected, fits, lambda _found: SIMSIAM_PREPROCESS, "simsiam")
-
-
-def load_simclr(path: str | Path) -> Encoder:
-    """Load a SimCLR encoder (Chen et al. 2020).
-
-    Either ResNet-50 from the published TensorFlow checkpoint, as ``cocoax paper convert-simclr`` writes it: 2048 pooled
-    features of pixels in [0, 1], with its linear classifier as ``head``; or a ResNet that ``cocoax paper train`` wrote.
-    """
-    return _load_simclr(path)
-
-
-def load_small_simclr() -> Encoder:
-    """Load the small SimCLR encoder of CIFAR-10 that comes with the package: 256 features, a linear classifier as ``head``.
-
-    1.6 M parameters, trained for 2.5 M images on a CPU; docs/simclr-cifar10-small.md is its card.
-    """
-    with as_file(files("cocoax.paper.networks").joinpath("simclr_cifar10_small.safetensors")) as path:
-        return _load_simclr(path, "simclr-cifar10-small")
-
-
-def _load_simclr(path: str | Path, name: str | None = None) -> Encoder:
-    def preprocess(architecture: Architecture) -> ImagePreprocess:
-        return SMALL_PREPROCESS if architecture.small else SIMCLR_PREPROCESS
-
-    expected = "a ResNet-50 that 'cocoax paper convert-simclr' wrote, or a ResNet that 'cocoax paper train simclr' wrote"
-    return _load("simclr", path, expected, lambda found: not found.padded, preprocess, "simclr", name)
-
-
-def load_resnet18(path: str | Path) -> Encoder:
-    """Load a ResNet-18 classifier with torchvision's names, such as the paper's for MURA: 512 features and the ``head``."""
-    return _load_torchvision("resnet18", path, "ResNet-18", "2-2-2-2 basic blocks")
-
-
-def load_resnet50(path: str | Path) -> Encoder:
-    """Load a ResNet-50 with torchvision's names: 2048 features and, if the file has one, the ``head``."""
-    return _load_torchvision("resnet50", path, "ResNet-50", "3-4-6-3 bottleneck blocks")
-
-
-def _load_torchvision(family: str, path: str | Path, name: str, blocks: str) -> Encoder:
-    expected = f"a {name} (7x7 stem, {blocks})"
-    return _load(
-        family,
-        path,
-        expected,
-        lambda architecture: architecture.name == name,
-        lambda _architecture: IMAGENET_PREPROCESS,
-        "classifier",
-    )
+_CIFAR_RESNET_PREPROCESS = ImagePreprocess(32, 32, IMAGENET_MEAN, IMAGENET_STD)
+_SIMSIAM_PREPROCESS = ImagePreprocess(36, 32, CIFAR10_MEAN, CIFAR10_STD)
+_SMALL_PREPROCESS = ImagePreprocess(32, 32, CIFAR10_MEAN, CIFAR10_STD)
+_SIMCLR_PREPROCESS = ImagePreprocess(256, 224, interpolation="bilinear")
+_IMAGENET_PREPROCESS = ImagePreprocess(256, 224, IMAGENET_MEAN, IMAGENET_STD, "bilinear")
 
 
 @dataclass(frozen=True)
@@ -153,38 +75,105 @@ class Architecture:
             return ResNet(self.blocks, self.widths, stem, **options).eval()
 
 
-def _load(
-    family: str,
-    path: str | Path,
-    expected: str,
-    fits: Callable[[Architecture], bool],
-    preprocess: Callable[[Architecture], ImagePreprocess],
-    trained: str,
-    name: str | None = None,
-) -> Encoder:
-    """Load a checkpoint as an encoder of a family, or raise an error that says what it is instead."""
-    checkpoint = read_checkpoint(path)
-    prefix, weights = _backbone(checkpoint)
-    architecture = _architecture_of(weights)
-    if architecture is None or not fits(architecture):
-        names = ", ".join(list(checkpoint.tensors)[:4])
-        actual = f"weights that are no ResNet's: {names}, …" if architecture is None else architecture
-        raise ValueError(f"{checkpoint.path} does not fit '{family}:'. Expected {expected}; found {actual}.")
-    by = checkpoint.metadata.get("trained", trained)
-    if by != trained:
-        raise ValueError(f"{checkpoint.path} does not fit '{family}:'. Expected one trained as {trained}; found {by}.")
-    # SimCLR's ResNet-50 was trained in TensorFlow; what was trained here says which architecture it has.
-    tensorflow = family == "simclr" and checkpoint.metadata.get("architecture", ARCHITECTURE) == ARCHITECTURE
-    network = architecture.build(tensorflow_pooling=tensorflow)
-    fill(network, {_own_name(key): tensor for key, tensor in weights.items()}, f"{checkpoint.path}, {architecture},")
-    head = _head(checkpoint, prefix, architecture.features)
-    return Encoder(
-        network,
-        _as_trained(preprocess(architecture), checkpoint.metadata),
-        head=head,
-        classes=_classes(checkpoint, head, architecture),
-        name=name or f"{family}:{checkpoint.path.stem}",
-    )
+@dataclass(frozen=True)
+class Family:
+    """A family of checkpoints; a call with a file loads the encoder in it, or raises an error that says what it is instead.
+
+    Attributes:
+        name: how it is asked for, before the colon.
+        expected: the networks that it takes, in words.
+        fits: whether an architecture is one of those.
+        preprocess: what belongs to an architecture, unless the file says what it was trained with.
+        trained: what a file that was written here must say of its training.
+        classifies: whether the head must be there.
+
+    """
+
+    name: str
+    expected: str
+    fits: Callable[[Architecture], bool]
+    preprocess: Callable[[Architecture], ImagePreprocess]
+    trained: str = "classifier"
+    classifies: bool = False
+
+    def __call__(self, path: str | Path, name: str | None = None) -> Encoder:
+        """Load the encoder in a file; it is called ``name``, or after the family and the file."""
+        checkpoint = read_checkpoint(path)
+        prefix, weights = _backbone(checkpoint)
+        architecture = _architecture_of(weights)
+        if architecture is None or not self.fits(architecture):
+            names = ", ".join(list(checkpoint.tensors)[:4])
+            actual = f"weights that are no ResNet's: {names}, …" if architecture is None else architecture
+            raise ValueError(f"{checkpoint.path} does not fit '{self.name}:'. Expected {self.expected}; found {actual}.")
+        by = checkpoint.metadata.get("trained", self.trained)
+        if by != self.trained:
+            raise ValueError(
+                f"{checkpoint.path} does not fit '{self.name}:'. Expected one trained as {self.trained}; found {by}."
+            )
+        # SimCLR's ResNet-50 was trained in TensorFlow; what was trained here says which architecture it has.
+        tensorflow = self.name == "simclr" and checkpoint.metadata.get("architecture", ARCHITECTURE) == ARCHITECTURE
+        network = architecture.build(tensorflow_pooling=tensorflow)
+        fill(network, {_own_name(key): tensor for key, tensor in weights.items()}, f"{checkpoint.path}, {architecture},")
+        head = _head(checkpoint, prefix, architecture.features)
+        if head is None and self.classifies:
+            raise ValueError(f"{path} has no classifier; load it with 'simsiam:' or 'simclr:' instead of '{self.name}:'.")
+        return Encoder(
+            network,
+            _as_trained(self.preprocess(architecture), checkpoint.metadata),
+            head=head,
+            classes=_classes(checkpoint, head, architecture),
+            name=name or f"{self.name}:{checkpoint.path.stem}",
+        )
+
+
+# Classifiers for CIFAR-10: ResNet-20, 32, 44, 56, … (He et al. 2016; 64 features), or one trained here.
+load_cifar_resnet = Family(
+    "cifar-resnet",
+    "a CIFAR ResNet (3x3 stem, basic blocks)",
+    lambda found: found.small and not found.bottleneck,
+    lambda found: _CIFAR_RESNET_PREPROCESS if found.padded else _SMALL_PREPROCESS,
+    classifies=True,
+)
+# SimSiam for CIFAR-10 (Chen & He 2021): ResNet-18 with 512 features, taken before the projector.
+load_simsiam = Family(
+    "simsiam",
+    "a CIFAR ResNet-18 (3x3 stem, 2-2-2-2 basic blocks, 1x1 convolutions as shortcuts)",
+    lambda found: found.small and not found.padded and not found.bottleneck,
+    lambda _found: _SIMSIAM_PREPROCESS,
+    "simsiam",
+)
+# SimCLR (Chen et al. 2020): ResNet-50 from the published TensorFlow checkpoint, as ``cocoax paper convert-simclr`` writes it
+# (2048 pooled features of pixels in [0, 1], its linear classifier as ``head``), or a ResNet that ``cocoax paper train`` made.
+load_simclr = Family(
+    "simclr",
+    "a ResNet-50 that 'cocoax paper convert-simclr' wrote, or a ResNet that 'cocoax paper train simclr' wrote",
+    lambda found: not found.padded,
+    lambda found: _SMALL_PREPROCESS if found.small else _SIMCLR_PREPROCESS,
+    "simclr",
+)
+# A classifier with torchvision's names, such as the paper's for MURA: 512 features and the ``head``.
+load_resnet18 = Family(
+    "resnet18",
+    "a ResNet-18 (7x7 stem, 2-2-2-2 basic blocks)",
+    lambda found: found.name == "ResNet-18",
+    lambda _found: _IMAGENET_PREPROCESS,
+)
+# The same with 2048 features and, if the file has one, the ``head``.
+load_resnet50 = Family(
+    "resnet50",
+    "a ResNet-50 (7x7 stem, 3-4-6-3 bottleneck blocks)",
+    lambda found: found.name == "ResNet-50",
+    lambda _found: _IMAGENET_PREPROCESS,
+)
+
+
+def load_small_simclr() -> Encoder:
+    """Load the small SimCLR encoder of CIFAR-10 that comes with the package: 256 features, a linear classifier as ``head``.
+
+    1.6 M parameters, trained for 2.5 M images on a CPU; docs/evidence/simclr-cifar10-small.md is its card.
+    """
+    with as_file(files("cocoax.paper.networks").joinpath("simclr_cifar10_small.safetensors")) as path:
+        return load_simclr(path, "simclr-cifar10-small")
 
 
 def _as_trained(preprocess: ImagePreprocess, metadata: Mapping[str, Any]) -> ImagePreprocess:

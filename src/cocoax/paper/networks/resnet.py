@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
-class PaddedShortcut(nn.Module):
+class _PaddedShortcut(nn.Module):
     """A shortcut without weights ("option A"): every ``stride``-th pixel, with new channels of zeros, half on either side."""
 
     def __init__(self, new_channels: int, stride: int) -> None:
@@ -31,7 +31,7 @@ class Block(nn.Module):
     """Two 3x3 convolutions, or a ``bottleneck`` of 1x1, 3x3 and 1x1, and a shortcut.
 
     The stride sits in the (first) 3x3 convolution. A bottleneck has four times as many channels at its end. The shortcut is a
-    1x1 convolution, or :class:`PaddedShortcut`, where shapes change.
+    1x1 convolution, or :class:`_PaddedShortcut`, where shapes change.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Block(nn.Module):
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or channels_in != before:
             if padded:
-                self.shortcut = PaddedShortcut(before - channels_in, stride)
+                self.shortcut = _PaddedShortcut(before - channels_in, stride)
             else:
                 projection = nn.Conv2d(channels_in, before, 1, stride, bias=False)
                 self.shortcut = nn.Sequential(projection, nn.BatchNorm2d(before))
@@ -126,7 +126,7 @@ def cifar_resnet18() -> ResNet:
     return ResNet(stem=(3, 1))
 
 
-def small_resnet() -> ResNet:
+def _small_resnet() -> ResNet:
     """Fourteen layers, 1.6 M parameters and 256 pooled features: small enough to train on a CPU in hours."""
     return ResNet((1, 2, 2, 1), (32, 64, 128, 256), (4, 2))
 
@@ -134,6 +134,6 @@ def small_resnet() -> ResNet:
 # Networks that training knows by name.
 ARCHITECTURES: dict[str, Callable[[], ResNet]] = {
     "cifar-resnet18": cifar_resnet18,
-    "resnet14-small": small_resnet,
+    "resnet14-small": _small_resnet,
     "resnet18": ResNet,
 }

@@ -198,7 +198,7 @@ def _predict(
 # Each takes a picture and a random stream and gives a picture of the same size (rotated ones have their sides swapped).
 # Definitions are those that self-supervised encoders are trained with (SimCLR: Chen et al. 2020).
 
-Augment = Callable[[Image.Image, np.random.Generator], Image.Image]
+_Augment = Callable[[Image.Image, np.random.Generator], Image.Image]
 
 
 def flip(image: Image.Image, random: np.random.Generator) -> Image.Image:
@@ -221,7 +221,7 @@ def resized_crop(image: Image.Image, random: np.random.Generator, scale: tuple[f
     return image.resize(image.size, Image.Resampling.BILINEAR, box=(left, top, left + w, top + h))
 
 
-def crop_and_flip(image: Image.Image, random: np.random.Generator) -> Image.Image:
+def _crop_and_flip(image: Image.Image, random: np.random.Generator) -> Image.Image:
     """Enlarge a random part and mirror it."""
     return ImageOps.mirror(resized_crop(image, random))
 
@@ -280,19 +280,19 @@ def cutout(
     return image
 
 
-def rotate(image: Image.Image, random: np.random.Generator) -> Image.Image:
+def _rotate(image: Image.Image, random: np.random.Generator) -> Image.Image:
     """Turn a picture by 90°, anticlockwise."""
     return image.transpose(Image.Transpose.ROTATE_90)
 
 
-AUGMENTATIONS: dict[str, Augment] = {
+AUGMENTATIONS: dict[str, _Augment] = {
     "flip": flip,
     "crop": resized_crop,
-    "crop and flip": crop_and_flip,
+    "crop and flip": _crop_and_flip,
     "greyscale": greyscale,
     "colour jitter": colour_jitter,
     "cutout": cutout,
-    "rotation": rotate,
+    "rotation": _rotate,
 }
 
 

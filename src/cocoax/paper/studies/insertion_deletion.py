@@ -175,7 +175,7 @@ class SizeStudy(CurveStudy):
 
     def report(self, records: Records) -> tuple[list[str], list[Path]]:
         """Write the plots; a table of all sizes is a section of the summary."""
-        return [size_table(records)], size_figure(records, self.varied, self.folder)
+        return [size_table(records)], _size_figure(records, self.varied, self.folder)
 
 
 class CorpusSizeStudy(SizeStudy):
@@ -215,7 +215,7 @@ def size_table(records: Records) -> str:
     return "\n".join([*lines, ""])
 
 
-def size_figure(records: Records, varied: str, folder: Path) -> list[Path]:
+def _size_figure(records: Records, varied: str, folder: Path) -> list[Path]:
     """Draw the areas against the size of corpus or foil, with intervals over runs and pixel noise as a reference."""
     import matplotlib.pyplot as plt
 

@@ -30,7 +30,7 @@ from cocoax.show import Table
 from cocoax.store import Layout, Results, digest
 
 _LAYOUT = Layout("localisation", {}, {"records": list})
-WAYS_TO_ASK = ("contrastive", "corpus", "label-free")
+_WAYS_TO_ASK = ("contrastive", "corpus", "label-free")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class LocalisationOptions:
             others = [other for other in (classes if self.contrast is None else self.contrast) if other != name]
             like, unlike = caption(name, self.template), [caption(other, self.template) for other in others]
             asked = (Question(like, unlike) if unlike else None, Question(like), Question())
-            questions |= {(name, way): each for way, each in zip(WAYS_TO_ASK, asked, strict=True) if each is not None}
+            questions |= {(name, way): each for way, each in zip(_WAYS_TO_ASK, asked, strict=True) if each is not None}
         return questions
 
 
@@ -199,7 +199,7 @@ class LocalisationScores(ResultList[MaskScores]):
         rates = (f"{name}{end}" for name in _MEASURES for end in ("", " low", " high"))
         rows = []
         for name in ["", *sorted({record.name for record in self.records})]:
-            for target in WAYS_TO_ASK:
+            for target in _WAYS_TO_ASK:
                 chosen = [record for record in self.records if record.target == target and name in ("", record.name)]
                 if chosen:
                     values = [value for measure in _MEASURES for value in _interval(chosen, measure)]

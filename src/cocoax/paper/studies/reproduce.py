@@ -53,7 +53,7 @@ def run_study(
     study = STUDIES[NAMES[name][1]]
     if not issubclass(study, LabelledStudy):
         raise TypeError(f"The study {study.name!r} takes pictures of its own rather than labelled data.")
-    written = study(encoder, train, held_out, folder_of(out, encoder, study.name), options).write(progress)
+    written = study(encoder, train, held_out, _folder_of(out, encoder, study.name), options).write(progress)
     table = name if name != study.name else None
     return sorted(written, key=lambda path: path.stem == table)
 
@@ -66,10 +66,10 @@ def run_localisation(
     progress: bool | None = None,
 ) -> list[Path]:
     """Write the paper's localisation figure for pictures with two things P and Q in each; return its files."""
-    folder = folder_of(out, encoder, LocalisationStudy.name)
+    folder = _folder_of(out, encoder, LocalisationStudy.name)
     return LocalisationStudy(encoder, pictures, folder, options).write(progress)
 
 
-def folder_of(out: str | Path, encoder: Encoder, study: str) -> Path:
+def _folder_of(out: str | Path, encoder: Encoder, study: str) -> Path:
     """Return the folder for the files of a study."""
     return Path(out) / encoder.name.replace(":", "-").replace("/", "-") / study

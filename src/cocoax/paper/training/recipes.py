@@ -21,7 +21,7 @@ from torch.optim import lr_scheduler
 from cocoax.paper.networks.families import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
 from cocoax.seeding import check_seed
 
-GREY = torch.tensor([0.299, 0.587, 0.114])
+_GREY = torch.tensor([0.299, 0.587, 0.114])
 # Red, green, blue to luma and two chroma axes; hue is the angle in the chroma plane.
 _YIQ = torch.tensor([[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
 
@@ -65,7 +65,7 @@ class Augmentation:
         views = functional.grid_sample(pixels, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
         matrix, contrast = (drawn.to(pixels) for drawn in self.colour(len(views), random))
         views = torch.einsum("nij,njhw->nihw", matrix, views)
-        means = torch.einsum("i,nihw->n", GREY.to(pixels), views)[:, None, None, None] / self.size**2
+        means = torch.einsum("i,nihw->n", _GREY.to(pixels), views)[:, None, None, None] / self.size**2
         views = (contrast[:, None, None, None] * (views - means) + means).clamp(0, 1)
         return normalised(views, self.mean, self.std)
 
