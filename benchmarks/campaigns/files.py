@@ -114,8 +114,8 @@ def of_reference(reference: cocoax.Reference) -> str:
 
 
 def only_file(folder: Path) -> Path:
-    """Return the only file below a folder."""
-    (file,) = (path for path in folder.rglob("*") if path.is_file())
+    """Return the only file of ours below a folder."""
+    (file,) = folder.rglob("*.safetensors")
     return file
 
 
@@ -162,12 +162,12 @@ def read_unit(path: Path) -> str:
 
 def write_options(folder: Path) -> Path:
     """Write the options of a study."""
-    return Results(folder / "study", OPTIONS).folder / "options.json"
+    return Results(folder / "study", OPTIONS, UNIT).units.folder / "options.json"
 
 
 def read_options(path: Path) -> str:
     """Go on with a study."""
-    return digest(Results(path.parent, OPTIONS).options)
+    return digest(Results(path.parent, OPTIONS, UNIT).options)
 
 
 def write_table(folder: Path) -> Path:

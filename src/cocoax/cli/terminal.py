@@ -69,7 +69,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], title: st
     to.print("\n".join([*([title] if title else []), *aligned]), highlight=False, soft_wrap=True, markup=False)
 
 
-def _print_shown(renderable: RenderableType) -> None:
+def print_shown(renderable: RenderableType) -> None:
     """Print what Rich can show; where the output is no terminal, without breaking lines or filling them up with spaces."""
     if console.is_terminal:
         console.print(renderable, highlight=False)
@@ -103,5 +103,5 @@ def show(result: Result, out: Path | None, as_json: bool, files: Sequence[Path] 
     if as_json:
         print_json({**result.to_dict(), "files": files})
         return
-    _print_shown(result)
+    print_shown(result)
     print_written(files)

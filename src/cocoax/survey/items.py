@@ -136,7 +136,7 @@ def open_items(
         items = _of_path(Path(inputs), kind, column, id_column, split)
     elif isinstance(inputs, LabelledImages):
         items = _of_images(inputs)
-    elif hasattr(inputs, "column_names") or hasattr(inputs, "columns"):  # of Arrow, Hugging Face, pandas
+    elif hasattr(inputs, "column_names") or hasattr(inputs, "iloc"):  # of Arrow, Hugging Face, pandas
         items = _of_table(_columns(inputs), kind, column, id_column, Path())
     else:
         items = _numbered(each_input(inputs, kind, column)[0])
