@@ -324,7 +324,9 @@ KINDS = {
     ),
     "unfinished run": Kind(write_unfinished, read_unfinished),
     "field": Kind(saved(RUN.field().save, "a"), lambda path: of_attribution(cocoax.Field.load(path).explain(TARGET))),
-    "attribution": Kind(saved(RUN.explain(TARGET).save, "a"), lambda path: of_attribution(cocoax.Attribution.load(path))),
+    "attribution": Kind(
+        saved(RUN.explain(TARGET).save, "a.safetensors"), lambda path: of_attribution(cocoax.Attribution.load(path))
+    ),
     "unit of a study": Kind(write_unit, read_unit),
     "representations of a study": Kind(write_library, read_library),
     "options of a study": Kind(write_options, read_options),

@@ -455,7 +455,7 @@ def discover(
     """
     check_count("corpora", corpora, 2, 10_000)
     check_seed(seed)
-    if method not in get_args(How):
+    if not isinstance(method, str) or method not in get_args(How):
         raise ValueError(f"The 'method' parameter must be one of {', '.join(get_args(How))}. Got {method!r} instead.")
     collection = collection_of(encoder, inputs, similarity, explainer)
     _check_inputs(collection, corpora)

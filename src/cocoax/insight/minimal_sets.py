@@ -272,12 +272,12 @@ class _PartGame:
         ends = torch.stack([torch.ones(self.parts), torch.zeros(self.parts)]).double()
         self.kept = torch.cat([ends, shares(run.masks, self.labels)]).numpy()
         known = score_masked([target], run.representations, run.anchors)[:, 0]
-        self.scores = torch.cat([score_anchors([target], run.anchors)[:, 0], known]).double().numpy()
+        self.scores = torch.cat([score_anchors([target], run.anchors)[:, 0], known]).detach().double().numpy()
 
     def play(self, kept: np.ndarray) -> np.ndarray:
         masks = Subsets(self.labels, torch.from_numpy(kept.astype(np.uint8)))
         representations = torch.cat(list(self.masked.encode(masks, batch_size=self.run.method.batch_size)))
-        scores: np.ndarray = score_masked([self.target], representations, self.run.anchors)[:, 0].double().numpy()
+        scores: np.ndarray = score_masked([self.target], representations, self.run.anchors)[:, 0].detach().double().numpy()
         return scores
 
     def smallest(self, level: float, removing: bool, budget: int) -> tuple[PartSet, int]:
