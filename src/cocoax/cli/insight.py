@@ -462,7 +462,7 @@ def compare_methods(
     check_out(out, data, *like, *(unlike or []))
     options = {"samples": samples, "seed": seed}
     methods = {name: method_with(name, options, strict=False) for name in method or COMPARED}
-    items, _ = open_labelled(Path(data), column, limit, seed)
+    items, _ = _open_labelled(Path(data), column, limit, seed)
     loaded = load_configured(items, encoder, device, crop, baseline, seed)
     target = target_of(loaded, *open_sides(like, unlike))
     found = cocoax.compare_methods(loaded, items, target, methods, steps=steps, randomise=randomise, seed=seed)
