@@ -272,12 +272,14 @@ def _unless_same(documents: Embed, queries: Embed) -> Embed:
     return embed
 
 
-def items_of(function: Any) -> Literal["texts", "pictures"] | None:
+def items_of(function: Any) -> Literal["texts", "pictures", "pairs"] | None:
     """Return what a function takes a list of, by its type hint, or else by what it makes of one text; None for arrays."""
     try:
         hints = [str(hint) for name, hint in getattr(function, "__annotations__", {}).items() if name != "return"]
     except Exception:  # hints are the user's
         hints = []
+    if hints and "uple" in hints[0] and "str" in hints[0]:
+        return "pairs"
     if hints:
         return "texts" if "str" in hints[0] else "pictures" if "Image" in hints[0] else None
     try:

@@ -18,6 +18,7 @@ from cocoax.encoders.encoder import Encoder, is_sentence_transformer
 from cocoax.encoders.families import clip, huggingface, open_clip, sentence, timm
 from cocoax.encoders.families.processors import Preprocess, noise, preprocess_of, same_pixels
 from cocoax.encoders.forward import first_parameter, random_state_kept
+from cocoax.encoders.rerankers import Reranker, is_cross_encoder
 from cocoax.encoders.tabular import TabularEncoder
 from cocoax.encoders.text import TextEncoder
 from cocoax.encoders.text_functions import embedding_of, items_of, picture_function_encoder, text_function_encoder
@@ -36,7 +37,8 @@ def wrap(model: Any, processor: Any = None, **options: Any) -> Encoder:
         options: those of loading such a model by name (``pooling``, ``layer``, ``prompt``, ``features``, …), of
             :class:`cocoax.Encoder` for other modules and functions, and of :class:`cocoax.TabularEncoder` for scikit-learn.
             ``tokenizer=`` adds the text tower of a model with two, beside the transform or image processor. What a function
-            takes is told by its type hint, or by ``takes="texts"`` or ``"pictures"``.
+            takes is told by its type hint, or by ``takes="texts"``, ``"pictures"`` or ``"pairs"`` (of query and document: a
+            reranker).
 
     """
     model = _bare(model)
@@ -240,14 +242,26 @@ def _texts(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
     return text_function_encoder(functions[0], **{"embed_query": functions[1], **options})
 
 
+def _pairs(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
+    """Make a reranker of a cross-encoder."""
+    if processor is not None:
+        raise _misfit(model, "nothing", processor)
+    return Reranker(model, **options)
+
+
 def _function(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
     takes = options.pop("takes", None)
     if takes is None and processor is None and not {"columns", "inputs"} & options.keys():
         takes = items_of(model)
-    if takes not in (None, "texts", "pictures"):
-        raise ValueError(f"The 'takes' parameter must be 'texts' or 'pictures'. Got {takes!r} instead.")
+    made_of: dict[str, Callable[..., Encoder]] = {
+        "texts": text_function_encoder,
+        "pictures": picture_function_encoder,
+        "pairs": Reranker,
+    }
     if takes is not None:
-        return text_function_encoder(model, **options) if takes == "texts" else picture_function_encoder(model, **options)
+        if takes not in made_of:
+            raise ValueError(f"The 'takes' parameter must be 'texts', 'pictures' or 'pairs'. Got {takes!r} instead.")
+        return made_of[takes](model, **options)
     kind = TabularEncoder if "columns" in options else Encoder
     return kind(_NumpyFunction(model), processor, **options)
 
@@ -296,6 +310,7 @@ class _Transformer(_NumpyFunction):
 _Makes = Callable[[Any, Any, dict[str, Any]], Encoder]
 # The first that recognises a model makes the encoder.
 _KINDS: Sequence[tuple[Callable[[Any], bool], _Makes]] = (
+    (is_cross_encoder, _pairs),
     (is_sentence_transformer, _sentence_transformer),
     (lambda model: _comes_from(model, "transformers") and hasattr(model, "main_input_name"), _transformers),
     (lambda model: _comes_from(model, "timm") and hasattr(model, "reset_classifier"), _timm),

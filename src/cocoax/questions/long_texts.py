@@ -124,7 +124,13 @@ class NestedRun:
 
 
 def nested_run(
-    sentences: Explicand, by_words: Explicand, budget: Budget, seed: int, targets: Sequence[Target], make: MakeRun
+    sentences: Explicand,
+    by_words: Explicand,
+    budget: Budget,
+    seed: int,
+    targets: Sequence[Target],
+    make: MakeRun,
+    first: int = 0,
 ) -> NestedRun:
     """Return the runs of a text at both levels.
 
@@ -136,28 +142,38 @@ def nested_run(
         seed: of the masks.
         targets: what is asked; the first chooses the sentences.
         make: makes a run of an explicand, or finds it.
+        first: the number of the first sentence; features before it are words of a query.
 
     """
-    first = make(sentences, Rise(samples=budget.sentences, seed=seed), targets)
-    chosen = first.explain(targets[0]).relative.argsort(descending=True, stable=True)[: budget.deep].tolist()
+    whole = make(sentences, Rise(samples=budget.sentences, seed=seed), targets)
+    ranked = whole.explain(targets[0]).relative[first:].argsort(descending=True, stable=True)
+    chosen = (ranked[: budget.deep] + first).tolist()
     runs = {}
     for number in sorted(chosen):
         inside = words_within(by_words, sentences.display.offsets[number])  # type: ignore[attr-defined]
         if inside is not None:
             runs[number] = make(inside, Rise(samples=budget.each, seed=seed), targets)
-    return NestedRun(first, runs)
+    return NestedRun(whole, runs)
 
 
 def words_within(explicand: Explicand, span: tuple[int, int]) -> Explicand | None:
     """Return a text of whose words only those within a span are features; None if there are fewer than two."""
     display: Any = explicand.display
-    begin, end = span
-    inside = [number for number, (start, _) in enumerate(display.offsets) if begin <= start < end]
-    if len(inside) < 2 or explicand.feature_ids is None:
-        return None
-    places = torch.full((len(display.offsets) + 1,), -1)
-    places[inside] = torch.arange(len(inside))
-    offsets = tuple(display.offsets[number] for number in inside)
+    inside = [own for own in display.offsets if span[0] <= own[0] < span[1]]
+    return None if len(inside) < 2 else with_spans(explicand, inside)
+
+
+def with_spans(explicand: Explicand, spans: Sequence[tuple[int, int]]) -> Explicand:
+    """Return a text by words with other features: spans that hold some of its words; words outside are never removed."""
+    display: Any = explicand.display
+    owner = [
+        next((number for number, (begin, end) in enumerate(spans) if begin <= start < end), -1)
+        for start, _ in display.offsets
+    ]
+    held = sorted({number for number in owner if number >= 0})  # what was cut off holds none
+    places = torch.tensor([held.index(number) if number >= 0 else -1 for number in owner] + [-1])
+    assert explicand.feature_ids is not None
+    offsets = tuple(spans[number] for number in held)
     return replace(explicand, feature_ids=places[explicand.feature_ids], display=replace(display, offsets=offsets))
 
 

@@ -35,6 +35,7 @@ class MatchSide(Result):
         run: what all of them come from, where the method makes runs.
         window: which part of a long text it is about.
         sentences: of a long text, the same as ``attribution`` for whole sentences.
+        word: what stands before the name of a document: its "similarity to", or the "score of" a reranker.
 
     """
 
@@ -45,6 +46,7 @@ class MatchSide(Result):
     run: Run | NestedRun | None = None
     window: Window | None = None
     sentences: Attribution | None = None
+    word: str = "similarity to"
 
     def __str__(self) -> str:
         return self.summary
@@ -63,7 +65,7 @@ class MatchSide(Result):
     def summary(self) -> str:
         """The score in words, as the difference that it is, and which window of a long text it is about."""
         foils = None if self.foil is None else (self.foil.name, self.foil.score)
-        words = _total(self.corpus.name, self.corpus.score, foils)
+        words = _total(self.word, self.corpus.name, self.corpus.score, foils)
         return words if self.window is None else f"{words}; {self.window}"
 
     def views(self) -> list[View]:
@@ -101,11 +103,11 @@ class MatchSide(Result):
         }
 
 
-def _total(name: str, similarity: float, foil: tuple[str, float] | None) -> str:
+def _total(word: str, name: str, score: float, foil: tuple[str, float] | None) -> str:
     """Return a score in words, as the difference that it is."""
     if foil is None:
-        return f"similarity to {name} {similarity:+.3f}"
-    return f"{similarity - foil[1]:+.3f} = similarity to {name} ({similarity:.3f}) − to {foil[0]} ({foil[1]:.3f})"
+        return f"{word} {name} {score:+.3f}"
+    return f"{score - foil[1]:+.3f} = {word} {name} ({score:.3f}) − {word.split()[-1]} {foil[0]} ({foil[1]:.3f})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +185,7 @@ class Match(Result):
         foil = (self.rather_than, self.similarity - self.margin) if self.rather_than else None
         sides = (("query", self.query_side), ("document", self.document_side))
         windows = [f"{name}: {side.window}" for name, side in sides if side.window is not None]
-        return "; ".join([_total(self._document, self.similarity, foil), *windows])
+        return "; ".join([_total(self.query_side.word, self._document, self.similarity, foil), *windows])
 
     @property
     def sentence(self) -> str:
@@ -206,7 +208,7 @@ class Match(Result):
     @property
     def title(self) -> str:
         """The heading of a page."""
-        return f"Why they match: similarity {self.similarity:+.3f}"
+        return f"Why they match: {self.query_side.word.split()[0]} {self.similarity:+.3f}"
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from cocoax.checks import as_items, check_count, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.function_calls import cost_sentence, say_cost
+from cocoax.encoders.rerankers import Reranker
 from cocoax.inputs import Explicand
 from cocoax.inputs.text import check_features
 from cocoax.methods import Attribution, Method, RemovalMethod, Rise, Run
@@ -201,6 +202,12 @@ def explain_hits(
 
 def matcher_for(encoder: Encoder, settings: Settings, similarity: str | Similarity | None, progress: bool | None) -> Matcher:
     """Return what explains matches by a similarity; that of the encoder if none is given."""
+    if isinstance(encoder, Reranker):
+        from cocoax.questions.rerankers import RerankerMatcher
+
+        if similarity is not None:
+            raise ValueError(f"A reranker scores pairs by itself; leave out 'similarity'. Got {similarity!r}.")
+        return RerankerMatcher(settings, get_similarity("dot"), progress)
     return Matcher(settings, get_similarity("cosine" if similarity is None else similarity), progress)
 
 
