@@ -90,7 +90,7 @@ def explain_pair(
         raise Kept(KEPT) from stop
     files = [] if out is None else match.save_all(out)
     if as_json:
-        print_json(match.to_dict())
+        print_json({**match.to_dict(), "files": files})
         return
     print_shown(match)
     print_values([match])
@@ -173,7 +173,7 @@ def explain_search(
         raise Kept(KEPT) from stop
     files = [] if out is None else hits.save_all(out)
     if as_json:
-        print_json(hits.to_dict())
+        print_json({**hits.to_dict(), "files": files})
         return
     print_shown(hits)
     print_values(hits)
