@@ -9,7 +9,10 @@ import pytest
 import torch
 
 import cocoax
-from cocoax.survey import Index, build
+from cocoax.inputs.features import Segments
+from cocoax.survey import Index, build, compare
+from cocoax.survey.builder import seeded
+from cocoax.survey.index import RASTER
 from cocoax.survey.storage import shard_files
 from tests.survey import photos
 from tests.survey.photos import dawn_rather_than_dusk
@@ -73,6 +76,55 @@ def test_ask__in_words_and_without_the_encoder(tmp_path: Path) -> None:
     assert np.allclose(survey.scores, expected.numpy(), atol=1e-6)
     with pytest.raises(ValueError, match="The index was made by the encoder 'towers'; 'halves' is another one"):
         index.encoder = photos.encoder()
+
+
+BLOCKS = torch.arange(16).view(4, 4).repeat_interleave(4, 0).repeat_interleave(4, 1) // 3
+
+
+@pytest.mark.parametrize("features", ["segments", None, BLOCKS], ids=["segments", "grid", "label map"])
+@pytest.mark.parametrize("method", [cocoax.Rise(samples=64, grid=4), cocoax.Occlusion(window=4, stride=4)])
+@pytest.mark.parametrize("whole", [False, True])
+def test_ask__agrees_with_a_question_about_one_input(features: Any, method: Any, whole: bool, tmp_path: Path) -> None:
+    """With the same method, features, baseline and view, up to the half precision of fields."""
+    encoder = photos.encoder().whole() if whole else photos.encoder()
+    encoder = encoder if features is None else encoder.by(features)
+    folder = photos.write(tmp_path / "photos", 2)
+    own = build(encoder, folder, tmp_path / "index", method, grid=(16, 16), features=features)
+    target = dawn_rather_than_dusk(own)
+    placed = {ranked.id: ranked.attribution for ranked in own.ask(target).highest}
+    for row, name in enumerate(own.ids):
+        (answer,) = cocoax.ask(encoder, folder / name, target, seeded(method, name))
+        expected, found = answer.attribution.relative, placed[name]
+        assert found.score == pytest.approx(answer.score, abs=1e-5)
+        assert found.baseline_score == pytest.approx(answer.attribution.baseline_score, abs=1e-5)
+        factor = round(float((found.values * expected).sum() / expected.square().sum()))
+        assert factor in (1, 2)  # values of Rise as published are half of an effect
+        half = 2**-11 * float(own.field(row).values.abs().max() * target.direction().abs().sum())
+        assert torch.allclose(found.values.double(), factor * expected, atol=half)
+        assert torch.allclose(own.field(row).explain(target).values.double(), factor * expected, atol=half)
+        if features is not None:
+            assert torch.equal(found.feature_ids, answer.attribution.feature_ids)  # type: ignore[arg-type]
+
+
+def test_ask__pictures_in_parts_of_their_own(tmp_path: Path) -> None:
+    """Parts differ from picture to picture; means, shortcuts and comparisons are of places."""
+    own = build(
+        photos.encoder(), photos.write(tmp_path / "photos", 20), tmp_path / "index", photos.METHOD, features="segments"
+    )
+    survey = own.ask(dawn_rather_than_dusk(own), {"label": "dawn"}, top=3)
+    assert own.cells == (RASTER, RASTER)
+    assert survey.mean is not None
+    half = RASTER // 2
+    assert float(survey.mean.values[:, :half].mean()) > float(survey.mean.values[:, half:].mean())
+    assert 'class="tile"' in survey.save(tmp_path / "page.html").read_text()
+    assert len(own.shortcuts()) == 40
+    assert compare(own, own).agreement == pytest.approx(1)
+    again = build(photos.encoder(), tmp_path / "photos", tmp_path / "index", photos.METHOD, features="segments")
+    assert again.ids == own.ids
+    with pytest.raises(
+        ValueError, match=r"another division into features \(Segments\(count=16\)\) than .* \(Segments\(count=5\)\)"
+    ):
+        build(photos.encoder(), tmp_path / "photos", tmp_path / "index", photos.METHOD, features=Segments(5))
 
 
 def test_select__bad_selections(index: Index) -> None:

@@ -57,6 +57,9 @@ def build_index(
     split: Annotated[str, ask_option("train or test, of data that has both.")] = "train",
     samples: Samples = 200,
     grid: GridOrFitted = None,
+    features: Annotated[
+        str | None, how_option("What is removed together: segments or grid of pictures; words, tokens or sentences of texts.")
+    ] = None,
     crop: Crop = False,
     baseline: Baseline = None,
     seed: Seed = 0,
@@ -102,6 +105,7 @@ def build_index(
             device=device,
             workers=workers,
             ray=ray,
+            features=features,
             shard=shard,
             crop=crop,
             baseline=baseline,

@@ -23,6 +23,8 @@ from cocoax.encoders.folding import agree
 from cocoax.encoders.forward import by_shape, rounding_of
 from cocoax.inputs import Explicand
 from cocoax.inputs.base import plural
+from cocoax.inputs.display import SMALL
+from cocoax.inputs.features import features_of
 from cocoax.inputs.grids import coarsest_grid
 from cocoax.masking import MaskedEncoder, Masks
 from cocoax.masking.baseline_presets import DEFAULT_PRESET, preset
@@ -86,6 +88,7 @@ def build(
     split: Split = "train",
     similarity: str = "cosine",
     grid: int | tuple[int, int] | None = None,
+    features: Any = None,
     shard: int | None = None,
     workers: int = 0,
     ray: str | None = None,
@@ -113,6 +116,8 @@ def build(
         split: of a data set that has several parts.
         similarity: cosine or dot; the questions that can be asked are of this one.
         grid: cells that the pixels of pictures are pooled to; by default those of the masks.
+        features: what is removed and shown as one part, such as ``"segments"`` or ``"sentences"``; see
+            :meth:`cocoax.Encoder.explicand`.
         shard: inputs in a file, all of which are lost if the process is killed; by default as many as take a minute, and at
             most 256.
         workers: processes of a local Ray; 0 works in this one.
@@ -130,12 +135,14 @@ def build(
     """
     loaded = load_viewed(encoder, device, not crop) if isinstance(encoder, str) else encoder
     check_encoder(loaded)
+    divided = None if features is None else features_of(features, loaded.inputs)
+    loaded = loaded if divided is None else loaded.by(divided)
     if method is not None:
         check_kind("The method", method, RemovalMethod, "must be one that removes parts, such as cocoax.Rise()")
     check_count("shard", SHARD if shard is None else shard, 1)
     linear_similarity(similarity)
     method = _with_baseline(method or IndexRecipe().method, baseline, loaded, isinstance(encoder, str))
-    recipe = IndexRecipe(method, similarity, grid)
+    recipe = IndexRecipe(method, similarity, grid, divided)
     items = open_items(inputs, loaded.inputs, column, id_column, split, labels)
     manifest = Manifest(
         encoder if isinstance(encoder, str) else loaded.name,
@@ -425,7 +432,7 @@ class EntryBuilder:
             return loaded.failed(error)
 
     def _prepare(self, loaded: LoadedItem, explicand: Explicand) -> LoadedItem:
-        method = seeded(self.recipe.method, loaded.item.id)
+        method, explicand = seeded(self.recipe.method, loaded.item.id).choose_features(self.encoder, explicand)
         explicand = self.removal.with_features(explicand, self.encoder, getattr(method, "grid", None))
         emptied = self.removal.baseline_input(explicand)
         plan = Plan.draw(method, tuple(explicand.shape), self.recipe.grid)
@@ -472,8 +479,12 @@ class EntryBuilder:
         representations = self._representations(game, plan, None if encoded is None else encoded[count:])
         vectors = torch.cat(feature_vectors(representations, game.anchors, linear_similarity(self.recipe.similarity)))
         field, labels = (plan.field @ vectors).float(), explicand.label_map
-        if labels is not None:  # -1, the last, is what the encoder does not see
-            field = torch.cat([field, torch.zeros_like(field[:1])])[coarsest_grid(labels)]
+        if labels is not None:
+            cells = coarsest_grid(labels)
+            if cells.numel() <= 2 * len(field):  # cells of a grid; -1, the last, is what the encoder does not see
+                field, labels = torch.cat([field, torch.zeros_like(field[:1])])[cells], None
+            else:
+                labels = _small(labels)
         return Entry(
             loaded.item.id,
             loaded.item.source,
@@ -485,6 +496,7 @@ class EntryBuilder:
             field,
             (plan.noise @ vectors).float(),
             explicand.display.small(),
+            labels,
         )
 
     def _representations(self, game: MaskedEncoder, plan: Plan, tried: Tensor | None) -> Tensor:
@@ -506,6 +518,12 @@ class EntryBuilder:
             return representations
         game.fast.use_plain()
         return _encoded(game, plan)
+
+
+def _small(labels: Tensor) -> Tensor:
+    """Return a label map with at most as many places along a side as small pictures have pixels."""
+    sides = [torch.arange(min(side, SMALL)) * side // min(side, SMALL) for side in labels.shape]
+    return labels[sides[0]][:, sides[1]]
 
 
 def _encoded(game: MaskedEncoder, plan: Plan) -> Tensor:

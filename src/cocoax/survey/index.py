@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
 
 from cocoax.checks import check_kind
 from cocoax.encoders import Encoder, load
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from cocoax.survey.answers import Survey
     from cocoax.survey.shortcuts import Shortcuts, Typicality
 
+RASTER = 14  # cells of a map along each side, for pictures whose fields have a vector for each of their own parts
 Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
 
 
@@ -105,6 +107,8 @@ class Index:
     @cached_property
     def cells(self) -> tuple[int, ...] | None:
         """The shape of every map; None where inputs have different ones, as texts do."""
+        if self._rows.parts.any():
+            return (RASTER, RASTER)
         shapes = set(self._rows.shapes)
         return shapes.pop() if len(shapes) == 1 else None
 
@@ -193,7 +197,11 @@ class Index:
 
     def displays(self, rows: Sequence[int]) -> list[Display | None]:
         """Return how rows are shown, small."""
-        return [None if packed is None else unpack_display(packed) for packed in self._stored(rows, "shown")]
+        return [display for display, _ in self._shown(rows)]
+
+    def _shown(self, rows: Sequence[int] | np.ndarray) -> list[tuple[Display | None, Tensor | None]]:
+        """Return how rows are shown, and the label maps of those that are divided into parts."""
+        return [(None, None) if packed is None else unpack_display(packed) for packed in self._stored(rows, "shown")]
 
     def sources(self, rows: Sequence[int] | np.ndarray) -> list[str]:
         """Return where the inputs of rows lie: the paths of files, or the numbers of rows of a table."""
@@ -202,15 +210,12 @@ class Index:
     def field(self, row: int) -> Field:
         """Return the field of one row, which answers targets as those of runs do; without standard errors."""
         (row,) = self.select([row]).tolist()
-        (values,), (display,), (emptied,) = (
-            self.field_vectors(np.array([row])),
-            self.displays([row]),
-            self._stored([row], "emptied"),
-        )
+        (values,), (emptied,) = self.field_vectors(np.array([row])), self._stored([row], "emptied")
+        ((display, labels),) = self._shown([row])
         own = self.representations[row]
         anchors = self.similarity.features(torch.stack([own, torch.tensor(emptied)]).double()).float()
         shown = _nothing(values[..., 0]) if display is None else display
-        return Field(values, torch.zeros(values.shape[-1]), anchors, own, self.similarity, self._origin, shown)
+        return Field(values, torch.zeros(values.shape[-1]), anchors, own, self.similarity, self._origin, shown, None, labels)
 
     @property
     def _origin(self) -> Origin:
@@ -288,7 +293,17 @@ class Index:
     # --- maps ---------------------------------------------------------------------------------------------------------
 
     def maps(self, target: Target, rows: np.ndarray) -> list[Tensor]:
-        """Return the map of a target on each of some rows, ``[*cells]``."""
+        """Return the map of a target on each of some rows, ``[*cells]``; of pictures in parts a mean over each place."""
+        values = self.values(target, rows)
+        if not self._rows.parts.any():
+            return values
+        shown = (labels for _, labels in self._shown(rows))
+        return [
+            adaptive_avg_pool2d(_at_places(own, labels)[None], RASTER)[0] for own, labels in zip(values, shown, strict=True)
+        ]
+
+    def values(self, target: Target, rows: np.ndarray) -> list[Tensor]:
+        """Return the effect of each cell or part of some rows."""
         self.scores(target, rows[:1])  # says what is wrong where products of such numbers are too small
         directions = self.directions(target, rows)
         sizes = np.array([math.prod(self._rows.shapes[row]) for row in rows])
@@ -304,8 +319,6 @@ class Index:
                 for place, part in zip(places, torch.split(parts, sizes[places].tolist()), strict=True):
                     products[ends[place] : ends[place + 1]] = part
         check_range(target, products)
-        if self.cells is not None:
-            return list(products.view(len(rows), *self.cells))
         parts_of = torch.split(products, sizes.tolist())
         return [part.view(self._rows.shapes[row]) for part, row in zip(parts_of, rows, strict=True)]
 
@@ -327,7 +340,7 @@ class Index:
 
     def mean_map(self, target: Target) -> Tensor | None:
         """Return the mean map over all rows, from what the files say about themselves; None where only the maps tell."""
-        if self.cells is None or target.needs_explicand or self._mean_field is None:
+        if self.cells is None or self._rows.parts.any() or target.needs_explicand or self._mean_field is None:
             return None
         return self._mean_field @ self.directions(target, np.array([0]))[0]
 
@@ -360,9 +373,11 @@ class Index:
         directions = self.directions(target, chosen).expand(len(chosen), -1)
         stored = (self._stored(chosen, name) for name in ("emptied", "noise"))
         answers = []
-        for row, values, display, direction, emptied, noise in zip(
-            chosen, self.maps(target, chosen), self.displays(chosen.tolist()), directions, *stored, strict=True
+        values, shown = self.values(target, chosen), self._shown(chosen)
+        for row, parts, (display, labels), direction, emptied, noise in zip(
+            chosen, values, shown, directions, *stored, strict=True
         ):
+            placed = parts if labels is None else _at_places(parts, labels)
             own = self.representations[row]
             anchors = self.similarity.features(torch.stack([own, torch.tensor(emptied)]).double()) @ direction.double()
             floor = self._origin.floor(target, own, anchors, 1)
@@ -370,18 +385,20 @@ class Index:
             spread = max(float(sums.square().mean().sqrt()), floor / 2) if len(sums) else None
             answers.append(
                 Attribution(
-                    values=values,
+                    values=placed,
                     score=float(anchors[0]),
                     baseline_score=float(anchors[1]),
-                    standard_error=None if spread is None else torch.full_like(values, spread),
+                    standard_error=None if spread is None else torch.full_like(placed, spread),
                     metadata={
                         "target": target.name,
                         "method": self.manifest.recipe["method"]["type"],
                         "encoder": self.manifest.encoder,
                         "id": self.ids[row],
                     },
-                    display=_nothing(values) if display is None else display,
+                    display=_nothing(placed) if display is None else display,
                     floor=floor,
+                    features=None if labels is None else parts,
+                    feature_ids=labels,
                 )
             )
         return answers
@@ -394,6 +411,11 @@ def _words(where: Mapping[str, Any]) -> str:
         for key, values in where.items()
     }
     return " and ".join(f"{key} {' / '.join(map(str, values))}" for key, values in sides.items())
+
+
+def _at_places(values: Tensor, labels: Tensor | None) -> Tensor:
+    """Return the values of parts at the places of their label map ``[h, w]``, 0 where there is none; maps as they are."""
+    return values if labels is None else torch.cat([values, values.new_zeros(1)])[labels]
 
 
 def _nothing(values: Tensor) -> Display:

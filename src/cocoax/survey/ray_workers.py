@@ -40,8 +40,10 @@ class Worker:
         self.error: Exception | None = None
         try:
             encoder, device, recipe, self.manifest = pickle.loads(setup)
-            whole = self.manifest.recipe.get("view") == "whole"
-            loaded = load_viewed(encoder, device, whole) if isinstance(encoder, str) else encoder
+            if isinstance(encoder, str):
+                encoder = load_viewed(encoder, device, self.manifest.recipe.get("view") == "whole")
+                encoder = encoder if recipe.features is None else encoder.by(recipe.features)
+            loaded = encoder
             self.builder = EntryBuilder(loaded, recipe, self.manifest.space)
         except Exception as error:
             self.error = error

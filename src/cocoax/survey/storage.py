@@ -22,6 +22,7 @@ from torch import Tensor
 from cocoax.inputs import Display
 from cocoax.inputs.base import plural
 from cocoax.inputs.display import load_display, save_display
+from cocoax.inputs.features import Features
 from cocoax.methods import Rise
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.serialise import to_json_value
@@ -32,11 +33,12 @@ from cocoax.survey.items import Item, Scalar, natural
 from cocoax.version import versions
 
 MANIFEST = "manifest.json"
-FORMAT = 2
+FORMAT = 3
 USUAL_VIEW = "what the encoder itself sees"
 _OPTIONAL = {  # entries of a recipe that may be absent: how a sentence calls them, and what their absence means
     "view": ("view of its inputs", USUAL_VIEW),
     "tensors": ("content of the method's tensors", "none"),
+    "features": ("division into features", "the method's own"),
 }
 
 
@@ -58,12 +60,14 @@ class IndexRecipe:
         method: explains every input; its seed is mixed with the input's id.
         similarity: cosine or dot; the questions that can be asked are of this one.
         grid: cells that the pixels of pictures are pooled to; by default those of the method's masks.
+        features: what inputs are divided into, see :meth:`cocoax.Encoder.explicand`; None is what the method chooses.
 
     """
 
     method: RemovalMethod = field(default_factory=lambda: Rise(samples=200))
     similarity: str = "cosine"
     grid: int | tuple[int, int] | None = None
+    features: Features | None = None
 
 
 def linear_similarity(name: str) -> LinearSimilarity:
@@ -169,14 +173,22 @@ def plain_recipe(recipe: IndexRecipe, view: tuple[object, ...] = ()) -> dict[str
     Of a method's tensors, such as baseline pictures, it has the shapes, and one digest of all.
     """
     tensors: dict[str, Tensor] = {}
-    to_json_value(recipe, tensors)
-    plain: dict[str, Any] = json.loads(json.dumps(to_json_value(recipe)))
-    plain.pop("type")
+    to_json_value(recipe.method, tensors)
+    entries = {"method": to_json_value(recipe.method), "similarity": recipe.similarity, "grid": recipe.grid}
+    plain: dict[str, Any] = json.loads(json.dumps(entries))
+    if recipe.features is not None:
+        plain["features"] = _name_of_features(recipe.features)
     if view:
         plain["view"] = digest(*view) if any(not isinstance(part, str) for part in view) else " ".join(map(str, view))
     if tensors:
         plain["tensors"] = digest(*tensors.values())
     return plain
+
+
+def _name_of_features(features: Features) -> str:
+    """Return what tells features from others: class and options, of label maps and masks a digest."""
+    tensors = [value for value in vars(features).values() if isinstance(value, Tensor)]
+    return f"{type(features).__name__}({digest(*tensors)})" if tensors else repr(features)
 
 
 def shard_files(folder: str | Path) -> list[Path]:
@@ -207,6 +219,7 @@ class Entry:
         representation: ``[d]``.
         emptied: the representation without its features, ``[d]``; the mean over several baselines.
         field: one vector for each cell, ``[*cells, d]``: what keeping it, not removing it, does to the feature vector.
+        labels: of a picture whose cells are parts of it, the part at each place of a small map ``[h, w]``, or -1.
         noise: random sums of the field's sampling error over all cells, ``[4, d]``: the mean square of their products with a
             direction is the mean squared error of the map in that direction. Empty where nothing is left to chance.
         display: how it is shown, small.
@@ -223,6 +236,7 @@ class Entry:
     field: Tensor | None = None
     noise: Tensor | None = None
     display: Display | None = None
+    labels: Tensor | None = None
 
 
 class UnfinishedError(ValueError):
@@ -253,6 +267,7 @@ def own_types() -> dict[str, Any]:
         "emptied": numbers,
         "noise": numbers,
         "shape": pa.list_(pa.int32()),
+        "parts": pa.bool_(),
         "scale": pa.float32(),
         "field": pa.large_binary(),
         "shown": pa.large_binary(),
@@ -313,10 +328,10 @@ def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
         return row
     scale = max(float(entry.field.abs().max()), 1e-30) if entry.field.numel() else 1.0
     row |= {name: getattr(entry, name).flatten().numpy() for name in ("representation", "emptied", "noise")}
-    row |= {"shape": list(entry.field.shape[:-1]), "scale": scale}
+    row |= {"shape": list(entry.field.shape[:-1]), "scale": scale, "parts": entry.labels is not None}
     # Relative to its largest number, so that half precision loses 0.05 % of a number at most, or next to nothing.
     row["field"] = (entry.field / scale).half().contiguous().numpy().tobytes()
-    row["shown"] = None if entry.display is None else pack_display(entry.display)
+    row["shown"] = None if entry.display is None else pack_display(entry.display, entry.labels)
     return row
 
 
@@ -363,9 +378,9 @@ def _head_digest(schema: Any, head: Mapping[bytes, bytes]) -> bytes:
 
 
 def _mean_field(table: Any) -> bytes:
-    """Return the sum of all fields of a table and their number, as float32; nothing where their shapes differ."""
+    """Return the sum of all fields of a table and their number, as float32; nothing if cells are not the same places."""
     shapes = {tuple(shape) for shape in table["shape"].to_pylist() if shape is not None}
-    if len(shapes) != 1:
+    if len(shapes) != 1 or any(table["parts"].to_pylist()):
         return b""
     scales = torch.tensor([scale for scale in table["scale"].to_pylist() if scale is not None])
     fields = field_values(table["field"].drop_null()).view(len(scales), -1)
@@ -493,26 +508,31 @@ def _shared(numbers: np.ndarray) -> Tensor:
         return torch.from_numpy(numbers)
 
 
-def pack_display(display: Display) -> bytes:
-    """Return a display as bytes."""
+def pack_display(display: Display, labels: Tensor | None = None) -> bytes:
+    """Return a display, and the label map of its parts, as bytes."""
     tensors, header = save_display(display)
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    if labels is not None:
+        tensors["labels"] = labels.to(torch.int16).contiguous()
     file = io.BytesIO()
-    write_tensors(file, {name: tensor.contiguous() for name, tensor in tensors.items()}, {"display": json.dumps(header)})
+    write_tensors(file, tensors, {"display": json.dumps(header)})
     return file.getvalue()
 
 
-def unpack_display(packed: bytes) -> Display:
-    """Return the display that :func:`pack_display` was given."""
+def unpack_display(packed: bytes) -> tuple[Display, Tensor | None]:
+    """Return the display and the label map that :func:`pack_display` was given."""
     from safetensors.torch import load
 
     size = int.from_bytes(packed[:8], "little")
     header = json.loads(packed[8 : 8 + size])["__metadata__"]
-    return load_display(load(packed), json.loads(header["display"]))
+    tensors = load(packed)
+    labels = tensors.pop("labels", None)
+    return load_display(tensors, json.loads(header["display"])), None if labels is None else labels.long()
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
-SMALL = ("id", "digest", "error", "representation", "shape", "scale")
+SMALL = ("id", "digest", "error", "representation", "shape", "scale", "parts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -525,6 +545,7 @@ class Rows:
     columns: dict[str, np.ndarray]
     representations: Tensor
     shapes: list[tuple[int, ...]]
+    parts: np.ndarray  # whether cells are parts of a picture, [n]
     scales: np.ndarray
     places: np.ndarray  # shard and row of it, [n, 2]
 
@@ -538,7 +559,7 @@ class Rows:
             stored = [*SMALL, *names.values()]
             tables = list(pool.map(lambda path: read_shard(path, stored, None, manifest), files))
         if not tables:
-            return cls([], [], {}, {}, torch.empty(0, 0), [], np.empty(0), np.empty((0, 2), int))
+            return cls([], [], {}, {}, torch.empty(0, 0), [], np.empty(0, bool), np.empty(0), np.empty((0, 2), int))
         places = [np.stack([np.full(len(table), shard), np.arange(len(table))], 1) for shard, table in enumerate(tables)]
         for path, other in zip(files, tables, strict=True):
             if not other.schema.equals(tables[0].schema):
@@ -550,7 +571,7 @@ class Rows:
         once = _once(done, everything, digests)
         fine = np.array(sorted(once, key=lambda row: natural(everything[row])), int)
         failed = {everything[row]: error for row, error in enumerate(errors) if error is not None}
-        kept = table.select(["shape", "scale", *names.values()]).take(fine)
+        kept = table.select(["shape", "scale", "parts", *names.values()]).take(fine)
         # Not by take: lists of numbers would be taken one by one.
         numbers = np.concatenate([part.flatten().to_numpy() for part in table["representation"].drop_null().chunks])
         order = np.empty(len(errors), int)
@@ -563,6 +584,7 @@ class Rows:
             {name: _values(kept[stored]) for name, stored in names.items()},
             vectors[torch.from_numpy(order[fine])],
             [tuple(shape) for shape in kept["shape"].to_pylist()],
+            kept["parts"].to_numpy(),
             kept["scale"].to_numpy().astype(np.float32),
             np.concatenate(places)[fine],
         )
@@ -577,7 +599,7 @@ def _check_entries(files: Sequence[Path], tables: Sequence[Any]) -> None:
         done = table.filter(pc.is_null(table["error"]))
         lengths = pc.unique(pc.list_value_length(done["representation"])).to_pylist()
         dimension = next(iter(lengths), None) if dimension is None else dimension
-        lacking = [name for name in ("id", "digest", "representation", "shape", "scale") if done[name].null_count]
+        lacking = [name for name in ("id", "digest", "representation", "shape", "scale", "parts") if done[name].null_count]
         if lacking or any(length != dimension or not length for length in lengths) or table["id"].null_count:
             what = lacking[0] if lacking else "representation"
             raise ValueError(f"The shard {path} is damaged: its column {what!r} does not fit; delete it and build again.")
