@@ -285,7 +285,7 @@ def test_discovery__what_was_asked_is_in_its_files(found: Discovery, tmp_path: P
     assert plain["importance"][0]["label"] == "first"
 
 
-def test_discovery__pictures_are_drawn_with_and_without_maps(tmp_path: Path) -> None:
+def test_discovery__pictures_are_drawn(tmp_path: Path) -> None:
     discovery = cocoax.discover(
         two_towers(),
         [picture(seed) for seed in range(9)],
@@ -293,14 +293,11 @@ def test_discovery__pictures_are_drawn_with_and_without_maps(tmp_path: Path) -> 
         vocabulary=[EVIL, "dog"],
         explainer=cocoax.Rise(samples=30, grid=3),
     )
-    assert len(discovery.plot(count=2).axes) == 4
-    assert len(discovery.plot(count=2, maps=True).axes) >= 4
+    assert len(discovery.plot().axes) >= 9
     page = Page(discovery.save(tmp_path / "page.html"))
     assert page.count("script") == 0
     assert page.count("img") >= 2 * (6 - 3)
     assert "<script>" not in discovery._repr_html_()
-    with pytest.raises(ValueError, match="'count' parameter must be at least 1"):
-        discovery.plot(count=0)
 
 
 # --- bad input ----------------------------------------------------------------------------------------------------------

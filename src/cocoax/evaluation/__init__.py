@@ -1,5 +1,6 @@
 """Evaluation η: how well an attribution finds what matters."""
 
+from cocoax.evaluation.agreement import gradient_remark, rank_agreement
 from cocoax.evaluation.comparison import MethodComparison, compare_methods
 from cocoax.evaluation.curves import (
     Curve,
@@ -9,6 +10,7 @@ from cocoax.evaluation.curves import (
     curves,
     deletion,
     insertion,
+    overshoot_remark,
 )
 from cocoax.evaluation.probe import LinearProbe, accuracy
 from cocoax.evaluation.sanity import chance_map, effective_rank, gini, knn_accuracy, randomised
@@ -29,10 +31,13 @@ __all__ = [
     "deletion",
     "effective_rank",
     "gini",
+    "gradient_remark",
     "insertion",
     "knn_accuracy",
+    "overshoot_remark",
     "paired_difference",
     "paper_interval",
     "randomised",
+    "rank_agreement",
     "t_interval",
 ]

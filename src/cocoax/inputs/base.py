@@ -235,7 +235,7 @@ class Inputs(ABC):
 
 
 @contextmanager
-def naming_input(index: int) -> Iterator[None]:
+def naming_input(index: int, what: str = "Input") -> Iterator[None]:
     """Let an error about an input say which one it is: "Input 3: …"."""
     try:
         yield
@@ -243,4 +243,4 @@ def naming_input(index: int) -> Iterator[None]:
         kind = next((kind for kind in (FileNotFoundError, TypeError) if isinstance(error, kind)), ValueError)
         missing = getattr(error, "filename", None) if kind is FileNotFoundError else None
         words = str(error) if missing is None else f"No file at {missing}; check the path."  # Python's own is no sentence
-        raise kind(f"Input {index}: {words}") from error
+        raise kind(f"{what} {index}: {words}") from error

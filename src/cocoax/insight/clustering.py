@@ -11,12 +11,12 @@ import numpy as np
 
 from cocoax.seeding import stream
 
-RESAMPLES = 10
-MAX_RESAMPLED_VECTORS = 20_000  # vectors, about, that a resample or a point of the curve looks at
-MAX_FITTED_VECTORS = 50_000  # vectors that factors are fitted to; the rest gets its codes from them
-GROUP_COUNTS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100)
-DENSITY_DIMENSIONS = 20  # dimensions in which density is looked for
-MIN_DENSE_VECTORS = 5  # vectors that a dense group has at least
+_RESAMPLES = 10
+_MAX_RESAMPLED_VECTORS = 20_000  # vectors, about, of a resample or of a point of the curve
+_MAX_FITTED_VECTORS = 50_000  # vectors that factors are fitted to; the others are coded by them
+_GROUP_COUNTS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100)
+_DENSITY_DIMENSIONS = 20  # principal components in which density is estimated
+_MIN_DENSE_VECTORS = 5  # vectors of a dense group
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +24,11 @@ class Groups:
     """Vectors in groups.
 
     Attributes:
-        centres: what a group is about, ``[k, d]``.
+        centres: of the groups, ``[k, d]``.
         labels: the group of each vector, ``[n]``; -1 for none.
         strengths: how strongly each belongs to its group, ``[n]``.
-        model: what was fitted, to look at other vectors with.
-        sums: whether a vector may be the sum of several groups, of which it is counted to the strongest.
+        model: scikit-learn's fitted model, where groups of other vectors are asked of it.
+        sums: whether vectors are sums of several groups; the label is then the largest summand.
 
     """
 
@@ -40,14 +40,14 @@ class Groups:
 
 
 class NoDenseGroupsError(ValueError):
-    """Vectors are nowhere dense enough to be a group."""
+    """Raised where no vectors are dense enough to be a group."""
 
 
 class Grouping(ABC):
     """A way to find groups of vectors ``[n, d]``.
 
     Attributes:
-        counts: whether it is told how many groups to find.
+        counts: whether it finds exactly as many groups as are asked for.
 
     """
 
@@ -55,11 +55,11 @@ class Grouping(ABC):
 
     @abstractmethod
     def fit(self, vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
-        """Return the groups; ``starts`` is how often a search that depends on its start is begun."""
+        """Return the groups; ``starts`` is the number of random starts, of methods that have some."""
 
     @abstractmethod
     def rebuilt(self, groups: Groups, vectors: np.ndarray) -> np.ndarray:
-        """Return the vectors as far as the groups tell them, ``[n, d]``."""
+        """Return the approximation of vectors by the groups, ``[n, d]``."""
 
     def explained(self, groups: Groups, vectors: np.ndarray) -> float:
         """Return the share of the variance of vectors that the groups explain."""
@@ -101,10 +101,10 @@ class HdbscanGroups(Grouping):
         from sklearn.decomposition import PCA
 
         found = np.full(len(vectors), -1)
-        if len(vectors) >= MIN_DENSE_VECTORS:
-            flat = PCA(min(DENSITY_DIMENSIONS, *vectors.shape), random_state=seed).fit_transform(vectors)
-            size = max(MIN_DENSE_VECTORS, len(vectors) // (10 * count))
-            found = HDBSCAN(min_cluster_size=size, min_samples=MIN_DENSE_VECTORS, copy=True).fit(flat).labels_
+        if len(vectors) >= _MIN_DENSE_VECTORS:
+            flat = PCA(min(_DENSITY_DIMENSIONS, *vectors.shape), random_state=seed).fit_transform(vectors)
+            size = max(_MIN_DENSE_VECTORS, len(vectors) // (10 * count))
+            found = HDBSCAN(min_cluster_size=size, min_samples=_MIN_DENSE_VECTORS, copy=True).fit(flat).labels_
         sizes = np.bincount(found[found >= 0]) if (found >= 0).any() else np.zeros(0, int)
         if not len(sizes):
             raise NoDenseGroupsError(
@@ -136,8 +136,8 @@ class NmfGroups(Grouping):
         halves = _halves(vectors)
         seen = (
             halves
-            if len(halves) <= MAX_FITTED_VECTORS
-            else halves[stream(seed, 5).choice(len(halves), MAX_FITTED_VECTORS, replace=False)]
+            if len(halves) <= _MAX_FITTED_VECTORS
+            else halves[stream(seed, 5).choice(len(halves), _MAX_FITTED_VECTORS, replace=False)]
         )
         model = NMF(count, max_iter=200, tol=1e-3, random_state=seed)
         with warnings.catch_warnings():
@@ -184,27 +184,26 @@ def _closeness(vectors: np.ndarray, centres: np.ndarray, labels: np.ndarray) -> 
 def stability(
     grouping: Grouping, groups: Groups, vectors: np.ndarray, owners: np.ndarray, asked: int, seed: int
 ) -> list[float | None]:
-    """Return how much of each group comes back when inputs are drawn again (Hennig 2007); None where that cannot be told.
+    """Return the bootstrap stability of each group (Hennig 2007); None with fewer than two inputs for each group.
 
-    Ten bootstrap samples of inputs, each with all vectors that it owns, are grouped anew, each into as many as were ``asked``
-    for. The mean is taken of the largest Jaccard similarity of a group with a new one, over the vectors that were drawn, in
-    those samples that have some of the group. Above 0.75 a group is stable, below 0.5 it may be chance. Of fewer than two
-    inputs for each group too few are drawn to find so many groups in, so that nothing can be told.
+    Ten bootstrap samples of inputs, each input with all of its vectors, are grouped anew into as many groups as were
+    ``asked`` for. The stability of a group is the mean, over samples that have some of it, of its largest Jaccard similarity
+    with a new group, over the vectors drawn. Above 0.75 a group is stable, below 0.5 it may be chance.
     """
     count = len(groups.centres)
     inputs, owners = np.unique(owners, return_inverse=True)
     if len(inputs) < 2 * count:
         return [None] * count
     shares: list[list[float]] = [[] for _ in range(count)]
-    for time in range(RESAMPLES):
+    for time in range(_RESAMPLES):
         draws = stream(seed, 6, time)
         chosen = draws.integers(0, len(inputs), _enough(len(inputs), len(vectors)))
         drawn = np.flatnonzero(np.isin(owners, chosen))
-        if len(drawn) < (asked if grouping.counts else MIN_DENSE_VECTORS):  # too few to find any in, whatever there is
+        if len(drawn) < (asked if grouping.counts else _MIN_DENSE_VECTORS):
             continue
         try:
             new = grouping.fit(vectors[drawn], asked, seed + time, starts=3).labels
-        except NoDenseGroupsError:  # so none comes back
+        except NoDenseGroupsError:
             new = np.full(len(drawn), -1)
         old = groups.labels[drawn]
         for group in np.unique(old[old >= 0]):
@@ -217,13 +216,13 @@ def stability(
 
 
 def _enough(inputs: int, vectors: int) -> int:
-    """Return how many inputs have as many vectors as are looked at."""
-    return max(1, min(inputs, MAX_RESAMPLED_VECTORS * inputs // vectors))
+    """Return how many inputs have about as many vectors as a resample holds."""
+    return max(1, min(inputs, _MAX_RESAMPLED_VECTORS * inputs // vectors))
 
 
 @dataclass(frozen=True)
 class ExplainedVariance:
-    """How much of the variance so many corpora explain: of the vectors they were found in, and of others."""
+    """The share of variance that this number of corpora explains, of the vectors they were found in and of held-out ones."""
 
     corpora: int
     explained: float
@@ -233,9 +232,9 @@ class ExplainedVariance:
 def curve(
     grouping: Grouping, vectors: np.ndarray, owners: np.ndarray, count: int, seed: int
 ) -> tuple[ExplainedVariance, ...]:
-    """Return how much other numbers of groups would explain, up to twice as many.
+    """Return the variance that other numbers of groups explain, up to twice as many.
 
-    Groups are found in one half of the inputs and tried on the other; all vectors that an input owns are in the same half.
+    Groups are fitted to one half of the inputs and evaluated on the other; all vectors of an input are in the same half.
     """
     inputs, owners = np.unique(owners, return_inverse=True)
     if not grouping.counts or len(inputs) < 2:
@@ -244,7 +243,7 @@ def curve(
     seen, unseen = (vectors[np.isin(owners, half)] for half in (order[::2], order[1::2]))
     most = min(2 * count, len(np.unique(seen, axis=0)) - 1)
     points = []
-    for number in sorted({size for size in GROUP_COUNTS if size <= most} | ({count} if count <= most else set())):
+    for number in sorted({size for size in _GROUP_COUNTS if size <= most} | ({count} if count <= most else set())):
         groups = grouping.fit(seen, number, seed, starts=3)
         points.append(ExplainedVariance(number, grouping.explained(groups, seen), grouping.explained(groups, unseen)))
     return tuple(points)

@@ -17,12 +17,12 @@ from torch.nn import functional
 from cocoax.encoders import Encoder
 from cocoax.inputs import Display, Explicand, Inputs, Pictures
 from cocoax.inputs.open import each_input
+from cocoax.insight.subset_search import Subsets, labels_of
 from cocoax.masking import MaskedEncoder
-from cocoax.methods import Attribution, Field, Occlusion, Rise
+from cocoax.methods import Attribution, Field, Rise
 from cocoax.methods.estimate import Origin
 from cocoax.methods.field import default_grid, feature_vectors
 from cocoax.methods.method import check_encoder
-from cocoax.methods.occlusion import Windows
 from cocoax.methods.removal import RemovalMethod
 from cocoax.progress import bar
 from cocoax.seeding import stream
@@ -33,19 +33,24 @@ if TYPE_CHECKING:
     from cocoax.survey import Index
 
 MAX_INPUTS = 5000  # inputs whose parts are looked at; of more, so many are drawn
-CROP = 3  # a part that is kept alone is a third of an input high and wide
+_CELLS = 3  # of a map of pixels that is no picture, in each direction: the parts that are kept alone
 
 
 @dataclass(frozen=True, eq=False)
 class PartVectors:
     """Vectors of parts ``[n, d]``, and the number of the input that each is a part of ``[n]``.
 
-    ``whole`` says that they are no parts but whole inputs, each its own.
+    ``whole`` says that each is the vector of a whole input.
     """
 
     vectors: np.ndarray
     owners: np.ndarray
     whole: bool = False
+
+
+def _stacked(chosen: np.ndarray, vectors: Sequence[np.ndarray]) -> PartVectors:
+    """Return the vectors ``[parts, d]`` of the parts of chosen inputs."""
+    return PartVectors(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
 
 
 class Collection(ABC):
@@ -86,7 +91,7 @@ class Collection(ABC):
 
     @abstractmethod
     def crops(self, seed: int) -> PartVectors:
-        """Return what every part of every input is like by itself."""
+        """Return the feature vectors of parts by themselves: windows of pictures, features that are kept alone."""
 
     @abstractmethod
     def maps(self, numbers: Sequence[int], target: Target) -> list[Attribution]:
@@ -97,7 +102,7 @@ class Collection(ABC):
         """Return how some inputs are shown, small."""
 
     def whole(self) -> PartVectors:
-        """Return whole inputs: their feature vectors."""
+        """Return the feature vectors of whole inputs."""
         vectors = self.similarity.features(self.representations.double()).float().numpy()
         return PartVectors(vectors, np.arange(len(vectors)), whole=True)
 
@@ -116,9 +121,8 @@ class InputSource(Collection):
         self.items = list(each_input(inputs, encoder.inputs)[0])
         if not self.items:
             raise ValueError("There are 0 inputs; corpora are found among many, so pass a hundred or more.")
-        self.similarity = linear(similarity)
-        self.space = encoder.space
-        self.noun = encoder.inputs.noun
+        self.similarity = _linear(similarity)
+        self.space, self.noun = encoder.space, encoder.inputs.noun
         self.method = Rise(samples=200) if method is None else method
         self._fields: dict[int, Field] = {}
         self._cut = False  # whether parts are windows, so that maps are made of those
@@ -140,18 +144,18 @@ class InputSource(Collection):
 
     def _field(self, number: int) -> Field:
         if number not in self._fields:
-            self._fields[number] = self._of_windows(number) if self._cut else self._of_run(number)
+            self._fields[number] = self._field_of_windows(number) if self._cut else self._field_of_run(number)
         return self._fields[number]
 
-    def _of_run(self, number: int) -> Field:
+    def _field_of_run(self, number: int) -> Field:
         run = self.method.run(self.encoder, self.items[number], progress=False)
         shape = run.explicand.shape
         grid = default_grid(self.method, shape, 1) if len(shape) == 2 else None
         field: Field = run.field(self.similarity, grid=grid, groups=0)
         return field
 
-    def _of_windows(self, number: int) -> Field:
-        """Return the vectors of an input's windows as its field: a map of what each would score by itself."""
+    def _field_of_windows(self, number: int) -> Field:
+        """Return the feature vectors of an input's windows as its field: its map is what each window scores by itself."""
         explicand = self.encoder.explicand(self.items[number])
         windows = _windows(self.encoder.inputs, explicand)
         assert windows is not None  # or it had not been cut
@@ -169,38 +173,36 @@ class InputSource(Collection):
         return self.similarity.features(encoded.double()).view(*windows.shape[:2], -1)
 
     def _alone(self, explicand: Explicand) -> Tensor:
-        """Return feature vectors of parts that are kept while all else is removed, minus that of nothing at all."""
+        """Return feature vectors of parts that are kept while all else is removed, minus that of the emptied input."""
         shape = tuple(explicand.shape)
-        window = (-(-shape[0] // CROP), -(-shape[1] // CROP)) if len(shape) == 2 else None
-        game = MaskedEncoder(self.encoder, explicand, self.method.baseline)
-        encoded = torch.cat(list(game.encode(KeepOnlyMasks(Occlusion(window=window).draw(shape)))))
-        features, ends = feature_vectors(encoded, game.anchors, self.similarity)
+        labels = labels_of(shape, (min(_CELLS, shape[0]), min(_CELLS, shape[-1])))
+        masked = MaskedEncoder(self.encoder, explicand, self.method.baseline)
+        alone = Subsets(labels, torch.eye(int(labels.max()) + 1, dtype=torch.uint8))
+        features, ends = feature_vectors(torch.cat(list(masked.encode(alone))), masked.anchors, self.similarity)
         return features - ends[1]
 
     def fields(self, seed: int) -> PartVectors:
         """Return fields, made by the method."""
-        chosen = self.drawn(seed)
-        vectors = []
+        chosen, vectors = self.drawn(seed), []
         with bar(len(chosen), f"fields of {self.encoder.name}") as shown:
-            for number in chosen:
-                field = self._field(int(number))
+            for number in chosen.tolist():
+                field = self._field(number)
                 vectors.append((field.values - field.neutral).flatten(0, -2).numpy())
                 shown.update()
-        return PartVectors(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
+        return _stacked(chosen, vectors)
 
     def crops(self, seed: int) -> PartVectors:
-        """Return feature vectors of windows as inputs of their own; where there are none, of parts that are kept alone."""
-        chosen = self.drawn(seed)
-        vectors = []
+        """Return feature vectors of windows as inputs of their own; of kinds without windows those of parts kept alone."""
+        chosen, vectors = self.drawn(seed), []
         with bar(len(chosen), f"crops by {self.encoder.name}") as shown:
-            for number in chosen:
-                explicand = self.encoder.explicand(self.items[int(number)])
+            for number in chosen.tolist():
+                explicand = self.encoder.explicand(self.items[number])
                 windows = _windows(self.encoder.inputs, explicand)
                 self._cut = windows is not None
                 own = self._alone(explicand) if windows is None else self._encoded(windows).flatten(0, 1)
                 vectors.append(own.float().numpy())
                 shown.update()
-        return PartVectors(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
+        return _stacked(chosen, vectors)
 
     def maps(self, numbers: Sequence[int], target: Target) -> list[Attribution]:
         """Return maps by fields, which are kept."""
@@ -211,25 +213,6 @@ class InputSource(Collection):
         return [self.encoder.explicand(self.items[number]).display.small() for number in numbers]
 
 
-@dataclass(frozen=True, eq=False)
-class KeepOnlyMasks:
-    """Masks that keep one window and remove all else."""
-
-    windows: Windows
-
-    def __len__(self) -> int:
-        return len(self.windows)
-
-    @property
-    def tensors(self) -> dict[str, Tensor]:
-        """Those of the windows."""
-        return self.windows.tensors
-
-    def full(self, rows: slice) -> Tensor:
-        """Return some masks, ``[n, H, W]``."""
-        return 1 - self.windows.full(rows)
-
-
 class IndexSource(Collection):
     """The rows of an index."""
 
@@ -237,10 +220,8 @@ class IndexSource(Collection):
         index.check_any()
         if encoder is not None:
             index.encoder = encoder
-        self.index = index
-        self.similarity = index.similarity
-        self.space = index.manifest.space
-        self.noun = index.manifest.noun
+        self.index, self.similarity = index, index.similarity
+        self.space, self.noun = index.manifest.space, index.manifest.noun
 
     @cached_property
     def encoder(self) -> Encoder | None:  # type: ignore[override]
@@ -267,8 +248,7 @@ class IndexSource(Collection):
     def fields(self, seed: int) -> PartVectors:
         """Return the fields that the index holds."""
         chosen = self.drawn(seed)
-        vectors = [part.flatten(0, -2).numpy() for part in self.index.field_vectors(chosen)]
-        return PartVectors(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
+        return _stacked(chosen, [part.flatten(0, -2).numpy() for part in self.index.field_vectors(chosen)])
 
     def crops(self, seed: int) -> PartVectors:
         """Raise: an index has no inputs to take parts of."""
@@ -285,7 +265,7 @@ class IndexSource(Collection):
 
 @singledispatch
 def _windows(kind: Inputs, explicand: Explicand) -> Tensor | None:
-    """Return parts of an input as inputs of their own, prepared, ``[rows, columns, ...]``; None where there are none."""
+    """Return windows of an input as inputs of their own, prepared, ``[rows, columns, ...]``; None for kinds without."""
     return None
 
 
@@ -301,7 +281,7 @@ def _(kind: Pictures, explicand: Explicand) -> Tensor:
     return functional.interpolate(pieces, size, mode="bilinear").view(rows, columns, *explicand.tensor.shape)
 
 
-def linear(similarity: str | Similarity) -> LinearSimilarity:
+def _linear(similarity: str | Similarity) -> LinearSimilarity:
     """Return a similarity that has feature vectors; raise for others, in whose space nothing can be averaged."""
     known = get_similarity(similarity)
     if not isinstance(known, LinearSimilarity):

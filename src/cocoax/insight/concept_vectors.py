@@ -3,7 +3,7 @@
 A concept is a reference. Its concept activation vector v is the normal of a logistic regression between it and a foil, in the
 representation space. The sensitivity of an input is the derivative of the class score along v; the TCAV score is the share
 of inputs whose sensitivity is above 0. A head that is one linear layer has the same derivative everywhere, so that its scores
-are 0 or 1; then the sensitivity tells more.
+are 0 or 1; the sensitivity is then more informative.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from cocoax.references import Reference, check_same_space
 from cocoax.seeding import stream
 from cocoax.targets import class_score
 
-RANDOM = 39  # random concepts that a concept is compared with: p-values of 0.025 can be reached
-FEWEST = 2
+_RANDOM_CONCEPTS = 39  # that a concept is compared with: p-values of 0.025 can be reached
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Importance:
         low, high: its 95 % interval, over inputs.
         sensitivity: the mean cosine between the gradient of the class score and the concept.
         magnitude: the mean derivative along the concept's unit vector.
-        p_value: how often a concept made of random members of the foil has as large a sensitivity, in either direction.
+        p_value: two-sided, from concepts made of random members of the foil.
 
     """
 
@@ -89,7 +88,7 @@ def tcav(
     label: int | str,
     *,
     foil: Reference,
-    random: int = RANDOM,
+    random: int = _RANDOM_CONCEPTS,
     seed: int = 0,
 ) -> list[Importance]:
     """Return how much concepts matter to a class of the encoder's head, the largest sensitivity first.
@@ -97,11 +96,11 @@ def tcav(
     Args:
         encoder: one with a head.
         inputs: examples of the class; or their representations, a tensor ``[n, d]``.
-        concepts: references that have kept their samples; corpora that were found, say.
+        concepts: references that have kept their samples, such as found corpora.
         label: the class, by its number or name.
-        foil: what concepts are told from, with samples; random concepts are drawn from it, too.
-        random: how many of those.
-        seed: of what is random.
+        foil: what concepts are separated from, with samples; random concepts are drawn from it.
+        random: how many random concepts.
+        seed: of the random concepts.
 
     """
     check_count("random", random, 19, 10_000)  # with fewer no p-value is below .05
@@ -110,7 +109,7 @@ def tcav(
         raise ValueError("There are 0 concepts; give at least one.")
     check_same_space([*several, foil], encoder.space)
     for side in (*several, foil):
-        if side.count < FEWEST:
+        if side.count < 2:
             raise ValueError(f"{side.name!r} has 1 sample; a concept needs at least two examples.")
     encoded = isinstance(inputs, Tensor) and inputs.ndim == 2 and inputs.shape[1] == foil.dimension
     gradients, name = class_gradients(encoder, inputs if encoded else encoder.represent(inputs), label)

@@ -18,6 +18,7 @@ from torch import Tensor
 from cocoax.checks import check_count
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
+from cocoax.inputs.base import naming_input
 from cocoax.insight.exchange import Change, Exchange, exchange_type
 from cocoax.insight.subset_search import SmallestSetSearch
 from cocoax.methods import KernelShap
@@ -221,7 +222,7 @@ def counterfactual(
 
 
 class _ExchangeSearch:
-    """Where an exchange is tried out: an encoder, an explicand and a target, with a count of forward passes."""
+    """A search for the smallest exchange: an encoder, an explicand and a target, with a count of forward passes."""
 
     def __init__(self, encoder: Encoder, explicand: Explicand, target: Target, seed: int) -> None:
         target.check_space(encoder.space)
@@ -241,7 +242,7 @@ class _ExchangeSearch:
         return values
 
     def exchange(self, donors: Any, options: dict[str, Any]) -> Exchange:
-        """Return what may be exchanged with donors, those with the lowest scores first."""
+        """Return the exchange with donors, those with the lowest scores first."""
         kind = exchange_type(self.encoder.inputs)
         for name in options:
             if name not in kind.options:
@@ -254,7 +255,7 @@ class _ExchangeSearch:
         items = [] if none else self.encoder.as_list(donors)
         offered = []
         for index, item in enumerate(items):
-            try:
+            with naming_input(index, "Donor"):
                 donor = self.encoder.explicand(item)
                 if kind.one_shape and donor.tensor.shape != self.explicand.tensor.shape:
                     shapes = f"{list(donor.tensor.shape)} but the explicand {list(self.explicand.tensor.shape)}"
@@ -263,16 +264,13 @@ class _ExchangeSearch:
                         "as the encoder's preprocess= can."
                     )
                 offered.append(donor)
-            except (TypeError, ValueError, OSError) as error:
-                kinds = {TypeError: TypeError, FileNotFoundError: FileNotFoundError}
-                raise kinds.get(type(error), ValueError)(f"Donor {index}: {error}") from error
         if offered:
             scores = self.scores([donor.tensor for donor in offered])
             offered = [offered[index] for index in np.argsort(scores, kind="stable")]
         return kind(self.encoder.inputs, self.explicand, offered, self.importance, **options)
 
     def importance(self, explicand: Explicand) -> Tensor:
-        """Return how much each part of an input raises the score: its field times the target."""
+        """Return how much each part of an input raises the score, from a short run of KernelShap."""
         parts = explicand.shape[0] if len(explicand.shape) == 1 else self.grid[0] * self.grid[1]
         method = KernelShap(samples=max(4 * parts, 16), grid=self.grid, seed=self.seed)
         run = method.run(self.encoder, explicand, progress=False)
@@ -292,12 +290,12 @@ class _ExchangeSearch:
         return scores
 
     def chosen(self, exchange: Exchange, choices: np.ndarray) -> np.ndarray:
-        """Return the scores of choices; those that give no input are as high as they can be."""
+        """Return the scores of choices; those that give no input have the score of the explicand."""
         possible = exchange.possible(choices)
         scores = np.full(len(choices), self.score)
         if possible.any():
             scores[possible] = self.scores(exchange.made(choices[possible]))
-            self.lowest = min(self.lowest, float(scores.min()))  # of exchanges: what donors themselves score flips nothing
+            self.lowest = min(self.lowest, float(scores.min()))  # of exchanges, not of donors
         return scores
 
     def smallest(self, exchange: Exchange, offers: np.ndarray, allowed: np.ndarray, calls: int | None) -> Flip | None:
@@ -307,7 +305,7 @@ class _ExchangeSearch:
         begun = [self._prefixes(exchange, offers, choice) for choice in [best, *arranged] if choice.any()]
         if not begun:
             return None
-        # The arrangement whose first parts, the most effective ones first, flip the score soonest.
+        # The arrangement that flips the score with the fewest of its most effective parts.
         choice, sets, scores = min(begun, key=lambda each: (_soonest(each[1], each[2]), each[2].min()))
         search = SmallestSetSearch(
             lambda changed: _gains(self.chosen(exchange, changed * choice)),
@@ -328,7 +326,7 @@ class _ExchangeSearch:
     def _prefixes(
         self, exchange: Exchange, offers: np.ndarray, choice: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return an arrangement with sets of its parts and their scores: each part alone, and more and more of them."""
+        """Return an arrangement with sets of its parts and their scores: each part alone, and growing sets of the best."""
         parts = np.flatnonzero(choice)
         alone = offers[parts, choice[parts] - 1]
         order = parts[np.argsort(alone, kind="stable")]

@@ -1,4 +1,4 @@
-"""Names for corpora: few words of a vocabulary whose sum is closest, as in SpLiCE (Bhalla et al. 2024)."""
+"""Discovery: corpora found among inputs, and names for them, as sparse sums of words (SpLiCE, Bhalla et al. 2024)."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from cocoax.references import KEPT, Reference
 from cocoax.results import ResultList
 from cocoax.seeding import check_seed, stream
 from cocoax.show import Curves, Gallery, Line, Paragraph, PlotOptions, Table, View
-from cocoax.similarity import LinearSimilarity, Similarity
+from cocoax.similarity import Similarity
 from cocoax.store import write_text
 from cocoax.targets import Target, class_score, similarity_to
 
-WORDS = 3  # of a name, at most
-COMMON = 1000  # words of texts that are their own vocabulary
-LEAST = 0.05  # the weight of a word that is worth naming
-# Classes of CIFAR-10, and what CIFAR-100 puts its classes together as: words for kinds of things.
-KINDS = (
+_MAX_WORDS = 3  # of a name
+_MAX_VOCABULARY = 1000  # words of texts that are their own vocabulary
+_MIN_WEIGHT = 0.05  # of a word in a name
+# Classes of CIFAR-10 and superclasses of CIFAR-100: words for kinds of things.
+_KINDS = (
     *("airplane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck", "fish", "flower", "food", "fruit"),
     *("vegetable", "household appliance", "furniture", "insect", "carnivore", "building", "landscape", "mammal", "person"),
     *("invertebrate", "reptile", "rodent", "tree", "vehicle", "container", "tool", "clothing", "musical instrument"),
@@ -59,12 +59,11 @@ class Word:
     weight: float
 
 
-def combine(direction: np.ndarray, vocabulary: np.ndarray, words: Sequence[str], most: int = WORDS) -> tuple[Word, ...]:
+def combine(direction: np.ndarray, vocabulary: np.ndarray, words: Sequence[str], most: int = _MAX_WORDS) -> tuple[Word, ...]:
     """Return the sparse non-negative combination of words closest to a direction ``[d]``, largest weight first.
 
-    Words ``[v, d]`` enter one by one, as the lasso with weights of at least 0 lets them in (least angle regression), until
-    there are ``most``. Their weights are those of the closest sum, not shrunk as the lasso does. Directions and words must be
-    centred; only their directions count.
+    Words ``[v, d]`` enter in the order of the non-negative lasso (least angle regression) until there are ``most``; their
+    weights are then fitted by non-negative least squares. Directions and words must be centred; lengths do not count.
     """
     from scipy.optimize import nnls
     from sklearn.exceptions import ConvergenceWarning
@@ -80,7 +79,7 @@ def combine(direction: np.ndarray, vocabulary: np.ndarray, words: Sequence[str],
         return ()
     weights, _ = nnls(rows[chosen].T, unit)
     order = np.argsort(-weights, kind="stable")[:most]
-    return tuple(Word(words[chosen[place]], float(weights[place])) for place in order if weights[place] >= LEAST)
+    return tuple(Word(words[chosen[place]], float(weights[place])) for place in order if weights[place] >= _MIN_WEIGHT)
 
 
 def name_corpora(collection: Collection, directions: Sequence[np.ndarray], vocabulary: Any = None) -> list[tuple[Word, ...]]:
@@ -99,23 +98,18 @@ def name_corpora(collection: Collection, directions: Sequence[np.ndarray], vocab
         raise ValueError("The vocabulary is empty; give at least one word.")
     captions = words if reads_texts else [caption(word, "a {}") for word in words]
     known = tower.reference(captions, name="vocabulary", keep_samples=True)
-    vectors = _centred(known, collection.similarity)
+    vectors = collection.similarity.features(known.kept("a vocabulary").double()).numpy()
+    vectors = vectors - vectors.mean(0) if len(vectors) > 1 else vectors
     return [combine(direction, vectors, words) for direction in directions]
-
-
-def _centred(words: Reference, similarity: LinearSimilarity) -> np.ndarray:
-    vectors = similarity.features(words.kept("a vocabulary").double()).numpy()
-    centred: np.ndarray = vectors - vectors.mean(0) if len(vectors) > 1 else vectors
-    return centred
 
 
 def _words(collection: Collection, reads_texts: bool) -> list[str]:
     """Return the words that are tried: for pictures the names of classes of ImageNet and CIFAR, for texts their own."""
     if not reads_texts:
-        return list(dict.fromkeys([*KINDS, *imagenet_classes(), *cifar100()]))
+        return list(dict.fromkeys([*_KINDS, *imagenet_classes(), *cifar100()]))
     from sklearn.feature_extraction.text import CountVectorizer
 
-    counter = CountVectorizer(stop_words="english", max_features=COMMON, token_pattern=r"(?u)\b[^\W\d_]{3,}\b")
+    counter = CountVectorizer(stop_words="english", max_features=_MAX_VOCABULARY, token_pattern=r"(?u)\b[^\W\d_]{3,}\b")
     try:
         return list(counter.fit(collection.texts()).get_feature_names_out())
     except ValueError as error:
@@ -125,16 +119,16 @@ def _words(collection: Collection, reads_texts: bool) -> list[str]:
 # --- discovery --------------------------------------------------------------------------------------------------------------
 
 How = Literal["kmeans", "hdbscan", "fields", "crops"]
-GROUPINGS: dict[str, type[Grouping]] = {
+_GROUPINGS: dict[str, type[Grouping]] = {
     "kmeans": KMeansGroups,
     "hdbscan": HdbscanGroups,
     "fields": NmfGroups,
     "crops": KMeansGroups,
 }
-PARTS = ("fields", "crops")
-TYPICAL = 6
-_MAPS = 3  # typical members of each corpus that a page shows with their maps
-STRONG = 0.5  # of what a corpus is like in its typical members: a part as strong as this is one
+PARTS = ("fields", "crops")  # methods that group parts of inputs
+TYPICAL = 6  # members that are shown
+_MAPS = 3  # of them that a page shows with their maps
+_STRONG = 0.5  # of the strength of typical members: an input with a part of this strength is a member
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,7 +310,7 @@ class Discovery(ResultList[FoundCorpus]):
         return self._views(maps=0)
 
     def _views(self, maps: int) -> list[View]:
-        galleries = [self._gallery(found, TYPICAL, maps) for found in self.corpora]
+        galleries = [self._gallery(found, maps) for found in self.corpora]
         return [*([self._curve()] if self.curve else []), *galleries, *self.asked()]
 
     def _curve(self) -> Curves:
@@ -329,9 +323,9 @@ class Discovery(ResultList[FoundCorpus]):
         marks: Any = () if self.enough is None else (("x", self.enough, f"bends most at {self.enough}"),)
         return Curves(lines, "corpora", "variance explained", marks, tuple(numbers.tolist()), title="")
 
-    def _gallery(self, found: FoundCorpus, count: int, maps: int) -> Gallery:
+    def _gallery(self, found: FoundCorpus, maps: int) -> Gallery:
         """Return typical members of a corpus beside each other, the first few with their maps."""
-        members = found.members[:count].tolist()
+        members = found.members[:TYPICAL].tolist()
         drawn = self.maps(found, maps) if maps else []
         tiles: list[View] = []
         for number, display in zip(members, self.collection.displays(members), strict=True):
@@ -341,21 +335,10 @@ class Discovery(ResultList[FoundCorpus]):
         for place, attribution in enumerate(drawn):
             tiles[place] = replace(attribution.view(), title="", note=tiles[place].note)
         limit = max((float(np.abs(each.relative.numpy()).max()) for each in drawn), default=0.0) or None
-        words = ", ".join(f"{word.word} {word.weight:.2f}" for word in found.words)
         title = f"{found.number}. {found.name}" if found.words else found.name
         heading = f"{title}: {len(found.members)} inputs, stability {found.how_stable}"
-        note = f"Words: {words}." if words else ""
-        return Gallery(tuple(tiles), count, limit=limit, inches=1.6, title=heading, note=note)
-
-    def plot(self, ax: Any = None, *, count: int = TYPICAL, maps: bool = False, **options: Any) -> Any:
-        """Draw typical members of each corpus in a row, as they are or with their maps; return the figure."""
-        from cocoax.show import figure
-
-        if ax is not None:
-            return super().plot(ax, **options)
-        check_count("count", count, 1)
-        galleries = [self._gallery(found, count, count if maps else 0) for found in self.corpora]
-        return figure.plot(galleries, PlotOptions.of(options))
+        note = f"Words: {', '.join(f'{word.word} {word.weight:.2f}' for word in found.words)}." if found.words else ""
+        return Gallery(tuple(tiles), TYPICAL, limit=limit, inches=1.6, title=heading, note=note)
 
     def asked(self) -> list[Table]:
         """Return what was asked about the corpora: words of one's own, and a class of the head."""
@@ -372,16 +355,13 @@ class Discovery(ResultList[FoundCorpus]):
             made.append(Table(header, tuple(rows), title=""))
         return made
 
+    def _typical(self, found: FoundCorpus) -> list[str]:
+        return [self.collection.label(number) for number in found.members[:TYPICAL].tolist()]
+
     def table(self) -> Table:
         """Return one row for each corpus."""
         rows = [
-            (
-                found.number,
-                found.name,
-                len(found.members),
-                found.stability,
-                "; ".join(self.collection.label(number) for number in found.members[:TYPICAL].tolist()),
-            )
+            (found.number, found.name, len(found.members), found.stability, "; ".join(self._typical(found)))
             for found in self.corpora
         ]
         return Table(("number", "name", "inputs", "stability", "typical"), tuple(rows))
@@ -401,7 +381,7 @@ class Discovery(ResultList[FoundCorpus]):
                     "words": [vars(word) for word in found.words],
                     "inputs": len(found.members),
                     "stability": found.stability,
-                    "typical": [self.collection.label(number) for number in found.members[:TYPICAL].tolist()],
+                    "typical": self._typical(found),
                     "members": found.members.tolist(),
                 }
                 for found in self.corpora
@@ -460,7 +440,7 @@ def discover(
     collection = collection_of(encoder, inputs, similarity, explainer)
     _check_inputs(collection, corpora)
     looked_at = _that_matter(getattr(collection, method)(seed)) if method in PARTS else collection.whole()
-    grouping = GROUPINGS[method]()
+    grouping = _GROUPINGS[method]()
     groups = grouping.fit(looked_at.vectors, corpora, seed)
     stable = stability(grouping, groups, looked_at.vectors, looked_at.owners, corpora, seed)
     everything = _reference(collection, looked_at, np.arange(len(looked_at.vectors)), None, seed)
@@ -534,7 +514,7 @@ def _found(
     order = np.argsort(-strengths, kind="stable")
     owners, strengths = owners[order], strengths[order]
     if groups.sums:
-        owners = owners[strengths >= STRONG * strengths[:TYPICAL].mean()]
+        owners = owners[strengths >= _STRONG * strengths[:TYPICAL].mean()]
     return FoundCorpus(group + 1, f"corpus {group + 1}", reference, owners, stable)
 
 

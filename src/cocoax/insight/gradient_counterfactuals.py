@@ -1,8 +1,7 @@
 """Counterfactuals by gradients: a smooth change of all numbers of an input that flips the sign of a target.
 
-Gradients easily find changes that nobody sees (adversarial ones). So each step is the one that lowers the score most where
-roughness has a price: the gradient seen through a blur. And what comes out is tested: does the representation of a blurred
-copy follow?
+Plain gradients find adversarial changes. Each step is therefore the blurred gradient, the steepest descent under a price on
+roughness; and the result says how far the representation of a blurred copy follows.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from cocoax.methods.method import Askable, check_encoder, check_targets
 from cocoax.results import Result
 from cocoax.show import Effects, Gallery, Table, View
 
-_BLUR = 1.5  # width of the blur of the copy that should follow, in pixels
-_FOLLOWS = 0.5  # of the way, from which on a change is not called one of details
+_BLUR = 1.5  # standard deviation of the blur of the copy that should follow, in pixels
+_MIN_FOLLOWS = 0.5  # below which the change is said to be one of details
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +34,9 @@ class GradientCounterfactual(Result):
         question: the target's name.
         score: of the input as it is.
         changed_score: after the change.
-        blurred_score: of a blurred copy of the changed input; None where blurring has no meaning.
-        follows: how far the representation of a blurred copy goes along when the input changes: 1 all the way, 0 not at all,
-            as with changes that are nothing but details. None where blurring has no meaning.
+        blurred_score: of a blurred copy of the changed input; None for kinds of input that have no blur.
+        follows: the change of a blurred copy's representation along that of the input's, as a share of the latter: 1 if it
+            follows, 0 if the change is in details alone. None for kinds of input that have no blur.
         change: its root mean square, in standard deviations of the input's numbers.
         steps: gradients that it took.
         explicand, result: before and after.
@@ -79,7 +78,7 @@ class GradientCounterfactual(Result):
             remarks.append(
                 f"The representation of a blurred copy follows {self.follows:.0%} of the way, to {self.blurred_score:+.3f}."
             )
-            if self.follows < _FOLLOWS:
+            if self.follows < _MIN_FOLLOWS:
                 remarks.append(
                     "Most of the change is in details that a blur takes away, as with adversarial examples: it says more "
                     "about the encoder's weak spots than about the input."
@@ -130,8 +129,7 @@ def gradient_counterfactual(
         encoder: a differentiable one, of inputs that are numbers.
         explicand: the input; its score must be above 0.
         target: what is asked.
-        smoothness: the price of roughness, as the width in pixels below which details cost more than they are worth; 0 lets
-            the gradient do what it wants. Only pictures can be smooth.
+        smoothness: of pictures, standard deviation of the blur of gradients in pixels; 0 for plain gradients.
         steps: the most gradients.
         rate: root mean square of a step, in standard deviations of the input's numbers.
 

@@ -1,4 +1,4 @@
-"""The members of a corpus: names, representations, and the inputs themselves if there are any."""
+"""Which members of a corpus matter to an input: contributions to the similarity, SimplEx mixtures, nearest neighbours."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ class Examples(Result):
     Attributes:
         method: how they were ranked.
         names: of the members.
-        values: one for each, ``[n]``.
-        notes: what else is to be said, in sentences.
+        values: how much each matters, ``[n]``.
+        notes: remarks of the method.
         explicand: the input.
-        drawn_members: the first few, in their order, to be drawn.
-        parts: what each contributes to each part of the map, ``[n, parts]``, where the method tells.
-        part_names: of those parts; with their place where several have one name, as words may.
+        drawn_members: the first few in their order; None where there is no input to draw.
+        parts: what each contributes to each part of the map, ``[n, parts]``; None for methods without a map.
+        part_names: of those parts, numbered where several have one name.
 
     """
 
@@ -207,13 +207,18 @@ class ExampleMethod(ABC):
         """Return how much every member matters to every explicand, ``[explicands, members]``."""
 
     def rank(self, encoder: Encoder, explicand: Explicand, members: Members) -> Examples:
-        """Return the members ranked for one explicand."""
+        """Return the members ranked for one explicand; methods that have more to say than values override it."""
         return self.ranked(explicand, members, self.importance(encoder, [explicand], members)[0])
 
     def ranked(self, explicand: Explicand, members: Members, values: Tensor, notes: Sequence[str] = ()) -> Examples:
         """Return members with their values."""
         first = torch.argsort(values, descending=True, stable=True)[:_SHOWN].tolist()
         return Examples(self.name, members.names, values, tuple(notes), explicand, tuple(members.shown(first)))
+
+
+def _encoded(encoder: Encoder, explicands: Sequence[Explicand]) -> Tensor:
+    """Return representations in double precision, ``[n, d]``."""
+    return torch.cat([encoder.encode([explicand.tensor]) for explicand in explicands]).double()
 
 
 @dataclass(frozen=True)
@@ -238,7 +243,7 @@ class Contribution(ExampleMethod):
 
     def importance(self, encoder: Encoder, explicands: Sequence[Explicand], members: Members) -> Tensor:
         """Return similarities, times how much each member counts: equally, or by the weights of a reference."""
-        own = torch.cat([encoder.encode([explicand.tensor]) for explicand in explicands]).double()
+        own = _encoded(encoder, explicands)
         return get_similarity(self.similarity).pairwise(own, members.stacked()) * members.shares
 
     def rank(self, encoder: Encoder, explicand: Explicand, members: Members) -> Examples:
@@ -279,13 +284,12 @@ class Simplex(ExampleMethod):
 
     def importance(self, encoder: Encoder, explicands: Sequence[Explicand], members: Members) -> Tensor:
         """Return weights."""
-        own = torch.cat([encoder.encode([explicand.tensor]) for explicand in explicands]).double()
-        return torch.stack([mixture(each, members.stacked()) for each in own])
+        return torch.stack([mixture(own, members.stacked()) for own in _encoded(encoder, explicands)])
 
     def rank(self, encoder: Encoder, explicand: Explicand, members: Members) -> Examples:
         """Return the weights, and how much of the representation they leave over."""
-        values = self.importance(encoder, [explicand], members)[0]
-        own, corpus = encoder.encode([explicand.tensor])[0].double(), members.stacked()
+        own, corpus = _encoded(encoder, [explicand])[0], members.stacked()
+        values = mixture(own, corpus)
         left = float((own - values @ corpus).norm())
         apart = float((own - corpus.mean(0)).norm())
         share = left / apart if apart > 0 else 0.0
@@ -317,8 +321,7 @@ class Neighbours(ExampleMethod):
 
     def importance(self, encoder: Encoder, explicands: Sequence[Explicand], members: Members) -> Tensor:
         """Return distances, with a minus."""
-        own = torch.cat([encoder.encode([explicand.tensor]) for explicand in explicands]).double()
-        return -torch.cdist(own, members.stacked())
+        return -torch.cdist(_encoded(encoder, explicands), members.stacked())
 
 
 def examples(

@@ -1,7 +1,7 @@
 """Which training examples matter, without labels (Crabbé & van der Schaar 2022): TracIn and influence functions, by Captum.
 
-Both compare the gradients of a loss on a training example with those on the input. The loss needs no labels: how well an
-input is told from others by a view of it, with some of its features removed. A loss of one's own can be passed.
+Both compare the gradients of a loss on a training example with those on the input. The default loss needs no labels: the
+cross entropy of identifying an input among others by a view of it with some of its features removed.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Loss = Callable[[Encoder, Sequence[Tensor], Sequence[Tensor]], Tensor]
 _KEPT = 0.7  # of the features, in a view
 _VIEW_GRID = 4
 _TOLERANCE = 1e-6  # eigenvalues of a Hessian below this count as zero, and so do negative ones
-_COUNTER = "num_batches_tracked"  # of normalisations, which nothing here depends on
-_MOST_PARAMETERS = 5000  # whose Hessian is written down
+_COUNTER = "num_batches_tracked"  # of normalisation layers: no weight
+_MAX_PARAMETERS = 5000  # of which a Hessian is computed
 
 
 class _Losses(nn.Module):
-    """The label-free loss of inputs, by their numbers: what Captum takes for a model."""
+    """The label-free loss of inputs, given by their numbers, as the model that Captum takes."""
 
     def __init__(
         self, encoder: Encoder, module: nn.Module, explicands: Sequence[Explicand], how: tuple[Loss | None, float, int]
@@ -50,7 +50,7 @@ class _Losses(nn.Module):
         self.inputs = [explicand.tensor for explicand in explicands]
         self.loss, self.temperature, seed = how
         self.views = [_view(encoder, explicand, seed, index) for index, explicand in enumerate(explicands)]
-        first: dict[str, int] = {}  # numbers by content: an input is not told from a copy of itself
+        first: dict[str, int] = {}  # numbers by content: copies of an input are no negatives of it
         same = [first.setdefault(digest(tensor), number) for number, tensor in enumerate(self.inputs)]
         self.same = torch.tensor(same)
         self.others: Tensor | None = None
@@ -101,11 +101,10 @@ class LabelFree(ExampleMethod):
     """A method that compares gradients of a loss without labels.
 
     Args:
-        loss: from the encoder, prepared inputs and a view of each to losses ``[n]``; by default how well an input is told
-            from 64 members, other than itself and its copies, by a view with 30 % of its features removed (cross entropy
-            of cosines).
-        temperature: of that loss.
-        layers: names of submodules, to whose parameters gradients are confined.
+        loss: from the encoder, prepared inputs and a view of each to losses ``[n]``; by default the cross entropy of cosines
+            between a view, with 30 % of the features removed, and its input against 64 members.
+        temperature: of the default loss.
+        layers: names of submodules; gradients are of their parameters alone.
         batch_size: members whose gradients are in memory at a time.
         seed: of the views.
 
@@ -122,9 +121,9 @@ class LabelFree(ExampleMethod):
         check_count("batch_size", self.batch_size, 1)
 
     def by_captum(self, method: Any, losses: _Losses, count: int, layers: Sequence[str] | None, **options: Any) -> Tensor:
-        """Return what a method of Captum says about the first ``count`` inputs and the others: ``[others, count]``."""
+        """Return the influence of the first ``count`` inputs on the others by a method of Captum: ``[others, count]``."""
         numbers, labels = torch.arange(len(losses.inputs)), torch.zeros(len(losses.inputs))
-        with _as_before():
+        with _isolated():
             captum = method(
                 losses,
                 TensorDataset(numbers[:count], labels[:count]),
@@ -200,11 +199,10 @@ class Influence(LabelFree):
     """Influence functions (Koh & Liang 2017): ∇ℓ(input)·H⁻¹·∇ℓ(member), with H the Hessian of the sum of all members' losses.
 
     Args:
-        damping: added to the diagonal of H. Since H is a sum, the same damping counts less the more members there are: it is
-            damping / members added to the Hessian of the mean loss.
+        damping: added to the diagonal of H, a sum over members; damping / members added to the Hessian of the mean loss.
 
-    The other options are those of :class:`LabelFree`. ``layers`` must have few parameters, since the Hessian is written down;
-    by default they are the last that have any, as many as have 1000 parameters together.
+    The other options are those of :class:`LabelFree`. ``layers`` must have few parameters, since their Hessian is computed;
+    by default they are the last layers, as many as have 1000 parameters together.
 
     """
 
@@ -222,10 +220,10 @@ class Influence(LabelFree):
         module = _own_module(encoder, self.layers)
         chosen = _last_layers(module) if self.layers is None else list(self.layers)
         parameters = {id(part): part.numel() for name in chosen for part in module.get_submodule(name).parameters()}
-        if sum(parameters.values()) > _MOST_PARAMETERS:
+        if sum(parameters.values()) > _MAX_PARAMETERS:
             raise ValueError(
                 f"The layers {', '.join(chosen)} have {sum(parameters.values())} parameters, and the Hessian of more than "
-                f"{_MOST_PARAMETERS} takes too long; choose smaller ones with layers=[names]."
+                f"{_MAX_PARAMETERS} takes too long; choose smaller ones with layers=[names]."
             )
         held = {name: tensor.clone() for name, tensor in module.state_dict().items()}
 
@@ -248,13 +246,13 @@ class Influence(LabelFree):
 
 
 def _itself(losses: Tensor, _labels: Tensor) -> Tensor:
-    """Return the losses, which are what the model gives already."""
+    """Return the losses, which the model gives already."""
     return losses
 
 
 @contextmanager
-def _as_before() -> Iterator[None]:
-    """Leave random numbers and warnings as they are; Captum tells programmers about its own business."""
+def _isolated() -> Iterator[None]:
+    """Keep the random state, and silence Captum's warnings."""
     with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

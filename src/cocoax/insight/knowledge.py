@@ -1,4 +1,4 @@
-"""Does the encoder know this? Whether it tells a corpus from a foil, before anyone looks at a map of the difference."""
+"""Separability tests: whether an encoder separates a corpus from a foil, without which a map of the difference is noise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Test = Literal["held-out members", "given inputs", "random captions"]
 
 @dataclass(frozen=True)
 class CorpusSizeAuc:
-    """How well a corpus of so many members tells the others from the foil: mean AUC and its spread over random corpora."""
+    """How well corpora of this size separate held-out members from the foil: mean AUC over random ones, and its spread."""
 
     size: int
     auc: float
@@ -52,8 +52,7 @@ class Knowledge(Result):
     Attributes:
         corpus, foil: their names.
         separability: the AUC with its interval and p-value.
-        test: what it was tested on: members of corpus and foil that were left out, inputs that were given for it, or, where
-            nobody knows which inputs show the corpus, random captions in its place.
+        test: on what: held-out members of corpus and foil, inputs that were given, or random captions in place of the corpus.
         sizes: the AUC of smaller corpora.
 
     """
@@ -116,7 +115,7 @@ class Knowledge(Result):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the size of the corpus does, in a sentence; empty if nothing is known about it, or about the corpus."""
+        """What the size of the corpus does, in a sentence; empty where smaller ones were not tried or nothing was found."""
         if self.enough is None or not self:
             return ()
         last = self.sizes[-1]
@@ -173,7 +172,7 @@ class Knowledge(Result):
 
 
 class CaptionComparison(Knowledge):
-    """How a corpus stands among random captions, by the differences that each makes between inputs; it is no AUC."""
+    """How many random captions make a smaller difference between inputs than a corpus does."""
 
     measured = "random captions beaten"
     chance = "a random caption"
@@ -227,13 +226,12 @@ def knows(
 ) -> Knowledge:
     """Test whether an encoder knows the difference between a corpus and a foil.
 
-    Members of both are left out in turn, and scored by their similarity to the rest of the corpus minus that to the rest of
-    the foil. The AUC says how often a corpus member scores above a foil member. Its p-value comes from random corpora and
-    foils made of the same members, its interval from DeLong's error, widened by what that misses on the random ones.
+    Held-out members are scored by their similarity to the rest of the corpus minus that to the rest of the foil; the AUC is
+    how often a corpus member scores above a foil member. The p-value comes from random corpora and foils of the same members,
+    the interval from DeLong's error, widened by what that misses on the random ones.
 
-    Captions are tested with pictures: those that show the corpus in ``shown``, those that show the foil in ``others``. Where
-    nobody knows which pictures show what, ``shown`` alone is compared with random ``captions``: does this corpus make a
-    larger difference between the pictures than captions that have nothing to do with it?
+    Captions are tested on pictures: those that show the corpus (``shown``) and those that do not (``others``). Without labels
+    ``shown`` alone is scored, and the spread of scores is compared with that by random ``captions``.
 
     Args:
         corpus, foil: what is compared with; both must have kept their samples (``keep_samples=True``), of which up to 500
@@ -273,7 +271,7 @@ def knows(
 
 
 def _check_new(tested: Sequence[Reference], sides: Sequence[Reference]) -> None:
-    """Raise if inputs to test on are among the samples of what is tested: each is like itself, whatever the encoder knows."""
+    """Raise if inputs to test on are among the samples of what is tested, since each is most similar to itself."""
     for side in (side for side in sides if side.samples is not None):
         own = {row.tobytes() for row in side.kept("knows()").numpy()}
         for given in tested:
@@ -300,8 +298,7 @@ def _against_captions(
 ) -> Separability:
     """Return how many random corpora of captions spread the scores of inputs less than this one does.
 
-    They are drawn from the captions and the corpus together, of which any is as likely if the corpus is as random as they
-    are. Where there are few, each is taken once.
+    They are drawn from the captions and the corpus together; where there are few different ones, each is taken once.
     """
     check_count("permutations", permutations, MIN_PERMUTATIONS)
     pool, size = captions.kept("knows()"), corpus.count
