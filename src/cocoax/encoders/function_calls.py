@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -144,6 +144,35 @@ class FunctionCalls:
         return list(vectors)
 
 
+class FunctionModule:
+    """Calls of a function as a module from batches to arrays ``[n, d]``.
+
+    Args:
+        calls: of the function.
+        item_of: from one prepared input to the key and the item that is sent for it.
+        function: the user's, which names an encoder around it that is given no name.
+
+    """
+
+    def __init__(self, calls: FunctionCalls, item_of: Callable[[Tensor], tuple[str, Any]], function: object) -> None:
+        self.calls, self._item_of = calls, item_of
+        self.__name__ = str(getattr(function, "__name__", type(function).__name__))
+
+    def __call__(self, batch: Tensor | Mapping[str, Tensor]) -> Tensor:
+        """Return the arrays of inputs ``[n, ...]``, or of padded ``input_ids`` with their ``attention_mask``."""
+        inputs: Iterable[Tensor] = batch  # type: ignore[assignment]
+        if isinstance(batch, Mapping):
+            rows = zip(batch["input_ids"], batch["attention_mask"], strict=True)
+            inputs = [ids[mask.bool()] for ids, mask in rows]
+        items = [self._item_of(one) for one in inputs]
+        arrays = self.calls(dict(items))
+        return torch.from_numpy(np.stack([arrays[key] for key, _ in items]))
+
+    def affordable(self, inputs: Sequence[Tensor]) -> int:
+        """Return how many of the first prepared inputs can be had within ``max_calls``."""
+        return self.calls.affordable([self._item_of(one)[0] for one in inputs])
+
+
 def vectors_of(output: Any, count: int, noun: str = "embedding function") -> np.ndarray:
     """Return what a function gave as float32 vectors ``[count, d]``; raise if it is anything else."""
     try:
@@ -167,11 +196,6 @@ def check_finite(values: np.ndarray, noun: str) -> None:
     """Raise if there are NaN or infinite numbers."""
     if not np.isfinite(values).all():
         raise EmbeddingError(f"The {noun} returned NaN or infinity; check its inputs.")
-
-
-def stacked(arrays: Mapping[str, np.ndarray], keys: Sequence[str]) -> Tensor:
-    """Return the arrays of keys as one tensor."""
-    return torch.from_numpy(np.stack([arrays[key] for key in keys]))
 
 
 def without_secrets(message: str) -> str:

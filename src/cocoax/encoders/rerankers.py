@@ -6,13 +6,13 @@ one game. Every distinct pair of texts is scored once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
-from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, check_finite, stacked
+from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, FunctionModule, check_finite
 from cocoax.encoders.identity import WeightsDigest
 from cocoax.encoders.text import TextEncoder
 from cocoax.encoders.text_functions import FILLER, UNLIMITED, PieceTokenizer
@@ -54,7 +54,16 @@ class Reranker(TextEncoder):
         if name is None and isinstance(owner, nn.Module):
             name = f"reranker {WeightsDigest(owner, None)()}"
         pieces = PairTokenizer(filler)
-        module = PairFunction(function, pieces, name, batch_size, parallel, max_calls)
+        calls = FunctionCalls(
+            function,
+            name,
+            batch_size=batch_size,
+            parallel=parallel,
+            max_calls=max_calls,
+            check=scores_of,
+            noun="reranker",
+        )
+        module = FunctionModule(calls, pieces.item, function)
         super().__init__(module, pieces, limit=UNLIMITED, name=name)  # type: ignore[arg-type]
         self.name = own_name[:60]
 
@@ -94,46 +103,12 @@ class PairTokenizer(PieceTokenizer):
         moved = [None if span is None else (span[0] + start, span[1] + start) for span in others]
         return [*first, self.between, *second], [*own, None, *moved]
 
-    def pair(self, numbers: Sequence[int]) -> tuple[str, str]:
-        """Return the texts of both sides; the filler where nothing is left."""
-        at = list(numbers).index(self.between) if self.between in numbers else len(numbers)
-        return self.text(numbers[:at])[0], self.text(numbers[at + 1 :])[0]
-
-
-class PairFunction:
-    """From token ids of :class:`PairTokenizer` to scores ``[n, 1]``."""
-
-    def __init__(
-        self,
-        score: Callable[[Pairs], Any],
-        pieces: PairTokenizer,
-        name: str | None,
-        batch_size: int,
-        parallel: int,
-        max_calls: int | None,
-    ) -> None:
-        self._pieces = pieces
-        self.calls = FunctionCalls(
-            score,
-            name,
-            batch_size=batch_size,
-            parallel=parallel,
-            max_calls=max_calls,
-            check=scores_of,
-            noun="reranker",
-        )
-        self.__name__ = str(getattr(score, "__name__", type(score).__name__))
-
-    def __call__(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the scores of pairs, given as padded ``input_ids`` and ``attention_mask``."""
-        rows = zip(batch["input_ids"].tolist(), batch["attention_mask"].tolist(), strict=True)
-        pairs = [self._pieces.pair([number for number, kept in zip(ids, mask, strict=True) if kept]) for ids, mask in rows]
-        keys = [joint_text(*pair) for pair in pairs]
-        return stacked(self.calls(dict(zip(keys, pairs, strict=True))), keys)
-
-    def affordable(self, inputs: Sequence[Tensor]) -> int:
-        """Return how many of the first pairs, as token ids, can be had within ``max_calls``."""
-        return self.calls.affordable([joint_text(*self._pieces.pair(ids.tolist())) for ids in inputs])
+    def item(self, ids: Tensor) -> tuple[str, tuple[str, str]]:
+        """Return the joint text of token ids, and the texts of both sides; the filler where nothing is left of a side."""
+        numbers = ids.tolist()
+        at = numbers.index(self.between) if self.between in numbers else len(numbers)
+        pair = self.text(numbers[:at])[0], self.text(numbers[at + 1 :])[0]
+        return joint_text(*pair), pair
 
 
 def scores_of(output: Any, count: int) -> Sequence[np.ndarray]:

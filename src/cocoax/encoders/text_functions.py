@@ -6,7 +6,8 @@ pieces that are kept, put together again. Pictures go to the function as PIL ima
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, stacked, vectors_of
+from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, FunctionModule, vectors_of
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs import Pictures
 from cocoax.inputs.text import Features, Span, Tokenizer, words
@@ -68,7 +69,9 @@ def text_function_encoder(
 
     """
     pieces = PieceTokenizer(filler, document_prefix, query_prefix)
-    function = TextFunction(embed, embed_query, pieces, name, batch_size, parallel, max_calls)
+    by_role = partial(_embed_by_role, embed, embed_query)
+    calls = FunctionCalls(by_role, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls)
+    function = FunctionModule(calls, partial(_text_item, pieces, embed_query is not None), embed)
     limit, too_long = (UNLIMITED, "raise") if max_tokens is None else (max_tokens, "cut")
     return TextEncoder(function, pieces, limit=limit, features=features, too_long=too_long, name=name)  # type: ignore[arg-type]
 
@@ -135,49 +138,24 @@ class PieceTokenizer(Tokenizer):
         return f"PieceTokenizer({self._filler!r})"
 
 
-class TextFunction:
-    """From token ids of :class:`PieceTokenizer` to vectors ``[n, d]``; every distinct text is sent once."""
+def _text_item(pieces: PieceTokenizer, roles: bool, ids: Tensor) -> tuple[str, tuple[str, bool]]:
+    """Return the key of a text, which with ``roles`` is another one for a query, and the text with whether it is a query."""
+    text, is_query = pieces.text(ids.tolist())
+    return f"query\0{text}" if is_query and roles else text, (text, is_query)
 
-    def __init__(
-        self,
-        embed: Embed,
-        embed_query: Embed | None,
-        pieces: PieceTokenizer,
-        name: str | None,
-        batch_size: int,
-        parallel: int,
-        max_calls: int | None,
-    ) -> None:
-        self._pieces, self._embed, self._embed_query = pieces, embed, embed_query
-        self.calls = FunctionCalls(self._by_role, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls)
-        self.__name__ = str(getattr(embed, "__name__", type(embed).__name__))
 
-    def __call__(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the vectors of texts, given as their padded ``input_ids`` and ``attention_mask``."""
-        rows = zip(batch["input_ids"].tolist(), batch["attention_mask"].tolist(), strict=True)
-        texts = [self._pieces.text([number for number, kept in zip(ids, mask, strict=True) if kept]) for ids, mask in rows]
-        keys = [self._key(*text) for text in texts]
-        return stacked(self.calls(dict(zip(keys, texts, strict=True))), keys)
-
-    def affordable(self, inputs: Sequence[Tensor]) -> int:
-        """Return how many of the first inputs, as token ids, can be had within ``max_calls``."""
-        return self.calls.affordable([self._key(*self._pieces.text(ids.tolist())) for ids in inputs])
-
-    def _key(self, text: str, is_query: bool) -> str:
-        return f"query\0{text}" if is_query and self._embed_query is not None else text
-
-    def _by_role(self, texts: list[tuple[str, bool]]) -> Any:
-        """Return vectors of queries and of documents, each by their function."""
-        if self._embed_query is None or not any(is_query for _, is_query in texts):
-            return self._embed([text for text, _ in texts])
-        vectors: list[Any] = [None] * len(texts)
-        for role, function in ((False, self._embed), (True, self._embed_query)):
-            places = [place for place, (_, is_query) in enumerate(texts) if is_query == role]
-            if places:
-                found = vectors_of(function([texts[place][0] for place in places]), len(places))
-                for place, vector in zip(places, found, strict=True):
-                    vectors[place] = vector
-        return vectors
+def _embed_by_role(embed: Embed, embed_query: Embed | None, texts: list[tuple[str, bool]]) -> Any:
+    """Return vectors of documents and of queries, each by their function."""
+    if embed_query is None or not any(is_query for _, is_query in texts):
+        return embed([text for text, _ in texts])
+    vectors: list[Any] = [None] * len(texts)
+    for role, function in ((False, embed), (True, embed_query)):
+        places = [place for place, (_, is_query) in enumerate(texts) if is_query == role]
+        if places:
+            found = vectors_of(function([texts[place][0] for place in places]), len(places))
+            for place, vector in zip(places, found, strict=True):
+                vectors[place] = vector
+    return vectors
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------------
@@ -195,34 +173,14 @@ def picture_function_encoder(
 
     Pictures are sent in their own size, upright and in RGB; the other options are those of :func:`text_function_encoder`.
     """
-    function = PictureFunction(embed, name, batch_size, parallel, max_calls)
-    return Encoder(function, inputs=Pictures(any_shape=True), name=name)
+    calls = FunctionCalls(embed, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls)
+    return Encoder(FunctionModule(calls, _picture_item, embed), inputs=Pictures(any_shape=True), name=name)
 
 
-class PictureFunction:
-    """From pictures ``[n, 3, H, W]`` in [0, 1] to vectors ``[n, d]``; every distinct picture is sent once."""
-
-    def __init__(
-        self,
-        embed: Callable[[list[Image.Image]], Any],
-        name: str | None,
-        batch_size: int,
-        parallel: int,
-        max_calls: int | None,
-    ) -> None:
-        self.calls = FunctionCalls(embed, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls)
-        self.__name__ = str(getattr(embed, "__name__", type(embed).__name__))
-
-    def __call__(self, batch: Tensor) -> Tensor:
-        """Return the vectors of pictures."""
-        pictures = [_as_uint8(picture) for picture in batch]
-        keys = [digest(picture) for picture in pictures]
-        images = (Image.fromarray(picture) for picture in pictures)
-        return stacked(self.calls(dict(zip(keys, images, strict=True))), keys)
-
-    def affordable(self, inputs: Sequence[Tensor]) -> int:
-        """Return how many of the first pictures can be had within ``max_calls``."""
-        return self.calls.affordable([digest(_as_uint8(picture)) for picture in inputs])
+def _picture_item(picture: Tensor) -> tuple[str, Image.Image]:
+    """Return the digest of a picture ``[3, H, W]`` in [0, 1], and the picture."""
+    pixels = _as_uint8(picture)
+    return digest(pixels), Image.fromarray(pixels)
 
 
 def _as_uint8(picture: Tensor) -> np.ndarray:
