@@ -15,6 +15,7 @@ from PIL import Image
 import cocoax
 from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.insight.counterfactuals import _ExchangeSearch
+from cocoax.insight.exchange import PictureExchange
 from tests.conftest import images
 from tests.insight.games import COLUMNS, pictures, segmented, subsets, table
 from tests.kinds import recording_encoder, recordings
@@ -73,6 +74,50 @@ def test_pictures__segments_take_the_donors_pixels(tmp_path: Path) -> None:
     assert "segments" in found.summary
     assert flip.changes[0].part.startswith("segment ")
     assert found.save(tmp_path / "flip.png").stat().st_size > 5000
+
+
+def test_pictures__segments_that_touch_are_one_finding() -> None:
+    encoder, picture, other, _ = pictures()
+    explicand = segmented(encoder, picture)
+    importance = lambda each: torch.zeros(64 if each.feature_ids is None else 7)  # noqa: E731
+    exchange = PictureExchange(encoder.inputs, explicand, [encoder.explicand(other)], importance, grid=(8, 8))
+    count = len(exchange.names)
+    labels = explicand.feature_ids
+    assert labels is not None
+    for choice in subsets(count, 2).astype(int):
+        one, two = np.flatnonzero(choice)
+        pairs = torch.stack([labels.flatten()[:-1], labels.flatten()[1:]], 1)[torch.arange(255) % 16 != 15].tolist()
+        pairs += torch.stack([labels[:-1].flatten(), labels[1:].flatten()], 1).tolist()
+        touch = [one, two] in pairs or [two, one] in pairs
+        assert len(exchange.findings(choice)) == (1 if touch else 2)
+    everything = exchange.findings(np.ones(count, int))
+    assert everything == [f"{' + '.join(exchange.names)}: its own → the same place of donor 1"]
+
+
+def test_rows__groups_of_columns_come_from_a_donor() -> None:
+    encoder, row, others, target = table()
+    groups = {"first": COLUMNS[:3], "second": COLUMNS[3:5]}
+    explicand = encoder.explicand(row, groups)
+    found = cocoax.counterfactual(encoder, explicand, target, donors=others)
+    members = [range(3), range(3, 5), [5], [6], [7]]
+    flip = found[0]
+    assert flip.score < 0
+    donors = np.stack([donor.tensor[0].numpy() for donor in flip.exchange.donors])  # type: ignore[attr-defined]
+    for group, choice in zip(members, flip.choice.tolist(), strict=True):
+        own = row if choice == 0 else donors[choice - 1]
+        np.testing.assert_allclose(found.result[0, list(group)].numpy(), own[list(group)], rtol=1e-6)
+    assert {change.part for change in found.changes} <= {"first", "second", *COLUMNS[5:]}
+
+
+def test_texts__sentences_are_deleted_or_replaced(tmp_path: Path) -> None:
+    encoder = load_hf_text(str(save_bert(tmp_path / "bert"))).by("sentences")
+    text, other = "The big red car. A house behind. The cat parked.", "A violin. The big house."
+    target = cocoax.contrastive_corpus_similarity(encoder.reference([text]), encoder.reference([other]))
+    found = cocoax.counterfactual(encoder, text, target, donors=[other])
+    sentences = {"The big red car.", "A house behind.", "The cat parked."}
+    assert {change.before for change in found.changes} <= sentences
+    assert {change.after for change in found.changes} <= {"(deleted)", "A violin.", "The big house."}
+    assert float(target.score(encoder.represent([found.result]))[0]) == pytest.approx(found[0].score, abs=1e-5)
 
 
 def test_flips__need_each_of_their_parts_or_say_that_this_was_not_tried() -> None:

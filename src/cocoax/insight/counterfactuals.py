@@ -113,7 +113,7 @@ class Counterfactual(ResultList[Flip]):
     def _words(self, flip: Flip) -> str:
         changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s"
         known = "" if flip.irreducible else " (found, not minimal: some of them may be enough)"
-        return f"Changing {changed}{known} makes it {signed(flip.score)}: {'; '.join(map(str, flip.changes))}."
+        return f"Changing {changed}{known} makes it {signed(flip.score)}: {'; '.join(flip.exchange.findings(flip.choice))}."
 
     def facts(self) -> dict[str, Any]:
         """Return the scores and all changes."""
@@ -243,7 +243,7 @@ class _ExchangeSearch:
 
     def exchange(self, donors: Any, options: dict[str, Any]) -> Exchange:
         """Return the exchange with donors, those with the lowest scores first."""
-        kind = exchange_type(self.encoder.inputs)
+        kind = exchange_type(self.encoder.inputs).fitting(self.explicand)
         for name in options:
             if name not in kind.options:
                 known = ", ".join(kind.options)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows, Texts
 from cocoax.inputs.image import picture_of_tensor
-from cocoax.insight.subset_search import names_of
+from cocoax.insight.subset_search import names_of, regions_of
 from cocoax.masking import grid_segments
 from cocoax.show import Bars, Effects, Paragraph, Photo, View
 
@@ -80,6 +80,11 @@ class Exchange(ABC):
         self, kind: Any, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
     ) -> None: ...
 
+    @classmethod
+    def fitting(cls, explicand: Explicand) -> type[Exchange]:
+        """Return the exchange that the features of an explicand need; by default this one."""
+        return cls
+
     @abstractmethod
     def made(self, choices: np.ndarray) -> Sequence[Tensor]:
         """Return the input after each of ``choices [n, parts]``, prepared for the encoder."""
@@ -91,6 +96,10 @@ class Exchange(ABC):
     @abstractmethod
     def changes(self, choice: np.ndarray) -> list[Change]:
         """Return what a choice changes, in words."""
+
+    def findings(self, choice: np.ndarray) -> list[str]:
+        """Return the changes as a reader is told of them; by default one by one."""
+        return [str(change) for change in self.changes(choice)]
 
     @abstractmethod
     def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
@@ -223,6 +232,17 @@ class PictureExchange(FeatureExchange):
             changes.append(Change(self.names[part], "its own", f"{place} of donor {donor + 1}"))
         return changes
 
+    def findings(self, choice: np.ndarray) -> list[str]:
+        """Return the changes; segments that touch and come from one source are one finding."""
+        changes = dict(zip(np.flatnonzero(choice).tolist(), self.changes(choice), strict=True))
+        found = []
+        for number in dict.fromkeys(choice[choice > 0].tolist()):
+            for region in regions_of(np.flatnonzero(choice == number).tolist(), self.labels):
+                own = [changes[part] for part in region]
+                together = Change(" + ".join(change.part for change in own), own[0].before, own[0].after)
+                found += [together] if len({change.after for change in own}) == 1 else own
+        return [str(change) for change in found]
+
     def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
         """Return picture, the donor of most parts and result, with lines around what was exchanged."""
         taken = [self.sources[number - 1].donor for number in choice.tolist() if number]
@@ -315,9 +335,9 @@ def _seen(explicand: Explicand) -> Tensor:
 
 
 class WordExchange(Exchange):
-    """Words, each of which may be deleted, or replaced by one of the donors' words that lower the score most.
+    """Words (or sentences), each of which may be deleted, or replaced by one of the donors' that lower the score most.
 
-    Without donors words are deleted only. ``fixed`` words stay. The text that comes out is tokenised and encoded.
+    Without donors they are deleted only. ``fixed`` words stay. The text that comes out is tokenised and encoded.
     """
 
     noun = "word"
@@ -379,11 +399,17 @@ class ColumnExchange(Exchange):
     """Columns, each of which may take a value that the data hold, or one between their least and their largest.
 
     The data are the donors, or the background of the encoder if there are none. Columns named in ``fixed`` stay, those in
-    ``integer`` take whole numbers only, those in ``categorical`` only values that the data hold.
+    ``integer`` take whole numbers only, those in ``categorical`` only values that the data hold. Groups of columns are
+    exchanged with the same group of a donor.
     """
 
     noun = "column"
     options = ("fixed", "integer", "categorical")
+
+    @classmethod
+    def fitting(cls, explicand: Explicand) -> type[Exchange]:
+        """Return the exchange of features for groups of columns, and this one for columns."""
+        return cls if explicand.feature_ids is None else FeatureExchange
 
     def __init__(
         self,
