@@ -70,6 +70,26 @@ def layer_named(owner: nn.Module | None, layer: str, name: str) -> nn.Module:
     return owner.get_submodule(layer)
 
 
+class ModelFunction(nn.Module):
+    """A function of a model and a batch, as a module; the model is left in the mode that it has.
+
+    Args:
+        model: becomes the part ``model`` of the module.
+        function: from the model, a batch and options to representations.
+        options: of the function, the same for every batch.
+
+    """
+
+    def __init__(self, model: nn.Module, function: Callable[..., Tensor], **options: Any) -> None:
+        super().__init__()
+        self.model, self.function, self.options = model, function, options
+        self.training = False  # of this wrapper alone
+
+    def forward(self, batch: Any) -> Tensor:
+        """Return what the function gives."""
+        return self.function(self.model, batch, **self.options)
+
+
 _COUNTS: ContextVar[list[int] | None] = ContextVar("counts", default=None)
 
 

@@ -17,7 +17,7 @@ from cocoax.encoders.devices import HALF, precision_named
 from cocoax.encoders.encoder import Encoder, is_sentence_transformer
 from cocoax.encoders.families import clip, huggingface, open_clip, sentence, timm
 from cocoax.encoders.families.processors import Preprocess, noise, preprocess_of, same_pixels
-from cocoax.encoders.forward import first_parameter, random_state_kept
+from cocoax.encoders.forward import ModelFunction, first_parameter, random_state_kept
 from cocoax.encoders.rerankers import Reranker, is_cross_encoder
 from cocoax.encoders.tabular import TabularEncoder
 from cocoax.encoders.text import TextEncoder
@@ -195,23 +195,16 @@ def _module(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
         _check_vocabulary(model, tokenizer)
         limit = options.pop("limit", None) or min(tokenizer.model_max_length, sentence.UNLIMITED)
         by_name = next(iter(signature(model.forward).parameters), None) == "input_ids"
-        return TextEncoder(_ByName(model) if by_name else model, tokenizer, limit=limit, **options)
+        return TextEncoder(ModelFunction(model, _by_name) if by_name else model, tokenizer, limit=limit, **options)
     images = _image_processor_in(processor)
     if images is None:
         return Encoder(model, processor, **options)
     return Encoder(model, preprocess_of(images), **options)
 
 
-class _ByName(nn.Module):
-    """A module that takes token ids and attention mask by their names."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.training = False  # of this wrapper alone
-
-    def forward(self, tokens: dict[str, Tensor]) -> Any:
-        return self.model(**tokens)
+def _by_name(model: nn.Module, tokens: dict[str, Tensor]) -> Any:
+    """Return what a module makes of token ids and attention mask, which it takes by their names."""
+    return model(**tokens)
 
 
 def _rows(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:

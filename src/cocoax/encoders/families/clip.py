@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.families.hub import Repository, interpolating, layer_of, name_of
 from cocoax.encoders.families.processors import Preprocess, preprocess_of
-from cocoax.encoders.forward import Pooling
+from cocoax.encoders.forward import ModelFunction, Pooling
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs import Pictures
 from cocoax.inputs.image import WHOLE, Box
@@ -85,12 +85,12 @@ def dual_encoder(
     name = name or name_of(model)
     naflex = _is_naflex(model)
     if naflex:
-        tower: ImageTower = PatchTower(model, model.config.vision_config.patch_size)
+        tower = ModelFunction(model, _patch_features, patch=model.config.vision_config.patch_size)
     else:
-        tower = ImageTower(model, interpolating(model.get_image_features, interpolate))
+        tower = ModelFunction(model, _image_features, **interpolating(model.get_image_features, interpolate))
     text = None if layer is not None or tokenizer is None else _text_tower(model, tokenizer, name)
     inputs = Pictures(preprocess, any_shape=naflex)
-    layer = layer_of("model", model, layer)
+    layer = layer_of(model, layer)
     return Encoder(tower, None, layer, pooling=pooling or "mean", text=text, name=name, inputs=inputs)
 
 
@@ -117,38 +117,20 @@ def is_dual(model_class: type | None) -> bool:
 # --- images ---------------------------------------------------------------------------------------------------------------
 
 
-class ImageTower(nn.Module):
-    """The image features of a model with two towers."""
-
-    def __init__(self, model: Any, options: dict[str, Any]) -> None:
-        super().__init__()
-        self.model = model
-        self.options = options
-        self.training = False  # of this wrapper alone: the model is left as it is
-
-    def forward(self, images: Tensor) -> Tensor:
-        """``[n, 3, H, W]`` to ``[n, d]``."""
-        return _features(self.model.get_image_features(pixel_values=images, **self.options))
+def _image_features(model: Any, images: Tensor, **options: bool) -> Tensor:
+    """Return the image features ``[n, d]`` of pictures ``[n, 3, H, W]``."""
+    return _features(model.get_image_features(pixel_values=images, **options))
 
 
-class PatchTower(ImageTower):
-    """The image features of a model that takes patches of pictures of any shape (SigLIP 2 NaFlex)."""
-
-    def __init__(self, model: Any, patch: int) -> None:
-        super().__init__(model, {})
-        self.patch = patch
-
-    def forward(self, images: Tensor) -> Tensor:
-        """``[n, 3, H, W]`` to ``[n, d]``; height and width are multiples of the patch size."""
-        n, channels, height, width = images.shape
-        rows, columns = height // self.patch, width // self.patch
-        cells = images.reshape(n, channels, rows, self.patch, columns, self.patch)
-        patches = cells.permute(0, 2, 4, 3, 5, 1).reshape(n, rows * columns, -1)
-        shapes = torch.tensor([[rows, columns]] * n, device=images.device)
-        mask = torch.ones(n, rows * columns, dtype=torch.long, device=images.device)
-        return _features(
-            self.model.get_image_features(pixel_values=patches, pixel_attention_mask=mask, spatial_shapes=shapes)
-        )
+def _patch_features(model: Any, images: Tensor, patch: int) -> Tensor:
+    """Return the same of a model that takes patches (SigLIP 2 NaFlex); height and width are multiples of their size."""
+    n, channels, height, width = images.shape
+    rows, columns = height // patch, width // patch
+    cells = images.reshape(n, channels, rows, patch, columns, patch)
+    patches = cells.permute(0, 2, 4, 3, 5, 1).reshape(n, rows * columns, -1)
+    shapes = torch.tensor([[rows, columns]] * n, device=images.device)
+    mask = torch.ones(n, rows * columns, dtype=torch.long, device=images.device)
+    return _features(model.get_image_features(pixel_values=patches, pixel_attention_mask=mask, spatial_shapes=shapes))
 
 
 class PatchPreprocess:
@@ -196,8 +178,9 @@ def _text_tower(model: Any, tokenizer: Any, name: str) -> TextEncoder:
     # SigLIP was trained on texts that are padded to the full length, and its padding counts.
     fill = kind.startswith("siglip") or defaults.get("padding") == "max_length"
     padding = tokenizer.pad_token_id or 0
-    tower = TextTower(
+    tower = ModelFunction(
         model,
+        _text_features,
         length=limit if fill else None,
         padding=padding,
         left=tokenizer.padding_side == "left",
@@ -228,35 +211,25 @@ def _positions(model: nn.Module) -> int:
     return min(numbers, default=2**31)
 
 
-class TextTower(nn.Module):
-    """The text features of a model with two towers.
+def _text_features(
+    model: Any, tokens: dict[str, Tensor], length: int | None, padding: int, left: bool, masked: bool
+) -> Tensor:
+    """Return the text features ``[n, d]`` of token ids and attention mask ``[n, tokens]``.
 
     Args:
         model: has ``get_text_features``.
+        tokens: ids and mask.
         length: fill every text up to this length, or None where filling makes no difference.
         padding: the token to fill with.
         left: fill on the left.
         masked: tell the model which tokens fill.
 
     """
-
-    def __init__(self, model: Any, length: int | None, padding: int, left: bool, masked: bool) -> None:
-        super().__init__()
-        self.model = model
-        self.length = length
-        self.padding = padding
-        self.left = left
-        self.masked = masked
-        self.training = False  # of this wrapper alone
-
-    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
-        """Token ids and attention mask ``[n, tokens]`` to ``[n, d]``."""
-        ids, mask = tokens["input_ids"], tokens["attention_mask"]
-        if self.length is not None:
-            more = (0, self.length - ids.shape[1])
-            ids, mask = pad(ids, more, value=self.padding), pad(mask, more)
-            if self.left:  # each row turns by its own number of fillers
-                turned = (torch.arange(self.length, device=ids.device) + mask.sum(1, keepdim=True)) % self.length
-                ids, mask = ids.gather(1, turned), mask.gather(1, turned)
-        masked = {"attention_mask": mask} if self.masked else {}
-        return _features(self.model.get_text_features(input_ids=ids, **masked))
+    ids, mask = tokens["input_ids"], tokens["attention_mask"]
+    if length is not None:
+        more = (0, length - ids.shape[1])
+        ids, mask = pad(ids, more, value=padding), pad(mask, more)
+        if left:  # each row turns by its own number of fillers
+            turned = (torch.arange(length, device=ids.device) + mask.sum(1, keepdim=True)) % length
+            ids, mask = ids.gather(1, turned), mask.gather(1, turned)
+    return _features(model.get_text_features(input_ids=ids, **({"attention_mask": mask} if masked else {})))

@@ -238,10 +238,10 @@ def name_of(model: Any) -> str:
     return title_of(getattr(getattr(model, "config", None), "_name_or_path", None) or type(model).__name__)
 
 
-def layer_of(attribute: str, model: nn.Module, layer: str | nn.Module | None) -> str | nn.Module | None:
-    """The name of a layer of the model, in a wrapper that has the model as this attribute; what is no layer stays."""
+def layer_of(model: nn.Module, layer: str | nn.Module | None) -> str | nn.Module | None:
+    """The name of a layer of the model in a module that has the model as ``model``; what is no layer stays."""
     name = next((name for name, part in model.named_modules() if part is layer or name == layer), None)
-    return layer if name is None else f"{attribute}.{name}".rstrip(".")
+    return layer if name is None else f"model.{name}".rstrip(".")
 
 
 def interpolating(forward: Callable[..., Any], wanted: bool) -> dict[str, bool]:

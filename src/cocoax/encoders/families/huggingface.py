@@ -14,7 +14,7 @@ from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.families import clip, sentence
 from cocoax.encoders.families.hub import Repository, interpolating, layer_of, name_of, with_part
 from cocoax.encoders.families.processors import Preprocess, noise, preprocess_of
-from cocoax.encoders.forward import Pooling, evaluating
+from cocoax.encoders.forward import ModelFunction, Pooling, evaluating
 from cocoax.inputs.image import ImagePreprocess
 
 _CLASSIFIER = "ForImageClassification"
@@ -104,9 +104,9 @@ def vision_encoder(
     first = "cls_token" in names or "class_embedding" in names
     build = partial(
         Encoder,
-        VisionModel(body, pooling is None, interpolating(body.forward, interpolate)),
+        ModelFunction(body, _representation, pooled=pooling is None, **interpolating(body.forward, interpolate)),
         preprocess,
-        layer_of("model", body, layer),
+        layer_of(body, layer),
         pooling=pooling or ("first" if first and layer is None else "mean"),
         name=name or name_of(model),
     )
@@ -136,21 +136,11 @@ def _classes_told_apart(head: nn.Module, whole: nn.Module, encoder: Encoder) -> 
     return logits.shape[1] if same else 0
 
 
-class VisionModel(nn.Module):
-    """The representation of a transformers vision model: its pooled output, or its last hidden state."""
-
-    def __init__(self, model: Any, pooled: bool, options: dict[str, Any]) -> None:
-        super().__init__()
-        self.model = model
-        self.pooled = pooled
-        self.options = options
-        self.training = False  # of this wrapper alone: the model is left as it is
-
-    def forward(self, images: Tensor) -> Tensor:
-        """``[n, 3, H, W]`` to ``[n, d]``, or ``[n, tokens, d]`` where there is nothing pooled."""
-        output = self.model(pixel_values=images, **self.options)
-        pooled: Tensor | None = getattr(output, "pooler_output", None)
-        if self.pooled and pooled is not None:
-            return pooled.flatten(1)
-        hidden: Tensor = output.last_hidden_state
-        return hidden
+def _representation(model: Any, images: Tensor, pooled: bool, **options: bool) -> Tensor:
+    """Return the pooled output ``[n, d]`` of a vision model, or its last hidden state ``[n, tokens, d]``."""
+    output = model(pixel_values=images, **options)
+    pooler_output: Tensor | None = getattr(output, "pooler_output", None)
+    if pooled and pooler_output is not None:
+        return pooler_output.flatten(1)
+    hidden: Tensor = output.last_hidden_state
+    return hidden

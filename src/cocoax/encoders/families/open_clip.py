@@ -6,13 +6,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
 
 from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.families.hub import fetching, no_such_model, title_of
 from cocoax.encoders.families.processors import Preprocess
 from cocoax.encoders.families.torchvision import import_library
+from cocoax.encoders.forward import ModelFunction
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs.image import ImagePreprocess
 from cocoax.store import digest
@@ -71,9 +72,10 @@ def open_clip_encoder(
     if tokenizer is not None:
         limit = int(getattr(model, "context_length", None) or tokenizer.context_length)
         words = OpenClipTokenizer(tokenizer)
-        text = TextEncoder(OpenClipText(model, limit, words.padding), words, limit=limit, pad=words.padding, name=name)
+        tower = ModelFunction(model, _text_features, length=limit, padding=words.padding)
+        text = TextEncoder(tower, words, limit=limit, pad=words.padding, name=name)
     preprocess = open_clip_preprocess(model) if preprocess is None else preprocess
-    return Encoder(OpenClipImages(model), preprocess, text=text, name=name)
+    return Encoder(ModelFunction(model, _image_features), preprocess, text=text, name=name)
 
 
 def _tag(library: Any, architecture: str, asked: str | None) -> str:
@@ -105,35 +107,17 @@ def open_clip_preprocess(model: Any) -> Preprocess:
     return ImagePreprocess(resize, crop, tuple(config["mean"]), tuple(config["std"]), interpolation)
 
 
-class OpenClipImages(nn.Module):
-    """The image tower of an OpenCLIP model."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-        self.training = False  # of this wrapper alone: the model is left as it is
-
-    def forward(self, images: Tensor) -> Tensor:
-        """``[n, 3, H, W]`` to ``[n, d]``."""
-        features: Tensor = self.model.encode_image(images)
-        return features
+def _image_features(model: Any, images: Tensor) -> Tensor:
+    """Return the image features ``[n, d]`` of pictures ``[n, 3, H, W]``."""
+    features: Tensor = model.encode_image(images)
+    return features
 
 
-class OpenClipText(nn.Module):
-    """The text tower of an OpenCLIP model, which takes texts filled up to the full length."""
-
-    def __init__(self, model: Any, length: int, padding: int) -> None:
-        super().__init__()
-        self.model = model
-        self.length = length
-        self.padding = padding
-        self.training = False  # of this wrapper alone
-
-    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
-        """Token ids ``[n, tokens]`` to ``[n, d]``."""
-        ids = tokens["input_ids"]
-        features: Tensor = self.model.encode_text(pad(ids, (0, self.length - ids.shape[1]), value=self.padding))
-        return features
+def _text_features(model: Any, tokens: dict[str, Tensor], length: int, padding: int) -> Tensor:
+    """Return the text features ``[n, d]`` of token ids ``[n, tokens]``, filled up to the full length."""
+    ids = tokens["input_ids"]
+    features: Tensor = model.encode_text(pad(ids, (0, length - ids.shape[1]), value=padding))
+    return features
 
 
 class OpenClipTokenizer:

@@ -146,7 +146,7 @@ def text_model_encoder(
         body = body.get_encoder()
     if layer is None and isinstance(getattr(body, "pooler", None), nn.Module):  # BERT's dense pooler, which is not read
         body = with_part(body, "pooler", nn.Identity())
-    inside = layer_of("model", body, layer)
+    inside = layer_of(body, layer)
     inside = inside if inside is None else layer_name(body, inside, name)
     settings: TextOptions = {"limit": _limit(tokenizer, body.config), **options, "name": name}
     encoder = TextEncoder(TextModel(body, pooling or "mean", inside, normalize), Tokenizer(tokenizer, prompt), **settings)

@@ -15,7 +15,7 @@ from cocoax.encoders.families.hub import fetching, layer_of, no_such_model, titl
 from cocoax.encoders.families.processors import Preprocess
 from cocoax.encoders.families.torchvision import import_library
 from cocoax.encoders.folding import shallow_copy
-from cocoax.encoders.forward import Pooling
+from cocoax.encoders.forward import ModelFunction, Pooling
 from cocoax.inputs.image import ImagePreprocess
 
 
@@ -70,9 +70,9 @@ def timm_encoder(
     """
     body = _without_classifier(model)
     return Encoder(
-        TimmModel(body, pooled=pooling is None),
+        ModelFunction(body, _features, pooled=pooling is None),
         timm_preprocess(model) if preprocess is None else preprocess,
-        layer_of("model", body, layer),
+        layer_of(body, layer),
         pooling=pooling or "mean",
         name=name or (getattr(model, "pretrained_cfg", None) or {}).get("architecture") or type(model).__name__,
     )
@@ -114,20 +114,8 @@ def timm_preprocess(model: Any) -> Preprocess:
     )
 
 
-class TimmModel(nn.Module):
-    """The representation of a timm model: pooled as the model does it, or its features."""
-
-    def __init__(self, model: Any, pooled: bool) -> None:
-        super().__init__()
-        self.model = model
-        self.pooled = pooled
-        self.training = False  # of this wrapper alone: the model is left as it is
-
-    def forward(self, images: Tensor) -> Tensor:
-        """``[n, 3, H, W]`` to ``[n, d]``, or to features ``[n, tokens, d]`` or ``[n, d, h, w]``."""
-        if self.pooled:
-            pooled: Tensor = self.model(images)
-            return pooled
-        features: Tensor = self.model.forward_features(images)
-        last = features.ndim == 4 and getattr(self.model, "output_fmt", "NCHW") == "NHWC"  # Swin and its like
-        return features.permute(0, 3, 1, 2) if last else features
+def _features(model: Any, images: Tensor, pooled: bool) -> Tensor:
+    """Return features ``[n, d]`` pooled as the model does it, or those before, ``[n, tokens, d]`` or ``[n, d, h, w]``."""
+    features: Tensor = model(images) if pooled else model.forward_features(images)
+    last = features.ndim == 4 and getattr(model, "output_fmt", "NCHW") == "NHWC"  # Swin and its like
+    return features.permute(0, 3, 1, 2) if last else features
