@@ -43,6 +43,18 @@ def test_minimal__of_a_picture(towers: cocoax.Encoder, image: str) -> None:
     assert "of 9 parts alone keep" in result.output
 
 
+def test_minimal_and_counterfactual__of_segments(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
+    picture(7).save(tmp_path / "other.png")
+    halves = tmp_path / "halves.png"
+    Image.fromarray(np.repeat([[0] * 8 + [1] * 8], 16, 0).astype(np.uint8)).save(halves)
+    options = ("--like", image, "--features", str(halves), "--json")
+    plain = json.loads(invoke("minimal", image, *options, "--samples", "10", catch_exceptions=False).stdout)
+    assert plain["total"] == 2
+    flipped = invoke("counterfactual", image, *options, "--unlike", str(tmp_path / "other.png"), catch_exceptions=False)
+    changes = json.loads(flipped.stdout)["counterfactuals"][0]["changes"]
+    assert {change["part"] for change in changes} <= {"row 1, column 1", "row 1, column 2"}
+
+
 def test_minimal__mistakes(complaint: Callable[..., str]) -> None:
     assert complaint("minimal", "nothing.png", "--like", "a") == "No file at nothing.png; check the path."
     sentence = complaint("minimal", "a red car", "--like", "a red car", "--keep", "3", "--samples", "10")

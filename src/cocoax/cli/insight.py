@@ -20,6 +20,7 @@ from cocoax.cli.options import (
     Crop,
     Device,
     EncoderOrDefault,
+    Features,
     GridOrFitted,
     InputArgument,
     Like,
@@ -62,6 +63,7 @@ def find_minimal(
     crop: Crop = False,
     samples: Samples = 400,
     grid: GridOrFitted = None,
+    features: Features = None,
     baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -72,6 +74,7 @@ def find_minimal(
     Examples:
         cocoax minimal photo.jpg --like "a cat" --unlike "a dog" --out least
         cocoax minimal "The violinist parked" --like music --unlike traffic
+        cocoax minimal photo.jpg --like "a cat" --features segments
 
     """
     from cocoax.inputs.open import open_input
@@ -81,7 +84,7 @@ def find_minimal(
     check_out(out, given, *like, *(unlike or []))
     item, (likes, unlikes) = open_input(given), open_sides(like, unlike)
     loaded = load_configured([item], encoder, device, crop, baseline, seed)
-    explicand = loaded.explicand(item)
+    explicand = loaded.explicand(item, features)
     method = cocoax.KernelShap(samples=samples, grid=7 if grid is None else grid, seed=seed)
     run = (fitted(method, explicand) if grid is None else method).run(loaded, explicand)
     show(cocoax.minimal(run, target_of(loaded, likes, unlikes), keep, level=level, encoder=loaded), out, as_json)
@@ -105,6 +108,7 @@ def find_counterfactual(
     device: Device = None,
     crop: Crop = False,
     grid: GridOrFitted = None,
+    features: Features = None,
     baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -134,11 +138,11 @@ def find_counterfactual(
         return
     if not donors and not isinstance(item, str):
         raise ValueError("Which pictures give parts? Pass --donor with a file or a folder, or --unlike with one.")
-    explicand = loaded.explicand(item)
+    explicand = loaded.explicand(item, features)
     giving: list[Any] = in_folders(loaded, donors)
     options: dict[str, Any] = {"fixed": fixed} if fixed else {}
     if "grid" in exchange_type(loaded.inputs).options:
-        options["grid"] = in_proportion(7, *explicand.shape) if grid is None else grid
+        options["grid"] = in_proportion(7, *explicand.tensor.shape[1:]) if grid is None else grid
         giving = cut_alike(loaded, giving, Path(item), explicand)
     show(cocoax.counterfactual(loaded, explicand, target, giving, count=count, seed=seed, **options), out, as_json)
 
@@ -445,6 +449,7 @@ def compare_methods(
     encoder: EncoderOrDefault = None,
     device: Device = None,
     crop: Crop = False,
+    features: Features = None,
     baseline: Baseline = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -464,6 +469,7 @@ def compare_methods(
     methods = {name: method_with(name, options, strict=False) for name in method or COMPARED}
     items, _ = _open_labelled(Path(data), column, limit, seed)
     loaded = load_configured(items, encoder, device, crop, baseline, seed)
+    loaded = loaded if features is None else loaded.by(features)
     target = target_of(loaded, *open_sides(like, unlike))
     found = cocoax.compare_methods(loaded, items, target, methods, steps=steps, randomise=randomise, seed=seed)
     files = [] if out is None else found.save_all(out)

@@ -109,6 +109,9 @@ SamplesOrAuto = Annotated[
         "Masked copies of each input to encode; if not given, as many as the length of a text asks for.", "--samples", min=10
     ),
 ]
+Features = Annotated[
+    str | None, how_option("What is removed together: segments or grid of pictures; words, tokens or sentences of texts.")
+]
 TextFeatures = Annotated[
     str | None,
     how_option(

@@ -20,6 +20,7 @@ from cocoax.cli.options import (
     Device,
     Each,
     EncoderName,
+    Features,
     GridOrFitted,
     LikeCaptions,
     LikeImages,
@@ -57,9 +58,7 @@ def build_index(
     split: Annotated[str, ask_option("train or test, of data that has both.")] = "train",
     samples: Samples = 200,
     grid: GridOrFitted = None,
-    features: Annotated[
-        str | None, how_option("What is removed together: segments or grid of pictures; words, tokens or sentences of texts.")
-    ] = None,
+    features: Features = None,
     crop: Crop = False,
     baseline: Baseline = None,
     seed: Seed = 0,
