@@ -182,10 +182,6 @@ def test_frames__rows_of_an_encoder_of_columns(tmp_path: Path) -> None:
         open_items(frame[["a", "name"]], kind)
 
 
-def test_natural__digits_of_other_scripts() -> None:
-    assert natural("a1²")
-
-
 def test_images__with_labels(pictures: Inputs) -> None:
     images = np.stack([photos.pixels("dawn", 0), photos.pixels("dusk", 1)])
     items = open_items(LabelledImages(images, np.array([1, 0]), ["dusk", "dawn"]), pictures)
@@ -200,11 +196,6 @@ def test_labels__belong_to_inputs_by_their_place(pictures: Inputs) -> None:
     for wrong in ("label", {"label": "label"}, {"label": set("abcde")}, {"label": dict.fromkeys("abcde")}, 5):
         with pytest.raises(TypeError, match="Values of 'label' must be a list"):
             open_items(images, pictures, labels=wrong)
-
-
-def test_column_types__widest() -> None:
-    items = [Item("0", 0, {"a": 1, "b": True, "c": None, "d": 1}), Item("1", 0, {"a": 2.5, "b": False, "d": "x"})]
-    assert column_types(items) == {"a": "double", "b": "bool", "c": "string", "d": "string"}
 
 
 def test_bad__each_with_its_sentence(tmp_path: Path, pictures: Inputs, texts: Inputs) -> None:
@@ -275,14 +266,6 @@ def test_hugging_face__a_data_set_on_disk(tmp_path: Path, pictures: Inputs, text
     assert [item.load() for item in read] == ["a", "b", "c"]
     with pytest.raises(ValueError, match=r"has no part 'train'; it has test\. Say which by split="):
         open_items(tmp_path / "parts", texts, column="text")
-
-
-def test_cell__another_process_gets_one_row_alone(texts: Inputs) -> None:
-    frame = pd.DataFrame({"text": [f"{number} " + "x" * 10_000 for number in range(50)]})
-    items = open_items(frame, texts)
-    packed = pickle.dumps(items[7])
-    assert len(packed) < 12_000
-    assert pickle.loads(packed).load() == items[7].load()
 
 
 class Shelf(Recordings):

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,10 +41,6 @@ pytestmark = pytest.mark.filterwarnings(
 METHOD = cocoax.Rise(samples=40, grid=4)
 RAY = str(Path(sys.executable).with_name("ray"))
 HERE = str(Path(__file__).parents[2])
-
-
-def contents(index: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in shard_files(index)}
 
 
 def test_check_room__fewer_processors_than_workers() -> None:
@@ -80,44 +75,12 @@ def test_build__no_ray_at_that_address(tmp_path: Path) -> None:
             build(photos.encoder(), folder, tmp_path / "index", METHOD, ray=address)
 
 
-def test_build__someone_at_that_address_who_is_no_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_ray, "PATIENCE", 0.1)
-    folder = photos.write(tmp_path / "photos", 1)
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        address = f"127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(ConnectionError, match=rf"No Ray answers at '{address}' \(timed out\)"):
-            build(photos.encoder(), folder, tmp_path / "index", METHOD, ray=address)
-
-
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_build__someone_at_that_address_who_speaks_otherwise(tmp_path: Path, answer: bytes) -> None:
-    folder = photos.write(tmp_path / "photos", 1)
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-
-        def serve() -> None:
-            line, _ = server.accept()
-            line.recv(1000)
-            line.sendall(answer)
-            line.close()
-
-        thread = Thread(target=serve)
-        thread.start()
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(ConnectionError, match=rf"No Ray answers at '{address}' \(what listens there is no Ray\)"):
-            build(photos.encoder(), folder, tmp_path / "index", METHOD, ray=address)
-        thread.join()
-
-
-def resources(total: dict[str, float], free: dict[str, float]) -> SimpleNamespace:
-    return SimpleNamespace(cluster_resources=lambda: total, available_resources=lambda: free)
-
-
 def test_room__as_many_as_are_free_unless_a_number_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_ray.time, "sleep", lambda _seconds: None)
+
+    def resources(total: dict[str, float], free: dict[str, float]) -> SimpleNamespace:
+        return SimpleNamespace(cluster_resources=lambda: total, available_resources=lambda: free)
+
     busy = resources({"CPU": 4, "GPU": 2}, {"CPU": 3, "GPU": 2})
     assert on_ray._room(busy, "CPU", 0) == 3
     assert on_ray._room(busy, "CPU", 2) == 2
@@ -166,7 +129,7 @@ def test_worker__a_convolutional_network_gives_the_same_bytes_as_the_plain_loop(
     assert answer["error"] == [""]
     table = pa.ipc.open_stream(answer["table"][0]).read_all()
     path = write_shard(tmp_path / answer["name"][0], table, Manifest.load(tmp_path / "here"))
-    assert contents(tmp_path / "here") == {path.name: path.read_bytes()}
+    assert photos.contents(tmp_path / "here") == {path.name: path.read_bytes()}
 
 
 def test_worker__what_goes_wrong_is_told_in_its_answer() -> None:
@@ -233,7 +196,7 @@ def test_build__on_a_cluster_is_the_same_to_the_byte(cluster: Cluster, tmp_path:
     (folder / "dawn" / "bad.png").write_bytes(b"no picture")
     build(photos.encoder(), folder, tmp_path / "here", METHOD, shard=3)
     index = build(photos.encoder(), folder, tmp_path / "there", METHOD, shard=3, workers=2, ray=cluster.address)
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    assert photos.contents(tmp_path / "there") == photos.contents(tmp_path / "here")
     assert list(index.failed) == ["dawn/bad.png"]
     with pytest.raises(ValueError, match="There are 2 CPUs for 3 workers"):
         build(photos.encoder(), folder, tmp_path / "more", METHOD, workers=3, ray=cluster.address)
@@ -261,7 +224,7 @@ def test_build__a_worker_that_is_killed_is_started_again(cluster: Cluster, tmp_p
     _, errors = building.communicate(timeout=10)
     assert building.returncode == 0, errors.decode()[-2000:]
     assert killed == 1
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    assert photos.contents(tmp_path / "there") == photos.contents(tmp_path / "here")
 
 
 class Fatal(photos.Halves):

@@ -27,7 +27,6 @@ from cocoax.survey.storage import (
     plain_recipe,
     read_shard,
     shard_files,
-    shard_name,
     table_of,
     unpack_display,
     write_shard,
@@ -116,17 +115,6 @@ def test_mean_field__a_damaged_head_never_gives_another_mean(index: Index, tmp_p
         mean_field([path], (4, 4))
 
 
-def test_write_shard__the_same_entries_are_the_same_bytes(tmp_path: Path) -> None:
-    paths = [write_shard(tmp_path / name, table_of(entries(5), MANIFEST.columns), MANIFEST) for name in ("a", "b")]
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    assert not list(tmp_path.glob("*.part"))
-
-
-def test_shard_name__place_and_content() -> None:
-    assert shard_name(256, ["a", "b"]).startswith("00000256-")
-    assert shard_name(0, ["a", "b"]) != shard_name(0, ["ab"])
-
-
 @pytest.mark.parametrize("flip", [100, 5000, -20])
 def test_read_shard__a_damaged_one_is_named(index: Index, tmp_path: Path, flip: int) -> None:
     shutil.copytree(index.folder, tmp_path / "index")
@@ -151,14 +139,6 @@ def test_read_shard__one_that_is_gone(index: Index, tmp_path: Path) -> None:
     shard_files(own.folder)[0].unlink()  # as a build does that drops an entry of it
     with pytest.raises(ValueError, match=r"is gone: a build has changed the index since it was opened\. Open it again"):
         own.displays([0])
-
-
-def test_read_shard__truncated(index: Index, tmp_path: Path) -> None:
-    shutil.copytree(index.folder, tmp_path / "index")
-    path, *_ = shard_files(tmp_path / "index")
-    path.write_bytes(path.read_bytes()[:-1000])
-    with pytest.raises(ValueError, match="is damaged, or none of this index"):
-        Index.open(tmp_path / "index")
 
 
 def test_check_origin__a_shard_of_another_run(index: Index, tmp_path: Path) -> None:
@@ -210,10 +190,6 @@ def test_read__failed_inputs_are_no_rows(tmp_path: Path) -> None:
     rows = Rows.read(shard_files(own.folder), own.manifest)
     assert len(rows.ids) == len(rows.representations) == len(rows.scales) == len(rows.columns["label"]) == 5
     assert list(rows.failed) == ["dawn/1.png"]
-
-
-def test_read__no_files() -> None:
-    assert Rows.read([], Manifest("", "", {}, "image", "", {})).ids == []
 
 
 def test_read__what_a_killed_build_left_twice_counts_once(index: Index, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from cocoax.references import Reference
 from cocoax.results.attribution import Attribution
 from cocoax.similarity import Dot, LinearSimilarity, get_similarity
 from cocoax.spaces import same_space
+from cocoax.store import corrupt_file_errors
 from cocoax.survey.storage import (
     BLOCK,
     Manifest,
@@ -201,7 +202,14 @@ class Index:
 
     def _shown(self, rows: Sequence[int] | np.ndarray) -> list[tuple[Display | None, Tensor | None]]:
         """Return how rows are shown, and the label maps of those that are divided into parts."""
-        return [(None, None) if packed is None else unpack_display(packed) for packed in self._stored(rows, "shown")]
+        shown: list[tuple[Display | None, Tensor | None]] = []
+        with corrupt_file_errors(self.folder / "shards"):
+            for row, packed in zip(rows, self._stored(rows, "shown"), strict=True):
+                display, labels = (None, None) if packed is None else unpack_display(packed)
+                if labels is not None and not -1 <= int(labels.min()) <= int(labels.max()) < self._rows.shapes[row][0]:
+                    raise ValueError(f"the label map of {self.ids[row]!r} names parts that its field does not have")
+                shown.append((display, labels))
+        return shown
 
     def sources(self, rows: Sequence[int] | np.ndarray) -> list[str]:
         """Return where the inputs of rows lie: the paths of files, or the numbers of rows of a table."""

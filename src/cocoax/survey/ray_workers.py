@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from cocoax.survey.builder import Chunk
 
 PATIENCE = 10.0  # seconds in which a Ray answers
-GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # of HTTP/2, which Ray speaks
-SETTINGS = b"\4"  # the kind of what an answer in HTTP/2 begins with, after three bytes of its length
 THREADS = 1  # of a worker
 WorkerSetup = tuple[Encoder | str, str | None, IndexRecipe, Manifest]
 
@@ -153,7 +151,9 @@ def _connect(ray: Any, workers: int, address: str | None) -> None:
             ) from error
         return
     try:
-        _knock(address)
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if host and port.isdigit():  # Ray itself would try for minutes where nobody listens
+            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
         ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         raise ConnectionError(
@@ -165,16 +165,6 @@ def _connect(ray: Any, workers: int, address: str | None) -> None:
 def _reason(error: Exception) -> str:
     """Return what an error says in the end; Ray's are many lines."""
     return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
-
-
-def _knock(address: str) -> None:
-    """Raise if nobody listens at HOST:PORT, says nothing, or speaks no HTTP/2; Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        with socket.create_connection((host, int(port)), timeout=PATIENCE) as line, line.makefile("rb") as answer:
-            line.sendall(GREETING)
-            if answer.read(4)[3:] != SETTINGS:
-                raise ConnectionError("what listens there is no Ray")
 
 
 def _room(ray: Any, unit: str, workers: int) -> int:
