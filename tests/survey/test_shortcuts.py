@@ -9,7 +9,7 @@ import torch
 from scipy.stats import false_discovery_control
 
 from cocoax.survey import Index, build
-from cocoax.survey.shortcuts import Classes, Shortcuts, compared_at, expected_false, shares, within
+from cocoax.survey.shortcuts import Classes, Shortcuts, compared_at, shares, within
 from tests.survey import photos
 
 
@@ -68,7 +68,7 @@ def test_shortcuts__how_many_must_stand_out_is_said(tmp_path: Path) -> None:
     z, names = np.random.default_rng(0).random(1000), np.repeat(["a", "b"], 500)
     for count, found in ((39, 0), (40, 40)):
         z[:count] = 50
-        assert (expected_false(shares(z[None], names)) < 0.05).sum() == found
+        assert (false_discovery_control(shares(z[None], names)) < 0.05).sum() == found
     images = [photos.pixels("dawn", seed) for seed in range(40)]
     own = build(photos.encoder(), images, tmp_path / "index", photos.METHOD, labels=["a", "b"] * 20)
     assert repr(own.shortcuts()) == "Shortcuts('label', 0 of 40 inputs with q < .05, which takes 39 that stand out)"

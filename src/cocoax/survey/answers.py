@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from cocoax.survey.index import Index
 
 
-FIGURES = ("id", "place", "score", "standard_error", "map", "hottest_cell", "representation", "vector")
-MANY = 5000  # maps that are all read to see where the heat lies on average
-SOME = 256  # of more, so many tell how much they differ
+_OWN_COLUMNS = ("id", "place", "score", "standard_error", "map", "hottest_cell", "representation", "vector")
+MANY = 5000  # maps that are all read for a mean map
+SOME = 256  # maps that the error of a mean over more is estimated from
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class RankedRow:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What a word, or a column of a table, does for the score over all inputs that have it.
+    """The effect of a word, or of a column of a table, on the score, over all inputs that have it.
 
     Attributes:
         name: the word or column.
@@ -131,9 +131,9 @@ class Survey(Result):
         if self.index.cells is None:
             return None
         everything = len(self.index) > MANY and np.array_equal(self.rows, np.arange(len(self.index)))
-        whole = self.index.mean_map(self.target) if everything else None
+        whole = self.index.mean_map(self.target) if everything else None  # of the sums in the heads of files
         rows = self.rows
-        if whole is not None:  # files know the sum of their fields; how much maps differ, some of them tell
+        if whole is not None:
             rows = np.sort(stream(0).choice(self.rows, SOME, replace=False))
         maps = torch.stack(list(self.maps if whole is None else self.index.maps(self.target, rows))).double()
         values = maps.mean(0) if whole is None else whole
@@ -155,7 +155,7 @@ class Survey(Result):
 
     @cached_property
     def words(self) -> list[Part]:
-        """What each word or column does on average, strongest first; those of capital letters count as small ones."""
+        """The mean effect of each word or column, strongest first; capital letters count as small ones."""
         sums: dict[str, list[float]] = defaultdict(list)
         for display, values in zip(self.index.displays(self.rows.tolist()), self.maps, strict=True):
             if display is None or display.names is None:
@@ -287,8 +287,8 @@ def _plain(placed: RankedRow) -> dict[str, Any]:
 
 
 def beside(column: str) -> str:
-    """Return what a column of the data is called beside the figures of an answer."""
-    return f"column_{column}" if column in FIGURES or column.startswith("to ") else column
+    """Return the name of a column of the data in a table that has columns of its own."""
+    return f"column_{column}" if column in _OWN_COLUMNS or column.startswith("to ") else column
 
 
 def survey(index: Index, question: str | Question | Target, rows: np.ndarray, top: int) -> Survey:

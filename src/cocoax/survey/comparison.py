@@ -1,4 +1,4 @@
-"""Two encoders and one data set: where do scores and maps differ?"""
+"""The comparison of two encoders on one data set: scores and maps of the same inputs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ class Changed:
     Attributes:
         id, label: which one; the label is empty where none was asked about.
         scores: under the first and the second encoder.
-        moved: how much higher its score is under the second than under the first, each in standard deviations over all
-            inputs, since scores of two encoders have no scale in common; NaN where those of one differ by rounding alone, as
-            cosines of inputs with themselves do.
-        correlation: of its two maps, cell by cell; NaN where one of them is flat.
+        moved: the second score minus the first, each in standard deviations over all inputs, since scores of two encoders
+            have no common scale; NaN if the scores of one differ by rounding alone, as cosines of inputs with themselves do.
+        correlation: of its two maps, cell by cell; NaN if one of them is flat.
 
     """
 
@@ -48,7 +47,7 @@ class Comparison(ResultList[Changed]):
         names: of the encoders.
         question: in words.
         inputs: all, those whose maps differ most first.
-        others: how many have one id in both indexes but different contents; they are left out.
+        others: number of inputs with one id but different contents in the two indexes; they are left out.
 
     """
 

@@ -1,4 +1,4 @@
-"""Right for the wrong reason: inputs whose similarity to their class rests where that of the class does not usually rest."""
+"""Shortcuts and wrong labels: inputs that are similar to their class for an unusual reason, or less than to another class."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from cocoax.survey.index import Index
 
 
-LEAST = 20  # inputs of a class: of fewer it is not known what is usual
+MIN_CLASS = 20  # inputs of a class: the median of fewer maps is too uncertain
 STEP = 1.25  # classes whose sizes differ by less are compared at the smallest of them
-SURE = 0.05  # the share of false ones that is told of
+FALSE_DISCOVERIES = 0.05  # the rate at which inputs stand out
 
 
 @dataclass(frozen=True, eq=False)
 class Suspect:
-    """An input whose similarity to its class rests on an unusual place.
+    """An input, and how unusual its map is for its class.
 
     Attributes:
         row, id, label: which one.
         cell: where its map is most unusual.
-        value: of the map there: the change in score if the cell is kept.
-        usual: the median of the class there.
-        z: how many (robust) standard deviations of the class lie between the two.
-        p: the share of all inputs, beside those of its own class, that are at least as unusual in theirs, both among equally
-            many members. Of n inputs of other classes it is never below 1 / (n + 1).
-        q: the share of false ones to expect among those that are at least as unusual (Benjamini and Hochberg).
+        value: of the map in this cell: the change in score if the cell is kept.
+        usual: the median of the class in this cell.
+        z: the difference of the two in robust standard deviations of the class.
+        p: the share of the inputs of other classes that are at least as unusual in theirs, among equally many members; with n
+            such inputs at least 1 / (n + 1).
+        q: the false discovery rate among all inputs that are at least as unusual (Benjamini and Hochberg).
 
     """
 
@@ -54,10 +54,9 @@ class Suspect:
 
 @dataclass(frozen=True, eq=False)
 class Shortcuts(ResultList[Suspect]):
-    """What :meth:`cocoax.survey.Index.shortcuts` found; ``suspects`` are all inputs, most unusual first.
+    """The answer of :meth:`cocoax.survey.Index.shortcuts`: all inputs, most unusual first, as ``suspects``.
 
-    No ``q`` falls below .05 before ``needed`` inputs stand out: 40 of two classes of one size, 23 of ten. Of fewer the first
-    of the list may be right all the same.
+    No ``q`` falls below .05 before ``needed`` inputs stand out: 40 with two classes of one size, 23 with ten.
     """
 
     file: ClassVar[str] = "shortcuts"
@@ -67,7 +66,7 @@ class Shortcuts(ResultList[Suspect]):
     usual: dict[str, Tensor]
 
     def __repr__(self) -> str:
-        certain = sum(suspect.q < SURE for suspect in self.suspects)
+        certain = sum(suspect.q < FALSE_DISCOVERIES for suspect in self.suspects)
         found = f"{certain} of {len(self.suspects)} inputs with q < .05"
         return f"Shortcuts({self.classes.label!r}, {found}, which takes {self.needed} that stand out)"
 
@@ -76,7 +75,7 @@ class Shortcuts(ResultList[Suspect]):
         """How many inputs must be more unusual than all others before q can fall below .05."""
         _, counts = np.unique(self.classes.values, return_counts=True)
         total = int(counts.sum())
-        return int(total / (SURE * (1 + total - int(counts.min())))) + 1
+        return int(total / (FALSE_DISCOVERIES * (1 + total - int(counts.min())))) + 1
 
     def attributions(self, count: int = 20) -> list[Attribution]:
         """Return the maps of the most unusual inputs: what makes each similar to its class, rather than to the others."""
@@ -92,7 +91,7 @@ class Shortcuts(ResultList[Suspect]):
     @property
     def summary(self) -> str:
         """How many inputs stand out."""
-        certain = sum(suspect.q < SURE for suspect in self.suspects)
+        certain = sum(suspect.q < FALSE_DISCOVERIES for suspect in self.suspects)
         return (
             f"{certain} of {len(self.suspects)} inputs are like their {self.classes.label} for unusual reasons (q < .05), "
             f"for which {self.needed} must stand out."
@@ -114,12 +113,12 @@ class Shortcuts(ResultList[Suspect]):
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Rows of an index by class; those of which the class is not known are left out.
+    """Rows of an index that have a class.
 
     Attributes:
-        index: where they are.
-        label: the column that tells the class.
-        rows: their numbers.
+        index: the index.
+        label: the column of the classes.
+        rows: numbers of the rows.
         values: the class of each.
 
     """
@@ -161,9 +160,11 @@ class Classes:
 
 def shortcuts(index: Index, label: str, rows: np.ndarray) -> Shortcuts:
     """Return inputs, the one first whose map is most unlike those of its class; see :class:`Suspect`."""
+    from scipy import stats  # slow to import, and few programs need it
+
     if index.cells is None:
         raise ValueError("Inputs of different shapes, such as texts, have no places in common; ask for words instead.")
-    classes = Classes.of(index, label, rows, LEAST)
+    classes = Classes.of(index, label, rows, MIN_CLASS)
     names, counts = np.unique(classes.values, return_counts=True)
     sizes = compared_at(counts)
     found: list[tuple[int, str, int, float, float, float]] = []
@@ -181,7 +182,7 @@ def shortcuts(index: Index, label: str, rows: np.ndarray) -> Shortcuts:
             found.append((int(row), name, cell, *values))
     z = np.array([entry[-1] for entry in found])
     p = shares(np.concatenate(within_sizes, 1), np.repeat(names, counts))
-    q = expected_false(p)
+    q = stats.false_discovery_control(p)  # of Benjamini and Hochberg
     suspects = []
     for number in np.argsort(-z, kind="stable"):
         row, name, at_cell, value, common, score = found[number]
@@ -243,22 +244,11 @@ def shares(unusual: np.ndarray, names: np.ndarray) -> np.ndarray:
     return p
 
 
-def expected_false(p: np.ndarray) -> np.ndarray:
-    """Return the q-values of Benjamini and Hochberg."""
-    from scipy import stats  # slow to import, and few programs need it
-
-    q: np.ndarray = stats.false_discovery_control(p)
-    return q
-
-
 def _table(items: Sequence[Any], kind: type[Any]) -> Table:
     """Return the attributes of dataclasses as columns; tuples become lists, as JSON has them."""
-    names = tuple(field.name for field in fields(kind))
-    return Table(names, tuple(tuple(_listed(getattr(item, name)) for name in names) for item in items))
-
-
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    names = tuple(each.name for each in fields(kind))
+    rows = [[getattr(item, name) for name in names] for item in items]
+    return Table(names, tuple(tuple(list(value) if isinstance(value, tuple) else value for value in row) for row in rows))
 
 
 @dataclass(frozen=True, eq=False)
