@@ -1,27 +1,42 @@
 """Pictures of attributions: over the input, as bars, several beside each other.
 
-Maps are signed: red raises the target, blue lowers it, white makes no difference, and where hatched the interval of two
-standard errors includes zero. The colour bar is centred at zero and says what its numbers are; nothing is rescaled behind
-the reader's back.
+Maps are signed: red raises the score, blue lowers it, white makes no difference, and where grey the interval of two standard
+errors includes zero. Scales are centred at zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from cocoax.results import Attribution
 from cocoax.show import Bars, Gallery, HeatMap, PlotOptions, View, figure
-from cocoax.show.options import COLOURS
-from cocoax.show.views import colour_scale
+from cocoax.show.palette import COLOURS, MAP
+from cocoax.show.views import Scale, colour_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["COLOURS", "bars", "colour_scale", "overlay", "panel", "panel_view"]
-_COLUMNS = 5
+_COLUMNS = 6  # of maps of one input, before there are two rows
+
+
+class Mapped(Protocol):
+    """What a panel draws: an attribution, or an answer that has one."""
+
+    @property
+    def attribution(self) -> Attribution:
+        """The attribution."""
+        ...
+
+    def view(self) -> View:
+        """Return what there is to see."""
+        ...
+
+
+Panels = Mapping[str, Any] | Sequence[Any]
 
 
 def overlay(attribution: Attribution, ax: Axes | None = None, **options: Any) -> Axes:
@@ -33,7 +48,7 @@ def overlay(attribution: Attribution, ax: Axes | None = None, **options: Any) ->
     Args:
         attribution: what to draw.
         ax: matplotlib axes to draw on; new ones if not given.
-        options: those of :class:`cocoax.show.PlotOptions`: ``opacity``, ``limit``, ``title``, ``colour_bar``, ``cmap``, ….
+        options: those of :class:`cocoax.show.PlotOptions`: ``opacity``, ``limit``, ``title``, ``colorbar``, ``cmap``, ….
 
     """
     view = attribution.view()
@@ -67,78 +82,101 @@ def _drawn(view: View, ax: Axes | None, options: Mapping[str, Any]) -> Axes:
 
 
 def panel(
-    attributions: Mapping[str, Attribution] | Sequence[Attribution] | Sequence[Sequence[Attribution]],
+    attributions: Panels,
     *,
     columns: int | None = None,
     titles: Sequence[str] | None = None,
-    same_scale: bool = False,
+    scale: Scale = "row",
     title: str | None = None,
     **options: Any,
 ) -> Figure:
-    """Draw several attributions of one input side by side, each with its question and score.
+    """Draw several attributions, or answers, side by side, each with its question and score; return the figure.
 
-    The input itself comes first, if there is anything to see. A nested list, as ``explain`` gives it for many inputs and
-    targets, is drawn as a grid: a row for each input. A dict gives titles. The figure is not kept by pyplot, so that a
-    notebook shows it once; ``figure.savefig`` writes it.
+    The input stands once, to the left of its maps. Of one input they stand in one row or in two; a nested list, as
+    ``explain`` gives it for many inputs and targets, is a grid with a row for each input. A dict gives titles, and a dict of
+    dicts or of lists titles of rows and of maps. The figure is not kept by pyplot, so that a notebook shows it once;
+    ``figure.savefig`` writes it.
 
     Args:
         attributions: what to draw, for one input; or a list of those lists, for many; or ``{title: attribution}``.
-        columns: pictures per row, the input included.
+        columns: maps in a row.
         titles: instead of questions and scores.
-        same_scale: one colour scale for all, so that colours can be compared between pictures.
+        scale: what shares a colour scale: the maps of a ``"row"``, ``"all"`` of them, or ``"each"`` has its own.
         title: above all.
         options: those of :class:`cocoax.show.PlotOptions`.
 
     """
-    view = panel_view(attributions, columns=columns, titles=titles, same_scale=same_scale, title=title)
+    view = panel_view(attributions, columns=columns, titles=titles, scale=scale, title=title)
     return figure.plot([view], PlotOptions.of(options), interactive=False)
 
 
 def panel_view(
-    attributions: Mapping[str, Attribution] | Sequence[Attribution] | Sequence[Sequence[Attribution]],
+    attributions: Panels,
     *,
     columns: int | None = None,
     titles: Sequence[str] | None = None,
-    same_scale: bool = False,
+    scale: Scale = "row",
     title: str | None = None,
 ) -> Gallery:
     """Return what :func:`panel` draws as a view, for pages."""
-    if isinstance(attributions, Mapping):
-        titles, attributions = list(attributions), list(attributions.values())
-    rows = _rows(attributions, columns)
-    together = [each for row in rows for each in row if isinstance(each, Attribution)]
-    if titles is not None and len(titles) != len(together):
-        raise ValueError(f"Got {len(titles)} titles for {len(together)} attributions; pass one for each.")
-    methods = [str(each.metadata.get("method", "")) for each in together]
-    if titles is None and len(set(methods)) > 1:
-        titles = [f"{method}: {figure.question(each.effects)}" for method, each in zip(methods, together, strict=True)]
-    limit = max(float(each.relative.abs().max()) for each in together) or 1.0 if same_scale else None
-    left = iter(titles) if titles is not None else None
-    width = max(map(len, rows))
-    tiles: list[View | None] = []
-    for row in rows:
-        for cell in [*row, *[None] * (width - len(row))]:
-            view = cell.view() if isinstance(cell, Attribution) else cell
-            named = left is not None and isinstance(cell, Attribution)
-            tiles.append(replace(view, title=next(left)) if named and view is not None and left is not None else view)
-    return Gallery(tuple(tiles), width, limit, colour_bars=True, inches=3.4, title=title or "")
-
-
-def _rows(
-    attributions: Sequence[Attribution] | Sequence[Sequence[Attribution]], columns: int | None
-) -> list[list[Attribution | View]]:
-    """Return what stands where: rows of attributions, the first of an input after the input itself."""
     if columns is not None and columns < 1:
         raise ValueError(f"The 'columns' parameter must be at least 1. Got {columns} instead.")
-    if not attributions or not all(isinstance(each, Attribution) or each for each in attributions):
+    if scale not in ("each", "row", "all"):
+        raise ValueError(f"The 'scale' parameter must be 'each', 'row' or 'all'. Got {scale!r} instead.")
+    rows = [list(row) for row in _rows(attributions)]
+    if not rows or not all(rows):
         raise ValueError("There are 0 attributions to draw; pass at least one.")
-    if not isinstance(attributions[0], Attribution):
-        return [_with_input(row) for row in attributions]  # type: ignore[arg-type]
-    cells = _with_input(attributions)  # type: ignore[arg-type]
-    width = min(len(cells), _COLUMNS) if columns is None else columns
-    return [cells[start : start + width] for start in range(0, len(cells), width)]
+    together = [each for row in rows for each in row]
+    if titles is not None:
+        if len(titles) != len(together):
+            raise ValueError(f"Got {len(titles)} titles for {len(together)} attributions; pass one for each.")
+        left = iter(titles)
+        rows = [[(next(left), each) for _, each in row] for row in rows]
+    methods = {str(_attribution(each).metadata.get("method", "")) for _, each in together}
+    drawn = [[_tile(name, each, len(methods) > 1) for name, each in row] for row in rows]
+    inputs = [_attribution(row[0][1]).display.input_view() for row in rows]
+    if len(rows) > 1:
+        width = max(map(len, drawn))
+        filled: list[View | None] = []
+        for lead, row in zip(inputs, drawn, strict=True):
+            filled += [*([] if lead is None else [lead]), *row, *[None] * (width - len(row))]
+        across = len(filled) // len(rows)
+        return Gallery(tuple(filled), across, None, None, scale, True, MAP, title=title or "")
+    tiles, lead = drawn[0], inputs[0]
+    if columns is None:
+        columns = len(tiles) if len(tiles) <= _COLUMNS - 1 else -(-len(tiles) // 2)
+        if lead is not None and len(tiles) > 1 and len(tiles) % columns == columns - 1:
+            tiles, lead = [lead, *tiles], None  # fills the place that would be empty
+    return Gallery(tuple(tiles), min(columns, len(tiles)), lead, None, scale, True, MAP, title=title or "")
 
 
-def _with_input(attributions: Sequence[Attribution]) -> list[Attribution | View]:
-    shown = attributions[0].display.input_view()
-    return [*([] if shown is None else [shown]), *attributions]
+def _rows(given: Panels) -> Iterator[Iterator[tuple[str | None, Mapped]]]:
+    """Go through rows of attributions with their titles, where they have one."""
+    parts = list(given.items()) if isinstance(given, Mapping) else [(None, each) for each in given]
+    if any(isinstance(each, Mapping | list | tuple) for _, each in parts):
+        for name, row in parts:
+            own = list(row.items()) if isinstance(row, Mapping) else [(None, each) for each in row]
+            yield (
+                (own_name if name is None else f"{name}: {own_name or _attribution(each).name}", each)
+                for own_name, each in own
+            )
+    elif parts:
+        yield iter(parts)
+
+
+def _attribution(each: Mapped) -> Attribution:
+    if isinstance(each, Attribution):
+        return each
+    own = getattr(each, "attribution", None)
+    if not isinstance(own, Attribution):
+        raise TypeError(f"A panel is of attributions, or of answers. Got a {type(each).__name__} instead.")
+    return own
+
+
+def _tile(name: str | None, each: Mapped, by_method: bool) -> View:
+    """Return a map with its title, without sentences below it."""
+    view = each.view() if hasattr(each, "view") else _attribution(each).view()
+    own = _attribution(each)
+    if name is None and by_method:
+        name = f"{own.metadata.get('method', '')}: {own.effects.title}"
+    return replace(view, title=name if name is not None else view.title, note="")

@@ -26,15 +26,15 @@ def spots(*places: tuple[int, int, float], side: int = 96, size: int = 20) -> Te
 @pytest.mark.parametrize(
     ("row", "column", "place"),
     [
-        (5, 5, "upper left"),
-        (5, 38, "upper middle"),
-        (5, 70, "upper right"),
-        (38, 5, "middle left"),
+        (5, 5, "top left"),
+        (5, 38, "top centre"),
+        (5, 70, "top right"),
+        (38, 5, "left"),
         (38, 38, "centre"),
-        (38, 70, "middle right"),
-        (70, 5, "lower left"),
-        (70, 38, "lower middle"),
-        (70, 70, "lower right"),
+        (38, 70, "right"),
+        (70, 5, "bottom left"),
+        (70, 38, "bottom centre"),
+        (70, 70, "bottom right"),
     ],
 )
 def test_top_regions__place_in_words(row: int, column: int, place: str) -> None:
@@ -48,7 +48,7 @@ def test_top_regions__place_in_words(row: int, column: int, place: str) -> None:
 def test_top_regions__what_fills_one_direction_has_no_side_in_it() -> None:
     values = torch.zeros(96, 96)
     values[:30] = 1
-    assert [region.place for region in top_regions(attribution(values))] == ["upper part"]
+    assert [region.place for region in top_regions(attribution(values))] == ["top part"]
     assert [region.place for region in top_regions(attribution(values.T.contiguous()))] == ["left part"]
     assert [region.place for region in top_regions(attribution(torch.ones(96, 96)))] == ["most of the picture"]
 
@@ -64,17 +64,17 @@ def test_top_regions__what_reaches_far_but_covers_little_is_not_most_of_the_pict
 def test_top_regions__strongest_first_and_those_that_lower_apart() -> None:
     values = spots((5, 5, 0.7), (70, 70, 1.0), (5, 70, -0.8))
     raising = top_regions(attribution(values))
-    assert [region.place for region in raising] == ["lower right", "upper left"]
+    assert [region.place for region in raising] == ["bottom right", "top left"]
     assert [region.value for region in raising] == pytest.approx([1.0, 0.7], abs=0.12)
     (lowering,) = top_regions(attribution(values), lowering=True)
-    assert (lowering.place, lowering.value) == ("upper right", pytest.approx(-0.8, abs=0.1))
+    assert (lowering.place, lowering.value) == ("top right", pytest.approx(-0.8, abs=0.1))
     assert len(top_regions(attribution(values), count=1)) == 1
 
 
 def test_top_regions__relative_to_neutral() -> None:
     values = spots((5, 5, 0.2)) + 0.8
     (region,) = top_regions(attribution(values, neutral=0.8))
-    assert (region.place, region.value) == ("upper left", pytest.approx(0.2, abs=0.03))
+    assert (region.place, region.value) == ("top left", pytest.approx(0.2, abs=0.03))
 
 
 def test_top_regions__none_where_nothing_raises() -> None:
@@ -85,7 +85,7 @@ def test_top_regions__none_where_nothing_raises() -> None:
 def test_top_regions__of_the_part_that_was_seen_in_the_whole_picture() -> None:
     """The map covers the right half of the picture only."""
     (region,) = top_regions(attribution(spots((5, 5, 1.0)), display=Picture(box=(0.5, 0.0, 1.0, 1.0))))
-    assert region.place == "upper middle"
+    assert region.place == "top centre"
     assert region.share == pytest.approx(20 * 20 / 96**2 / 2, rel=0.15)
     assert region.box[0] == pytest.approx(0.5 + 5 / 96 / 2, abs=0.02)
 
@@ -93,7 +93,7 @@ def test_top_regions__of_the_part_that_was_seen_in_the_whole_picture() -> None:
 def test_top_regions__speckles_have_regions() -> None:
     noise = torch.randn(96, 96, generator=torch.Generator().manual_seed(0))
     values = noise + 3 * spots((5, 5, 1.0))
-    assert top_regions(attribution(values))[0].place == "upper left"
+    assert top_regions(attribution(values))[0].place == "top left"
 
 
 def test_region__certain_or_not() -> None:

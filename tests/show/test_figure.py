@@ -15,8 +15,9 @@ from matplotlib.collections import QuadMesh
 import cocoax
 from cocoax.inputs import Names, Picture
 from cocoax.show import Bars, Effects, Gallery, HeatMap, Histogram, Paragraph, Photo, PlotOptions, Table, figure
-from cocoax.show.figure import _edges
-from cocoax.show.raster import colour_table, heat_image
+from cocoax.show.palette import COLOURS, colour_table
+from cocoax.show.pictures import _edges
+from cocoax.show.raster import heat_image
 from tests.results.samples import ATTRIBUTIONS, PHOTO, attribution, pairs, text, waves
 
 
@@ -41,7 +42,7 @@ def test_heat_image__red_raises_blue_lowers_white_makes_no_difference() -> None:
     assert left[2] > left[0] + 50
     assert right[0] > right[2] + 50
     assert middle.min() > 240
-    assert (right == colour_table("RdBu_r")[255].round()).all()
+    assert right == pytest.approx(colour_table(COLOURS)[255], abs=1)
 
 
 def test_heat_image__limit_opacity_and_colours() -> None:
@@ -65,9 +66,9 @@ def test_heat_image__grey_picture_box_and_veil() -> None:
 def test_heat_image__what_is_uncertain(uncertainty: Any, grey: bool) -> None:
     view = heat([[1.0, 0.3]], error=0.2, smooth=False)
     pixels = np.asarray(heat_image(view, PlotOptions(uncertainty=uncertainty))).astype(int)
-    known, unsure = pixels[:, :360], pixels[:, 360:]
+    known, unsure = pixels[:, :350], pixels[:, 370:]  # without the line between them
     assert np.ptp(known.reshape(-1, 3), axis=0).max() == 0
-    assert (np.ptp(unsure, axis=2).max() == 0) == grey
+    assert (np.ptp(unsure, axis=2).max() <= 1) == grey
     assert (len(np.unique(unsure.reshape(-1, 3), axis=0)) > 1) == (uncertainty == "hatch")
 
 
@@ -78,35 +79,51 @@ def test_heat_image__thin_pictures(size: tuple[int, int]) -> None:
     assert min(image.size) >= 1
 
 
+def bars_of(drawn: Any) -> list[Any]:
+    """The colour bars of a figure."""
+    return [bar for ax in drawn.axes for bar in ax.child_axes]
+
+
+def titles_of(drawn: Any) -> list[str]:
+    return [title.replace("\n", " ") for ax in drawn.axes if (title := ax.get_title(loc="left"))]
+
+
 def test_draw__title_and_colour_bar_say_what_is_shown() -> None:
     result = attribution(Picture(PHOTO), (6, 8), neutral=0.25, metadata={"target": "dogs for $5 and " + "very " * 20 + "big"})
-    ax, bar = result.plot().axes
-    assert ax.get_title().replace("\n", " ") == f"{result.name} score +0.500"
-    assert max(map(len, ax.get_title().split("\n"))) <= 34
-    assert "change in score if kept (mean 0.25)" in bar.get_ylabel().replace("\n", " ")
-    assert "hatched" in bar.get_ylabel()
+    drawn = result.plot()
+    (bar,) = bars_of(drawn)
+    assert titles_of(drawn) == [f"{result.name} +0.50"]
+    assert bar.get_ylabel() == "effect on the score"
     assert bar.get_ylim() == pytest.approx((-1.75, 1.75))
-    assert "hatched" not in result.plot(uncertainty="none").axes[1].get_ylabel()
-    assert len(result.plot(colour_bar=False, title="mine").axes) == 1
+    assert [tick.get_text() for tick in bar.get_yticklabels()] == ["−1", "0", "+1"]
+    assert any("within noise" in text.get_text() for text in drawn.texts)
+    assert not result.plot(uncertainty="none").texts
+    assert not bars_of(result.plot(colorbar=False, title="mine"))
     extreme = replace(
         result, values=torch.cat([torch.linspace(0, 1, 999), torch.tensor([100.0])]).view(25, 40), standard_error=None
     )
-    assert "1 % lie beyond" in extreme.plot().axes[1].get_ylabel().replace("\n", " ")
+    assert "1 % of the map lies beyond" in bars_of(extreme.plot())[0].get_ylabel().replace("\n", " ")
     nothing = replace(result, values=torch.full((6, 8), 0.25))
-    assert "no part makes a difference" in nothing.plot().axes[1].get_ylabel().replace("\n", " ")
+    assert "no part makes a difference" in bars_of(nothing.plot())[0].get_ylabel().replace("\n", " ")
 
 
-@pytest.mark.parametrize("size", [(20, 60), (60, 20), (30, 30)])
-def test_draw__the_colour_bar_is_as_tall_as_the_picture(size: tuple[int, int]) -> None:
-    drawn = attribution(Picture(torch.zeros(*size, 3, dtype=torch.uint8)), (4, 4)).plot()
+@pytest.mark.parametrize("size", [(20, 60), (60, 20), (30, 30), (1, 5000), (5000, 1)])
+@pytest.mark.parametrize("alone", [True, False])
+def test_draw__the_colour_bar_is_as_tall_as_the_picture(size: tuple[int, int], alone: bool) -> None:
+    shown = attribution(Picture(torch.zeros(*size, 3, dtype=torch.uint8)), (4, 4))
+    drawn = shown.plot() if alone else shown.plot(plt.subplots()[1]).get_figure()
+    assert drawn is not None
     drawn.canvas.draw()
-    ax, bar = drawn.axes
-    assert bar.get_window_extent().height == pytest.approx(ax.get_window_extent().height, rel=0.02)
+    (bar,) = bars_of(drawn)
+    ax = drawn.axes[0].get_window_extent()
+    assert bar.get_window_extent().height == pytest.approx(ax.height, rel=0.02)
+    assert min(ax.width, ax.height) >= max(ax.width, ax.height) / 8.1  # extreme pictures can be seen
+    drawn.clear()
 
 
 def test_draw__on_given_axes() -> None:
     drawn, ax = plt.subplots()
-    assert ATTRIBUTIONS["photo"].plot(ax, colour_bar=False) is ax
+    assert ATTRIBUTIONS["photo"].plot(ax, colorbar=False) is ax
     assert drawn.axes == [ax]
     with pytest.raises(TypeError, match=r"save\('a.png'\)"):
         ATTRIBUTIONS["photo"].plot("a.png")  # type: ignore[call-overload]
@@ -137,7 +154,9 @@ def test_bars__lengths_colours_errors_and_order() -> None:
     ax = cocoax.plots.bars(result)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["high", "low", "none"]
     assert [bar.get_width() for bar in ax.patches] == [2.0, -1.0, 0.5]
-    assert [bar.get_hatch() is not None for bar in ax.patches] == [False, False, True]
+    assert np.ptp(ax.patches[2].get_facecolor()[:3]) == 0  # grey: within noise
+    hatched = cocoax.plots.bars(result, uncertainty="hatch")
+    assert [bar.get_hatch() is not None for bar in hatched.patches] == [False, False, True]
     assert ax.patches[0].get_facecolor()[0] > 0.5 > ax.patches[1].get_facecolor()[0]
     ends = ax.collections[0].get_segments()[0][:, 0]
     assert ends.tolist() == pytest.approx([1.8, 2.2])
@@ -174,7 +193,7 @@ def test_sound__behind_the_waveform(samples: int) -> None:
 def test_sound__over_the_spectrogram() -> None:
     errors = torch.zeros(12)
     errors[[0, -1]] = 5.0
-    ax = attribution(waves(3), (12,), neutral=0.25, standard_error=errors).plot().axes[0]
+    ax = attribution(waves(3), (12,), neutral=0.25, standard_error=errors).plot(uncertainty="hatch").axes[0]
     assert (ax.get_ylabel(), ax.get_ylim()) == ("Hz", (0, 500))
     (mesh,) = [part for part in ax.collections if isinstance(part, QuadMesh)]
     np.testing.assert_allclose(mesh.get_array(), (torch.linspace(-1, 2, 12) - 0.25).view(4, 3).T)  # bands from low to high
@@ -201,27 +220,83 @@ def test_charts__draw_what_they_are_given() -> None:
 # --- panels -----------------------------------------------------------------------------------------------------------------
 
 
-def test_panel__input_first_then_each_question() -> None:
+def test_panel__the_input_once_and_one_scale_for_a_row() -> None:
     photo = ATTRIBUTIONS["photo"]
-    drawn = cocoax.plots.panel([photo, photo, photo], columns=2, same_scale=True, title="all")
-    titles = [ax.get_title() for ax in drawn.axes if ax.images and ax.get_title()]
-    assert titles[0] == "input"
-    assert len(titles) == 4
+    drawn = cocoax.plots.panel([photo] * 4, columns=2, title="all")
+    assert [title.split(" ")[0] for title in titles_of(drawn)] == ["the", *["<script>alert(1)</script>"] * 4]
+    assert len([ax for ax in drawn.axes if ax.images]) == 5
+    assert len(bars_of(drawn)) == 2
     assert plt.get_fignums() == []  # so that a notebook shows it once
-    assert drawn.get_suptitle() == "all"
-    assert not any(ax.get_title() == "input" for ax in cocoax.plots.panel([ATTRIBUTIONS["map"]]).axes)
+    assert "all" in [text.get_text() for text in drawn.texts]
+    assert "the photo" not in titles_of(cocoax.plots.panel([ATTRIBUTIONS["map"]]))
+
+
+@pytest.mark.parametrize("count", range(1, 11))
+def test_panel__no_empty_slot_and_aligned_rows(count: int) -> None:
+    axes = [ax for ax in cocoax.plots.panel([ATTRIBUTIONS["photo"]] * count).axes if ax.images]
+    rows: dict[float, list[float]] = {}
+    for ax in axes:
+        rows.setdefault(round(ax.get_position().y1, 6), []).append(ax.get_position().x1)
+    assert len(axes) == count + 1
+    assert len(rows) <= 2
+    assert len({round(max(ends), 6) for ends in rows.values()}) == 1  # rows end at one place
+    bottoms = {round(ax.get_position().y0, 6) for ax in axes}
+    assert len(bottoms) == len(rows)  # the input that stands beside two rows ends with the second
+
+
+@pytest.mark.parametrize(("scale", "ends"), [("each", [2, 6, 2]), ("row", [6, 2]), ("all", [6])])
+def test_panel__scales(scale: Any, ends: list[float]) -> None:
+    photo = ATTRIBUTIONS["photo"]
+    drawn = cocoax.plots.panel([[photo, replace(photo, values=photo.values * 3)], [photo]], scale=scale)
+    assert [bar.get_ylim()[1] for bar in bars_of(drawn)] == pytest.approx(ends)
+
+
+@pytest.mark.parametrize(("width", "inches"), [("single", 3.5), ("double", 7.2), (5.0, 5.0)])
+def test_panel__is_as_wide_as_asked(width: Any, inches: float) -> None:
+    drawn = cocoax.plots.panel([ATTRIBUTIONS["photo"]] * 8, width=width, style="paper")
+    assert drawn.get_figwidth() == pytest.approx(inches)
+    for ax in drawn.axes:
+        box = ax.get_position()
+        assert 0 <= box.x0 < box.x1 <= 1
+        assert 0 <= box.y0 < box.y1 <= 1
+        assert box.width * inches > 0.7
 
 
 def test_panel__of_dicts_nested_lists_and_methods() -> None:
     photo, words = ATTRIBUTIONS["photo"], ATTRIBUTIONS["text"]
-    named = cocoax.plots.panel({"one": photo, "two": photo}, colour_bar=False)
-    assert [ax.get_title() for ax in named.axes] == ["input", "one", "two"]
-    grid = cocoax.plots.panel([[photo, photo], [photo, photo]], titles=["a", "b", "c", "d"], colour_bar=False)
-    assert [ax.get_title() for ax in grid.axes] == ["input", "a", "b", "input", "c", "d"]
+    named = cocoax.plots.panel({"one": photo, "two": photo}, colorbar=False)
+    assert titles_of(named) == ["the photo", "one", "two"]
+    grid = cocoax.plots.panel([[photo, photo], [photo, photo]], titles=["a", "b", "c", "d"], colorbar=False)
+    assert titles_of(grid) == ["the photo", "a", "b", "the photo", "c", "d"]
+    nested = cocoax.plots.panel({"x": {"a": photo}, "y": {"b": photo}}, colorbar=False)
+    assert titles_of(nested) == ["the photo", "x: a", "the photo", "y: b"]
     other = replace(words, metadata={"target": "x", "method": "KernelShap"})
-    assert [ax.get_title().split(":")[0] for ax in cocoax.plots.panel([words, other]).axes] == ["input", "Rise", "KernelShap"]
-    scaled = cocoax.plots.panel([photo, replace(photo, values=photo.values * 3)], same_scale=True)
-    assert [ax.get_ylim() for ax in scaled.axes if ax.get_label() == "<colorbar>"] == [pytest.approx((-6, 6))] * 2
+    assert [title.split(":")[0] for title in titles_of(cocoax.plots.panel([words, other]))] == ["input", "Rise", "KernelShap"]
+    with pytest.raises(TypeError, match="of attributions"):
+        cocoax.plots.panel([words, 3])
+
+
+def test_answers__say_what_their_score_is_the_difference_of() -> None:
+    effects = Effects(np.ones((2, 2)), None, "a cat rather than a dog", 0.0497, (("a cat", 0.26), ("a dog", 0.2103)))
+    assert (effects.words, effects.scored, effects.difference) == ("a cat", "+0.050", "0.26 − a dog 0.21")
+    drawn = figure.plot([HeatMap(effects)])
+    assert titles_of(drawn) == ["a cat +0.050"]
+    assert [text.get_text() for text in drawn.axes[0].texts] == ["0.26 − a dog 0.21"]
+
+
+def test_heat_image__regions_have_crisp_edges_and_outlines() -> None:
+    regions = np.zeros((64, 64), int)
+    regions[:, 32:] = 1
+    values = np.where(regions, 1.0, -1.0)
+    pixels = np.asarray(heat_image(HeatMap(Effects(values), regions=regions), PlotOptions(opacity=1.0), longest=640)).astype(
+        int
+    )
+    middle = pixels[320]
+    assert (middle[:300] == middle[0]).all()
+    assert (middle[340:] == middle[-1]).all()
+    assert (middle[312:328] != middle[0]).any(1).sum() > 8  # on one side another colour, and between them an outline
+    grey = pixels[320, [0, -1]] @ [0.299, 0.587, 0.114]
+    assert grey[0] - grey[1] > 30  # signs differ in grey print
 
 
 @pytest.mark.parametrize(
@@ -268,14 +343,16 @@ def test_links__maps_regions_and_the_kind_that_suits() -> None:
     photo = PairSide(Picture(PHOTO, (0.1, 0.0, 0.9, 1.0)), (2, 2))
     linked = pairs(photo, photo)
     drawn = linked.plot()
-    for ax in drawn.axes:
-        assert [label.get_text() for label in ax.texts] == ["1", "2", "3", "4", "5"]
-    best = linked.strongest(1)[0][1]
-    assert drawn.axes[1].patches[0].get_xy() == pytest.approx((4 + 16 * (best % 2), 15 * (best // 2)))
+    numbers, links = drawn.axes[2], linked.links()
+    assert [label.get_text() for label in numbers.texts] == [str(1 + at // 2) for at in range(2 * len(links))]
+    widths = [patch.get_linewidth() for patch in numbers.patches]
+    assert widths == pytest.approx([0.8 + 4.2 * abs(link.value / links[0].value) for link in links])
+    listed = [text.get_text().replace("\n", " ").split(" ")[0] for text in drawn.texts]
+    assert all(link.names[0].split(" ")[0] in listed for link in links)
     maps = pairs(photo, side("one two three"))
     peaks = maps.matrix.amax(0)
     expected = [name for name, peak in zip(maps.b.names, peaks, strict=True) if peak > peaks.min()]
-    assert [ax.get_title() for ax in maps.plot(most=2).axes[:2]] == expected
-    assert len(maps.plot("matrix", most=2).axes) == 2
+    assert titles_of(maps.plot(most=2))[1:] == expected
+    assert len(bars_of(maps.plot("matrix", most=2))) == 1
     with pytest.raises(ValueError, match="must be 'maps' or 'matrix'"):
         maps.plot("arcs")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from PIL import Image
@@ -15,10 +15,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cocoax import Answer, Attribution, Curve
-from cocoax.show.figure import png, question, scale_beside
-from cocoax.show.options import COLOURS, PlotOptions
+from cocoax.show.figure import plot, png
+from cocoax.show.options import PlotOptions
+from cocoax.show.palette import COLOURS
 from cocoax.show.raster import heat_image, jpeg_uri
-from cocoax.show.views import Effects, HeatMap, colour_scale, uncertain
+from cocoax.show.views import Gallery, HeatMap, colour_scale, uncertain
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,21 @@ def limit_of(attribution: Attribution, cells: int = 0) -> tuple[float, bool]:
     return colour_scale(Map.of(attribution, cells).shown)
 
 
-def draw(attribution: Attribution, view: View, limit: float) -> Image.Image:
-    """Draw the map over its picture: colours for values, hatching where they are uncertain, a veil over what was not seen."""
-    assert attribution.picture is not None
+def heat_map(attribution: Attribution, view: View) -> HeatMap:
+    """Return the map as the page draws it: over cells, or as it is."""
+    found = attribution.view()
+    assert isinstance(found, HeatMap)
+    if not view.cells:
+        return found
     map_ = Map.of(attribution, view.cells)
-    heat = HeatMap(Effects(map_.shown, map_.error), attribution.picture.numpy(), attribution.box, smooth=not view.cells)
-    return heat_image(heat, PlotOptions(limit=limit, opacity=view.opacity, cmap=PALETTES[view.palette].colours), lines=True)
+    effects = replace(found.effects, values=map_.shown, error=map_.error)
+    return replace(found, effects=effects, smooth=False, regions=None, names=())
+
+
+def draw(attribution: Attribution, view: View, limit: float) -> Image.Image:
+    """Draw the map over its picture: colours for values, grey where they are within noise, a veil over what was not seen."""
+    options = PlotOptions(limit=limit, opacity=view.opacity, cmap=PALETTES[view.palette].colours)
+    return heat_image(heat_map(attribution, view), options)
 
 
 @dataclass(frozen=True)
@@ -150,28 +160,15 @@ def curve_plot(measured: Sequence[tuple[str, list[dict[str, Curve]]]]) -> str:
     return jpeg_uri(Image.open(io.BytesIO(png(plot, dpi=130))), 92)
 
 
-def card(answer: Answer, view: View, limit: float, cut: bool) -> bytes:
-    """Return an answer as a PNG to keep: the map as the page shows it, with question, score, scale and key."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-    from matplotlib.figure import Figure
-
-    picture = draw(answer.attribution, view, limit)
-    figure = Figure(figsize=(6.4, 6.4 * picture.height / picture.width * 0.86 + 1.1), layout="constrained")
-    ax = figure.subplots()
-    ax.imshow(np.asarray(picture))
-    ax.set_axis_off()
-    ax.set_title(question(answer.attribution.effects), fontsize=11, parse_math=False)
-    palette = PALETTES[view.palette]
-    colour = ScalarMappable(Normalize(-limit, limit), palette.colours)
-    bar = scale_beside(ax, colour, picture.height / picture.width, "both" if cut else "neither")
-    bar.set_label("change in score if kept", fontsize=9)
-    samples = answer.attribution.metadata.get("samples")
-    figure.supxlabel(
-        f"{palette.raises} raises the score, {palette.lowers} lowers it, hatched is not known yet; {samples} samples",
-        fontsize=8,
-    )
-    return png(figure, dpi=150)
+def card(answer: Answer, view: View, limit: float) -> bytes:
+    """Return an answer as a PNG to keep: the photo, and the map as the page shows it with question, score and scale."""
+    shown = answer.view()
+    assert isinstance(shown, HeatMap)
+    own = replace(heat_map(answer.attribution, view), title=None)
+    own = replace(own, effects=replace(own.effects, parts=shown.effects.parts))
+    options = PlotOptions(limit=limit, opacity=view.opacity, cmap=PALETTES[view.palette].colours)
+    panel = Gallery((own,), 1, answer.attribution.display.input_view(), colour_bars=True, inches=4.0)
+    return png(plot([panel], options, interactive=False), dpi=150)
 
 
 def _shortened(text: str, most: int) -> str:

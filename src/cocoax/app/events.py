@@ -259,7 +259,7 @@ class Page:
         if answer is None:
             return {self.layout.file: None, **self.notice(index, "There is nothing to download yet; choose a photo and ask.")}
         if kind == "png":
-            data = data_uri("image/png", card(answer, session.view, *parts.scale_of(session, index)))
+            data = data_uri("image/png", card(answer, session.view, parts.scale_of(session, index)[0]))
         else:
             data = data_uri("application/json", answer.to_json(None).encode())
         name = re.sub(r"\W+", "-", answer.name).strip("-")[:60] or "answer"

@@ -14,7 +14,8 @@ from cocoax import Answer, Curve
 from cocoax.app.drawing import PALETTES, Reading, View, curve_plot, draw, limit_of, read
 from cocoax.app.sessions import Progress, Session
 from cocoax.results.attribution import HARDLY
-from cocoax.show.raster import colour_table, jpeg_uri
+from cocoax.show.palette import colour_table
+from cocoax.show.raster import jpeg_uri
 
 
 def asset(name: str) -> str:
@@ -171,7 +172,7 @@ def scale_bar(view: View, limit: float, cut: bool) -> str:
     return (
         f'<div class="cx-scale"><div style="background:linear-gradient(90deg,{steps})"></div>'
         f"<span>−{limit:.2g}</span><span>0</span><span>+{limit:.2g}</span></div>"
-        f'<p class="cx-hint cx-centre">change in score where the photo is kept{beyond}</p>'
+        f'<p class="cx-hint cx-centre">effect on the score{beyond}</p>'
     )
 
 
@@ -185,8 +186,8 @@ def legend(view: View) -> str:
     items = (
         (f"background:{high}", f"<b>{palette.raises}</b> raises the score: more like the first, less like the second."),
         (f"background:{low}", f"<b>{palette.lowers.capitalize()}</b> lowers it."),
-        ("background:#f7f7f7", "<b>White</b> makes no difference, and that is certain."),
-        ("", "<b>Hatched</b> is not known yet: within two standard errors there may be nothing. More samples tell."),
+        ("background:#f8f7f5", "<b>White</b> makes no difference."),
+        ("background:#c4c4c4", "<b>Grey</b> is within noise: the interval of two standard errors includes zero."),
         ("background:#d5d5d5;opacity:.6", "<b>Faded</b> was cut off before the encoder looked."),
     )
     rows = "".join(

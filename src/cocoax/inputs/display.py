@@ -25,7 +25,7 @@ class Display(ABC):
     """
 
     kind: ClassVar[str]
-    doubt: ClassVar[str] = "Hatched"  # how uncertain values are drawn
+    doubt: ClassVar[str] = "Grey"  # how uncertain values are drawn
     at_places: ClassVar[bool] = False  # whether a value is shown at each place that its feature has, as in a picture
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -101,7 +101,7 @@ class Picture(Display):
 
     def input_view(self) -> Photo | None:
         """Return the picture in its own colours."""
-        return None if self.picture is None else Photo(self.picture.numpy(), title="input")
+        return None if self.picture is None else Photo(self.picture.numpy(), title="the photo")
 
     def parts_view(self, chosen: Tensor | None, title: str) -> Photo:
         """Return the picture, with the chosen pixels outlined and the others faded."""

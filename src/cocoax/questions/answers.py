@@ -144,14 +144,23 @@ class Answer(Result):
         how = f", by {method}{f' with {samples} samples' if samples else ''}" if method else ""
         return f"Score {self.split()}{how}."
 
+    def view(self) -> View:
+        """Return the map, with the question and the parts of its score."""
+        view = self.attribution.view()
+        effects = getattr(view, "effects", None)
+        if effects is None or self.foil_score is None:
+            return view
+        parts = ((self.question.like_name, self.corpus_score), (self.question.unlike.name, self.foil_score))
+        return replace(view, effects=replace(effects, parts=parts))  # type: ignore[call-arg]
+
     def views(self) -> list[View]:
         """Return the input beside its map, and the regions or features that count most."""
-        view = replace(self.attribution.view(), title=self.name)
+        view = self.view()
         shown, compared = self.attribution.display.input_view(), self.compared()
         note = " ".join(filter(None, (compared, view.note)))
         pictures: View = replace(view, note=note)
         if shown is not None:
-            pictures = Gallery((shown, view), 2, colour_bars=True, inches=4.8, note=compared)
+            pictures = Gallery((view,), 1, shown, colour_bars=True, inches=3.2, note=compared)
         return [pictures, *([self.region_table] if self.regions or self.against else [])]
 
     @property

@@ -20,7 +20,7 @@ from cocoax.similarity import Similarity
 
 HOW_TO_READ = (
     "Red parts of the query raise the margin of this hit over the others, and red parts of the hit its similarity to the "
-    "query; blue parts lower it. Dots under a word, or hatching: the interval of two standard errors includes zero."
+    "query; blue parts lower it. Dots under a word, or grey: the interval of two standard errors includes zero."
 )
 
 

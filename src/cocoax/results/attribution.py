@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -20,7 +21,8 @@ from cocoax.inputs.grids import check_grid
 from cocoax.masking.masks import averaging
 from cocoax.results.regions import top_regions
 from cocoax.results.result import Result, data_frame, library
-from cocoax.show import Effects, PlotOptions, Table, View
+from cocoax.show import Box, Effects, HeatMap, PlotOptions, Table, View
+from cocoax.show.views import place_of
 from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
 
 _TENSORS = ("values", "raw", "standard_error", "features", "feature_ids")
@@ -90,6 +92,11 @@ class Attribution(Displayed, Result):
         return torch.where(relative.abs() > self.floor, relative, 0.0)
 
     @property
+    def segments(self) -> np.ndarray | None:
+        """Of a picture whose features are parts of it, the part at each pixel ``[H, W]``, -1 for none; else None."""
+        return None if self.feature_ids is None or self.values.ndim != 2 else self.feature_ids.numpy()
+
+    @property
     def is_nothing(self) -> bool:
         """Whether no part of the input makes a difference that is more than rounding."""
         return not bool(self.relative.any())
@@ -146,25 +153,38 @@ class Attribution(Displayed, Result):
     @property
     def effects(self) -> Effects:
         """The values relative to ``neutral``, as views show them."""
-        unit = f"change in score if kept (mean {self.neutral:.3g})" if self.neutral else "attribution"
         error = None if self.standard_error is None else self.standard_error.numpy()
-        return Effects(self.relative.numpy(), error, self.name, self.score, unit)
+        return Effects(self.relative.numpy(), error, self.name, self.score)
 
     def view(self) -> View:
         """Return what there is to see: a heat map, a coloured text, bars, or what its kind of input has."""
         effects = self.effects
         legend = "Red raises the score, blue lowers it; white makes no difference."
         if effects.uncertain().any():
-            legend += f" {self.display.doubt}: the interval of two standard errors includes zero."
+            legend += f" {self.display.doubt}: within noise (the interval of two standard errors includes zero)."
         alt = "\n".join(self.most()) or "no part raises the score"
-        return replace(self.display.view(effects), note=legend, alt=alt)
+        view = replace(self.display.view(effects), note=legend, alt=alt)
+        if isinstance(view, HeatMap) and self.segments is not None:
+            return replace(view, smooth=False, regions=self.segments, names=self.region_names)
+        return view
+
+    @property
+    def region_names(self) -> tuple[str, ...]:
+        """Where each segment of a picture is, and how much of it that is: ``top left, 6 %``."""
+        return tuple(f"{name}, {100 * share:.2g} %" for name, share, _ in self._places)
+
+    @cached_property
+    def _places(self) -> list[tuple[str, float, Box]]:
+        """The place in words, the share of the picture and the box of each segment."""
+        assert self.segments is not None
+        return [place_of(self.segments == number, self.box) for number in range(int(self.segments.max()) + 1)]
 
     def views(self) -> list[View]:
         """Return the one view there is."""
         return [self.view()]
 
     def table(self, grid: int | None = None) -> Table:
-        """Return one row per word, column or segment; of a picture one per cell of a grid, 7 x 7 if it has as many pixels.
+        """Return one row per word, column or segment; of other maps one per cell of a ``grid``, 7 x 7 if they are as large.
 
         ``relative`` is the value minus ``neutral``; texts have ``begin`` and ``end``, cells their place as fractions of the
         picture.
@@ -268,19 +288,28 @@ def _columns(attribution: Attribution, grid: int | None) -> dict[str, list[Any]]
         columns = {"feature": list(names)}
         if attribution.offsets is not None:
             columns |= {"begin": [begin for begin, _ in attribution.offsets], "end": [end for _, end in attribution.offsets]}
+    elif attribution.segments is not None and grid is None:
+        found, at = np.unique(attribution.segments, return_index=True)
+        first = torch.from_numpy(at[found >= 0])
+        values = values.flatten()[first]
+        errors = None if errors is None else errors.flatten()[first]
+        places = attribution._places
+        columns = {"feature": list(attribution.region_names)}
+        columns |= {side: [box[at] for _, _, box in places] for at, side in enumerate(("left", "top", "right", "bottom"))}
+        columns["share"] = [share for _, share, _ in places]
     else:
         rows, across = check_grid(values.shape[0], values.shape[1], min(7, *values.shape) if grid is None else grid)
         down, right = averaging(values.shape[0], rows), averaging(values.shape[1], across)
         values = down @ values @ right.T
         errors = None if errors is None else down @ errors.double() @ right.T  # at most: as if all pixels erred together
         left, top, end, bottom = attribution.box
-        places = [(row, column) for row in range(rows) for column in range(across)]
+        cells = [(row, column) for row in range(rows) for column in range(across)]
         columns = {
-            "feature": [f"row {row + 1}, column {column + 1}" for row, column in places],
-            "left": [left + (end - left) * column / across for _, column in places],
-            "top": [top + (bottom - top) * row / rows for row, _ in places],
-            "right": [left + (end - left) * (column + 1) / across for _, column in places],
-            "bottom": [top + (bottom - top) * (row + 1) / rows for row, _ in places],
+            "feature": [f"row {row + 1}, column {column + 1}" for row, column in cells],
+            "left": [left + (end - left) * column / across for _, column in cells],
+            "top": [top + (bottom - top) * row / rows for row, _ in cells],
+            "right": [left + (end - left) * (column + 1) / across for _, column in cells],
+            "bottom": [top + (bottom - top) * (row + 1) / rows for row, _ in cells],
         }
     own = values.flatten().numpy()
     relative = own - attribution.neutral

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,13 +21,17 @@ from cocoax.inputs import Display, Names
 from cocoax.inputs.text import words
 from cocoax.results.attribution import Attribution, at_least_rounding
 from cocoax.results.result import Result
-from cocoax.show import WHOLE, HeatMap, Links, LinkSide, Matrix, PlotOptions, Table, View
+from cocoax.show import WHOLE, HeatMap, Link, Links, LinkSide, Matrix, PlotOptions, Table, View
+from cocoax.show.views import place_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 UNIT = "change in score when both are kept, beyond what each does alone"
 NOTHING = "No two parts make a difference together: all there is to see is rounding."
+_PAIRS_PER_LINK = 6  # strong pairs that are looked through for each link
+_LARGEST_PART = 0.25  # of a picture: neighbours are one region up to that
+_FAINT = 0.2  # of the strongest word's map: words below have none
 _MAPS = 5  # words whose heat maps are shown
 Cell = int | tuple[int, ...] | str  # a number, a row and a column, or a name
 Part = Cell | list[Cell]
@@ -49,15 +54,21 @@ class PairSide:
     identity: str = ""
     feature_ids: Tensor | None = None
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of features: words, columns, segments; rows and columns of a grid, counted from 1, for a picture."""
+        """The names of features: words, columns; of a picture where segments are, rows and columns of a grid from 1 on."""
         own = self.display.names
         if own is not None:
             return own
+        if self.feature_ids is not None and len(self.shape) == 1:
+            return _numbered([self._place([feature]) for feature in range(self.shape[0])])
         if len(self.shape) == 1:
             return tuple(f"part {number + 1}" for number in range(self.shape[0]))
         return tuple(f"row {row + 1}, column {column + 1}" for row, column in product(*map(range, self.shape)))
+
+    def _place(self, features: Sequence[int]) -> str:
+        """Return where features of a picture are, in words."""
+        return place_words(np.isin(self.places.numpy(), features), getattr(self.display, "box", WHOLE))
 
     @property
     def is_picture(self) -> bool:
@@ -227,31 +238,68 @@ class Interactions(Result):
         return variance.clamp(min=0).sqrt().float()
 
     def top(self, count: int = 5) -> list[tuple[str, str, float, float | None]]:
-        """Return the strongest pairs: both names, the value and its standard error; none that may be rounding alone.
+        """Return the strongest :meth:`links`: both names, the value and its standard error."""
+        check_count("count", count, 0)
+        return [(*link.names, link.value, link.error) for link in self.links(count)]
+
+    @property
+    def _by_cosine(self) -> bool:
+        return self.lengths is not None and self.a.is_picture and self.b.is_picture
+
+    def links(self, count: int = 5) -> list[Link]:
+        """Return the strongest findings, none that may be rounding alone: as they are listed, numbered and drawn.
+
+        A finding is a pair of features. Of two pictures it is a pair of regions: strong pairs that are neighbours on both
+        sides are one finding, whose value is the sum of all pairs of their features.
+        """
+        if not self._by_cosine:
+            return [self._link((i,), (j,)) for i, j in self.strongest(count)]
+        wanted, count = count, max(count, _MAPS)  # so that the first are the same, however many are wanted
+        everywhere = [side.places.numpy() for side in (self.a, self.b)]
+        near = [_neighbours(places) for places in everywhere]
+        areas = [np.bincount(places[places >= 0].flatten()) / places.size for places in everywhere]
+        groups: list[tuple[set[int], set[int]]] = []
+        for pair in self.strongest(_PAIRS_PER_LINK * count):
+            for group in groups:
+                fits = all(
+                    own in own_group or (beside[own] & own_group and area[[own, *own_group]].sum() <= _LARGEST_PART)
+                    for own, own_group, beside, area in zip(pair, group, near, areas, strict=True)
+                )
+                if fits and self.shown[pair] * self.shown[next(iter(group[0])), next(iter(group[1]))] > 0:
+                    group[0].add(pair[0])
+                    group[1].add(pair[1])
+                    break
+            else:
+                if len(groups) < count:
+                    groups.append(({pair[0]}, {pair[1]}))
+        found = [self._link(tuple(sorted(a)), tuple(sorted(b))) for a, b in groups]
+        return sorted(found, key=lambda link: -abs(link.value))[:wanted]
+
+    def _link(self, a: tuple[int, ...], b: tuple[int, ...]) -> Link:
+        """Return what features of a and features of b add to the similarity together."""
+        value = float(self.matrix[list(a)][:, list(b)].sum())
+        names = _link_name(a, self.a), _link_name(b, self.b)
+        return Link(a, b, value, self._error_of(a, b), names)
+
+    def _error_of(self, a: Sequence[int], b: Sequence[int]) -> float | None:
+        """Return the standard error of the sum over pairs of these features."""
+        if self.sampled is None:
+            return None
+        variance = 0.0
+        for one, other in product(self.sampled, repeat=2):
+            rows = slice(one.shared(other))
+            sums = [part.left[rows][:, list(a)].sum(1) * part.right[rows][:, list(b)].sum(1) for part in (one, other)]
+            variance += float(sums[0] @ sums[1])
+        return float(max(variance, 0.0) ** 0.5)
+
+    def strongest(self, count: int) -> list[tuple[int, int]]:
+        """Return the strongest pairs as numbers of features, strongest first.
 
         They are those of the largest values. Of two pictures they are the regions that are most alike, by the cosine of their
         vectors: by value, the region that an encoder cares for most would be linked to whatever resembles it a little.
         Vectors that are shorter than usual (the root mean square of their picture's) are divided by that instead, since
         they may be noise alone, which is alike by chance.
         """
-        check_count("count", count, 0)
-        errors = None if self.standard_error is None else self.standard_error.reshape(self.matrix.shape)
-        return [
-            (self.a.names[i], self.b.names[j], float(self.matrix[i, j]), None if errors is None else float(errors[i, j]))
-            for i, j in self.strongest(count)
-        ]
-
-    @property
-    def _by_cosine(self) -> bool:
-        return self.lengths is not None and self.a.is_picture and self.b.is_picture
-
-    @property
-    def ranked_by(self) -> str:
-        """What the first of :meth:`top` are, as a heading."""
-        return "The regions that are most alike, and what they add to the score" if self._by_cosine else "The strongest pairs"
-
-    def strongest(self, count: int) -> list[tuple[int, int]]:
-        """Return the strongest pairs as numbers of features, strongest first; see :meth:`top`."""
         strength = self.shown
         if self._by_cosine and self.lengths is not None:
             lengths = [each.clamp(min=float(each.square().mean().sqrt())) for each in self.lengths]
@@ -289,6 +337,7 @@ class Interactions(Result):
             baseline_score=0.0,
             standard_error=None if error is None else other.shown(at_least_rounding(error[:, 0], floor)),
             features=None if other.feature_ids is None else chosen,
+            feature_ids=other.feature_ids,
             metadata={"target": called(own, its) + contrast, "method": "interactions"},
             display=other.display,
             floor=floor,
@@ -314,17 +363,18 @@ class Interactions(Result):
             "within two standard errors has none."
         )
         errors = None if self.sampled is None else (self._hover_errors(rather=False), self._hover_errors(rather=True))
-        strongest = self.strongest(max(_MAPS, most or 0))
+        links = self.links(max(_MAPS, most or 0))
         sides, title = (self.a.link_side, self.b.link_side), self._heading
         maps = self._maps(_MAPS if most is None else most) if pictures == 1 else ()
-        return [Links(*sides, self.shown.double().numpy(), strongest, UNIT, errors, maps, title=title, note=note)]
+        return [Links(*sides, self.shown.double().numpy(), links, UNIT, errors, maps, title=title, note=note)]
 
     def _maps(self, most: int) -> tuple[HeatMap, ...]:
         """Return heat maps of the words that have the strongest regions."""
         side = "b" if self.a.is_picture else "a"
         listed = self.b if side == "b" else self.a
         peaks = self.shown.double().numpy().max(0 if side == "b" else 1)
-        chosen = np.sort(np.argsort(-peaks, kind="stable")[:most]).tolist()
+        strong = [word for word in np.argsort(-peaks, kind="stable")[:most].tolist() if peaks[word] >= _FAINT * peaks.max()]
+        chosen = sorted(strong[:1] + [word for word in strong[1:] if peaks[word] > 0])
         views = [(word, self.given(word, side).view()) for word in chosen]
         return tuple(replace(view, title=listed.names[word]) for word, view in views if isinstance(view, HeatMap))
 
@@ -418,6 +468,33 @@ class Interactions(Result):
             lengths,
             tuple(map(max, self.rounding, other.rounding)),  # type: ignore[arg-type]  # of two, since both are
         )
+
+
+def _neighbours(places: np.ndarray) -> dict[int, set[int]]:
+    """Return the features that touch each feature, by places ``[rows, columns]``."""
+    touching: dict[int, set[int]] = {int(feature): set() for feature in np.unique(places)}
+    for one, other in ((places[1:], places[:-1]), (places[:, 1:], places[:, :-1])):
+        for left, right in np.unique(np.stack([one, other])[:, one != other].T, axis=0).tolist():
+            touching[left].add(right)
+            touching[right].add(left)
+    return touching
+
+
+def _link_name(features: tuple[int, ...], side: PairSide) -> str:
+    """Return what features are called: their names, or of regions of a picture where they are."""
+    if not side.is_picture:
+        return called(features, side)
+    return side._place(features)
+
+
+def _numbered(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names of which no two are the same: later ones have a number."""
+    counts: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        counts[name] += 1
+        unique.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return tuple(unique)
 
 
 def _beside(*parts: Tensor) -> Tensor:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cocoax.show import Box
+from cocoax.show.views import Box, place_of
 
 if TYPE_CHECKING:
     from cocoax.results.attribution import Attribution
 
 _LEAST = 0.005  # of the map: smaller spots are not worth a sentence
-_MOST = 0.5  # of the picture: what covers less is not most of it, however far it reaches
-_WIDE = 0.7  # of the picture: what reaches further is not on one side of it
 
 
 @dataclass(frozen=True)
@@ -60,13 +58,19 @@ class Region:
 def top_regions(attribution: Attribution, count: int = 3, *, lowering: bool = False) -> list[Region]:
     """Return the parts of the picture that raise the target most (or lower it most), strongest first.
 
-    A region is a connected set of pixels above half of the map's peak. Which pixels those are is decided on a slightly
-    smoothed map, so that a method that speckles has regions too; the values are those of the map itself.
+    Where features are regions themselves, such as segments, those are returned. Otherwise a region is a connected set of
+    pixels above half of the map's peak; which pixels those are is decided on a slightly smoothed map, so that a method that
+    speckles has regions too, and the values are those of the map itself.
     """
     if count < 1:
         raise ValueError(f"The 'count' parameter must be at least 1. Got {count} instead.")
     if attribution.values.ndim != 2:
         raise ValueError(f"Regions are parts of a picture's map [H, W]. Got shape {list(attribution.values.shape)} instead.")
+    own = attribution.segments
+    if own is not None:
+        segments = [_region(attribution, own == number) for number in range(int(own.max()) + 1)]
+        chosen = [each for each in segments if (each.value < 0 if lowering else each.value > 0)]
+        return sorted(chosen, key=lambda each: -abs(each.value))[:count]
     from scipy import ndimage
 
     shown = attribution.relative.numpy()
@@ -78,42 +82,17 @@ def top_regions(attribution: Attribution, count: int = 3, *, lowering: bool = Fa
     spots = [labels == index for index in range(1, number + 1)]
     spots = [inside for inside in spots if inside.mean() >= _LEAST] or [max(spots, key=np.sum)]
     spots.sort(key=lambda inside: float(signed[inside].sum()), reverse=True)
-    return [_region(attribution, shown, inside) for inside in spots[:count]]
+    return [_region(attribution, inside) for inside in spots[:count]]
 
 
-def _region(attribution: Attribution, shown: np.ndarray, inside: np.ndarray) -> Region:
-    """Return the region of the pixels that are ``inside`` of it; ``shown`` is the map relative to neutral."""
-    left, top, right, bottom = attribution.box
-    rows, columns = np.nonzero(inside)
-    height, width = inside.shape
-
-    def across(place: float) -> float:
-        return float(left + (right - left) * place / width)
-
-    def down(place: float) -> float:
-        return float(top + (bottom - top) * place / height)
-
-    box = (across(columns.min()), down(rows.min()), across(columns.max() + 1), down(rows.max() + 1))
-    share = float(inside.mean()) * (right - left) * (bottom - top)
+def _region(attribution: Attribution, inside: np.ndarray) -> Region:
+    """Return the region of the pixels that are ``inside`` of it."""
+    place, share, box = place_of(inside, attribution.box)
     error = attribution.standard_error
     return Region(
-        place=_words(across(columns.mean() + 0.5), down(rows.mean() + 0.5), box, share),
+        place=place,
         share=share,
         box=box,
-        value=float(shown[inside].mean()),
+        value=float(attribution.relative.numpy()[inside].mean()),
         standard_error=None if error is None else float(error.double().numpy()[inside].mean()),
     )
-
-
-def _words(x: float, y: float, box: Box, share: float) -> str:
-    """Return which ninth of the picture a place lies in; the side does not count in a direction that the box fills."""
-    left, top, right, bottom = box
-    row = "" if bottom - top > _WIDE else ("upper", "middle", "lower")[min(int(y * 3), 2)]
-    column = "" if right - left > _WIDE else ("left", "middle", "right")[min(int(x * 3), 2)]
-    if row == column == "":
-        return "most of the picture" if share >= _MOST else "across the picture"
-    if row == column:
-        return "centre"
-    if not row or not column:
-        return f"{row or column} part"
-    return f"{row} {column}"

@@ -5,7 +5,7 @@ Everything that is written comes through one Jinja2 template with autoescape, so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, singledispatch
 from hashlib import sha256
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cocoax.show import figure
-from cocoax.show.figure import BLUE, RED, cell_text
 from cocoax.show.options import PlotOptions
-from cocoax.show.raster import data_uri, heat_image, jpeg_uri, photo_uri, wav_uri
+from cocoax.show.palette import BLUE, DISTINCT, LONGEST, RED, TILE, css_gradient
+from cocoax.show.raster import data_uri, heat_image, inner_place, jpeg_uri, photo_uri, region_field, wav_uri
 from cocoax.show.views import (
     Bars,
+    Box,
     ColouredText,
     Gallery,
     HeatMap,
@@ -30,7 +31,9 @@ from cocoax.show.views import (
     SoundMap,
     Table,
     View,
-    colour_scale,
+    cell_text,
+    place_words,
+    value_label,
 )
 from cocoax.version import __version__
 
@@ -38,8 +41,9 @@ if TYPE_CHECKING:
     from jinja2.environment import TemplateModule
 
 DEFAULT = PlotOptions()
-LONGEST, TILE = 640, 200  # pixels of the longer side of a picture, and of a small one
-PAIRS = 5
+LINKS = 5  # that are listed
+_CLOSE = 5  # of 1000: points of outlines are not closer
+_CELLS = 8  # cells along each side of a map without regions, whose values are told when pointed at
 _HERE = Path(__file__).parent
 
 
@@ -66,8 +70,12 @@ def _template() -> TemplateModule:
     from markupsafe import Markup
 
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True)
-    texts = {name: Markup((_HERE / file).read_text(encoding="utf-8")) for name, file in _FILES.items()}
-    return environment.get_template("template.html", globals={**texts, "version": __version__}).module
+    texts = {name: (_HERE / file).read_text(encoding="utf-8") for name, file in _FILES.items()}
+    colours = {"RED": ", ".join(map(str, RED)), "BLUE": ", ".join(map(str, BLUE))}
+    for name, numbers in colours.items():
+        texts["script"] = texts["script"].replace(f'"{name}"', f'"{numbers}"')
+    known = {**{name: Markup(text) for name, text in texts.items()}, "version": __version__}
+    return environment.get_template("template.html", globals=known).module
 
 
 _FILES = {"style": "style.css", "script": "links.js"}
@@ -81,9 +89,7 @@ def context(view: View, options: PlotOptions = DEFAULT, *, small: bool = False) 
     effects = getattr(view, "effects", None)
     title = view.title
     if title is None:
-        title = "" if effects is None else effects.question
-        if effects is not None and effects.score is not None:
-            title += f": score {effects.score:+.3f}" if title else f"score {effects.score:+.3f}"
+        title = "" if effects is None else effects.title
     return {"title": title, "note": view.note, "alt": view.alt or title, **_body(view, options, small)}
 
 
@@ -96,11 +102,51 @@ def _body(view: View, options: PlotOptions, small: bool) -> dict[str, Any]:
 
 @_body.register(HeatMap)
 def _(view: HeatMap, options: PlotOptions, small: bool) -> dict[str, Any]:
-    limit = options.limit or colour_scale(view.effects.values)[0]
+    limit = options.limit or view.effects.limit
     own = replace(options, limit=limit, uncertainty="none" if small else options.uncertainty)
     image = heat_image(view, own, longest=TILE if small else LONGEST, strength=0.75 if small else None)
-    gradient = "rgb(33,102,172), #f7f7f7, rgb(178,24,43)"
-    return {"kind": "heat", "source": jpeg_uri(image), "limit": limit, "unit": view.effects.meaning, "gradient": gradient}
+    scale = {"limit": limit, "unit": view.effects.meaning, "gradient": css_gradient(options.cmap)}
+    parts = [] if small else list(_pointed_at(view))
+    return {"kind": "heat", "source": jpeg_uri(image, 88), "parts": parts, "bar": options.colorbar, **scale}
+
+
+def _pointed_at(view: HeatMap) -> Iterator[dict[str, str]]:
+    """Go through the regions of a map, or cells of one that has none, as outlines in a square of 1000 with their values."""
+    values, error = view.effects.values, view.effects.error
+    if view.regions is None:
+        rows, columns = (min(_CELLS, side) for side in values.shape)
+        down = (np.arange(values.shape[0]) * rows) // values.shape[0]
+        across = (np.arange(values.shape[1]) * columns) // values.shape[1]
+        regions = down[:, None] * columns + across
+    else:
+        regions = view.regions
+    for number, outline in outlines(regions, view.box):
+        inside = regions == number
+        name = view.names[number] if number < len(view.names) else place_words(inside, view.box)
+        own = None if error is None else float(error[inside].mean())
+        yield {"path": outline, "label": f"{name}: {value_label(float(values[inside].mean()), own)}"}
+
+
+def outlines(regions: np.ndarray, box: Box) -> Iterator[tuple[int, str]]:
+    """Go through regions ``[H, W]`` with their outlines, as SVG paths in a square of 1000 over the whole picture."""
+    from contourpy import contour_generator
+
+    left, top, right, bottom = box
+    for number in np.unique(regions[regions >= 0]).tolist():
+        field = region_field(regions == number)
+        down, across = ((np.arange(-1, side - 1) + 0.5).clip(0, side - 2) / (side - 2) for side in field.shape)
+        xs, ys = 1000 * (left + across * (right - left)), 1000 * (top + down * (bottom - top))
+        lines = contour_generator(xs, ys, field).lines(0.5)
+        yield number, "".join(f"M{'L'.join(f'{x:.0f} {y:.0f}' for x, y in _thinned(np.asarray(line)))}Z" for line in lines)
+
+
+def _thinned(line: np.ndarray) -> np.ndarray:
+    """Return the points of a line without those that are close to the one before."""
+    kept = [0]
+    for at in range(1, len(line) - 1):
+        if np.abs(line[at] - line[kept[-1]]).max() >= _CLOSE:
+            kept.append(at)
+    return line[kept]
 
 
 @_body.register(Photo)
@@ -128,7 +174,7 @@ def _(view: Bars, options: PlotOptions, small: bool) -> dict[str, Any]:
     for index in view.chosen(options.order, options.most):
         share = 50 * min(1.0, abs(float(values[index])) / limit)
         place = f"left: {50 if values[index] > 0 else 50 - share:.2f}%; width: {share:.2f}%"
-        colour = _striped(float(values[index]), 0.85, bool(unsure[index]))
+        colour = _certain(float(values[index]), 0.85, bool(unsure[index]))
         bars.append(
             {"name": view.names[index], "label": view.effects.label(index), "style": f"{place}; background: {colour}"}
         )
@@ -145,7 +191,7 @@ def _(view: SoundMap, options: PlotOptions, small: bool) -> dict[str, Any]:
     unsure = view.effects.uncertain(limit).flatten()
     parts = [
         {
-            "background": _striped(
+            "background": _certain(
                 float(np.clip(value / limit, -1, 1)), 0.85 * min(1.0, abs(value) / limit), bool(unsure[index])
             ),
             "label": f"{view.names[index]}: {view.effects.label(index)}",
@@ -169,36 +215,79 @@ def _(view: Table, options: PlotOptions, small: bool) -> dict[str, Any]:
 
 @_body.register(Gallery)
 def _(view: Gallery, options: PlotOptions, small: bool) -> dict[str, Any]:
-    own = replace(options, limit=options.limit or view.limit)
     large = view.inches > 2
-    tiles = [context(tile, own, small=not large) for tile in view.tiles if tile is not None]
+    ends = [end for row in view.limits(options.limit) for end in row]
+    tiles = [
+        context(tile, replace(options, limit=end if view.colour_bars or view.limit else options.limit), small=not large)
+        for tile, end in zip((tile for row in view.rows for tile in row), ends, strict=True)
+        if tile is not None
+    ]
+    heat = [tile for tile in tiles if tile["kind"] == "heat"]
+    # A scale that several share is drawn once: below the last of a row, or below all.
+    shared = heat[-1] if view.scale != "each" and len({tile["limit"] for tile in heat}) == 1 and len(heat) > 1 else None
+    for tile in heat:
+        tile["bar"] = tile["bar"] and shared is None
+    lead = None if view.lead is None else context(view.lead, options)
     texts = any(isinstance(tile, ColouredText | Bars) for tile in view.tiles)
-    return {"kind": "gallery", "tiles": tiles, "size": "texts" if texts else "large" if large else ""}
+    sized = "texts" if texts else "large" if large else ""
+    return {"kind": "gallery", "tiles": tiles, "lead": lead, "size": sized, "scale": shared}
 
 
 @_body.register(Links)
 def _(view: Links, options: PlotOptions, small: bool) -> dict[str, Any]:
     errors = None if view.errors is None else [[_rounded(each[side]) for side in "ab"] for each in view.errors]
-    wide = [side.places.shape[1] if side.places is not None else 0 for side in (view.a, view.b)]
-    data = {"names": [view.a.names, view.b.names], "wide": wide, "values": _rounded(view.values), "errors": errors}
-    pairs = [
-        {"i": i, "j": j, "label": f"{view.a.names[i]} – {view.b.names[j]} {view.values[i, j]:+.3g}"}
-        for i, j in view.pairs[:PAIRS]
+    wide = [side.places.shape[1] if _is_grid(side) and side.places is not None else 0 for side in (view.a, view.b)]
+    links = [
+        {
+            "a": link.a,
+            "b": link.b,
+            "label": link.label,
+            "value": float(f"{link.value:.4g}"),
+            "colour": DISTINCT[number % len(DISTINCT)],
+        }
+        for number, link in enumerate(view.links[: options.most or LINKS])
     ]
-    names = f"{view.a.names}{view.b.names}".encode()
-    own = "cocoax-" + sha256(np.ascontiguousarray(view.values).tobytes() + names).hexdigest()[:12]
-    return {"kind": "links", "id": own, "a": _side(view.a), "b": _side(view.b), "data": data, "pairs": pairs}
+    names = [side.names if side.places is None else _place_names(side) for side in (view.a, view.b)]
+    data = {"names": names, "wide": wide, "values": _rounded(view.values), "errors": errors, "links": links}
+    content = f"{view.a.names}{view.b.names}".encode()
+    own = "cocoax-" + sha256(np.ascontiguousarray(view.values).tobytes() + content).hexdigest()[:12]
+    sides = {"a": _side(view.a, names[0]), "b": _side(view.b, names[1])}
+    return {
+        "kind": "links",
+        "id": own,
+        **sides,
+        "data": data,
+        "links": links,
+        "stacked": any(side.places is None for side in (view.a, view.b)),
+    }
 
 
-def _side(side: LinkSide) -> dict[str, Any]:
-    """Return one input: a picture with its cells, a text with its words, or names in a row."""
-    tabs = [{"at": at, "name": name, "tab": -1 if at else 0} for at, name in enumerate(side.names)]
+def _middle(side: LinkSide, feature: int) -> str:
+    """Return a place inside of a feature of a picture, in thousandths of it."""
+    left, top, right, bottom = side.box
+    x, y = inner_place(side.mask([feature]))
+    return f"{1000 * (left + x * (right - left)):.0f} {1000 * (top + y * (bottom - top)):.0f}"
+
+
+def _is_grid(side: LinkSide) -> bool:
+    return side.places is not None and side.places.size == len(side.names)
+
+
+def _place_names(side: LinkSide) -> tuple[str, ...]:
+    """Return where the features of a picture are, in words."""
+    return tuple(place_words(side.mask([feature]), side.box) for feature in range(len(side.names)))
+
+
+def _side(side: LinkSide, names: Sequence[str]) -> dict[str, Any]:
+    """Return one input: a picture with its regions, a text with its words, or names in a row."""
+    tabs = [{"at": at, "name": name, "tab": -1 if at else 0} for at, name in enumerate(names)]
     if side.places is not None:
         picture = np.full((224, 224, 3), 230, np.uint8) if side.picture is None else side.picture
+        paths = dict(outlines(side.places, side.box))
         for at, feature in enumerate(tabs):
-            parts = zip(("left", "top", "width", "height"), side.cell_box(at), strict=True)
-            feature["place"] = "; ".join(f"{name}: {100 * part:.3f}%" for name, part in parts)
-        return {"source": photo_uri(picture, LONGEST, grey=True), "features": tabs}
+            feature["path"] = paths.get(at, "")
+            feature["middle"] = _middle(side, at)
+        return {"source": photo_uri(picture, LONGEST), "features": tabs}
     if side.text is None or side.spans is None:
         apart = {"at": None, "name": " · "}
         return {"source": "", "features": [part for tab in tabs for part in (tab, apart)][:-1]}
@@ -217,13 +306,9 @@ def _colour(strength: float, opacity: float) -> str:
     return f"rgba({colour}, {opacity * abs(strength):.2f})"
 
 
-def _striped(value: float, opacity: float, unsure: bool) -> str:
-    colour = _colour(1.0 if value > 0 else -1.0, opacity)
-    return (
-        f"repeating-linear-gradient(135deg, #fffa 0 3px, #fff0 3px 6px), linear-gradient({colour}, {colour})"
-        if unsure
-        else colour
-    )
+def _certain(value: float, opacity: float, unsure: bool) -> str:
+    """Return the colour of a value, grey where it is within noise."""
+    return f"rgba(140, 140, 140, {0.55 * opacity:.2f})" if unsure else _colour(1.0 if value > 0 else -1.0, opacity)
 
 
 def _rounded(values: np.ndarray) -> list[list[float]]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-COLOURS = "RdBu_r"
-_WIDTHS = {"single": 3.5, "double": 7.2}  # inches of one and of two columns of a paper
+from cocoax.show.palette import COLOURS, STYLES, WIDTHS, Style
+
+UNCERTAINTY = ("fade", "hatch", "none")
 
 
 @dataclass(frozen=True)
@@ -19,14 +20,15 @@ class PlotOptions:
         limit: the colour scale runs from -limit to +limit; by default it ends at the largest value, or at the 99th
             percentile where a few values dwarf all others.
         opacity: of a map over its input, from 0 (input only) to 1 (map only).
-        cmap: a diverging colour map of matplotlib.
-        colour_bar: whether there is one.
+        cmap: a diverging colour map: the project's own, or one of matplotlib's.
+        colorbar: whether there is a colour bar.
         order: of bars: by ``"size"``, the largest first whatever its sign, or as ``"given"``.
         most: how many bars, rows or links are drawn.
-        uncertainty: how effects are drawn whose interval of two standard errors includes zero: ``"hatch"``, ``"fade"`` (in
-            grey) or ``"none"`` (as all others).
+        uncertainty: how effects are drawn whose interval of two standard errors includes zero: ``"fade"`` (in grey),
+            ``"hatch"`` or ``"none"`` (as all others).
         width: of the figure in inches, or ``"single"`` (3.5) or ``"double"`` (7.2) for a column of a paper.
-        dpi: dots per inch of a file.
+        style: ``"screen"``, ``"paper"`` (smaller letters) or ``"dark"``.
+        dpi: dots per inch of a file; by default 300 on paper and 160 on screens.
         transparent: whether the background of a file is.
 
     """
@@ -35,12 +37,13 @@ class PlotOptions:
     limit: float | None = None
     opacity: float | None = None
     cmap: str = COLOURS
-    colour_bar: bool = True
+    colorbar: bool = True
     order: Literal["size", "given"] | None = None
     most: int | None = None
-    uncertainty: Literal["hatch", "fade", "none"] = "hatch"
+    uncertainty: Literal["fade", "hatch", "none"] = "fade"
     width: float | Literal["single", "double"] | None = None
-    dpi: float = 150
+    style: Literal["screen", "paper", "dark"] = "screen"
+    dpi: float | None = None
     transparent: bool = False
 
     def __post_init__(self) -> None:
@@ -48,7 +51,10 @@ class PlotOptions:
             raise ValueError(f"The 'limit' parameter must be above 0. Got {self.limit!r} instead.")
         if self.opacity is not None and not 0 <= self.opacity <= 1:
             raise ValueError(f"The 'opacity' parameter must lie between 0 and 1. Got {self.opacity!r} instead.")
-        for name, known in (("order", (None, "size", "given")), ("uncertainty", ("hatch", "fade", "none"))):
+        if self.dpi is not None and not 10 <= self.dpi <= 2400:
+            raise ValueError(f"The 'dpi' parameter must lie between 10 and 2400. Got {self.dpi!r} instead.")
+        choices = (("order", (None, "size", "given")), ("uncertainty", UNCERTAINTY), ("style", tuple(STYLES)))
+        for name, known in choices:
             if getattr(self, name) not in known:
                 listed = " or ".join(repr(value) for value in known if value)
                 raise ValueError(f"The {name!r} parameter must be {listed}. Got {getattr(self, name)!r} instead.")
@@ -63,8 +69,18 @@ class PlotOptions:
     def inches(self) -> float | None:
         """The width in inches, if one is asked for."""
         if isinstance(self.width, str):
-            return _WIDTHS.get(self.width)
+            return WIDTHS.get(self.width)
         return self.width if self.width is not None and self.width > 0 else None
+
+    @property
+    def look(self) -> Style:
+        """The sizes and colours of the style."""
+        return STYLES[self.style]
+
+    @property
+    def resolution(self) -> float:
+        """The dots per inch of a file."""
+        return self.look.dpi if self.dpi is None else self.dpi
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> PlotOptions:

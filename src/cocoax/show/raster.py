@@ -1,4 +1,7 @@
-"""Heat maps over pictures as pixels, and files as addresses that a page can hold."""
+"""Heat maps over pictures as pixels, and files as addresses that a page can hold.
+
+Below colours the photo is in muted grey: a map's colour is multiplied with it, so that white leaves the photo as it is.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,16 @@ import base64
 import io
 import wave
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from cocoax.show.options import PlotOptions
-from cocoax.show.views import WHOLE, HeatMap, colour_scale
+from cocoax.show.palette import LONGEST, NEUTRAL, OPACITY, OUTLINE, STRIPES, UNKNOWN, colour_table
+from cocoax.show.views import WHOLE, HeatMap
 
-LONGEST = 720  # pixels of the longer side
-OPACITY = 0.65
-STRIPES = 90  # of hatching along the longer side of a picture on a screen
-
-
-@lru_cache
-def colour_table(colours: str) -> np.ndarray:
-    """Return the 256 colours of a colour map of matplotlib, ``[256, 3]`` in 0..255."""
-    import matplotlib
-
-    return np.asarray(matplotlib.colormaps[colours](np.arange(256)))[:, :3] * 255
+_COARSE = 20  # cells or fewer along a side: a grid
+_MOST_REGIONS = 400  # whose outlines are drawn smoothly
 
 
 def heat_image(
@@ -33,54 +27,142 @@ def heat_image(
     *,
     longest: int = LONGEST,
     strength: float | None = None,
-    lines: bool = False,
     stripes: int = STRIPES,
 ) -> Image.Image:
     """Return a heat map over its picture in grey, ``longest`` pixels on the longer side.
 
-    What the encoder did not see is faded; what is uncertain is hatched, or in grey. With ``strength`` the map is as opaque
-    as its values are large, up to that, so that a small picture can be recognised. With ``lines`` there are lines between
-    the cells of a map that is not smooth. Hatching has so many ``stripes`` along the longer side.
+    What the encoder did not see is faded; what is uncertain is in grey, or hatched. With ``strength`` the map is as opaque
+    as its values are large, up to that, so that a small picture can be recognised. Hatching has so many ``stripes`` along
+    the longer side.
     """
     options = options or PlotOptions()
-    values = view.effects.values
-    limit = options.limit or colour_scale(values)[0]
-    height, width = values.shape if view.picture is None else view.picture.shape[:2]
-    size = max(1, round(width * longest / max(width, height))), max(1, round(height * longest / max(width, height)))
+    limit = options.limit or view.effects.limit
+    ratio = view.ratio
+    size = max(1, round(longest / max(ratio, 1))), max(1, round(longest * min(ratio, 1)))
     if view.picture is None:
-        grey = np.full((size[1], size[0], 3), 255, np.float32)
+        grey = np.full((size[1], size[0], 1), 255, np.float32)
     else:
-        resized = Image.fromarray(view.picture).resize(size, Image.Resampling.BILINEAR)
-        grey = np.asarray(resized.convert("RGB"), np.float32).mean(2, keepdims=True).repeat(3, 2)
+        resized = Image.fromarray(view.picture).resize(size, Image.Resampling.LANCZOS)
+        grey = np.asarray(resized.convert("L"), np.float32)[..., None]
     left, top, right, bottom = (round(part * side) for part, side in zip(view.box, size * 2, strict=True))
     seen = max(1, right - left), max(1, bottom - top)
     inside = (slice(top, top + seen[1]), slice(left, left + seen[0]))
-    shares = resized_map(values, seen, smooth=view.smooth) / limit
-    heat = colour_table(options.cmap)[np.clip((shares + 1) * 127.5, 0, 255).round().astype(np.uint8)].astype(np.float32)
-    opacity: Any = OPACITY if options.opacity is None else options.opacity
-    if strength is not None:
-        opacity = strength * np.abs(shares).clip(0, 1)[..., None]
-    shown = grey[inside] * (1 - opacity) + heat * opacity
+    values, unsure, edges = _at_pixels(view, seen, limit, longest)
+    heat = colour_table(options.cmap)[np.clip((values / limit + 1) * 127.5, 0, 255).round().astype(np.uint8)]
     if options.uncertainty != "none":
-        unsure = resized_map(view.effects.uncertain(limit).astype(np.float32), seen, smooth=view.smooth) > 0.5
-        _mark(shown, unsure, options.uncertainty == "hatch", max(3, round(longest / stripes)))
-    if lines and not view.smooth:
-        for drawn, cells, side in zip((shown, shown.transpose(1, 0, 2)), values.shape, seen[::-1], strict=True):
-            drawn[[round(cell * side / cells) for cell in range(1, cells)]] *= 0.8
-    canvas = grey * 0.25 + 255 * 0.75 if view.box != WHOLE else grey
+        # Hatched parts keep some of their colour; grey ones none.
+        share = (1.0 if options.uncertainty == "fade" else 0.5) * unsure[..., None]
+        heat = heat * (1 - share) + np.array(UNKNOWN if options.uncertainty == "fade" else NEUTRAL) * share
+    if strength is not None:
+        share = strength * np.abs(values / limit).clip(0, 1)[..., None]
+        shown = grey[inside] * (1 - share) + heat * share
+    else:
+        opacity = OPACITY if options.opacity is None else options.opacity
+        colour = min(1.0, opacity / (0.7 * OPACITY))  # how strong colours are; 0 leaves the photo alone
+        shown = (255 * (1 - colour) + heat * colour) * (opacity + (1 - opacity) * grey[inside] / 255)
+    if options.uncertainty == "hatch":
+        period = max(3, round(longest / stripes))
+        down, across = np.mgrid[: seen[1], : seen[0]]
+        shown[(unsure > 0.5) & ((down + across) % period < period / 4)] *= 0.72
+    if edges is not None:
+        # Dark, and white around what lowers the score: so signs differ without colours too.
+        ink = np.where((values < -0.15 * limit)[..., None], 255.0, 25.0)
+        shown = shown * (1 - edges) + ink * edges
+    canvas = (grey * 0.25 + 255 * 0.75 if view.box != WHOLE else grey).repeat(3, 2)
     canvas[inside] = shown
     return Image.fromarray(canvas.clip(0, 255).astype(np.uint8))
 
 
-def _mark(shown: np.ndarray, unsure: np.ndarray, hatch: bool, period: int) -> None:
-    """Draw uncertain pixels paler, with stripes or in grey."""
-    mean = shown[unsure].mean(1, keepdims=True)
-    if hatch:
-        shown[unsure] = (mean + shown[unsure]) / 2
-        down, across = np.mgrid[: unsure.shape[0], : unsure.shape[1]]
-        shown[unsure & ((down + across) % period < period / 4)] *= 0.72
-    else:
-        shown[unsure] = mean
+def _at_pixels(
+    view: HeatMap, size: tuple[int, int], limit: float, longest: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return values, what is uncertain (from 0 to 1) and the opacity of outlines at (width, height) pixels."""
+    values, unknown = view.effects.values, view.effects.uncertain(limit)
+    regions = view.regions
+    if regions is None and not view.smooth and values.size <= _MOST_REGIONS and values.size > 1:
+        regions = np.arange(values.size).reshape(values.shape)
+    if regions is None:
+        resized = (resized_map(part.astype(np.float32), size, smooth=view.smooth) for part in (values, unknown))
+        return *resized, None  # type: ignore[return-value]
+    enlarged = enlarged_regions(regions, size, rounded=view.regions is not None)
+    first = np.unique(regions, return_index=True)[1]
+    numbers = regions.flat[first]
+    lookup = np.zeros((2, int(numbers.max()) + 2))
+    lookup[0, numbers], lookup[1, numbers] = values.flat[first], unknown.flat[first]
+    lookup[:, -1] = 0  # of -1, what is in no region
+    shown, unsure = lookup[:, enlarged]
+    return shown, unsure, 0.55 * _outlines(enlarged, max(1.0, longest * OUTLINE))[..., None]
+
+
+def enlarged_regions(regions: np.ndarray, size: tuple[int, int], *, rounded: bool = True) -> np.ndarray:
+    """Return a map of regions ``[H, W]`` at (width, height) pixels, ``rounded`` with smooth edges instead of steps."""
+    return _enlarged(np.ascontiguousarray(regions, np.int32).tobytes(), regions.shape, size, rounded)
+
+
+@lru_cache(maxsize=8)
+def _enlarged(content: bytes, shape: tuple[int, int], size: tuple[int, int], rounded: bool) -> np.ndarray:
+    regions = np.frombuffer(content, np.int32).reshape(shape)
+    numbers = np.unique(regions)
+    if not rounded or len(numbers) > _MOST_REGIONS:
+        return np.asarray(Image.fromarray(regions).resize(size, Image.Resampling.NEAREST))
+    from scipy.ndimage import find_objects, gaussian_filter
+
+    best = np.full(size[::-1], -1.0, np.float32)
+    enlarged = np.zeros(size[::-1], np.int32)
+    scale = size[0] / shape[1], size[1] / shape[0]
+    for number, (rows, columns) in zip(numbers, find_objects(np.searchsorted(numbers, regions) + 1), strict=True):
+        # Around each region alone, since a region is a small part of a picture.
+        top, bottom = max(0, rows.start - 4), min(shape[0], rows.stop + 4)
+        left, right = max(0, columns.start - 4), min(shape[1], columns.stop + 4)
+        inside = gaussian_filter((regions[top:bottom, left:right] == number).astype(np.float32), 1.0, mode="nearest")
+        y, y_end = round(top * scale[1]), round(bottom * scale[1])
+        x, x_end = round(left * scale[0]), round(right * scale[0])
+        if y_end <= y or x_end <= x:
+            continue
+        part = np.asarray(Image.fromarray(inside).resize((x_end - x, y_end - y), Image.Resampling.BICUBIC))
+        more = part > best[y:y_end, x:x_end]
+        best[y:y_end, x:x_end][more] = part[more]
+        enlarged[y:y_end, x:x_end][more] = number
+    return enlarged
+
+
+def _outlines(regions: np.ndarray, width: float) -> np.ndarray:
+    """Return lines between regions with soft edges, from 0 to 1, about so many pixels wide."""
+    from scipy.ndimage import gaussian_filter
+
+    edges = np.zeros(regions.shape, np.float32)
+    edges[:-1] = regions[1:] != regions[:-1]
+    edges[:, :-1] = np.maximum(edges[:, :-1], regions[:, 1:] != regions[:, :-1])
+    lines: np.ndarray = np.clip(gaussian_filter(edges, 0.5 * width) * 1.6 * width, 0, 1)
+    return lines
+
+
+def fitted_photo(picture: np.ndarray, longest: int) -> np.ndarray:
+    """Return a photo with so many pixels on its longer side, at most."""
+    image = Image.fromarray(picture)
+    image.thumbnail((longest, longest), Image.Resampling.LANCZOS)
+    return np.asarray(image)
+
+
+def region_field(inside: np.ndarray) -> np.ndarray:
+    """Return a mask ``[H, W]`` with a border of one pixel, whose outline is at one half.
+
+    Outlines of pixels are smooth, those of the cells of a grid have corners.
+    """
+    from scipy.ndimage import gaussian_filter
+
+    mask = inside.astype(np.float32)
+    if min(inside.shape) <= _COARSE:
+        return np.pad(np.kron(mask, np.ones((_COARSE, _COARSE), np.float32)), 1)
+    return np.pad(gaussian_filter(mask, 1.2, mode="nearest"), 1)
+
+
+def inner_place(inside: np.ndarray) -> tuple[float, float]:
+    """Return x and y of a place well inside of a mask ``[H, W]``, as fractions."""
+    from scipy.ndimage import distance_transform_edt
+
+    row, column = np.unravel_index(int(distance_transform_edt(np.pad(inside, 1)).argmax()), np.add(inside.shape, 2))
+    return float((column - 0.5) / inside.shape[1]), float((row - 0.5) / inside.shape[0])
 
 
 def resized_map(values: np.ndarray, size: tuple[int, int], *, smooth: bool) -> np.ndarray:

@@ -11,8 +11,8 @@ from rich.style import Style
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from cocoax.show.figure import BLUE, RED, cell_text
-from cocoax.show.views import VISIBLE, Bars, ColouredText, Gallery, Histogram, Links, Paragraph, Table, View
+from cocoax.show.palette import BLUE, RED
+from cocoax.show.views import VISIBLE, Bars, ColouredText, Gallery, Histogram, Links, Paragraph, Table, View, cell_text
 
 _ROWS = 20  # of a table
 
@@ -68,7 +68,7 @@ def _(view: Bars, limit: float | None = None) -> RenderableType | None:
 
 @body.register(Links)
 def _(view: Links, limit: float | None = None) -> RenderableType | None:
-    lines = [f"{view.a.names[i]} – {view.b.names[j]} {view.values[i, j]:+.3g}" for i, j in view.pairs[:5]]
+    lines = [f"{number}  {link.label}" for number, link in enumerate(view.links[:5], 1)]
     return Text("\n".join(lines)) if lines else None
 
 

@@ -12,12 +12,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from cocoax.show.palette import EXTREME
+
 Box = tuple[float, float, float, float]  # left, top, right, bottom, as fractions of a picture
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 Order = Literal["size", "given"]
+Scale = Literal["each", "row", "all"]  # what shares a colour scale: nothing, the maps of a row, or all maps
 VISIBLE = 0.1  # of the colour scale: the smallest value that can be told from white
 NOTHING = "nothing: no part makes a difference"
-UNCERTAIN = "the interval of two standard errors includes zero"
+EFFECT = "effect on the score"
 
 
 def colour_scale(values: np.ndarray) -> tuple[float, bool]:
@@ -44,6 +47,27 @@ def uncertain(values: np.ndarray, error: np.ndarray | None, limit: float) -> np.
     return unknown
 
 
+def signed(value: float) -> str:
+    """Return a score with its sign: two digits after the point, three below a tenth, and more where those would be zeros."""
+    if not np.isfinite(value):
+        return str(value)
+    size = abs(value)
+    digits = 2 if size >= 0.1 or size == 0 else 3 if size >= 0.0095 else 4
+    return (f"{value:+.{digits}f}" if size >= 5e-5 or size == 0 else f"{value:+.1e}").replace("-", "−")
+
+
+def value_label(value: float, error: float | None) -> str:
+    """Return a value with its standard error, where it has one: ``+0.120 ± 0.010``, with more digits where it is small."""
+    digits = 3 if abs(value) >= 0.01 or not value else 4
+    shown = f"{value:+.{digits}f}".replace("-", "−")
+    return shown if error is None or not np.isfinite(error) else f"{shown} ± {error:.{digits}f}"
+
+
+def drawn_ratio(pixels: np.ndarray) -> float:
+    """Return the height of pixels ``[h, w, ...]`` over their width, as they are drawn: at most :data:`EXTREME` to 1."""
+    return float(np.clip(pixels.shape[0] / pixels.shape[1], 1 / EXTREME, EXTREME))
+
+
 @dataclass(frozen=True, eq=False)
 class Effects:
     """The effects of features on a score, as coloured views show them.
@@ -53,6 +77,7 @@ class Effects:
         error: the standard error of each, NaN where one has none; None where none is estimated.
         question: what the score answers.
         score: of the input as it is; None if there is none to be told.
+        parts: what the score is the difference of, where that is known: names and similarities.
         unit: what the values are, for the label of a scale.
 
     """
@@ -61,22 +86,50 @@ class Effects:
     error: np.ndarray | None = None
     question: str = ""
     score: float | None = None
-    unit: str = "attribution"
+    parts: tuple[tuple[str, float], ...] = ()
+    unit: str = EFFECT
+
+    @property
+    def words(self) -> str:
+        """What the score answers, in short: of a difference what it begins with."""
+        return self.parts[0][0] if self.parts else self.question
+
+    @property
+    def scored(self) -> str:
+        """The score: ``+0.05``, with three digits where two would hide it."""
+        return "" if self.score is None else signed(self.score)
+
+    @property
+    def difference(self) -> str:
+        """The score as the difference that it is: ``0.26 − the other captions 0.21``; empty where that is not known."""
+        if len(self.parts) < 2:
+            return ""
+        (_, own), (other, its) = self.parts
+        return f"{signed(own).lstrip('+')} − {other} {signed(its).lstrip('+')}"
+
+    @property
+    def title(self) -> str:
+        """The words, the score and its parts in a line."""
+        how = f" = {self.difference}" if self.difference else ""
+        return f"{self.words}  {self.scored}{how}".strip()
 
     @property
     def meaning(self) -> str:
         """What the values are, for the label of a scale."""
         return self.unit if self.values.any() else NOTHING
 
+    @property
+    def limit(self) -> float:
+        """Where a colour scale of its own ends."""
+        return colour_scale(self.values)[0] if self.values.size else 1.0
+
     def uncertain(self, limit: float | None = None) -> np.ndarray:
         """Return which effects are :func:`uncertain` on a scale that ends at ``limit``, by default at its own end."""
-        return uncertain(self.values, self.error, colour_scale(self.values)[0] if limit is None else limit)
+        return uncertain(self.values, self.error, self.limit if limit is None else limit)
 
     def label(self, index: int) -> str:
         """Return one of the values with its error: ``+0.120 ± 0.010``."""
-        value = f"{self.values.flat[index]:+.3f}"
-        known = self.error is not None and np.isfinite(self.error.flat[index])
-        return f"{value} ± {self.error.flat[index]:.3f}" if known and self.error is not None else value
+        return value_label(float(self.values.flat[index]), None if self.error is None else float(self.error.flat[index]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -97,12 +150,30 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class HeatMap(View):
-    """Effects ``[H, W]`` over a box of a picture, uint8 ``[h, w, 3]``; without a picture, effects alone."""
+    """Effects ``[H, W]`` over a box of a picture, uint8 ``[h, w, 3]``; without a picture, effects alone.
+
+    Attributes:
+        effects: one for each pixel or cell.
+        picture: the whole picture.
+        box: the part of it that effects cover.
+        smooth: whether effects are interpolated between pixels; False draws cells with edges.
+        regions: of effects that are the same all over a region, such as a segment: its number at each pixel ``[H, W]``, -1
+            for none. They are drawn with outlines.
+        names: of the regions.
+
+    """
 
     effects: Effects
     picture: np.ndarray | None = None
     box: Box = WHOLE
-    smooth: bool = True  # False draws cells with edges
+    smooth: bool = True
+    regions: np.ndarray | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        """The height over the width, as it is drawn."""
+        return drawn_ratio(self.effects.values if self.picture is None else self.picture)
 
 
 class Piece(NamedTuple):
@@ -201,6 +272,11 @@ class Photo(View):
     marked: np.ndarray | None = None
     fade: bool = True
 
+    @property
+    def ratio(self) -> float:
+        """The height over the width, as it is drawn."""
+        return drawn_ratio(self.picture)
+
 
 @dataclass(frozen=True, eq=False)
 class Paragraph(View):
@@ -228,6 +304,11 @@ class LinkSide:
     box: Box = WHOLE
     places: np.ndarray | None = None
 
+    def mask(self, features: Sequence[int]) -> np.ndarray:
+        """Return where features are, among the places of the picture ``[rows, columns]``."""
+        assert self.places is not None
+        return np.isin(self.places, features)
+
     def cell_box(self, cell: int) -> Box:
         """Return left, top, width and height of a feature, as fractions of the picture."""
         assert self.places is not None
@@ -239,6 +320,29 @@ class LinkSide:
         return left + float(column) * across, top + float(row) * down, float(width) * across, float(height) * down
 
 
+class Link(NamedTuple):
+    """A finding: features of a that belong to features of b, which several are one where they are neighbours.
+
+    Attributes:
+        a, b: the numbers of the features.
+        value: of all pairs of them together.
+        error: its standard error.
+        names: what the two are called.
+
+    """
+
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    value: float
+    error: float | None
+    names: tuple[str, str]
+
+    @property
+    def label(self) -> str:
+        """Both names, the value and its error: ``red – rot +0.120 ± 0.010``."""
+        return f"{self.names[0]} – {self.names[1]}  {value_label(self.value, self.error)}"
+
+
 @dataclass(frozen=True, eq=False)
 class Links(View):
     """Features of two inputs, and the value of each pair ``[features of a, features of b]``.
@@ -246,7 +350,7 @@ class Links(View):
     Attributes:
         a, b: the two inputs.
         values: of pairs.
-        pairs: the strongest, strongest first, as numbers of features.
+        links: the strongest, in the order in which they are listed, numbered and drawn.
         errors: standard errors for hovering: of each feature with those of the other side, ``{"a": [m, n], "b": [n, m]}``,
             and the same for a feature minus the mean of those beside it.
         maps: where one side is a picture, its heat map for each of some words of the other.
@@ -256,7 +360,7 @@ class Links(View):
     a: LinkSide
     b: LinkSide
     values: np.ndarray
-    pairs: Sequence[tuple[int, int]]
+    links: Sequence[Link]
     unit: str = ""
     errors: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]] | None = None
     maps: tuple[HeatMap, ...] = ()
@@ -321,7 +425,9 @@ class Gallery(View):
     """Views beside each other, ``columns`` in a row; None leaves a place empty.
 
     Attributes:
-        limit: one end of the colour scale for all; None gives each its own.
+        lead: stands once, to the left of all rows: the input that the tiles are about.
+        limit: one end of the colour scale for all.
+        scale: without a limit, what shares a colour scale: ``"each"`` tile has its own, a ``"row"`` has one, or ``"all"``.
         colour_bars: whether heat maps have them.
         inches: the width of a column of a figure.
 
@@ -329,7 +435,9 @@ class Gallery(View):
 
     tiles: tuple[View | None, ...]
     columns: int = 6
+    lead: View | None = None
     limit: float | None = None
+    scale: Scale = "each"
     colour_bars: bool = False
     inches: float = 1.9
 
@@ -338,3 +446,68 @@ class Gallery(View):
         """The views by rows, the last one filled up with None."""
         tiles = (*self.tiles, *[None] * (-len(self.tiles) % self.columns))
         return [tiles[start : start + self.columns] for start in range(0, len(tiles), self.columns)]
+
+    def limits(self, chosen: float | None = None) -> list[list[float | None]]:
+        """Return where the colour scale of each tile ends, by rows; None for what has no colours."""
+        own = [[None if (e := getattr(tile, "effects", None)) is None else e.limit for tile in row] for row in self.rows]
+        fixed = chosen or self.limit
+        whole = max((end for row in own for end in row if end is not None), default=None)
+        limits: list[list[float | None]] = []
+        for row in own:
+            together = max((end for end in row if end is not None), default=None) if self.scale == "row" else whole
+            limits.append([end and (fixed or (end if self.scale == "each" else together)) for end in row])
+        return limits
+
+
+def cell_text(value: object) -> str:
+    """Return a value of a table as it is shown."""
+    if value is None:
+        return ""
+    return f"{value:.4g}".replace("-", "−") if isinstance(value, float) else str(value)
+
+
+# --- places in pictures -----------------------------------------------------------------------------------------------------
+
+_MOST = 0.5  # of the picture: what covers less is not most of it, however far it reaches
+_WIDE = 0.7  # of the picture: what reaches further is not on one side of it
+
+
+def place_of(inside: np.ndarray, box: Box = WHOLE) -> tuple[str, float, Box]:
+    """Return where pixels are in a picture, in words, their share of it, and left, top, right and bottom of them."""
+    left, top, right, bottom = box
+    rows, columns = np.nonzero(inside)
+    height, width = inside.shape
+
+    def across(place: float) -> float:
+        return float(left + (right - left) * place / width)
+
+    def down(place: float) -> float:
+        return float(top + (bottom - top) * place / height)
+
+    own = (across(columns.min()), down(rows.min()), across(columns.max() + 1), down(rows.max() + 1))
+    share = float(inside.mean()) * (right - left) * (bottom - top)
+    return _words(across(columns.mean() + 0.5), down(rows.mean() + 0.5), own, share), share, own
+
+
+def _words(x: float, y: float, box: Box, share: float) -> str:
+    """Return which ninth of the picture a place lies in; the side does not count in a direction that the box fills."""
+    left, top, right, bottom = box
+    row = "" if bottom - top > _WIDE else ("top", "middle", "bottom")[min(int(y * 3), 2)]
+    column = "" if right - left > _WIDE else ("left", "middle", "right")[min(int(x * 3), 2)]
+    if row == column == "":
+        return "most of the picture" if share >= _MOST else "across the picture"
+    if row == column:
+        return "centre"
+    if not row or not column:
+        return f"{row or column} part"
+    if column == "middle":
+        return f"{row} centre"
+    return column if row == "middle" else f"{row} {column}"
+
+
+def place_words(inside: np.ndarray, box: Box = WHOLE) -> str:
+    """Return where pixels are in a picture, and how much of it they are: ``top left, 6 %``."""
+    if not inside.any():
+        return "nothing"
+    place, share, _ = place_of(inside, box)
+    return f"{place}, {100 * share:.2g} %"

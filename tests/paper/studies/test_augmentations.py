@@ -78,7 +78,7 @@ def test_explain_augmentations__without_head_names_or_crop() -> None:
 def test_augmented_picture__is_drawn_and_saved_with_its_maps(tmp_path: Path) -> None:
     encoder = small()
     found = explain_augmentations(encoder, picture(7), encoder.reference([picture(1)]), RISE)
-    titles = [ax.get_title() for ax in found.plot().axes]
+    titles = [ax.get_title(loc="left") for ax in found.plot().axes]
     assert titles[:2] == [f"{variant.name}\n{variant.prediction} {variant.probability:.0%}" for variant in found[:2]]
     assert titles[8] == "similarity 1.00"
     files = found.save_all(tmp_path / "new")

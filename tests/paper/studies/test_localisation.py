@@ -70,7 +70,7 @@ def test_explain_localisation__nothing_left() -> None:
 
 def test_localisation__two_rows_of_four() -> None:
     figure = explain_localisation(two_towers(), picture(), "rocket", "cup", RISE, many=["cat", "dog"]).plot()
-    titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
+    titles = [words for ax in figure.axes if (words := ax.get_title(loc="left"))]
     assert [titles[0], titles[1], titles[4], titles[5]] == ["many foils", "label-free", "a single foil", "label-free"]
     assert sum(title.startswith("rocket rather than") for title in titles) == 2
 
