@@ -76,7 +76,7 @@ def _name_of(module: Callable[..., Any], name: str | None) -> str:
 def is_sentence_transformer(model: object) -> bool:
     """Whether it is a model of sentence-transformers; that package is not imported for it."""
     return any(
-        kind.__name__ == "SentenceTransformer" and kind.__module__.startswith("sentence_transformers")
+        kind.__name__ in ("SentenceTransformer", "SparseEncoder") and kind.__module__.startswith("sentence_transformers")
         for kind in type(model).__mro__
     )
 

@@ -69,9 +69,9 @@ def text_function_encoder(
 
     """
     pieces = PieceTokenizer(filler, document_prefix, query_prefix)
-    by_role = partial(_embed_by_role, embed, embed_query)
+    by_role = partial(embed_by_role, embed, embed_query)
     calls = FunctionCalls(by_role, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls)
-    function = FunctionModule(calls, partial(_text_item, pieces, embed_query is not None), embed)
+    function = FunctionModule(calls, partial(text_item, pieces, embed_query is not None), embed)
     limit, too_long = (UNLIMITED, "raise") if max_tokens is None else (max_tokens, "cut")
     return TextEncoder(function, pieces, limit=limit, features=features, too_long=too_long, name=name)  # type: ignore[arg-type]
 
@@ -138,21 +138,23 @@ class PieceTokenizer(Tokenizer):
         return f"PieceTokenizer({self._filler!r})"
 
 
-def _text_item(pieces: PieceTokenizer, roles: bool, ids: Tensor) -> tuple[str, tuple[str, bool]]:
+def text_item(pieces: PieceTokenizer, roles: bool, ids: Tensor) -> tuple[str, tuple[str, bool]]:
     """Return the key of a text, which with ``roles`` is another one for a query, and the text with whether it is a query."""
     text, is_query = pieces.text(ids.tolist())
     return f"query\0{text}" if is_query and roles else text, (text, is_query)
 
 
-def _embed_by_role(embed: Embed, embed_query: Embed | None, texts: list[tuple[str, bool]]) -> Any:
-    """Return vectors of documents and of queries, each by their function."""
+def embed_by_role(
+    embed: Embed, embed_query: Embed | None, texts: list[tuple[str, bool]], check: Callable[..., Any] = vectors_of
+) -> Any:
+    """Return arrays of documents and of queries, each by their function."""
     if embed_query is None or not any(is_query for _, is_query in texts):
         return embed([text for text, _ in texts])
     vectors: list[Any] = [None] * len(texts)
     for role, function in ((False, embed), (True, embed_query)):
         places = [place for place, (_, is_query) in enumerate(texts) if is_query == role]
         if places:
-            found = vectors_of(function([texts[place][0] for place in places]), len(places))
+            found = check(function([texts[place][0] for place in places]), len(places))
             for place, vector in zip(places, found, strict=True):
                 vectors[place] = vector
     return vectors
@@ -174,10 +176,10 @@ def picture_function_encoder(
     Pictures are sent in their own size, upright and in RGB; the other options are those of :func:`text_function_encoder`.
     """
     calls = FunctionCalls(embed, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls)
-    return Encoder(FunctionModule(calls, _picture_item, embed), inputs=Pictures(any_shape=True), name=name)
+    return Encoder(FunctionModule(calls, picture_item, embed), inputs=Pictures(any_shape=True), name=name)
 
 
-def _picture_item(picture: Tensor) -> tuple[str, Image.Image]:
+def picture_item(picture: Tensor) -> tuple[str, Image.Image]:
     """Return the digest of a picture ``[3, H, W]`` in [0, 1], and the picture."""
     pixels = _as_uint8(picture)
     return digest(pixels), Image.fromarray(pixels)

@@ -18,6 +18,7 @@ from cocoax.encoders.encoder import Encoder, is_sentence_transformer
 from cocoax.encoders.families import clip, huggingface, open_clip, sentence, timm
 from cocoax.encoders.families.processors import Preprocess, noise, preprocess_of, same_pixels
 from cocoax.encoders.forward import ModelFunction, first_parameter, random_state_kept
+from cocoax.encoders.late_interaction import is_pylate, late_function_encoder, late_picture_encoder, pylate_encoder
 from cocoax.encoders.rerankers import Reranker, is_cross_encoder
 from cocoax.encoders.tabular import TabularEncoder
 from cocoax.encoders.text import TextEncoder
@@ -38,7 +39,7 @@ def wrap(model: Any, processor: Any = None, **options: Any) -> Encoder:
             :class:`cocoax.Encoder` for other modules and functions, and of :class:`cocoax.TabularEncoder` for scikit-learn.
             ``tokenizer=`` adds the text tower of a model with two, beside the transform or image processor. What a function
             takes is told by its type hint, or by ``takes="texts"``, ``"pictures"`` or ``"pairs"`` (of query and document: a
-            reranker).
+            reranker). ``late_interaction=True``: it gives one vector for each token or patch, an array ``[tokens, d]``.
 
     """
     model = _bare(model)
@@ -243,12 +244,13 @@ def _pairs(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
 
 
 def _function(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
-    takes = options.pop("takes", None)
+    late = options.pop("late_interaction", False)
+    takes = options.pop("takes", "texts" if late else None)
     if takes is None and processor is None and not {"columns", "inputs"} & options.keys():
         takes = items_of(model)
     made_of: dict[str, Callable[..., Encoder]] = {
-        "texts": text_function_encoder,
-        "pictures": picture_function_encoder,
+        "texts": late_function_encoder if late else text_function_encoder,
+        "pictures": late_picture_encoder if late else picture_function_encoder,
         "pairs": Reranker,
     }
     if takes is not None:
@@ -303,6 +305,7 @@ class _Transformer(_NumpyFunction):
 _Makes = Callable[[Any, Any, dict[str, Any]], Encoder]
 # The first that recognises a model makes the encoder.
 _KINDS: Sequence[tuple[Callable[[Any], bool], _Makes]] = (
+    (is_pylate, lambda model, processor, options: pylate_encoder(model, **options)),
     (is_cross_encoder, _pairs),
     (is_sentence_transformer, _sentence_transformer),
     (lambda model: _comes_from(model, "transformers") and hasattr(model, "main_input_name"), _transformers),

@@ -12,6 +12,7 @@ from torch import Tensor
 from cocoax.checks import as_items, check_count, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.function_calls import cost_sentence, say_cost
+from cocoax.encoders.late_interaction import TokenModule
 from cocoax.encoders.rerankers import Reranker
 from cocoax.inputs import Explicand
 from cocoax.inputs.text import check_features
@@ -30,6 +31,7 @@ from cocoax.questions.long_texts import (
     run_interactions,
 )
 from cocoax.questions.match_results import Hit, Hits, Match, MatchSide
+from cocoax.questions.sparse_terms import is_sparse, shared_terms
 from cocoax.questions.summaries import label_of
 from cocoax.questions.windows import Piece, closest, closest_to, pieces_of, represent
 from cocoax.references import Reference
@@ -208,7 +210,12 @@ def matcher_for(encoder: Encoder, settings: Settings, similarity: str | Similari
         if similarity is not None:
             raise ValueError(f"A reranker scores pairs by itself; leave out 'similarity'. Got {similarity!r}.")
         return RerankerMatcher(settings, get_similarity("dot"), progress)
-    return Matcher(settings, get_similarity("cosine" if similarity is None else similarity), progress)
+    if similarity == "maxsim" or (similarity is None and isinstance(encoder.module, TokenModule)):
+        from cocoax.questions.late_interaction import LateMatcher
+
+        return LateMatcher(settings, get_similarity("dot"), progress)
+    default = "dot" if is_sparse(encoder) else "cosine"
+    return Matcher(settings, get_similarity(default if similarity is None else similarity), progress)
 
 
 def _as_hits(inputs: Any) -> list[SearchHit]:
@@ -393,6 +400,9 @@ class Matcher:
         first, second, pairs = sides[0].run, sides[1].run, None
         if first is not None and second is not None and isinstance(self.measure, LinearSimilarity):
             pairs = partial(run_interactions, first, second, self.measure)
+        exact = None
+        if is_sparse(found.piece.tower) and first is not None and second is not None:
+            exact = shared_terms(found.piece.tower.module, first, second)
         return {
             "query_side": sides[0],
             "document_side": sides[1],
@@ -401,6 +411,7 @@ class Matcher:
             "rather_than": foil.name if foil else "",
             "measure": self.measure,
             "pairs": pairs,
+            "exact": exact,
         }
 
     def _compared(self, other: Found, query: Piece) -> Piece:

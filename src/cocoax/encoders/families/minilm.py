@@ -38,13 +38,19 @@ class MiniLM(nn.Module):
         network.load_state_dict({name: tensor for name, tensor in weights.items() if name in known}, assign=True)
         return network.eval()
 
-    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
-        """Vectors ``[n, 384]`` of ``input_ids`` and ``attention_mask``, both ``[n, tokens]``."""
+    def token_states(self, tokens: dict[str, Tensor]) -> Tensor:
+        """The last layer's states ``[n, tokens, 384]``."""
         seen = tokens["attention_mask"]
         attended = None if bool(seen.all()) else seen.bool()[:, None, None, :].expand(-1, -1, seen.shape[1], -1)
         states = self.embeddings(tokens["input_ids"])
         for layer in self.layers:
             states = layer(states, attended)
+        last: Tensor = states
+        return last
+
+    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
+        """Vectors ``[n, 384]`` of ``input_ids`` and ``attention_mask``, both ``[n, tokens]``."""
+        states, seen = self.token_states(tokens), tokens["attention_mask"]
         mask = seen.unsqueeze(-1).to(states)
         return nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=1)
 

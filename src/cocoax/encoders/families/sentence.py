@@ -83,7 +83,8 @@ def sentence_encoder(model: Any, *, prompt: str | None = None, **options: Unpack
         raise ValueError(f"{name!r} leaves its prompt out of the mean, which is not supported; pass prompt=''.")
     limit = model.max_seq_length or _limit(tokenizer, None)
     settings: TextOptions = {"limit": limit, **options, "name": name}
-    return TextEncoder(SentenceModel(model), Tokenizer(tokenizer, prompt or "", query_prompt), **settings)
+    kind = SparseModel if type(model).__name__ == "SparseEncoder" else SentenceModel
+    return TextEncoder(kind(model), Tokenizer(tokenizer, prompt or "", query_prompt), **settings)
 
 
 class TextModelOptions(TextOptions, total=False):
@@ -171,6 +172,10 @@ class TextModel(nn.Module):
         self.normalize = normalize
         self.training = False  # of this wrapper alone: the model is left as it is
 
+    def token_states(self, tokens: dict[str, Tensor]) -> Tensor:
+        """Hidden states ``[n, L, d]``."""
+        return self._hidden(tokens, self.layer)
+
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:
         """Vectors ``[n, d]``."""
         hidden = self._hidden(tokens, self.layer)
@@ -220,10 +225,29 @@ class SentenceModel(nn.Module):
         self.model = model
         self.training = False  # of this wrapper alone
 
+    def token_states(self, tokens: dict[str, Tensor]) -> Tensor:
+        """Token vectors ``[n, L, d]``."""
+        states: Tensor = self.model(dict(tokens))["token_embeddings"]
+        return states
+
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:
         """Vectors ``[n, d]``."""
         embeddings: Tensor = self.model(dict(tokens))["sentence_embedding"]
         return embeddings
+
+
+class SparseModel(SentenceModel):
+    """A ``SparseEncoder`` (SPLADE, Formal et al. 2021): one weight for each term of the vocabulary, ``[n, terms]``."""
+
+    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
+        """Weights ``[n, terms]``."""
+        weights = super().forward(tokens)
+        return weights.to_dense() if weights.is_sparse else weights
+
+    def terms(self, numbers: list[int]) -> list[str]:
+        """Return the terms of numbers."""
+        named = self.model.tokenizer.convert_ids_to_tokens(numbers)  # type: ignore[union-attr, operator]
+        return [str(term) for term in named]
 
 
 def _limit(tokenizer: Any, config: Any) -> int:

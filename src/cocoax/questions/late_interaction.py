@@ -1,0 +1,182 @@
+"""Matches by MaxSim: what each token of the query found is exact; what in the document made it so is removal-based."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cocoax.encoders import Encoder
+from cocoax.encoders.late_interaction import (
+    MaxSims,
+    MaxSimScores,
+    TokenModule,
+    around,
+    late_interaction,
+    token_names,
+    token_vectors,
+)
+from cocoax.inputs import Explicand, Names
+from cocoax.methods import Interactions, RemovalMethod, Rise, Run
+from cocoax.methods.method import Input
+from cocoax.methods.run_cache import cached_run
+from cocoax.questions.long_texts import NestedRun, is_long, nested_run
+from cocoax.questions.match_results import MatchSide
+from cocoax.questions.matches import SAMPLES, Foil, Found, Matcher
+from cocoax.questions.windows import Piece, cut_off, tower_of
+from cocoax.references import Reference
+from cocoax.results.interactions import PairSide, Sampled
+from cocoax.show import Table
+from cocoax.targets import Target, similarity_to
+
+WORD = "MaxSim with"
+
+
+class LateMatcher(Matcher):
+    """The runs of queries and documents that are compared by MaxSim, and the matches from them."""
+
+    def found(self, encoder: Encoder, query: Input, document_encoder: Encoder, inputs: Sequence[Input]) -> list[Found]:
+        """Return each document; texts that are longer than the encoder takes are cut off, as ColBERT does."""
+        asked = self._whole(getattr(encoder, "queries", encoder), query, True)
+        found = []
+        for item in inputs:
+            piece = self._whole(document_encoder, item, False)
+            found.append(Found([piece], None, asked, piece, self._explicand(piece)[1], item is query or item == query))
+        return found
+
+    def _whole(self, encoder: Encoder, item: Input, is_query: bool) -> Piece:
+        tower = tower_of(encoder, item)
+        if isinstance(item, str):
+            tower = cut_off(tower, self.settings.max_tokens or tower.inputs.limit)  # type: ignore[attr-defined]
+        return Piece(late_interaction(tower), item, item, is_query=is_query)
+
+    def _vectors(self, piece: Piece) -> Tensor:
+        """Return the token vectors of an input, ``[tokens, d]``."""
+        explicand, key = self._explicand(piece)
+        if key not in self._representations:
+            self._representations[key] = token_vectors(piece.tower, explicand.tensor)
+        return self._representations[key]
+
+    def prepare(self, found: Found) -> None:
+        """Make the run of a document."""
+        self.document_run(found)
+
+    def document_run(self, found: Found) -> Run | NestedRun:
+        """Return the run of a document, whose representation is the vector of what each query token finds."""
+        piece, (explicand, key) = found.piece, self._explicand(found.piece)
+        if key not in self._runs:
+            encoder = around(piece.tower, MaxSims(_tokens_of(piece), self._vectors(found.query)))
+            self._runs[key] = self._run_of(piece, encoder, explicand, [_sum_of(encoder, len(self._vectors(found.query)))])
+        return self._runs[key]
+
+    def _run_of(self, piece: Piece, encoder: Encoder, explicand: Explicand, targets: Sequence[Target]) -> Run | NestedRun:
+        def make(chosen: Explicand, method: RemovalMethod, asked: Sequence[Target]) -> Run:
+            return cached_run(encoder, chosen, method, asked, progress=self.progress)
+
+        method, budget = self.settings.method, self._budget(piece)
+        if method is not None and not isinstance(method, RemovalMethod):
+            raise TypeError(f"MaxSim is explained by a method that removes features. Got {type(method).__name__} instead.")
+        if method is not None:
+            return make(explicand, method, targets)
+        if not self._is_auto(piece):
+            return make(explicand, Rise(samples=SAMPLES), targets)
+        if is_long(piece.content) and not piece.is_query:
+            sentences = piece.by("sentences").explicand()
+            if sentences.shape[0] > 1:
+                return nested_run(sentences, explicand, budget, 0, targets, make)
+        return make(explicand, Rise(samples=budget.words), targets)
+
+    def match(self, found: Found, foil: Foil | None, name: str) -> dict[str, Any]:
+        """Return the match of a query and a document, as arguments of :class:`Match`."""
+        documents = [found, *(foil.parts if foil is not None else ())]
+        vectors = self._vectors(found.query)
+        asked = MaxSimScores(_tokens_of(found.query), [self._vectors(document.piece) for document in documents])
+        encoder = around(found.query.tower, asked)
+        units = torch.eye(len(documents))
+        own, *others = (_unit(encoder, row, name) for row in units)
+        targets = [own]
+        if others and foil is not None:
+            mean = (sum(others[1:], others[0]) / len(others)).named(foil.name)
+            targets = [(own - mean).named(f"{name} rather than {foil.name}"), own, mean]
+        query_run = self._run_of(found.query, encoder, self._explicand(found.query)[0], targets)
+        run = self.document_run(found)
+        answers = query_run.explain(targets)
+        scores = [self._score(vectors, self._vectors(document.piece)) for document in documents]
+        total = _sum_of_run(run, len(vectors)).named("the query")
+        document = run.explain([total])[0]
+        side = MatchSide(
+            document,
+            document,
+            None,
+            run,
+            sentences=run.explain_sentences(total) if isinstance(run, NestedRun) else None,
+            word=WORD,
+        )
+        corpus, rest = (answers[0], None) if len(answers) == 1 else (answers[1], answers[2])
+        names = token_names(found.query.tower, self._explicand(found.query)[0].tensor)
+        found_names = token_names(found.piece.tower, self._explicand(found.piece)[0].tensor)
+        return {
+            "query_side": MatchSide(answers[0], corpus, rest, query_run, word=WORD),
+            "document_side": side,
+            "similarity": scores[0],
+            "others": tuple(scores[1:]),
+            "rather_than": foil.name if foil else "",
+            "measure": "maxsim",
+            "pairs": partial(token_interactions, run, names, scores[0]),
+            "exact": alignment(vectors, self._vectors(found.piece), names, found_names),
+        }
+
+    @staticmethod
+    def _score(query: Tensor, document: Tensor) -> float:
+        return float((query.double() @ document.double().T).amax(1).sum())
+
+
+def _tokens_of(piece: Piece) -> TokenModule:
+    module = piece.tower.module
+    assert isinstance(module, TokenModule)
+    return module
+
+
+def alignment(query: Tensor, document: Tensor, names: Sequence[str], found_names: Sequence[str]) -> Table:
+    """Return the token that each token of the query found, and its similarity; these sum to the score."""
+    best, places = (query.double() @ document.double().T).max(1)
+    rows = zip(names, [found_names[place] for place in places.tolist()], best.tolist(), strict=True)
+    return Table(("query token", "found", "similarity"), tuple(rows), title="What each token of the query found (exact)")
+
+
+def token_interactions(run: Run | NestedRun, names: Sequence[str], score: float) -> Interactions:
+    """Return what keeping a word of the document does to what each token of the query finds, ``[tokens, features]``.
+
+    Of a document at two levels, by sentences.
+    """
+    first = run.sentences if isinstance(run, NestedRun) else run
+    found = first.representations.double()
+    effects, factors = first.method.effects_and_scatter(first.masks, found, first.anchors.double())
+    values = effects.reshape(found.shape[1], -1)
+    tokens = PairSide(Names(tuple(names)), (len(names),))
+    shown = PairSide(first.explicand.display, tuple(first.explicand.shape))
+    sampled = None
+    if factors is not None and len(first.explicand.shape) == 1:
+        x, r = factors
+        wider = first.method.widening(x.flatten(1), r) if len(x) else 1.0
+        sampled = (Sampled(first.masks.tensors, r * wider, x.flatten(1)),)
+    if len(first.explicand.shape) == 2:  # pixels: cells of the masks
+        raise ValueError("Interactions of MaxSim are with words of texts; of a picture look at document.plot().")
+    return Interactions(values.float(), tokens, shown, score, sampled)
+
+
+def _unit(encoder: Encoder, row: Tensor, name: str) -> Target:
+    reference = Reference.from_representations(row[None], name=name, space=encoder.space)
+    return similarity_to(reference, "dot")
+
+
+def _sum_of(encoder: Encoder, count: int) -> Target:
+    return _unit(encoder, torch.ones(count), "the query")
+
+
+def _sum_of_run(run: Run | NestedRun, count: int) -> Target:
+    space = run.sentences.space if isinstance(run, NestedRun) else run.space
+    return similarity_to(Reference.from_representations(torch.ones(1, count), name="the query", space=space), "dot")
