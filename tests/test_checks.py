@@ -19,6 +19,7 @@ from cocoax.checks import (
     check_kind,
     check_plain,
     check_positive,
+    import_optional,
     multiplies,
     shown,
 )
@@ -125,3 +126,9 @@ def test_multiplies__as_torch_does(factor: tuple[int, ...]) -> None:
     except RuntimeError:
         expected = False
     assert multiplies(factor, shape) is expected
+
+
+@pytest.mark.parametrize(("extra", "install"), [("sound", r"'cocoax\[sound\]'"), (None, "no_such_library")])
+def test_import_optional__says_what_needs_it_and_how_to_get_it(extra: str | None, install: str) -> None:
+    with pytest.raises(ImportError, match=rf"^Sounds need the package 'no_such_library' .*pip install {install}\.$"):
+        import_optional("no_such_library.part", "Sounds need", extra)

@@ -1,9 +1,10 @@
-"""Checks of what users pass: each raises with a sentence that says what was expected and what came instead."""
+"""Checks of what users pass and of what is installed: each raises with a sentence that says what was expected instead."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from numbers import Integral, Real
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, SupportsFloat
@@ -115,3 +116,20 @@ def as_items(what: str, items: Any) -> list[Any]:
         return list(items)
     except TypeError:  # a tensor of no dimensions says that it can be gone through
         raise TypeError(f"{what} must be a list. Got {shown(items)} instead.") from None
+
+
+def import_optional(name: str, need: str, extra: str | None = None) -> Any:
+    """Return a package that is not among the dependencies.
+
+    If it is not there, the error begins with ``need`` ("Sounds need") and says which ``extra`` of cocoax to install.
+    """
+    try:
+        return import_module(name)
+    except (ImportError, RuntimeError) as error:  # RuntimeError: of a torchvision whose operators are not those of torch
+        package = name.partition(".")[0]
+        source = package if extra is None else f"'cocoax[{extra}]'"
+        hint = " If a torchvision is installed that does not fit torch, uninstall it or install the build that fits."
+        raise ImportError(
+            f"{need} the package {package!r} ({error}); install it with: pip install {source}."
+            f"{hint if 'torchvision' in str(error) else ''}"
+        ) from error

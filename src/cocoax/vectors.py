@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import as_numbers
+from cocoax.checks import as_numbers, import_optional
 from cocoax.store import as_path, prefix_errors, readable
 
 AT_ONCE = 1_000_000  # numbers in a batch of an array
@@ -165,10 +165,7 @@ def _taken_apart(item: Any) -> tuple[np.ndarray, Any]:
 
 def _read_arrow(source: Any, where: Any, weights: Any, column: str | None) -> Iterator[Batch]:
     """Read a Parquet or Arrow file, a folder of them, or a pyarrow table or data set."""
-    try:
-        import pyarrow.dataset as dataset
-    except ImportError as error:
-        raise ImportError("Reading this needs pyarrow: pip install 'cocoax[vectors]'.") from error
+    dataset = import_optional("pyarrow.dataset", "Reading this needs", "vectors")
     with readable(source):
         kind = ("ipc" if source.suffix in ARROW else "parquet") if isinstance(source, Path) else None
         data = source if isinstance(source, dataset.Dataset) else dataset.dataset(source, format=kind)

@@ -15,7 +15,6 @@ import soundfile
 import torch
 from torch import Tensor
 
-from cocoax.inputs import sound as audio
 from cocoax.inputs.sound import FRAME, FREQUENCIES, HOP, from_spectra, one_channel, read_file, sound_files, to_spectra
 from cocoax.show.raster import wav_uri
 from tests.sounds import pitch, tone
@@ -137,11 +136,6 @@ def test_read_file__nan(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "nan.wav", samples, 1000, subtype="FLOAT")
     with pytest.raises(ValueError, match=r"nan.wav has 2 samples that are not finite; cut them out or fill them in"):
         read(tmp_path / "nan.wav")
-
-
-def test_import_library__missing() -> None:
-    with pytest.raises(ImportError, match=r"Sounds need the package 'no_such_library' .*pip install 'cocoax\[sound\]'"):
-        audio.import_library("no_such_library")
 
 
 # --- samples ----------------------------------------------------------------------------------------------------------

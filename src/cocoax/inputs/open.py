@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from cocoax.checks import import_optional
 from cocoax.inputs.base import Inputs
 from cocoax.inputs.image import SUFFIXES as PICTURES
 from cocoax.inputs.image import image_files
@@ -156,10 +157,7 @@ def read_table(file: Path) -> dict[str, Any]:
             rows = [_json_row(number, line) for number, line in lines if line.strip()]
             every = dict.fromkeys(name for row in rows for name in row)
             return {name: [row.get(name) for row in rows] for name in every}
-        try:
-            from pyarrow import dataset
-        except ImportError as error:
-            raise ImportError(f"{file} is read by pyarrow: pip install 'cocoax[datasets]'.") from error
+        dataset = import_optional("pyarrow.dataset", f"{file} needs", "datasets")
         table = dataset.dataset(file, format="parquet" if suffix == ".parquet" else "ipc").to_table()
         _check_names(table.column_names)
         return {name: table.column(name) for name in table.column_names}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import check_count, check_positive
+from cocoax.checks import check_count, check_positive, import_optional
 from cocoax.inputs.base import Inputs
 from cocoax.inputs.display import Display
 from cocoax.inputs.explicand import Explicand
@@ -40,7 +39,7 @@ def read_file(path: Path, longest: float) -> tuple[np.ndarray, float]:
     """Return the samples ``[T, channels]`` of a file and their rate; one that is too long is refused by its header."""
     if not path.is_file():
         raise FileNotFoundError(f"No file at {path}; check the path.")
-    soundfile = import_library("soundfile")
+    soundfile = import_optional("soundfile", "Sounds need", "sound")
     _check_whole(path)
     try:
         with soundfile.SoundFile(str(path)) as file:
@@ -80,7 +79,9 @@ def one_channel(samples: Any, rate: Any, to_rate: int, longest: float, name: str
     array = array.mean(1)
     _check_values(array, name)
     if float(rate) != to_rate:
-        array = import_library("soxr").resample(np.ascontiguousarray(array, np.float32), float(rate), to_rate)
+        array = import_optional("soxr", "Sounds need", "sound").resample(
+            np.ascontiguousarray(array, np.float32), float(rate), to_rate
+        )
     if len(array) < 2:
         raise ValueError(f"{name} has {len(array)} samples at {to_rate} per second; pass one that lasts a while.")
     return torch.from_numpy(np.array(array, np.float32))
@@ -142,14 +143,6 @@ def from_spectra(spectra: Tensor) -> Tensor:
     window = torch.hann_window(FRAME, dtype=wide.dtype, device=wide.device)
     samples: Tensor = torch.istft(torch.complex(wide[:, 0], wide[:, 1]), FRAME, HOP, window=window)
     return samples.to(spectra.dtype)
-
-
-def import_library(name: str) -> Any:
-    """Return a library that reads or resamples sound; an error says how to get it."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(f"Sounds need the package {name!r} ({error}); pip install 'cocoax[sound]'.") from error
 
 
 # --- sound ------------------------------------------------------------------------------------------------------------------

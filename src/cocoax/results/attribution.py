@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cocoax.checks import check_count
+from cocoax.checks import check_count, import_optional
 from cocoax.inputs import Display, Picture
 from cocoax.inputs.display import Displayed, load_display, save_display
 from cocoax.inputs.grids import check_grid
 from cocoax.masking.masks import averaging
 from cocoax.results.regions import top_regions
-from cocoax.results.result import Result, data_frame, library
+from cocoax.results.result import Result, data_frame
 from cocoax.show import Box, Effects, HeatMap, PlotOptions, Table, View
 from cocoax.show.views import place_of
 from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
@@ -322,7 +322,7 @@ def _columns(attribution: Attribution, grid: int | None) -> dict[str, list[Any]]
 
 def _to_shap(attribution: Attribution) -> Any:
     """Return a ``shap.Explanation``; see :meth:`cocoax.Attribution.to_shap`."""
-    shap = library("shap", "An explanation for SHAP")
+    shap = import_optional("shap", "An explanation for SHAP needs")
     values = attribution.relative.float().numpy()
     # What the values leave of the score, so that SHAP's sums end at it: of Shapley values that is the score of nothing.
     base = attribution.score - float(values.sum(dtype=np.float64))

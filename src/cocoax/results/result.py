@@ -7,10 +7,10 @@ import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
+from cocoax.checks import import_optional
 from cocoax.show import PlotOptions, Table, View
 from cocoax.store import as_path, atomic_write, to_json, write_text
 
@@ -199,17 +199,9 @@ class ResultList(Result, Collection[P]):
         return self.parts[index]
 
 
-def library(name: str, what: str) -> Any:
-    """Return a library that is not among the dependencies; an error says what needs it."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(f"{what} needs the package {name!r} ({error}); pip install {name}.") from error
-
-
 def data_frame(table: Table) -> Any:
     """Return a table as a pandas data frame."""
-    pandas = library("pandas", "A data frame")
+    pandas = import_optional("pandas", "A data frame needs")
     return pandas.DataFrame({name: [row[at] for row in table.rows] for at, name in enumerate(table.columns)})
 
 

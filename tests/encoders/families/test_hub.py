@@ -14,9 +14,8 @@ from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 import cocoax
-from cocoax import Encoder
+from cocoax import Encoder, checks
 from cocoax.data import photo
-from cocoax.encoders.families import hub
 from tests.encoders.families import tiny
 from tests.tiny import save_bert, save_gpt2, save_t5
 
@@ -220,6 +219,6 @@ def test_load__without_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    monkeypatch.setattr(hub, "import_module", missing)
-    with pytest.raises(ImportError, match=r"'clip:' need the package transformers .*pip install 'cocoax\[hf\]'"):
+    monkeypatch.setattr(checks, "import_module", missing)
+    with pytest.raises(ImportError, match=r"'clip:' need the package 'transformers' .*pip install 'cocoax\[hf\]'"):
         cocoax.load("clip:openai/clip-vit-base-patch32")

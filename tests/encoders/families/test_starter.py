@@ -19,9 +19,8 @@ from sklearn.linear_model import Ridge
 from torch import Tensor, nn
 
 import cocoax
-from cocoax import Encoder
+from cocoax import Encoder, checks
 from cocoax.data import COLLAGE, photo
-from cocoax.encoders.families import hub
 from cocoax.encoders.families import starter as source
 from cocoax.encoders.families.starter import check_sha256, imagenet_classes, load_efficientnet, load_minilm, load_starter
 from cocoax.spaces import same_space
@@ -123,7 +122,7 @@ def test_load__missing_package_names_the_pip_command(
             raise ModuleNotFoundError(f"No module named {name!r}")
         return importlib.import_module(name)
 
-    monkeypatch.setattr(hub, "import_module", without)
+    monkeypatch.setattr(checks, "import_module", without)
     with pytest.raises(ImportError, match=rf"needs the package '{missing}'.*pip install 'cocoax\[starter\]'"):
         loader()
 

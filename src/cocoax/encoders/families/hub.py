@@ -24,6 +24,7 @@ from urllib.request import getproxies
 import torch
 from torch import nn
 
+from cocoax.checks import import_optional
 from cocoax.encoders.forward import is_out_of_memory
 
 
@@ -40,7 +41,7 @@ class Repository:
         self.local = path.is_dir()
         self.source = str(path) if self.local else name
         self.title = title_of(name)
-        self.transformers = import_package("transformers", f"Encoders '{family}:' need the package transformers", "hf")
+        self.transformers = import_package("transformers", family, "hf")
         if not self.local and (path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1):
             raise FileNotFoundError(
                 f"No folder at {name}; write {family}:FOLDER or the name of a model on the hub, owner/name."
@@ -215,16 +216,10 @@ def _offline() -> bool:
 # --- small things ---------------------------------------------------------------------------------------------------------
 
 
-def import_package(name: str, need: str, extra: str) -> Any:
-    """Import a package, or raise an error that begins with ``need`` and says which ``extra`` of cocoax to install."""
+def import_package(name: str, family: str, extra: str) -> Any:
+    """Return a package that the encoders of a family need; its client of the hub reports nothing."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    try:
-        return import_module(name)
-    except (ImportError, RuntimeError) as error:  # RuntimeError: of a torchvision whose operators are not those of torch
-        hint = " If a torchvision is installed that does not fit torch, uninstall it or install the build that fits."
-        raise ImportError(
-            f"{need} ({error}); install it with: pip install 'cocoax[{extra}]'.{hint if 'torchvision' in str(error) else ''}"
-        ) from error
+    return import_optional(name, f"Encoders '{family}:' need", extra)
 
 
 def title_of(name: str) -> str:

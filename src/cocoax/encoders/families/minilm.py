@@ -13,7 +13,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from cocoax.encoders.families.hub import import_package
+from cocoax.checks import import_optional
 
 HEADS = 12
 LAYERS = 6
@@ -127,7 +127,7 @@ class WordPieces:
     eos_token_id = None
 
     def __init__(self, path: Path) -> None:
-        library = import_package("tokenizers", "The starter encoder needs the package 'tokenizers'", "starter")
+        library = import_optional("tokenizers", "The starter encoder needs", "starter")
         self.backend_tokenizer: Any = library.Tokenizer.from_file(str(path))
         self.backend_tokenizer.no_truncation()
         self.backend_tokenizer.no_padding()

@@ -50,10 +50,7 @@ def load_sentence_transformer(
         options: of :class:`cocoax.TextEncoder`: ``features``, ``too_long``, ``name``, ….
 
     """
-    library, transformers = (
-        import_package(package, f"Encoders 'st:' need the package {package}", "hf")
-        for package in ("sentence_transformers", "transformers")
-    )
+    library, transformers = (import_package(package, "st", "hf") for package in ("sentence_transformers", "transformers"))
     failure = f"No text encoder could be loaded from {name_or_folder!r}"
     advice = (
         "It must be a folder written by save_pretrained, or a name on the Hugging Face hub, which needs the internet the "

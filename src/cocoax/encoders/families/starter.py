@@ -17,8 +17,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
+from cocoax.checks import import_optional
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.families.hub import import_package
 from cocoax.encoders.families.minilm import MiniLM, WordPieces
 from cocoax.encoders.families.sentence import TextOptions
 from cocoax.encoders.text import TextEncoder
@@ -135,7 +135,7 @@ def check_sha256(path: Path, expected: str) -> None:
 
 
 def _import(name: str) -> Any:
-    return import_package(name, f"The starter encoder needs the package {name!r}", "starter")
+    return import_optional(name, "The starter encoder needs", "starter")
 
 
 def _folder_of(name: str) -> Path:

@@ -23,7 +23,7 @@ from cocoax.encoders.families.hub import import_package
 def import_library(name: str) -> Any:
     """Import the library behind the encoders ``name:``, with torchvision if that can be imported and else without."""
     with _torchvision_or_stand_in():
-        return import_package(name, f"Encoders '{name}:' need the package {name}, which cannot be imported", name)
+        return import_package(name, name, name)
 
 
 @contextmanager
