@@ -131,6 +131,18 @@ def test_page__what_comes_from_the_data_is_escaped(tmp_path: Path) -> None:
     assert "&lt;b&gt;bold" in page
 
 
+def test_survey__goes_through_all_inputs(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cocoax.survey.answers.SOME", 5)
+    survey = index.ask(dawn_rather_than_dusk(index), top=2)
+    assert len(survey) == len(list(survey)) == len(index)
+    assert [placed.place for placed in survey] == list(range(1, 25))
+    assert survey[0].id == survey.highest[0].id
+    assert survey[-1].id == survey.lowest[0].id
+    assert [placed.id for placed in survey[1:3]] == [placed.id for placed in survey][1:3]
+    with pytest.raises(IndexError):
+        survey[24]
+
+
 def test_results__of_an_index_are_like_all_others(index: Index, tmp_path: Path) -> None:
     for result in (index.ask(dawn_rather_than_dusk(index), top=2), index.typicality(), compare(index, index)):
         assert [file.suffix for file in result.save_all(tmp_path / result.file)] == [".html", ".json", ".png"]

@@ -23,8 +23,8 @@ def test_ask__scores_are_those_of_the_encoder(index: Index) -> None:
     survey = index.ask(dawn_rather_than_dusk(index), top=3)
     expected = dawn_rather_than_dusk(index).score(index.representations)
     assert np.allclose(survey.scores, expected.numpy(), atol=1e-6)
-    assert set(survey.parts) == {"to label dawn", "to label dusk"}
-    assert np.allclose(survey.parts["to label dawn"] - survey.parts["to label dusk"], survey.scores, atol=1e-6)
+    assert set(survey.score_parts) == {"to label dawn", "to label dusk"}
+    assert np.allclose(survey.score_parts["to label dawn"] - survey.score_parts["to label dusk"], survey.scores, atol=1e-6)
     assert all(placed.columns["label"] == "dawn" for placed in survey.highest)
     assert all(placed.columns["label"] == "dusk" for placed in survey.lowest)
     assert [placed.place for placed in survey.highest] == [1, 2, 3]

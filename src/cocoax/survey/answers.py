@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from cocoax.checks import check_count, check_kind
 from cocoax.inputs import Names, Picture
 from cocoax.questions import Question
 from cocoax.references import Reference
-from cocoax.results import Attribution, Result
+from cocoax.results import Attribution, ResultList
 from cocoax.seeding import stream
 from cocoax.show import Bars, Effects, Gallery, HeatMap, Histogram, Table, View
 from cocoax.survey.items import Scalar, plain
@@ -69,7 +69,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Survey(Result):
+class Survey(ResultList[RankedRow]):
     """The answer of all inputs, or of some, to one question; made by :meth:`cocoax.survey.Index.ask`.
 
     Attributes:
@@ -78,7 +78,7 @@ class Survey(Result):
         target: what was explained.
         rows: which rows of the index.
         scores: of each, ``[n]``.
-        parts: of the scores: similarity to what they should be like, and to what not, ``[n]`` each; by name.
+        score_parts: similarity to what they should be like, and to what not, ``[n]`` each; by name.
         top: how many of the highest and the lowest are shown.
 
     """
@@ -89,12 +89,34 @@ class Survey(Result):
     target: Target
     rows: np.ndarray
     scores: np.ndarray
-    parts: Mapping[str, np.ndarray]
+    score_parts: Mapping[str, np.ndarray]
     top: int
 
     def __repr__(self) -> str:
         best = self.index.ids[self.rows[self.order[0]]]
         return f"Survey({self.question!r}, {len(self.rows)} {self.index.manifest.nouns}, highest: {best!r})"
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[RankedRow]:
+        for start in range(0, len(self), SOME):
+            yield from self._placed(range(start, min(start + SOME, len(self))))
+
+    @overload
+    def __getitem__(self, index: int) -> RankedRow: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RankedRow]: ...
+
+    def __getitem__(self, index: int | slice) -> RankedRow | Sequence[RankedRow]:
+        places = range(len(self))[index]
+        return self._placed([places])[0] if isinstance(places, int) else self._placed(places)
+
+    @property
+    def parts(self) -> Sequence[RankedRow]:
+        """All inputs with their maps, highest score first."""
+        return list(self)
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -104,7 +126,7 @@ class Survey(Result):
     @cached_property
     def highest(self) -> list[RankedRow]:
         """The inputs with the highest scores, highest first, with their maps."""
-        return self._placed(range(min(self.top, len(self.rows))))
+        return self._placed(range(min(self.top, len(self))))
 
     @cached_property
     def lowest(self) -> list[RankedRow]:
@@ -209,7 +231,7 @@ class Survey(Result):
             effects = Effects(np.array([part.mean for part in words]), errors, unit="mean change of the score if kept")
             names = tuple(f"{part.name} ({part.count} times)" for part in words)
             views.append(Bars(effects, names, "given", title="What raises and lowers it on average"))
-        scores = {"score": self.scores, **self.parts}
+        scores = {"score": self.scores, **self.score_parts}
         views += [Histogram({"": values}, name[:60], title=name[:60]) for name, values in scores.items()]
         return [Gallery(tuple(views), min(len(views), 4), colour_bars=True, inches=3.4)]
 
@@ -221,12 +243,12 @@ class Survey(Result):
                 placed.place,
                 placed.id,
                 placed.attribution.score,
-                *(float(values[places[placed.row]]) for values in self.parts.values()),
+                *(float(values[places[placed.row]]) for values in self.score_parts.values()),
                 *placed.columns.values(),
             )
             for placed in shown
         )
-        return Table(("place", "id", "score", *self.parts, *map(beside, self.index.columns)), rows, title="Table")
+        return Table(("place", "id", "score", *self.score_parts, *map(beside, self.index.columns)), rows, title="Table")
 
     def table(self) -> Table:
         """Return one row for each input, highest first: id, score and its parts, the columns, and the hottest cell."""
@@ -234,11 +256,11 @@ class Survey(Result):
         for number in self.order.tolist():
             row = int(self.rows[number])
             cell = np.unravel_index(int(self.maps[number].argmax()), self.maps[number].shape)
-            parts = [float(values[number]) for values in self.parts.values()]
+            parts = [float(values[number]) for values in self.score_parts.values()]
             known = [plain(values[row]) for values in self.index.columns.values()]
             hottest = [int(at) for at in cell] if len(cell) > 1 else int(cell[0])
             rows.append((self.index.ids[row], float(self.scores[number]), *parts, *known, hottest))
-        return Table(("id", "score", *self.parts, *map(beside, self.index.columns), "hottest_cell"), tuple(rows))
+        return Table(("id", "score", *self.score_parts, *map(beside, self.index.columns), "hottest_cell"), tuple(rows))
 
     def facts(self) -> dict[str, Any]:
         """Return the question, the spread of scores, the mean map, the highest and lowest."""

@@ -39,7 +39,7 @@ def export_atlas(index: Index, path: str | Path, survey: Survey | None = None) -
         {"ids": ids.astype(int).tolist(), "distances": far.tolist()} for ids, far in zip(rows, distances, strict=True)
     ]
     if survey is not None:
-        for name, values in {"score": survey.scores, **survey.parts}.items():
+        for name, values in {"score": survey.scores, **survey.score_parts}.items():
             frame.loc[survey.rows, name] = values
     with atomic_write(path) as part:
         frame.to_parquet(part, engine="pyarrow")
