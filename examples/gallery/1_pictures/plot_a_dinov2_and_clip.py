@@ -19,9 +19,7 @@ from cocoax.data import photo
 
 torch.manual_seed(0)
 model = Dinov2Model(Dinov2Config(hidden_size=48, num_hidden_layers=2, num_attention_heads=3, image_size=112, patch_size=14))
-preprocess = cocoax.ImagePreprocess(
-    resize=112, crop=112, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)
-)
+preprocess = cocoax.ImagePreprocess(resize=112, crop=112, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 encoder = cocoax.wrap(model.eval(), preprocess, name="a small DINOv2")
 
 corpus = encoder.reference([photo("cat")], name="the cat")
