@@ -98,8 +98,8 @@ def layer_ig(encoder: cocoax.TextEncoder, text: str, target: cocoax.Target, step
     """Captum's LayerIntegratedGradients of the token embeddings, from the mask token, summed over each word."""
     explicand = encoder.explicand(text)
     assert explicand.feature_ids is not None
-    assert encoder.mask is not None
-    masked = torch.where(explicand.feature_ids >= 0, encoder.mask, explicand.tensor)
+    assert encoder.inputs.mask is not None
+    masked = torch.where(explicand.feature_ids >= 0, encoder.inputs.mask, explicand.tensor)
     layer = captum.attr.LayerIntegratedGradients(target.as_module(encoder), encoder.embedding_layer)
     found = layer.attribute(explicand.tensor[None], baselines=masked[None], n_steps=steps)
     return explicand.per_feature(found.sum(-1).detach()).float()
@@ -151,7 +151,8 @@ def overhead(encoder: cocoax.TextEncoder, removal: str, samples: int = 500, repe
     asked = [cocoax.contrastive_corpus_similarity(corpus, foil) for foil in foils] + [cocoax.corpus_similarity(corpus)]
     method = cocoax.Rise(samples=samples, baseline=removal)
     run = method.run(encoder, PARAGRAPH, progress=False)
-    kinds = {"mask": cocoax.MaskToken(encoder.mask), "deletion": cocoax.Deletion(0), "attention": cocoax.AttentionMask(0)}
+    mask = encoder.inputs.mask
+    kinds = {"mask": cocoax.MaskToken(mask), "deletion": cocoax.Deletion(0), "attention": cocoax.AttentionMask(0)}
     texts = kinds[removal].remove(run.explicand, torch.unique(run.masks.full(slice(0, samples)), dim=0))
     texts.sort(key=lambda text: text.shape[-1])
     size = encoder.batch_size(texts[0])

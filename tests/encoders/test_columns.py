@@ -73,7 +73,7 @@ def test_preprocess__is_done_to_inputs_and_background(rows: Rows) -> None:
         return row * 2
 
     encoder = TabularEncoder(rows, scale, columns=NAMES, background=TABLE)
-    torch.testing.assert_close(encoder.background, torch.from_numpy(2 * TABLE).float())
+    torch.testing.assert_close(encoder.inputs.background, torch.from_numpy(2 * TABLE).float())
     plain = TabularEncoder(rows, columns=NAMES)
     torch.testing.assert_close(encoder.represent(TABLE), plain.represent(2 * TABLE))
     assert encoder.fingerprint != plain.fingerprint

@@ -260,7 +260,7 @@ def test_wrap__scikit_learn(make: Callable[[], Any]) -> None:
     encoder = cocoax.wrap(model, background=ROWS)
     np.testing.assert_allclose(encoder.represent(ROWS).numpy(), model.transform(ROWS), rtol=1e-5, atol=1e-5)
     assert isinstance(encoder, cocoax.TabularEncoder)
-    assert encoder.columns == tuple(f"column {index}" for index in range(5))
+    assert encoder.inputs.columns == tuple(f"column {index}" for index in range(5))
     assert encoder.name == type(model).__name__
     target = cocoax.similarity_to(encoder.reference(ROWS[:3]), "dot")
     result = cocoax.KernelShap(samples=100).explain(encoder, ROWS[7], target)
@@ -277,7 +277,7 @@ def test_wrap__scikit_learn_with_names() -> None:
     frame = pd.DataFrame(ROWS, columns=list("abcde"))
     model = ColumnTransformer([("first", PCA(1), ["a", "b"]), ("rest", StandardScaler(), ["d"])]).fit(frame)
     encoder = cocoax.wrap(model)
-    assert encoder.columns == tuple("abcde")  # type: ignore[attr-defined]
+    assert encoder.inputs.columns == tuple("abcde")  # type: ignore[attr-defined]
     np.testing.assert_allclose(encoder.represent(frame).numpy(), model.transform(frame), atol=1e-5)
     assert cocoax.wrap(PCA(2).fit(frame), columns=list("vwxyz")).represent(ROWS).shape == (40, 2)
 

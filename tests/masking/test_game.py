@@ -101,7 +101,7 @@ def test_encode__texts(how: str, features: Any, text: cocoax.TextEncoder) -> Non
         for token, member in zip(explicand.tensor.tolist(), explicand.feature_ids.tolist(), strict=True):
             stays = member < 0 or bool(row[member])
             if stays or how != "deletion":
-                ids.append(text.mask if how == "mask" and not stays else token)
+                ids.append(text.inputs.mask if how == "mask" and not stays else token)
                 attention.append(0 if how == "attention" and not stays else 1)
         batch = {"input_ids": torch.tensor([ids]), "attention_mask": torch.tensor([attention])}
         with torch.no_grad():

@@ -37,7 +37,7 @@ def test_windows_of__fit_cover_and_overlap(text: str, encoder: TextEncoder) -> N
     assert len(windows) > 1
     assert [(window.number, window.count) for window in windows] == [(n + 1, len(windows)) for n in range(len(windows))]
     for window in windows:
-        assert len(encoder.inputs.tokenize(text[window.begin : window.end])) <= encoder.limit
+        assert len(encoder.inputs.tokenize(text[window.begin : window.end])) <= encoder.inputs.limit
     assert windows[0].begin == 0
     assert windows[-1].end == len(text.rstrip())
     for first, second in pairwise(windows):

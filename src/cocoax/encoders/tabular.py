@@ -43,13 +43,3 @@ class TabularEncoder(Encoder):
             raise TypeError("An encoder of columns needs columns=, the name of each column, or a data frame as background=.")
         inputs = Rows(columns, preprocess, background)
         super().__init__(module, layer=layer, head=head, classes=classes, name=name, inputs=inputs)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return self.inputs.columns
-
-    @property
-    def background(self) -> Tensor | None:
-        """The prepared rows that say what columns usually hold."""
-        return self.inputs.background

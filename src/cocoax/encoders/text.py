@@ -68,31 +68,6 @@ class TextEncoder(Encoder):
         return self
 
     @property
-    def tokenize(self) -> Callable[[str], Sequence[int]]:
-        """From a text to its token ids."""
-        return self.inputs.tokenize
-
-    @property
-    def limit(self) -> int:
-        """The most tokens the module takes."""
-        return self.inputs.limit
-
-    @property
-    def pad(self) -> int:
-        """The id that fills up shorter texts of a batch."""
-        return self.inputs.pad
-
-    @property
-    def mask(self) -> int | None:
-        """The id of the mask token, if there is one."""
-        return self.inputs.mask
-
-    @property
-    def features(self) -> Features:
-        """What explanations are about: words, tokens or sentences."""
-        return self.inputs.features
-
-    @property
     def embedding_layer(self) -> nn.Module:
         """The layer that turns token ids into embeddings."""
         return embedding_layer(self)

@@ -208,15 +208,15 @@ def test_texts__do_not_depend_on_the_batch_and_end_at_the_limit(family: str, mod
     assert isinstance(text, TextEncoder)
     alone = torch.cat([text.represent(caption) for caption in CAPTIONS])
     torch.testing.assert_close(text.represent(CAPTIONS), alone, rtol=0, atol=1e-5)
-    longest = max((" ".join("a" * count) for count in range(1, text.limit)), key=lambda it: _tokens_within(text, it))
+    longest = max((" ".join("a" * count) for count in range(1, text.inputs.limit)), key=lambda it: _tokens_within(text, it))
     assert text.represent(longest).shape == (1, alone.shape[1])
-    with pytest.raises(ValueError, match=rf"tokens but '{family}' takes at most {text.limit}; shorten it"):
-        text.represent(" ".join("a" * (text.limit + 1)))
+    with pytest.raises(ValueError, match=rf"tokens but '{family}' takes at most {text.inputs.limit}; shorten it"):
+        text.represent(" ".join("a" * (text.inputs.limit + 1)))
     with pytest.raises(ValueError, match="The text is empty"):
         text.represent(" ")
 
 
 def _tokens_within(text: TextEncoder, words: str) -> int:
     """How many tokens a text has; none if it is over the limit."""
-    count = len(text.tokenize(words))
-    return count if count <= text.limit else 0
+    count = len(text.inputs.tokenize(words))
+    return count if count <= text.inputs.limit else 0

@@ -38,7 +38,6 @@ def hidden(folder: Path, text: str) -> torch.Tensor:
     [
         ("mean", lambda states: states.mean(0)),
         ("first", lambda states: states[0]),
-        ("cls", lambda states: states[0]),
         ("last", lambda states: states[-1]),
         ("max", lambda states: states.amax(0)),
     ],
@@ -47,14 +46,14 @@ def test_load_hf_text__pooling_equals_its_definition(bert: Path, pooling: str, d
     encoder = load_hf_text(str(bert), pooling=pooling)
     expected = torch.stack([definition(hidden(bert, text)) for text in TEXTS])
     torch.testing.assert_close(encoder.represent(TEXTS), expected, rtol=0, atol=1e-5)  # padded together
-    assert encoder.limit == 32
+    assert encoder.inputs.limit == 32
     assert encoder.name == "tiny-bert"
 
 
 def test_load_hf_text__unit_vectors_and_options(bert: Path) -> None:
     encoder = load_hf_text(str(bert), normalize=True, features="tokens", name="mine")
     torch.testing.assert_close(encoder.represent(TEXTS).norm(dim=1), torch.ones(4))
-    assert (encoder.features, encoder.name) == ("tokens", "mine")
+    assert (encoder.inputs.features, encoder.name) == ("tokens", "mine")
 
 
 @pytest.mark.parametrize("layer", ["encoder.layer.0", "model.encoder.layer.0"])  # as errors spell it
@@ -113,7 +112,7 @@ def test_load_hf_text__encoder_of_an_encoder_decoder(tmp_path: Path) -> None:
 
 def test_load_hf_text__decoder_without_special_tokens(tmp_path: Path) -> None:
     encoder = load_hf_text(str(save_gpt2(tmp_path)), pooling="last")
-    assert encoder.mask is None
+    assert encoder.inputs.mask is None
     target = cocoax.similarity_to(encoder.reference(["a cat"]))
     result = cocoax.Rise(samples=40).explain(encoder, TEXTS[0], target)  # by deletion, since there is no mask token
     assert result.metadata["options"]["baseline"]["type"] == "Deletion"
@@ -133,7 +132,7 @@ def test_load__sentence_transformers_gives_what_the_library_gives(sentences: Pat
         model = SentenceTransformer(str(sentences), device="cpu")
     expected = torch.from_numpy(model.encode(TEXTS))
     torch.testing.assert_close(encoder.represent(TEXTS), expected, rtol=0, atol=1e-5)
-    assert encoder.limit == 16
+    assert encoder.inputs.limit == 16
     prompted = cocoax.load(f"st:{sentences}", prompt="query")
     expected = torch.from_numpy(model.encode(TEXTS, prompt_name="query"))
     torch.testing.assert_close(prompted.represent(TEXTS), expected, rtol=0, atol=1e-5)
