@@ -24,12 +24,12 @@ def differentiable(encoder: Encoder, explicand: Explicand) -> tuple[Encoder, Exp
     """Return encoder and explicand as gradients see them: float tensors in, representations out."""
     if encoder.inputs.continuous:
         return encoder, explicand
-    view = EmbeddedEncoder(encoder, explicand)
+    view = _EmbeddedEncoder(encoder, explicand)
     own, embeddings = view.inputs.own, view.inputs.embeddings
     return view, replace(explicand, tensor=embeddings, scale=own * embeddings[:, own].std())
 
 
-class EmbeddedEncoder(Encoder):
+class _EmbeddedEncoder(Encoder):
     """An encoder as a function of embeddings ``[d, L]`` in place of those of one explicand's tokens.
 
     The network runs on the explicand's token ids, with its positions and attention; a hook replaces the output of the
@@ -78,12 +78,9 @@ class EmbeddedEncoder(Encoder):
             parts = [own, output[:, ids.shape[1] :]] if right else [output[:, : -ids.shape[1]], own]
             return torch.cat(parts, dim=1)
 
-        with locked(self.owner):  # or another thread would get these embeddings for its own text
-            hook = self._layer.register_forward_hook(put)
-            try:
-                representations = self._of_tokens({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-            finally:
-                hook.remove()
+        # Locked, or another thread would get these embeddings for its own text.
+        with locked(self.owner), self._layer.register_forward_hook(put):
+            representations = self._of_tokens({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
         if not used:
             raise ForwardError(f"The layer of token embeddings did not run in {self.name!r}; name another with embedding=.")
         return representations

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import chain
 from typing import Any
 
@@ -90,15 +91,13 @@ def _fold_norms(module: nn.Module, forward: Callable[[], object]) -> bool:
             if agree(*(each.movedim(1, -1).flatten(0, -2) for each in outputs)):
                 pairs[norm] = convolution, folded
 
-    hooks = []
-    for part in module.modules():
-        if isinstance(part, _CONVOLUTIONS):
-            hooks.append(part.register_forward_hook(after_convolution))
-        elif isinstance(part, _NORMS) and part.track_running_stats:
-            hooks.append(part.register_forward_hook(after_norm))
-    forward()
-    for hook in hooks:
-        hook.remove()
+    with ExitStack() as hooks:
+        for part in module.modules():
+            if isinstance(part, _CONVOLUTIONS):
+                hooks.enter_context(part.register_forward_hook(after_convolution))
+            elif isinstance(part, _NORMS) and part.track_running_stats:
+                hooks.enter_context(part.register_forward_hook(after_norm))
+        forward()
     once = {norm: pair for norm, pair in pairs.items() if calls[norm] == calls[pair[0]] == 1}
     for convolution, folded in once.values():
         # Weights in the memory layout of the inputs need not be turned around in every pass.

@@ -117,11 +117,8 @@ def run_module(module: Callable[..., Any], batch: Any, layer: nn.Module | None =
         if layer is None:
             return module(batch)
         caught: list[Any] = []
-        hook = layer.register_forward_hook(lambda _module, _inputs, output: caught.append(_copy(output)))
-        try:
+        with layer.register_forward_hook(lambda _module, _inputs, output: caught.append(_copy(output))):
             module(batch)
-        finally:
-            hook.remove()
     return caught[-1] if caught else None
 
 

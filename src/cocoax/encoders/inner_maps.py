@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -60,11 +61,8 @@ def _seen(encoder: Encoder, owner: nn.Module, picture: Tensor) -> tuple[dict[tup
                 tokens.append(output[0, -rows * columns :].T.reshape(-1, rows, columns).float().cpu())
 
     members = {member for part in owner.modules() if isinstance(part, nn.ModuleList | nn.Sequential) for member in part}
-    with locked(owner), torch.no_grad():
-        hooks = [part.register_forward_hook(after) for part in owner.modules()]
-        try:
-            encoder(encoder.collate([picture]))
-        finally:
-            for hook in hooks:
-                hook.remove()
+    with locked(owner), torch.no_grad(), ExitStack() as hooks:
+        for part in owner.modules():
+            hooks.enter_context(part.register_forward_hook(after))
+        encoder(encoder.collate([picture]))
     return of_blocks or of_others, tokens

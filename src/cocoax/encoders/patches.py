@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -119,12 +120,8 @@ def _tokens(owner: nn.Module | None, block: nn.Module, change: Callable[[Tensor]
     def before(_block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (change(args[0]), *args[1:]), kwargs
 
-    with locked(owner):
-        hook = block.register_forward_pre_hook(before, with_kwargs=True)
-        try:
-            yield
-        finally:
-            hook.remove()
+    with locked(owner), block.register_forward_pre_hook(before, with_kwargs=True):
+        yield
 
 
 # --- finding them ---------------------------------------------------------------------------------------------------------
@@ -182,14 +179,13 @@ def _watched(encoder: Encoder, owner: nn.Module, batch: Tensor) -> tuple[Tensor,
             blocks.append((module, args[0].shape[1]))
 
     lists = (part for part in owner.modules() if isinstance(part, nn.ModuleList | nn.Sequential))
-    with locked(owner):
-        hooks = [part.register_forward_hook(after) for part in owner.modules() if isinstance(part, nn.Conv2d)]
-        hooks += [member.register_forward_pre_hook(before) for part in lists for member in part]
-        try:
-            return encoder(batch), convolutions, blocks
-        finally:
-            for hook in hooks:
-                hook.remove()
+    with locked(owner), ExitStack() as hooks:
+        for part in owner.modules():
+            if isinstance(part, nn.Conv2d):
+                hooks.enter_context(part.register_forward_hook(after))
+        for member in chain.from_iterable(lists):
+            hooks.enter_context(member.register_forward_pre_hook(before))
+        return encoder(batch), convolutions, blocks
 
 
 def _cuts(convolution: nn.Conv2d) -> bool:
