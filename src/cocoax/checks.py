@@ -65,6 +65,13 @@ def check_count(name: str, value: int, least: int, most: int = MOST) -> None:
         raise ValueError(f"The '{name}' parameter must be at most {most}. Got {shown(value)} instead.")
 
 
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raise unless a value is one of some strings."""
+    if not (isinstance(value, str) and value in choices):
+        *first, last = map(repr, choices)
+        raise ValueError(f"The '{name}' parameter must be {', '.join(first)} or {last}. Got {shown(value)} instead.")
+
+
 def check_positive(name: str, value: float) -> None:
     """Raise unless ``value > 0``, and finite."""
     check_number(name, value)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cocoax.checks import check_count, check_kind
+from cocoax.checks import check_choice, check_count, check_kind
 from cocoax.encoders.devices import HALF, device_named, precision_named
 from cocoax.encoders.fast_encoder import Copies
 from cocoax.encoders.folding import shallow_copy
@@ -81,12 +81,6 @@ def is_sentence_transformer(model: object) -> bool:
     )
 
 
-def _check_pooling(pooling: str) -> None:
-    """Raise unless it is one of the ways to make one vector of many."""
-    if not isinstance(pooling, str) or pooling not in get_args(Pooling):
-        raise ValueError(f"The 'pooling' parameter must be 'mean', 'flatten' or 'first'. Got {pooling!r} instead.")
-
-
 def _check_classes(classes: Sequence[str] | None, head: nn.Module | None) -> None:
     """Raise unless there is one name for each output of the head."""
     outputs = getattr(head, "out_features", None)
@@ -151,7 +145,7 @@ class Encoder:
         inputs: Inputs | None = None,
     ) -> None:
         _check_module(module)
-        _check_pooling(pooling)
+        check_choice("pooling", pooling, get_args(Pooling))
         _check_classes(classes, head)
         self.name = _name_of(module, name)
         self.inputs = copy.copy(_inputs_for(inputs, preprocess))
@@ -501,8 +495,7 @@ class Encoder:
             key: the entry to take where inputs come as dicts.
 
         """
-        if not isinstance(on_error, str) or on_error not in ("raise", "skip"):
-            raise ValueError(f"The 'on_error' parameter must be 'raise' or 'skip'. Got {on_error!r} instead.")
+        check_choice("on_error", on_error, ("raise", "skip"))
         how = Streaming(keep_samples, batch_size, on_error == "skip", cache, progress, key)
         return stream_reference(self, inputs, name, how)
 

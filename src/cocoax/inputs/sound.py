@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import check_count, check_positive, import_optional
+from cocoax.checks import check_choice, check_count, check_positive, import_optional
 from cocoax.inputs.base import Inputs
 from cocoax.inputs.display import Display
 from cocoax.inputs.explicand import Explicand
@@ -248,8 +248,7 @@ class Sounds(Inputs):
         bands: int = 8,
         longest: float = 60.0,
     ) -> None:
-        if features not in ("segments", "cells"):
-            raise ValueError(f"The 'features' parameter must be 'segments' or 'cells'. Got {features!r} instead.")
+        check_choice("features", features, get_args(Features))
         for name, value in (("rate", rate), ("segments", segments), ("bands", bands)):
             check_count(name, value, 1)
         check_positive("longest", longest)

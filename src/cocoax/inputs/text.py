@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import regex
 import torch
 from torch import Tensor, nn
 
 from cocoax.cautions import caution
+from cocoax.checks import check_choice
 from cocoax.inputs.base import Inputs
 from cocoax.inputs.display import Display
 from cocoax.inputs.explicand import Explicand
@@ -41,10 +42,8 @@ _SENTENCE_END = regex.compile(r"""[.!?…؟۔]+[\p{Pe}\p{Pf}"']*(?=\s+[^\s\p{Ll}
 
 def check_features(features: str) -> Features:
     """Raise unless it is one of the three kinds."""
-    for known in get_args(Features):
-        if features == known:
-            return known  # type: ignore[no-any-return]
-    raise ValueError(f"The 'features' parameter must be 'words', 'tokens' or 'sentences'. Got {features!r} instead.")
+    check_choice("features", features, get_args(Features))
+    return cast("Features", features)
 
 
 def words(text: str) -> list[Span]:
@@ -338,8 +337,7 @@ class Texts(Inputs):
     ) -> None:
         if hasattr(tokenize, "convert_ids_to_tokens"):
             tokenize = Tokenizer(tokenize)
-        if too_long not in ("raise", "cut"):
-            raise ValueError(f"The 'too_long' parameter must be 'raise' or 'cut'. Got {too_long!r} instead.")
+        check_choice("too_long", too_long, get_args(TooLong))
         self.tokenize = tokenize
         self.limit = limit
         self.pad: int = getattr(tokenize, "pad", 0) if pad is None else pad

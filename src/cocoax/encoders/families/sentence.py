@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 import torch
 from torch import Tensor, nn
 
+from cocoax.checks import check_choice
 from cocoax.encoders.families.hub import (
     Repository,
     fetching,
@@ -21,7 +22,7 @@ from cocoax.encoders.forward import layer_name
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs.text import Features, Tokenizer, TooLong
 
-TextPooling = Literal["mean", "first", "cls", "last", "max"]
+TextPooling = Literal["mean", "first", "last", "max"]
 UNLIMITED = 100_000  # tokenizers without a limit say 10^30
 
 
@@ -84,7 +85,7 @@ def sentence_encoder(model: Any, *, prompt: str | None = None, **options: Unpack
     return TextEncoder(kind(model), Tokenizer(tokenizer, prompt or "", query_prompt), **settings)
 
 
-class TextModelOptions(TextOptions, total=False):
+class _TextModelOptions(TextOptions, total=False):
     """What :func:`text_model_encoder` takes beside the model and the tokenizer."""
 
     pooling: TextPooling | None
@@ -93,7 +94,7 @@ class TextModelOptions(TextOptions, total=False):
     normalize: bool
 
 
-def load_hf_text(name_or_folder: str, *, revision: str | None = None, **options: Unpack[TextModelOptions]) -> TextEncoder:
+def load_hf_text(name_or_folder: str, *, revision: str | None = None, **options: Unpack[_TextModelOptions]) -> TextEncoder:
     """Load a text model of transformers, as :func:`text_model_encoder` makes an encoder of it.
 
     Args:
@@ -109,7 +110,7 @@ def load_hf_text(name_or_folder: str, *, revision: str | None = None, **options:
     model, missing = repository.model(repository.transformers.AutoModel, unused)
     if missing and hasattr(model, "pooler"):  # it would be random
         model.pooler = nn.Identity()
-    settings: TextModelOptions = {"name": _short(name_or_folder), **options}
+    settings: _TextModelOptions = {"name": _short(name_or_folder), **options}
     return text_model_encoder(model, tokenizer, **settings)
 
 
@@ -154,8 +155,8 @@ def text_model_encoder(
 
 
 def _check_pooling(pooling: str | None) -> None:
-    if pooling is not None and pooling not in get_args(TextPooling):
-        raise ValueError(f"The 'pooling' parameter must be 'mean', 'first', 'last' or 'max'. Got {pooling!r} instead.")
+    if pooling is not None:
+        check_choice("pooling", pooling, get_args(TextPooling))
 
 
 class TextModel(nn.Module):
@@ -204,11 +205,8 @@ class TextModel(nn.Module):
             # Of (hidden states, attentions, ...) the first; a copy is safe from later layers that work in place.
             outputs.append((output if isinstance(output, Tensor) else output[0]).clone())
 
-        hook = self.get_submodule(layer).register_forward_hook(keep)
-        try:
+        with self.get_submodule(layer).register_forward_hook(keep):
             self.model(**tokens)
-        finally:
-            hook.remove()
         if not outputs:
             raise RuntimeError(f"the layer {layer!r} did not run")
         return outputs[-1]
