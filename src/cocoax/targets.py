@@ -29,7 +29,7 @@ from cocoax.similarity import Compared, LinearSimilarity, Similarity, WeightedSu
 _COMPARES = "compares with a Reference; make one with encoder.reference(...) or encoder.text.reference(...)"
 
 
-class Encodes(Protocol):
+class _Encodes(Protocol):
     """What a target needs of an encoder to become a module."""
 
     module: Any
@@ -47,7 +47,7 @@ class Encodes(Protocol):
     def single(self, inputs: Any) -> Any:
         """Return the only input there is."""
 
-    def copied(self) -> Encodes:
+    def copied(self) -> _Encodes:
         """Return the same encoder around a copy of its module, which shares the weights."""
 
     def represent(self, inputs: Any) -> Tensor:
@@ -198,7 +198,7 @@ class Target:
             )
         return _Itself(explicand.detach().reshape(1, -1))
 
-    def as_module(self, encoder: Encodes, explicand: object | None = None, *, column: bool = False) -> nn.Module:
+    def as_module(self, encoder: _Encodes, explicand: object | None = None, *, column: bool = False) -> nn.Module:
         """Return the target as an ``nn.Module`` from prepared inputs to ``[batch]``, for Captum and the like.
 
         A target that compares with the explicand needs that one ``explicand`` (an input, as for ``encoder.represent``). With
@@ -272,7 +272,7 @@ class _Function(Similarity):
         raise TypeError("A function of representations compares with no references.")
 
 
-class Classifies(Protocol):
+class _Classifies(Protocol):
     """What a target needs of an encoder with a classifier on top."""
 
     name: str
@@ -280,7 +280,7 @@ class Classifies(Protocol):
     classes: list[str] | None
 
 
-def class_score(encoder: Classifies, label: int | str) -> Target:
+def class_score(encoder: _Classifies, label: int | str) -> Target:
     """Return the score (the logit) that the encoder's head gives to one class, by number or name, as a target."""
     head, names = getattr(encoder, "head", None), getattr(encoder, "classes", None)
     if head is None:
@@ -326,7 +326,7 @@ class _Itself:
 class TargetModule(nn.Module):
     """A target as a module; ``explicand`` is the explicand's representation ``[d]``, for targets that need it."""
 
-    def __init__(self, target: Target, encoder: Encodes, explicand: Tensor | None, column: bool = False) -> None:
+    def __init__(self, target: Target, encoder: _Encodes, explicand: Tensor | None, column: bool = False) -> None:
         super().__init__()
         self.target = target
         self.column = column

@@ -27,10 +27,10 @@ def load_server(url: str, *, model: str, key: str | None = None, timeout: float 
     if parts.username or parts.password:
         raise ValueError("The address of a server holds no password; pass key=, or set $COCOAX_API_KEY.")
     options.setdefault("name", f"{model} at {urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip('/'), '', ''))}")
-    return text_function_encoder(server_embedding(url, model, key, timeout), **options)
+    return text_function_encoder(_server_embedding(url, model, key, timeout), **options)
 
 
-def server_embedding(url: str, model: str, key: str | None = None, timeout: float = 60.0) -> Embed:
+def _server_embedding(url: str, model: str, key: str | None = None, timeout: float = 60.0) -> Embed:
     """Return the function that asks a server for vectors.
 
     Requests that meet a busy server (429, 5xx) or a broken connection are sent again, after 1, 2, 4, 8 and 16 seconds, or as

@@ -96,7 +96,7 @@ def dual_encoder(
 
 def dual_preprocess(model: Any, processor: Any) -> Preprocess:
     """Return what the image processor of a model with two towers does."""
-    return PatchPreprocess(processor) if _is_naflex(model) else preprocess_of(processor)
+    return _PatchPreprocess(processor) if _is_naflex(model) else preprocess_of(processor)
 
 
 def _is_naflex(model: Any) -> bool:
@@ -133,7 +133,7 @@ def _patch_features(model: Any, images: Tensor, patch: int) -> Tensor:
     return _features(model.get_image_features(pixel_values=patches, pixel_attention_mask=mask, spatial_shapes=shapes))
 
 
-class PatchPreprocess:
+class _PatchPreprocess:
     """The image processor of such a model, with its patches put together again to a picture ``[3, H, W]``."""
 
     def __init__(self, processor: Any) -> None:

@@ -23,7 +23,7 @@ _CLASSIFIER = "ForImageClassification"
 def load_hf(name: str, **options: Any) -> Encoder:
     """Load the model of this name on the Hugging Face hub, or in this folder.
 
-    Vision models (ViT, DINOv2, ResNet, ConvNeXt, Swin, BEiT, DeiT, ...) see :func:`load_hf_vision`, image-and-text ones
+    Vision models (ViT, DINOv2, ResNet, ConvNeXt, Swin, BEiT, DeiT, ...) see :func:`_load_hf_vision`, image-and-text ones
     :func:`cocoax.encoders.families.clip.load_clip`, text models
     :func:`cocoax.encoders.families.sentence.load_hf_text`; options go there.
     """
@@ -31,7 +31,7 @@ def load_hf(name: str, **options: Any) -> Encoder:
     if clip.is_dual(model_class):
         return clip.load_clip(name, **options)
     if getattr(model_class, "main_input_name", None) == "pixel_values":
-        return load_hf_vision(name, **options)
+        return _load_hf_vision(name, **options)
     if options.pop("preprocess", None) is not None:
         raise TypeError(
             f"{name!r} is a text model, which brings its tokenizer; leave out preprocess=, which is for pictures."
@@ -39,7 +39,7 @@ def load_hf(name: str, **options: Any) -> Encoder:
     return sentence.load_hf_text(name, **options)
 
 
-def load_hf_vision(
+def _load_hf_vision(
     name: str,
     *,
     pooling: Pooling | None = None,

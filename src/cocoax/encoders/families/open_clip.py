@@ -71,7 +71,7 @@ def open_clip_encoder(
     text = None
     if tokenizer is not None:
         limit = int(getattr(model, "context_length", None) or tokenizer.context_length)
-        words = OpenClipTokenizer(tokenizer)
+        words = _OpenClipTokenizer(tokenizer)
         tower = ModelFunction(model, _text_features, length=limit, padding=words.padding)
         text = TextEncoder(tower, words, limit=limit, pad=words.padding, name=name)
     preprocess = open_clip_preprocess(model) if preprocess is None else preprocess
@@ -120,7 +120,7 @@ def _text_features(model: Any, tokens: dict[str, Tensor], length: int, padding: 
     return features
 
 
-class OpenClipTokenizer:
+class _OpenClipTokenizer:
     """An OpenCLIP tokenizer as a function from a text to its token ids, special tokens included; nothing is cut."""
 
     def __init__(self, tokenizer: Any) -> None:

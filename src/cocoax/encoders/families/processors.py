@@ -21,7 +21,7 @@ def preprocess_of(processor: Any) -> Preprocess:
 
     The processors are many; whether one is expressed is not looked up but tried out, on a wide and on a tall picture.
     """
-    wrapped = ProcessorPreprocess(processor)
+    wrapped = _ProcessorPreprocess(processor)
     expressed = _expressed(processor.to_dict())
     return wrapped if expressed is None or not same_pixels(expressed, wrapped) else expressed
 
@@ -36,7 +36,7 @@ def same_pixels(one: Preprocess, other: Preprocess) -> bool:
 
 
 @dataclass(frozen=True)
-class HubPreprocess(ImagePreprocess):
+class _HubPreprocess(ImagePreprocess):
     """As transformers does it: like torchvision, but the margins of a crop are rounded down."""
 
     @staticmethod
@@ -44,7 +44,7 @@ class HubPreprocess(ImagePreprocess):
         return left_over // 2
 
 
-class ProcessorPreprocess:
+class _ProcessorPreprocess:
     """An image processor of transformers, as it is; which part of a picture it shows is not known."""
 
     def __init__(self, processor: Any) -> None:
@@ -88,7 +88,7 @@ def _expressed(config: Mapping[str, Any]) -> ImagePreprocess | None:
     if interpolation is None or not unit:
         return None
     try:
-        return HubPreprocess(
+        return _HubPreprocess(
             resize, crop, tuple(value / unit for value in mean), tuple(value / unit for value in std), interpolation
         )
     except ValueError:

@@ -41,7 +41,7 @@ def load_efficientnet() -> Encoder:
     """Load EfficientNet-Lite0, trained on ImageNet: 1280 pooled features, with its 1000-class ``head``."""
     network = _efficientnet()
     return Encoder(
-        EfficientNetFeatures(network),
+        _EfficientNetFeatures(network),
         EFFICIENTNET_PREPROCESS,
         head=network._fc,
         classes=imagenet_classes(),
@@ -81,7 +81,7 @@ def decorrelated(names: Tensor, ridge: float = 5.0) -> Tensor:
     return solved.T.float()
 
 
-class EfficientNetFeatures(nn.Module):
+class _EfficientNetFeatures(nn.Module):
     """The pooled features of an EfficientNet, ``[n, 1280]``."""
 
     def __init__(self, network: Any) -> None:
@@ -99,7 +99,7 @@ class ConSE(nn.Module):
 
     def __init__(self, network: Any, names: Tensor) -> None:
         super().__init__()
-        self.features = EfficientNetFeatures(network)
+        self.features = _EfficientNetFeatures(network)
         self.names: Tensor
         self.register_buffer("names", names)
 
