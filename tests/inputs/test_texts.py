@@ -80,7 +80,7 @@ def test_explicand__one_word(pieces: TextEncoder) -> None:
 
 def test_by__other_features_same_encoder(pieces: TextEncoder) -> None:
     other = pieces.by("sentences")
-    assert (other.features, pieces.features) == ("sentences", "words")
+    assert (other.inputs.features, pieces.inputs.features) == ("sentences", "words")
     assert other.space == pieces.space
     assert other.fingerprint == pieces.fingerprint
     assert pieces.by(prompt="a ").explicand("cat").tokens == ("cat",)
