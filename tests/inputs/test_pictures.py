@@ -340,4 +340,8 @@ def test_explicand__floats_from_0_to_1_are_a_picture(dtype: type) -> None:
         assert torch.equal(item.tensor, expected.tensor)
         assert item.shape == (16, 16)
     assert torch.equal(encoder.represent(floats[None]), encoder.represent(array[None]))
+    assert torch.equal(encoder.represent(torch.from_numpy(floats)), encoder.represent(array))
+    grey = Encoder(nn.Flatten(), ImagePreprocess(resize=16, crop=16, mean=(0.5,), std=(0.5,)))
+    assert grey.is_one(floats[..., 0])
+    assert torch.equal(grey.represent(floats[..., 0]), grey.represent(array[..., 0]))
     assert torch.equal(encoder.prepare(floats.transpose(2, 0, 1)), torch.from_numpy(floats.transpose(2, 0, 1)))

@@ -145,14 +145,21 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def is_float_picture(array: object) -> bool:
-    """Whether an array holds a picture as scikit-image and matplotlib do: floats ``[H, W, 3 or 4]`` from 0 to 1.
+    """Whether an array or a tensor holds a picture as scikit-image and matplotlib do.
 
-    One with fewer than ``_SHORTEST`` rows is preprocessed, with channels in place of rows.
+    That is floats ``[H, W]`` or ``[H, W, 3 or 4]`` from 0 to 1, with at least ``_SHORTEST`` rows and columns: with fewer they
+    are preprocessed, with channels in place of rows.
     """
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.ndim != 3:
+    is_float = (
+        array.is_floating_point() if isinstance(array, Tensor) else isinstance(array, np.ndarray) and array.dtype.kind == "f"
+    )
+    if not is_float:
         return False
-    sides = min(array.shape[:2]) >= _SHORTEST and array.shape[2] in (3, 4) and math.prod(array.shape) <= 4 * MAX_PIXELS
-    return sides and bool(array.min() >= 0 and array.max() <= 1)
+    assert isinstance(array, Tensor | np.ndarray)
+    shape = tuple(array.shape)
+    if not is_float or len(shape) not in (2, 3) or min(shape[:2]) < _SHORTEST or shape[2:] not in ((), (3,), (4,)):
+        return False
+    return math.prod(shape) <= 4 * MAX_PIXELS and bool(array.min() >= 0 and array.max() <= 1)
 
 
 def _from_array(array: np.ndarray) -> Image.Image:
@@ -408,9 +415,16 @@ class Pictures(Inputs):
         """Whether this is one picture rather than many."""
         if isinstance(inputs, np.ndarray) and inputs.dtype == np.uint8:
             return inputs.ndim <= 3
+        if self._is_float_picture(inputs):
+            return True
         if isinstance(inputs, Tensor | np.ndarray):
             return inputs.ndim in (1, 3)
         return isinstance(inputs, Image.Image | Explicand) or (isinstance(inputs, str | Path) and not os.path.isdir(inputs))
+
+    def _is_float_picture(self, item: object) -> bool:
+        """Whether it is a picture of floats; what an encoder without preprocessing takes may be rows or a tensor as well."""
+        given = self.preprocess is not None or (isinstance(item, np.ndarray) and item.ndim == 3)
+        return given and is_float_picture(item)
 
     def many(self, inputs: Any) -> Iterable[Any]:
         """Return the pictures of a folder, or what an iterable gives."""
@@ -502,9 +516,9 @@ class Pictures(Inputs):
 
         With ``seen`` all of the picture is in it.
         """
-        if isinstance(item, Tensor) or (
-            isinstance(item, np.ndarray) and item.dtype != np.uint8 and not is_float_picture(item)
-        ):
+        if self._is_float_picture(item):
+            item = item.detach().cpu().numpy() if isinstance(item, Tensor) else item
+        elif isinstance(item, Tensor) or (isinstance(item, np.ndarray) and item.dtype != np.uint8):
             tensor = _check_tensor(item)
             self._check_range(tensor)
             return tensor, None
