@@ -189,7 +189,8 @@ def counterfactual(
         donors: inputs of the same kind that score lower, such as those of the foil. Pictures give cells, texts words (without
             donors words are deleted), rows the range that columns may change in (by default that of the background).
         count: how many different ones; each does without the most effective part of those before it.
-        calls: forward passes for each search; by default four for each part, and at least 60.
+        calls: forward passes for each search; by default four for each part, and at least 60, and those that check the change
+            without each of its parts.
         seed: of everything random.
         options: what the kind of input takes: ``grid=(rows, columns)`` for pictures; names in ``fixed=``, ``integer=`` and
             ``categorical=`` for rows; words in ``fixed=`` for texts.
@@ -317,7 +318,7 @@ class _ExchangeSearch:
         found = search.smallest()
         if found is None:
             return None
-        found, irreducible = search.reduced(found)
+        found, irreducible = search.reduced(found, always=calls is None)
         flipped = found.astype(int) * choice
         exchange = exchange.closer(flipped, lambda made: self.scores(made) < 0)
         score = float(self.chosen(exchange, flipped[None])[0])

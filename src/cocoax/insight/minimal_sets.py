@@ -212,7 +212,7 @@ def minimal(
         level: the score itself, in place of ``keep``.
         encoder: the one that made the run; not needed as long as that one is in memory.
         calls: forward passes that both searches together may take, at least 2 (for each baseline); by default 30 % of those
-            of the run.
+            of the run, and those that check the sets that were found without each of their parts.
 
     """
     check_kind("The first argument", run, Run, "must be a run, as cocoax.KernelShap().run(encoder, input) makes one")
@@ -229,8 +229,9 @@ def minimal(
         check_count("calls", calls, 2 * each)
     allowed = max(2, int(_SHARE * len(run))) if calls is None else calls // each
     game = _PartGame(run, asked, maker)
-    needed = game.smallest(wanted, removing=True, budget=allowed // 2)
-    enough = game.smallest(wanted, removing=False, budget=allowed - needed[1])
+    checked = calls is None
+    needed = game.smallest(wanted, allowed // 2, removing=True, checked=checked)
+    enough = game.smallest(wanted, max(1, allowed - needed[1]), removing=False, checked=checked)
     taken = each * (needed[1] + enough[1])
     sets = enough[0], needed[0]
     return Minimal(asked.name, *sets, wanted, whole, emptied, game.parts, taken, each * len(run), run.explicand.display)
@@ -280,8 +281,11 @@ class _PartGame:
         scores: np.ndarray = score_masked([self.target], representations, self.run.anchors)[:, 0].detach().double().numpy()
         return scores
 
-    def smallest(self, level: float, removing: bool, budget: int) -> tuple[PartSet, int]:
-        """Return the smallest set that is enough, or needed, and how many sets were encoded for that."""
+    def smallest(self, level: float, budget: int, *, removing: bool, checked: bool) -> tuple[PartSet, int]:
+        """Return the smallest set that is enough, or needed, and how many sets were encoded for that.
+
+        With ``checked`` it is encoded without each of its parts, even if the search has used up the budget.
+        """
 
         def changed(kept: np.ndarray) -> np.ndarray:
             return 1 - kept if removing else kept
@@ -296,7 +300,7 @@ class _PartGame:
         )
         chosen = search.smallest()
         assert chosen is not None  # all parts together succeed
-        chosen, irreducible = search.reduced(chosen)
+        chosen, irreducible = search.reduced(chosen, checked)
         score = float(self.play(changed(chosen[None]))[0])  # the run may have known it; here it is encoded
         numbers = tuple(np.flatnonzero(chosen).tolist())
         size = len(numbers)

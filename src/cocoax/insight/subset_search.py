@@ -194,17 +194,18 @@ class SmallestSetSearch:
             self._encode(proposed[: self.budget - self.calls])
         return self._best()
 
-    def reduced(self, found: np.ndarray) -> tuple[np.ndarray, bool]:
+    def reduced(self, found: np.ndarray, always: bool = False) -> tuple[np.ndarray, bool]:
         """Return a set without parts that it does not need, and whether it was encoded without each of the others.
 
-        Sets that lack one part are encoded as far as the budget goes; a success among them takes the place of the set.
+        Sets that lack one part are encoded as far as the budget goes, or ``always``; a success among them takes the place of
+        the set.
         """
         while True:
             parts = np.flatnonzero(found)
             lacking = np.repeat(found[None], len(parts), axis=0)
             lacking[np.arange(len(parts)), parts] = 0
             untried = np.array([row for row in lacking if row.any() and _key(row) not in self._seen], np.uint8)
-            if len(untried) > self.budget - self.calls:
+            if len(untried) > self.budget - self.calls and not always:
                 return found, False
             if not len(untried):
                 return found, True
