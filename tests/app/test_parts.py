@@ -74,7 +74,7 @@ def test_figure__reads_a_place(session: Session) -> None:
     answer = answer_of(session)
     left, top, right, bottom = answer.attribution.box
     row, column = int((0.5 - top) / (bottom - top) * 32), int((0.3 - left) / (right - left) * 32)
-    value = float(answer.attribution.values[row, column]) - answer.attribution.neutral
+    value = float(answer.attribution.relative[row, column])
     assert answer.attribution.standard_error is not None
     error = float(answer.attribution.standard_error[row, column])
     assert f'This place: <b class="cx-number">{parts.number(value, error)}' in shown

@@ -57,7 +57,7 @@ def progress(service: EncoderService, session: Session) -> list[Progress]:
 def halves(session: Session, panel: int = 0) -> tuple[float, float]:
     answer = session.answers[panel]
     assert answer is not None
-    shown = answer.attribution.values - answer.attribution.neutral
+    shown = answer.attribution.relative
     middle = shown.shape[1] // 2
     return float(shown[:, :middle].mean()), float(shown[:, middle:].mean())
 

@@ -164,7 +164,7 @@ def test_rise__converges_to_its_definition(how: str, text: TextEncoder, targets:
     result = cocoax.Rise(samples=3000, keep=p, baseline=how).explain(text, TEXT, targets[0])
     assert result.standard_error is not None
     mean = sum(chances[kept] * y for kept, y in scores.items())
-    z = (result.values.double() - result.neutral - (expected - mean)) / result.standard_error
+    z = (result.relative - (expected - mean) * result.unit) / result.standard_error
     assert float(z.abs().max()) < 4
     assert float((result.values.double() - expected).abs().max()) < 0.02
     assert result.neutral == pytest.approx(mean, abs=0.02)
@@ -185,7 +185,7 @@ def test_rise__all_subsets_where_they_are_few(estimator: Any, text: TextEncoder,
         run.extend(text, 1)
     some = run.first(40).explain(targets[0])  # a fair sample of all subsets, with errors
     assert some.standard_error is not None
-    assert float(((some.values - result.values) / some.standard_error).abs().max()) < 4
+    assert float(((some.relative - result.relative) / some.standard_error).abs().max()) < 4
     assert len(cocoax.Rise(samples=63, estimator=estimator).run(text, TEXT)) == 63
     assert len(cocoax.Rise(samples=100, keep=0.4, estimator=estimator).run(text, TEXT)) == 100
 

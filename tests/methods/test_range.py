@@ -117,7 +117,7 @@ def test_one_colour__is_nothing(encoder: cocoax.Encoder, method: Method, colour:
     assert "nothing but rounding" in repr(result)
     assert "No part of the input makes a difference" in result._repr_html_()
     if result.standard_error is not None:
-        beyond = (result.values.double() - result.neutral).abs() > 2 * result.standard_error
+        beyond = result.relative.abs() > 2 * result.standard_error
         assert float(beyond.double().mean()) <= 0.05
 
 

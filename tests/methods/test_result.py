@@ -28,6 +28,8 @@ def full_attribution() -> cocoax.Attribution:
         neutral=1 / 3,
         metadata={"target": "a “cat” rather than <dogs>", "options": {"seed": 3, "grid": [2, 3], "baseline": None}},
         display=Picture(torch.arange(5 * 7 * 3, dtype=torch.uint8).reshape(5, 7, 3), (0.1, 1 / 3, 0.9, 2 / 3)),
+        feature_ids=(torch.arange(48) % 4).view(6, 8),
+        unit=2.0,
     )
 
 
@@ -202,8 +204,9 @@ def scored(score: float, left: float, floor: float = 0.0) -> cocoax.Attribution:
     [
         (0.597, 0.579, 0.0302, "it still scores +0.579 of +0.597: the map explains the last 3 %."),
         (-0.4, -0.39, 0.025, "it still scores -0.390 of -0.400: the map explains the last 2.5 %."),
-        (0.38, 0.4, 0.05, "it scores +0.400, as it is +0.380: the map explains those 5 %."),
-        (0.6, 0.6, 0.0, "it still scores +0.600 of +0.600: the map explains the last 0 %."),
+        (0.38, 0.4, 0.05, "a difference of the wrong sign. Use another baseline."),
+        (-0.38, -0.4, 0.05, "it scores -0.400, as it is -0.380: the map explains those 5 %."),
+        (0.6, 0.6, 0.0, "a difference of the wrong sign. Use another baseline."),
         (0.6, 0.3, 0.5, None),
         (0.6, 0.0, 1.0, None),
         (0.2, -0.2, 2.0, None),
@@ -233,7 +236,7 @@ def test_removed__of_runs_and_their_answers(encoder: cocoax.Encoder) -> None:
     explicand = images(1)[0]
     target = cocoax.representation_similarity()
     run = cocoax.Rise(samples=20, grid=3).run(encoder, explicand)
-    own, empty = encoder.represent(torch.stack([explicand, cocoax.Blur()(explicand)]))
+    own, empty = encoder.represent(torch.stack([explicand, cocoax.Blur(121, 20.0)(explicand)]))
     left = float(torch.cosine_similarity(own, empty, dim=0))
     assert run.removed(target) == pytest.approx(1 - left, abs=1e-5)
     assert run.explain(target).removed == pytest.approx(run.removed(target))

@@ -129,7 +129,9 @@ def test_paper__slow_version(
     contributions = np.stack([y[i] * masks[i] / keep for i in range(50)])
     np.testing.assert_allclose(result.values.numpy(), contributions.mean(0), atol=1e-5)
     assert result.standard_error is not None
-    np.testing.assert_allclose(result.standard_error.numpy(), contributions.std(0, ddof=1) / 50**0.5, atol=1e-5)
+    np.testing.assert_allclose(
+        (result.standard_error / result.unit).numpy(), contributions.std(0, ddof=1) / 50**0.5, atol=1e-5
+    )
     assert result.neutral == pytest.approx(np.mean(y), abs=1e-6)
 
 
@@ -166,7 +168,7 @@ def test_efficient__slow_version(keep: float, samples: int) -> None:
     # Of values relative to the mean score; wider where there are few.
     relative = np.stack(contributions) - np.array(means)[:, None, None]
     expected = np.std(relative, axis=0, ddof=1) / samples**0.5 * (1 + 3.6 / samples)
-    np.testing.assert_allclose(result.standard_error.numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose((result.standard_error / result.unit).numpy(), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("samples", [43, 200, 300, 512])
@@ -204,7 +206,7 @@ def test_complements__slow_version(samples: int) -> None:
     deviations = np.stack([each - len(unit) * relative for each, unit in zip(sums, units, strict=True)])
     count = len(units)
     expected = np.sqrt((deviations**2).sum(0) * count / (count - 1)) / samples * (1 + 3.6 / count)
-    np.testing.assert_allclose(result.standard_error.numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose((result.standard_error / result.unit).numpy(), expected, atol=1e-5)
 
 
 def test_complements__what_two_cells_do_only_together_is_no_noise() -> None:
@@ -391,7 +393,7 @@ def test_neutral__is_the_value_of_a_pixel_that_makes_no_difference(estimator: st
     result = run.explain(cocoax.representation_similarity("dot"))
 
     assert result.standard_error is not None
-    z = (result.values - result.neutral) / result.standard_error
+    z = result.relative / result.standard_error
     assert float(z[:8].min()) > 4  # these make a difference
     # Below, more than a cell away, the expectation is the mean score. `neutral` has an error of its own, no larger than a
     # pixel's; rows and columns within a cell are the same pixels again, so there are about 12 independent ones here.
@@ -425,7 +427,7 @@ def test_efficient__constant_score_gives_a_constant_map(keep: float) -> None:
 
     torch.testing.assert_close(result.values, torch.full((16, 16), 25.0), atol=1e-4, rtol=0)
     assert result.standard_error is not None
-    assert float(result.standard_error.max()) <= result.floor * 0.5001 < 1e-6 * 25
+    assert float(result.standard_error.max()) <= result.floor * 0.5001 < 2e-6 * result.unit * 25
     assert result.neutral == pytest.approx(25, abs=1e-4)
     assert result.is_nothing
 
@@ -446,7 +448,7 @@ def test_explain__map_of_a_known_function() -> None:
     result = run.explain(cocoax.representation_similarity("dot"))
 
     assert result.standard_error is not None
-    z = (result.values.double() - result.neutral - (expected - 0.3)) / result.standard_error.double()
+    z = (result.relative - (expected - 0.3) * result.unit) / result.standard_error.double()
     assert float(z.abs().max()) < 4
 
 
@@ -458,9 +460,9 @@ def test_relative_error__slow_version(encoder: cocoax.Encoder) -> None:
 
     assert result.standard_error is not None
     above, below = 0.0, 0.0
-    for error, value in zip(result.standard_error.flatten().tolist(), result.values.flatten().tolist(), strict=True):
+    for error, value in zip(result.standard_error.flatten().tolist(), result.relative.flatten().tolist(), strict=True):
         above += error**2
-        below += (value - result.neutral) ** 2
+        below += value**2
     assert relative_error(result) == pytest.approx((above / below) ** 0.5, rel=1e-5)
 
 
@@ -607,7 +609,7 @@ def test_samples__any_number(encoder: cocoax.Encoder, samples: int) -> None:
     assert result.standard_error is not None
     assert paper.standard_error is not None
     # Both estimate the same map.
-    difference = (result.values - result.neutral) - (paper.values - paper.neutral)
+    difference = result.relative - paper.relative
     z = difference / (result.standard_error.square() + paper.standard_error.square()).sqrt()
     assert float(z.abs().max()) < 4
 

@@ -10,4 +10,4 @@ from tests.towers import two_towers
 
 @pytest.fixture
 def towers() -> cocoax.Encoder:
-    return two_towers()
+    return two_towers().cropped()  # what it explains is what references see

@@ -46,7 +46,7 @@ def test_describe__holds_everything(towers: cocoax.Encoder) -> None:
     assert plain["question"] == "a cat / a picture rather than a dog"
     assert plain["like"] == {"name": "a cat / a picture", "captions": ["a cat"], "images": ["Image"], "encoded": []}
     assert plain["score"] == answer.score
-    np.testing.assert_allclose(plain["values"], answer.attribution.values.numpy(), rtol=1e-5)
+    np.testing.assert_allclose(plain["values"], answer.attribution.relative.numpy(), rtol=1e-5)
     assert answer.attribution.standard_error is not None
     np.testing.assert_allclose(plain["standard_error"], answer.attribution.standard_error.numpy(), rtol=1e-5)
     assert plain["options"]["samples"] == 40

@@ -30,22 +30,21 @@ def run(encoder: cocoax.Encoder) -> cocoax.Run:
     return cocoax.Rise(samples=40, grid=3).run(encoder, images(1)[0])
 
 
-def test_ask__cautions_once_where_the_sides_cannot_be_told_apart(encoder: cocoax.Encoder, run: cocoax.Run) -> None:
+def test_ask__says_once_where_the_sides_cannot_be_told_apart(encoder: cocoax.Encoder, run: cocoax.Run) -> None:
     question = cocoax.Question(list(images(60, seed=1)), list(images(60, seed=2)))
-    with pytest.warns(Caution, match=r"cannot tell '60 pictures' from '60 pictures': AUC .*may be noise"):
-        (answer,) = cocoax.ask(encoder, run, question)
-    assert answer.doubts[0] in answer.remarks
+    (answer,) = cocoax.ask(encoder, run, question)
+    assert re.search(r"cannot tell '60 pictures' from '60 pictures': AUC .*may be noise", answer.doubts[0])
+    assert answer.remarks.count(answer.doubts[0]) == 1
     assert answer.doubts[0] in answer.to_dict()["remarks"]
-    cocoax.ask(encoder, run, question)  # a second time nothing is said, and the answer still has it
 
 
-def test_ask__cautions_where_sides_are_the_other_way_round(
+def test_ask__says_where_sides_are_the_other_way_round(
     encoder: cocoax.Encoder, run: cocoax.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reversed_ = Separability(0.2, 0.1, 0.3, 1.0, (20, 20))
     monkeypatch.setattr(doubts, "separability", lambda *_given, **_options: reversed_)
-    with pytest.warns(Caution, match=r"takes '6 pictures' for '6 pictures': AUC 0.20 \[0.10, 0.30\].* may be the opposite"):
-        cocoax.ask(encoder, run, cocoax.Question(list(images(6, seed=1)), list(images(6, seed=2))))
+    (answer,) = cocoax.ask(encoder, run, cocoax.Question(list(images(6, seed=1)), list(images(6, seed=2))))
+    assert re.search(r"takes '6 pictures' for '6 pictures': AUC 0.20 \[0.10, 0.30\].* may be the opposite", answer.doubts[0])
 
 
 def test_ask__says_nothing_where_they_are_told_apart(encoder: cocoax.Encoder, run: cocoax.Run) -> None:
@@ -96,7 +95,7 @@ def test_ask__says_which_words_are_unknown(towers: cocoax.Encoder) -> None:
         f"The encoder {text.name!r} does not know 'ψ' in 'a ψ': all unknown words are the same to it.",
     )
     assert answers[0].doubts[0] in answers[0].to_dict()["remarks"]
-    assert answers[1].doubts == ()
+    assert not any("unknown" in sentence for sentence in answers[1].doubts)
 
 
 def test_ask__says_every_doubt_once(towers: cocoax.Encoder) -> None:
@@ -106,10 +105,12 @@ def test_ask__says_every_doubt_once(towers: cocoax.Encoder) -> None:
         warnings.simplefilter("always")
         (answer,) = cocoax.ask(encoder, images(1)[0], cocoax.Question("a ψ", ["a ω", "χ"]), cocoax.Rise(samples=20, grid=3))
     assert len(answer.doubts) == 3
-    assert sorted(sentence for each in said if "know" in (sentence := str(each.message))) == sorted(answer.doubts)
+    known = sorted(sentence for each in said if "know" in (sentence := str(each.message)))
+    assert len(known) == len(set(known))
+    assert set(known) <= set(answer.doubts)
 
 
 def test_ask__captions_are_no_examples(towers: cocoax.Encoder) -> None:
     many = [[f"word{number} {side}" for number in range(40)] for side in ("a", "b")]
     answer = cocoax.ask(towers, images(1)[0], cocoax.Question(*many), cocoax.Rise(samples=20, grid=3))[0]
-    assert answer.doubts == ()
+    assert not any("AUC" in sentence for sentence in answer.doubts)

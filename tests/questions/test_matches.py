@@ -214,7 +214,7 @@ def test_spans_json_page_and_terminal(encoder: TextEncoder, tmp_path: Path) -> N
         assert span.standard_error is not None
         assert span.standard_error >= 0
     assert [span.text for span in hits[0].query_spans] == ["red", "car"]
-    expected = (hits[0].document.values - hits[0].document.neutral).tolist()
+    expected = hits[0].document.relative.tolist()
     assert [span.score for span in hits[0].spans] == pytest.approx(expected, abs=1e-6)
     plain = json.loads(hits.to_json())
     assert plain == json.loads(json.dumps(hits.to_dict()))
@@ -275,7 +275,7 @@ def test_pictures(towers: cocoax.Encoder, tmp_path: Path) -> None:
 
 
 def test_a_picture_and_a_caption(tmp_path: Path) -> None:
-    encoder = two_towers()
+    encoder = two_towers().cropped()
     encoder.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
     picture(1).save(tmp_path / "photo.png")
     for photo in (picture(1), tmp_path / "photo.png"):
@@ -296,7 +296,7 @@ def test_a_picture_and_a_caption(tmp_path: Path) -> None:
 def test_match__all_of_both_photos() -> None:
     encoder = two_towers()
     wide, high = picture(1).resize((60, 20)), picture(2).resize((20, 60))
-    for seeing in (encoder, encoder.whole()):
+    for seeing in (encoder.cropped(), encoder):
         own, other, third = (seeing.encode([seeing.explicand(each).tensor])[0] for each in (wide, high, picture(3)))
         match = cocoax.explain_match(seeing, wide, high, picture(3), method=cocoax.Rise(samples=20))
         similarities = [float(torch.cosine_similarity(own, each, 0)) for each in (other, third)]

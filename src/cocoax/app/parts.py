@@ -13,7 +13,6 @@ from PIL import Image, ImageOps
 from cocoax import Answer, Curve
 from cocoax.app.drawing import PALETTES, Reading, View, curve_plot, draw, limit_of, read
 from cocoax.app.sessions import Progress, Session
-from cocoax.results.attribution import HARDLY
 from cocoax.show.palette import colour_table
 from cocoax.show.raster import jpeg_uri
 
@@ -126,10 +125,7 @@ def figure(session: Session, panel: int) -> str:
 
 def remarks(answer: Answer) -> str:
     """Return what a reader should know before believing an answer, if there is anything."""
-    sentences = [*answer.doubts, *answer.attribution.remarks]
-    if answer.attribution.removed < HARDLY:
-        sentences.append("Choose something else for removed parts to become, below the photo: it may take away more.")
-    return "".join(f'<p class="cx-hint cx-remark">{escape(sentence)}</p>' for sentence in sentences)
+    return "".join(f'<p class="cx-hint cx-remark">{escape(sentence)}</p>' for sentence in answer.remarks)
 
 
 def _hint(session: Session, panel: int) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cocoax.checks import check_kind, multiplies
 from cocoax.inputs.display import Display, Displayed, Picture
+from cocoax.inputs.segmentation import MergeTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,7 @@ class Explicand(Displayed):
             dimensions before, such as channels, then belong together); -1 for elements that are never removed, such as
             special tokens. None: every place of the tensor (all channels of a pixel) is a feature.
         grid: of a picture whose features are pixels, the cells that methods should take, (rows, columns).
+        tree: of a picture whose features are segments, the tree that they are from, which holds finer ones.
         scale: for tensors whose elements have no unit of their own, such as embeddings: what one unit of noise is, for each
             place; 0 for what stays as it is.
 
@@ -34,6 +36,7 @@ class Explicand(Displayed):
     feature_ids: Tensor | None = None
     scale: Tensor | None = None
     grid: tuple[int, int] | None = None
+    tree: MergeTree | None = None
 
     def __post_init__(self) -> None:
         check_kind("The tensor of an explicand", self.tensor, Tensor, "must be a torch.Tensor")

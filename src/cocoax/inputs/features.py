@@ -86,7 +86,7 @@ class Segments(PictureFeatures):
     def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
         """Return the picture with its segments as features."""
         tree = segment(picture_seen(explicand), encoder.inner_maps(explicand.tensor))
-        return replace(explicand, feature_ids=tree.labels(tree.parts(self.count)), grid=None)
+        return replace(explicand, feature_ids=tree.labels(tree.parts(self.count)), grid=None, tree=tree)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Grid(PictureFeatures):
         """Return the picture with the grid that methods should take."""
         height, width = explicand.tensor.shape[-2:]
         cells = in_proportion(int(self.cells), height, width) if isinstance(self.cells, Integral) else self.cells
-        return replace(explicand, feature_ids=None, grid=check_grid(height, width, cells))
+        return replace(explicand, feature_ids=None, grid=check_grid(height, width, cells), tree=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ class LabelMap(PictureFeatures):
                 "some, or use features=Segments(40)."
             )
         places = torch.searchsorted(numbers, labels.clamp(min=int(numbers[0])))
-        return replace(explicand, feature_ids=torch.where(labels >= 0, places, -1), grid=None)
+        return replace(explicand, feature_ids=torch.where(labels >= 0, places, -1), grid=None, tree=None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,6 +66,36 @@ class MergeTree:
                 numbers[self.merges[merge]] = int(own)
         return numbers[self.leaves]
 
+    def numbers(self, labels: Tensor) -> list[int]:
+        """Return the number of each part of a label map ``[H, W]`` that is made of parts of this tree."""
+        own = torch.full((2 * len(self) - 1,), -1)
+        own[self.leaves.flatten()] = labels.flatten()
+        for merge, (one, other) in enumerate(self.merges.tolist()):
+            if own[one] == own[other]:
+                own[len(self) + merge] = own[one]
+        largest = {int(label): part for part, label in enumerate(own.tolist()) if label >= 0}  # parts grow with their numbers
+        return [largest[label] for label in range(len(largest))]
+
+    def refined(self, labels: Tensor, importance: Tensor, count: int) -> Tensor:
+        """Return a finer label map of up to ``count`` parts: again and again the most important part is split in two.
+
+        ``importance [parts]`` is that of the parts of ``labels``; each half of a part counts half. Parts are left whole where
+        a half would be tiny.
+        """
+        areas = torch.bincount(self.leaves.flatten(), minlength=2 * len(self) - 1).tolist()
+        for merge, (one, other) in enumerate(self.merges.tolist()):
+            areas[len(self) + merge] = areas[one] + areas[other]
+        weights = dict(zip(self.numbers(labels), importance.tolist(), strict=True))
+        while len(weights) < count:
+            halves = {part: pair for part in weights if (pair := self.children(part)) is not None}
+            able = [part for part, pair in halves.items() if min(areas[half] for half in pair) >= _TINY * self.leaves.numel()]
+            if not able:
+                break
+            chosen = max(able, key=lambda part: (weights[part], part))
+            weight = weights.pop(chosen)
+            weights |= dict.fromkeys(halves[chosen], weight / 2)
+        return self.labels(sorted(weights))
+
 
 def segment(picture: Tensor, maps: Sequence[Tensor] = (), fewest: int = 2) -> MergeTree:
     """Return the tree of merges of a picture ``[H, W, 3]`` (uint8), and of feature maps ``[d, h, w]`` of it."""

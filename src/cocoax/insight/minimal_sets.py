@@ -27,7 +27,7 @@ from cocoax.masking.masked_encoder import score_anchors, score_masked
 from cocoax.methods import Run
 from cocoax.methods.method import Askable, check_targets
 from cocoax.results import Result
-from cocoax.results.attribution import HARDLY, removed_of
+from cocoax.results.remarks import HARDLY, removed_of
 from cocoax.show import Gallery, Table
 from cocoax.targets import Target
 

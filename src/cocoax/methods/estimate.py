@@ -20,7 +20,8 @@ from cocoax.version import versions
 class Estimate:
     """Maps of k targets: ``values [k, *shape]``, and ``raw [k, *tensor.shape]`` where a method has values of all elements.
 
-    ``shares`` is among how many features a score is divided, where a value is no whole score but a share of one.
+    ``shares`` is among how many features a score is divided, where a value is no whole score but a share of one. ``unit`` is
+    the effect E[score | kept] - E[score | removed] for each unit that a value lies above ``neutral``.
     """
 
     values: Tensor
@@ -29,6 +30,7 @@ class Estimate:
     features: Tensor | None = None
     raw: Tensor | None = None
     shares: int = 1
+    unit: float = 1.0
 
     def times(self, factors: Tensor) -> Estimate:
         """Return the maps of scores that are ``factors [k]`` times as large."""
@@ -37,7 +39,7 @@ class Estimate:
             return maps * factors.to(maps).view(-1, *[1] * (maps.ndim - 1))
 
         given = {name: scaled(maps) for name, maps in vars(self).items() if isinstance(maps, Tensor)}
-        return replace(self, **given)  # type: ignore[arg-type]  # the only number among its fields is no tensor
+        return replace(self, **given)  # type: ignore[arg-type]  # the numbers among its fields are no tensors
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,14 @@ def attributions(
     answers = []
     for index, target in enumerate(targets):
         check_range(target, values[index])
-        floor = origin.floor(target, own, ends[:, index], maps.shares)
+        floor = maps.unit * origin.floor(target, own, ends[:, index], maps.shares)
+        own_error = None if error is None else at_least_rounding(maps.unit * error.reshape(values.shape)[index], floor)
         answers.append(
             Attribution(
                 values=values[index].float(),
                 score=float(ends[0, index]),
                 baseline_score=float(ends[1, index]),
-                standard_error=None if error is None else at_least_rounding(error.reshape(values.shape)[index], floor),
+                standard_error=own_error,
                 raw=None if raw is None else raw[index].float(),
                 features=None if features is None else features[index].float(),
                 neutral=0.0 if maps.neutral is None else float(maps.neutral[index]),
@@ -114,6 +117,7 @@ def attributions(
                 display=explicand.display,
                 floor=floor,
                 feature_ids=explicand.label_map,
+                unit=maps.unit,
             )
         )
     return answers

@@ -47,7 +47,7 @@ _LAYOUT = Layout(
         "own": "representation",
         "feature_ids?": "int * *",
     },
-    {"similarity": str, "origin": dict},
+    {"similarity": str, "origin": dict, "unit": float | int},
 )
 
 
@@ -66,6 +66,7 @@ class Field:
         deviations: random sums of the samples' contributions ``[groups, *cells, d]``, from which standard errors come; None
             where nothing is known about them.
         feature_ids: of a picture whose features are parts of it, the part that each pixel belongs to, ``[H, W]``.
+        unit: the effect for each unit that a value lies above ``neutral``.
 
     """
 
@@ -78,6 +79,7 @@ class Field:
     display: Display
     deviations: Tensor | None = None
     feature_ids: Tensor | None = None
+    unit: float = 1.0
 
     def __repr__(self) -> str:
         cells = " x ".join(map(str, self.values.shape[:-1]))
@@ -114,7 +116,8 @@ class Field:
         error = None
         if self.deviations is not None:
             error = (self.deviations.double() @ directions.T).square().mean(0).sqrt().movedim(-1, 0)
-        maps = Estimate((self.values.double() @ directions.T).movedim(-1, 0), error, directions @ self.neutral.double())
+        values, neutral = (self.values.double() @ directions.T).movedim(-1, 0), directions @ self.neutral.double()
+        maps = Estimate(values, error, neutral, unit=self.unit)
         shape = tuple(self.values.shape[:-1] if self.feature_ids is None else self.feature_ids.shape)
         shown = Explicand(torch.zeros(1, *shape), self.display, self.feature_ids)
         answers = attributions(self.origin, shown, asked, self.anchors.double() @ directions.T, maps, self.own)
@@ -134,7 +137,7 @@ class Field:
                 tensors[name], scales[f"{name}_scale"] = (whole / scale).half(), scale.float()
         if self.feature_ids is not None:
             tensors["feature_ids"] = self.feature_ids.to(torch.int16)
-        header = {"similarity": self.similarity.name, "display": display, "origin": vars(self.origin)}
+        header = {"similarity": self.similarity.name, "display": display, "origin": vars(self.origin), "unit": self.unit}
         return write_safetensors(path, {**tensors, **scales, **shown}, "field", header)
 
     @classmethod
@@ -148,7 +151,8 @@ class Field:
                 if name in tensors:
                     tensors[name] = tensors[name].float() * tensors[f"{name}_scale"]
             tensors["values"] = tensors["values"] + tensors["neutral"]
-            parts = {name: tensors[name] for name in _SAVED if name in tensors}
+            parts: dict[str, Any] = {name: tensors[name] for name in _SAVED if name in tensors}
+            parts["unit"] = float(header["unit"])
             if similarity.features(parts["own"][None].double()).shape[1:] != parts["neutral"].shape:
                 raise ValueError("its input's representation does not have the dimension of its vectors.")
             if (labels := tensors.get("feature_ids")) is not None:
@@ -196,6 +200,7 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
         run.explicand.display,
         apart,
         run.explicand.label_map,
+        maps.unit,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from cocoax.checks import check_count, check_number, check_positive, shown
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.grids import check_grid, check_sides
-from cocoax.masking import BitMasks, GridMasks
+from cocoax.masking import BitMasks, Blur, GridMasks
 from cocoax.masking.control_variates import FOLDS, Fit
 from cocoax.masking.masks import PooledMasks, mask_geometry
 from cocoax.methods.estimate import Estimate
@@ -266,6 +266,11 @@ class Rise(RemovalMethod):
     max_samples: int = 20_000
     complements: bool | None = None
 
+    @classmethod
+    def paper(cls, samples: int = 20_000, **options: Any) -> Self:
+        """Return RISE as the paper has it: a 7 x 7 grid, the plain mean, a weak blur; the paper's encoders see the crop."""
+        return cls(samples, **{"grid": GRID, "estimator": "paper", "baseline": Blur(), **options})
+
     def __post_init__(self) -> None:
         if not isinstance(self.estimator, str) or self.estimator not in ("efficient", "paper"):
             raise ValueError(
@@ -448,8 +453,10 @@ class Rise(RemovalMethod):
         y = scores.double()
         if isinstance(masks, BitMasks) and masks.complete:
             values = masks.weighted_sum(y) / (len(y) * masks.keep)
-            return Estimate(values, torch.zeros_like(values), y.mean(0))
-        return paper_estimate(masks, y) if self.estimator == "paper" else efficient_estimate(masks, y)
+            found = Estimate(values, torch.zeros_like(values), y.mean(0))
+        else:
+            found = paper_estimate(masks, y) if self.estimator == "paper" else efficient_estimate(masks, y)
+        return replace(found, unit=1 / (1 - masks.keep))  # E[y m] / p - E[y] is (1 - p) (E[y | kept] - E[y | removed])
 
     @staticmethod
     def _check_length(masks: AnyMasks, least: int) -> None:

@@ -23,15 +23,17 @@ from cocoax.encoders.forward import ROUNDING, rounding_of
 from cocoax.encoders.function_calls import BudgetError
 from cocoax.inputs import Explicand
 from cocoax.inputs.display import load_display, save_display
+from cocoax.inputs.segmentation import MergeTree
 from cocoax.masking import MaskedEncoder, Masks, Removal, resolve
 from cocoax.masking.masked_encoder import score_anchors, score_masked
-from cocoax.methods.estimate import Estimate, Origin, attributions
+from cocoax.methods.estimate import Origin, attributions
 from cocoax.methods.field import GROUPS, Field, field_of
 from cocoax.methods.method import Askable, as_asked, check_encoder, check_targets
 from cocoax.methods.plugin_checks import check_memory, drawn, estimated
 from cocoax.methods.serialise import from_json_value, to_file_value, type_name
 from cocoax.progress import Bar, bar
-from cocoax.results.attribution import Attribution, removed_of
+from cocoax.results.attribution import Attribution
+from cocoax.results.remarks import removed_of
 from cocoax.similarity import Similarity
 from cocoax.spaces import same_space
 from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
@@ -40,7 +42,6 @@ from cocoax.targets import Target
 if TYPE_CHECKING:
     from cocoax.methods.removal import RemovalMethod
 
-_MOSTLY = 0.5  # the share of noise in a map from which on it is worth a word
 # Methods that saved runs are made by, by what files call them; every removal method adds itself.
 IN_FILES: dict[str, type] = {}
 _LAYOUT = Layout(
@@ -48,6 +49,8 @@ _LAYOUT = Layout(
     {
         "explicand": "any *",
         "feature_ids?": "int *",
+        "leaves?": "int * *",
+        "merges?": "int * 2",
         "baseline": "any *",
         "representations": "samples * d",
         "anchors": "versions d",
@@ -196,6 +199,58 @@ class Run:
                 self._sample(masked, targets, shown, had, more)
         return self
 
+    def refine(
+        self,
+        targets: Target | Sequence[Target] = (),
+        *,
+        count: int | None = None,
+        encoder: Encoder | None = None,
+        progress: bool | None = None,
+    ) -> Self:
+        """Return a new run over smaller segments where much happens.
+
+        The segments that count most are split along the tree that they were merged by: those with the largest effects on the
+        targets, or without any, with the longest vectors of a field. The masks of the new run are independent of those that
+        chose the segments, so that its errors are those of any other run.
+
+        Args:
+            targets: what is asked.
+            count: segments of the new run; by default half as many again.
+            encoder: the one that made the run; not needed as long as that one is in memory.
+            progress: show a progress bar (``None``: when it takes long).
+
+        """
+        maker = self.made_by(encoder)
+        tree, labels = self.explicand.tree, self.explicand.label_map
+        if tree is None or labels is None:
+            raise ValueError("Only a run over segments can be refined; make one with features='segments'.")
+        had = self.explicand.shape[0]
+        wanted = had + (had + 1) // 2 if count is None else count
+        check_count("count", wanted, had + 1)
+        asked = [] if isinstance(targets, list | tuple) and not targets else check_targets(targets)
+        finer = tree.refined(labels, self._importance(asked), wanted)
+        if int(finer.max()) + 1 == had:
+            raise ValueError(f"The {had} segments cannot be split any further: their halves would be tiny.")
+        other: Any = {"seed": self.method.seed + 1} if hasattr(self.method, "seed") else {}
+        explicand = replace(self.explicand, feature_ids=finer)
+        return type(self).start(replace(self.method, **other), maker, explicand, asked, progress)
+
+    def _importance(self, targets: Sequence[Target]) -> Tensor:
+        """Return how much each feature counts, ``[features]``: the largest effect on a target, or the length of its vector.
+
+        The noise of both is taken off.
+        """
+        if not targets:
+            field = self.field()
+            noise = torch.zeros(1) if field.deviations is None else field.deviations.square().mean(0).sum(-1)
+            return ((field.values - field.neutral).square().sum(-1) - noise).clamp(min=0).sqrt()
+        sizes = []
+        for answer in self.explain(targets):
+            noise = torch.zeros(1) if answer.standard_error is None else answer.standard_error
+            shown = (answer.relative.square() - noise.double().square()).clamp(min=0).sqrt()
+            sizes.append(self.explicand.per_part(shown))
+        return torch.stack(sizes).amax(0)
+
     def _sample(self, masked: MaskedEncoder, targets: Sequence[Target], shown: Bar, had: int = 0, asked: int = 0) -> None:
         """Encode as much as the method asks for by itself; ``had`` samples were there before what is shown.
 
@@ -336,29 +391,12 @@ class Run:
         sizes = _powers_of_two(torch.cat([anchors, scores]))
         about_one = scores.double() / sizes, anchors.double() / sizes
         estimate = estimated(self.method, self.masks, *about_one, self.explicand.shape).times(sizes)
-        self._check_noise(asked, estimate)
         return as_asked(targets, attributions(self.origin, self.explicand, asked, anchors, estimate, self.anchors[0]))
 
     @property
     def origin(self) -> Origin:
         """Where its answers come from."""
         return Origin(self.method.describe(), self.encoder, self.space, len(self), self.stopped, self.rounding)
-
-    def _check_noise(self, targets: Sequence[Target], estimate: Estimate) -> None:
-        """Caution if the sampling error of a map is most of what is seen on it."""
-        if estimate.standard_error is None:
-            return
-        neutral = 0.0 if estimate.neutral is None else estimate.neutral.view(-1, *[1] * (estimate.values.ndim - 1))
-        seen = (estimate.values - neutral).flatten(1).pow(2).mean(1)
-        noise = estimate.standard_error.flatten(1).pow(2).mean(1)
-        for target, share in zip(targets, (noise / seen).tolist(), strict=True):
-            if share > _MOSTLY:
-                caution(
-                    "samples",
-                    f"{type(self.method).__name__} {self.encoder}",
-                    f"Most of the map of {target.name!r} is noise: {len(self)} samples are too few for it, or the input says "
-                    "nothing about that. Take more samples, or a coarser grid.",
-                )
 
     def removed(self, target: Target) -> float:
         """Return how much of a target's score goes away with all of the input's parts, as ``Attribution.removed`` has it."""
@@ -403,6 +441,7 @@ class Run:
             "representations": self.representations,
             "anchors": self.anchors,
             **({} if self.explicand.feature_ids is None else {"feature_ids": self.explicand.feature_ids}),
+            **({} if (tree := self.explicand.tree) is None else {"leaves": tree.leaves, "merges": tree.merges}),
         }
         return write_safetensors(path, tensors, "run", header)
 
@@ -419,7 +458,9 @@ class Run:
         members = tensors.get("feature_ids")
         if members is not None and not -1 <= int(members.min()) <= int(members.max()) < members.numel():
             raise ValueError(f"it has {members.numel()} elements but features up to {int(members.max())}.")
-        explicand = Explicand(tensors["explicand"], load_display(tensors, header.get("display")), tensors.get("feature_ids"))
+        tree = MergeTree(tensors["leaves"], tensors["merges"]) if "leaves" in tensors and "merges" in tensors else None
+        display = load_display(tensors, header.get("display"))
+        explicand = Explicand(tensors["explicand"], display, tensors.get("feature_ids"), tree=tree)
         plain = dict(header["method"])
         known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
         how = plain["baseline"]

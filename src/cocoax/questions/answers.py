@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral
-from typing import Any, ClassVar, Literal, TypeVar
+from string import ascii_lowercase
+from typing import Any, ClassVar, Literal
 
+import torch
 from torch import Tensor
 
-from cocoax.cautions import caution, was_given
+from cocoax.cautions import Caution
 from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder
 from cocoax.evaluation.separability import NotSeparableError, separability
-from cocoax.inputs import Explicand
-from cocoax.inputs.grids import in_proportion
-from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
 from cocoax.methods import Attribution, Method, Rise, Run
 from cocoax.methods.method import Input, check_encoder
 from cocoax.methods.removal import RemovalMethod
@@ -24,17 +23,15 @@ from cocoax.methods.run_cache import cached_run
 from cocoax.questions.question import Encoded, Question, Side, as_target
 from cocoax.references import Reference
 from cocoax.results import Result
-from cocoax.results.attribution import HARDLY
 from cocoax.results.regions import Region, top_regions
+from cocoax.results.remarks import HARDLY, about_caption
+from cocoax.seeding import stream
 from cocoax.show import Gallery, Table, View
 from cocoax.targets import Target, score_all, similarity_to
 
 # --- answers ----------------------------------------------------------------------------------------------------------------
 
-ADVICE = (
-    "Something else in place of removed parts (--baseline, baseline=) may take away more: a stronger blur, the mean colour, "
-    "both, or other photos."
-)
+ADVICE = "Another baseline may remove more: a strong blur, the mean colour, both, or other photos."
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,8 @@ class Answer(Result):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader should know before believing it, in sentences: doubts about the question, remarks about the map."""
-        return self.doubts + self.attribution.remarks + ((ADVICE,) if self.attribution.removed < HARDLY else ())
+        advice = (ADVICE,) if self.attribution.removed < HARDLY and self.attribution.picture is not None else ()
+        return self.doubts + self.attribution.remarks + advice
 
     def split(self) -> str:
         """Return the score and its parts in words: ``+0.120: +0.310 to 'a cat' minus +0.190 to 'a dog'``."""
@@ -190,14 +188,13 @@ class Answer(Result):
             "comparison": [dict(vars(rival)) for rival in self.comparison],
             "regions": _plain_regions(self.regions),
             "against": _plain_regions(self.against),
-            "neutral": attribution.neutral,
             "removed": attribution.removed,
             "remarks": list(self.remarks),
             "box": list(attribution.box),
             **dict(attribution.metadata),
         }
         if values:
-            plain |= {"values": _rounded(attribution.values), "standard_error": _rounded(attribution.standard_error)}
+            plain |= {"values": _rounded(attribution.relative), "standard_error": _rounded(attribution.standard_error)}
             plain |= {} if attribution.names is None else {"names": list(attribution.names)}
         return plain
 
@@ -218,6 +215,7 @@ def _rounded(values: Tensor | None) -> list[Any] | None:
 FEWEST = 5  # samples of a side from which on it is tested
 MOST = 200
 PERMUTATIONS = 199
+LETTERS = 40  # texts of random letters
 
 
 def doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str, ...]:
@@ -249,6 +247,18 @@ def unknown_words(question: Question, encoder: Encoder) -> tuple[str, ...]:
     return tuple(sentence for caption in captions if (sentence := encoder.text.inputs.unknown_words(caption)))
 
 
+def random_letters(encoder: Encoder) -> Reference | None:
+    """Return texts of random letters, which a caption should be more similar to a picture than; None if they fail."""
+    draw = stream(0, 24)
+    texts = ["".join(draw.choice(list(ascii_lowercase), size)) for size in draw.integers(4, 10, LETTERS)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Caution)  # that these are no words is known
+            return encoder.text.reference(texts, name="random letters", progress=False)
+    except (ValueError, TypeError, RuntimeError):  # whatever a tokenizer says about them
+        return None
+
+
 def _samples(side: Side, part: Target) -> Reference | None:
     """Return the samples of a side, if all of it are pictures or references that kept theirs, and there are enough."""
     references = part.references
@@ -261,7 +271,6 @@ def _samples(side: Side, part: Target) -> Reference | None:
 # --- asking -----------------------------------------------------------------------------------------------------------------
 
 __all__ = ["Answer", "Question", "Side", "ask"]
-M = TypeVar("M", bound=Method)
 TOLERANCE = 0.1  # the relative error of a map that people need not wait for to get any smaller
 LEAST, MOST = 96, 1000  # masked copies before the error of a map is believed, and those after which there is an answer anyway
 
@@ -271,23 +280,9 @@ def asking_method(most: int = MOST, tolerance: float | None = TOLERANCE, **optio
 
     Without a tolerance it takes all of them.
     """
-    options = {"baseline": PRESETS[DEFAULT_PRESET], **options}
     if tolerance is None:
         return Rise(samples=most, **options)
     return Rise(samples=min(LEAST, most), tolerance=tolerance, max_samples=most, **options)
-
-
-def fitted(method: M, explicand: Explicand) -> M:
-    """Return the method with about as many cells in the proportions of a picture: as fine in one direction as in the other.
-
-    A grid of (rows, columns) stays as it is.
-    """
-    grid = getattr(method, "grid", None)
-    if not isinstance(grid, Integral) or len(explicand.shape) != 2:
-        return method
-    found: Any = method
-    changed: M = replace(found, grid=in_proportion(int(grid), *explicand.shape))
-    return changed
 
 
 def ask(
@@ -296,6 +291,7 @@ def ask(
     questions: Question | Encoded | str | Sequence[Question | Encoded | str],
     method: Method | None = None,
     *,
+    features: Any = None,
     at_least: bool = False,
     progress: bool | None = None,
 ) -> list[Answer]:
@@ -305,7 +301,8 @@ def ask(
 
     ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` (Rise by
     default) explains; runs of removal-based methods are kept and found again (``cocoax.methods.run_cache``), those with more
-    samples than asked for as a whole if ``at_least``. Where the encoder cannot tell the pictures of the two sides apart, or
+    samples than asked for as a whole if ``at_least``. ``features`` are what is removed as one part, see
+    :meth:`cocoax.Encoder.explicand`. Where the encoder cannot tell the pictures of the two sides apart, or
     does not know a word of a caption, a caution says so.
     """
     check_encoder(encoder)
@@ -317,22 +314,19 @@ def ask(
     if method is not None:
         check_kind("The method", method, Method, "must be an attribution method, such as cocoax.Rise()")
     asked = [_Asked(question, *question.parts(encoder), unknown_words(question, encoder)) for question in several]
-    for each in asked:
-        for sentence in each.doubts:
-            if not was_given(sentence):  # such as when a caption was encoded
-                caution("knows", sentence, sentence)
+    letters = random_letters(encoder) if any(question.like.captions for question in several) else None
     targets = [each.target for each in asked]
     method = Rise() if method is None else method
     if not isinstance(about, Run) and isinstance(method, RemovalMethod):
-        about = cached_run(encoder, about, method, targets, at_least=at_least, progress=progress)
+        about = cached_run(encoder, about, method, targets, at_least=at_least, features=features, progress=progress)
     attributions: list[Attribution]
     if isinstance(about, Run):
         attributions, own = about.explain(targets), about.anchors[0]
     else:
-        explicand = encoder.explicand(about)
+        explicand = encoder.explicand(about, features)
         attributions = method.explain(encoder, explicand, targets, progress=progress)
         own = encoder.represent([explicand], progress=False)[0]
-    return [_answer(each, asked, attribution, own) for each, attribution in zip(asked, attributions, strict=True)]
+    return [_answer(each, asked, attribution, own, letters) for each, attribution in zip(asked, attributions, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -387,8 +381,13 @@ def _candidates(side: Side, part: Target | None, name: Literal["like", "unlike"]
     return candidates
 
 
-def _answer(asked: _Asked, everything: Sequence[_Asked], attribution: Attribution, own: Tensor) -> Answer:
-    """Return the answer to one question, compared with all that is asked; ``own`` is the picture's representation ``[d]``."""
+def _answer(
+    asked: _Asked, everything: Sequence[_Asked], attribution: Attribution, own: Tensor, letters: Reference | None
+) -> Answer:
+    """Return the answer to one question, compared with all that is asked.
+
+    ``own`` is the picture's representation ``[d]``, and ``letters`` are texts of random letters.
+    """
     others = {
         key: candidate
         for other in everything
@@ -403,6 +402,12 @@ def _answer(asked: _Asked, everything: Sequence[_Asked], attribution: Attributio
         Rival(candidate.target.name, score, candidate.side if key in asked.candidates else "other", candidate.is_caption)
         for (key, candidate), score in zip(in_play.items(), scores[len(parts) :], strict=True)
     ]
+    chance = torch.zeros(0)
+    if letters is not None and letters.samples is not None:
+        chance = asked.corpus.similarity.pairwise(letters.samples.double(), own[None].double())[:, 0]
+    likes = [rival for rival in rivals if rival.is_caption and rival.side == "like"]
+    best = max(likes, key=lambda rival: rival.score, default=None)
+    by_chance = "" if best is None or asked.unknown else about_caption(best.name, best.score, chance)
     pictured = attribution.values.ndim == 2  # words, columns and segments have names instead: attribution.top()
     return Answer(
         question=asked.question,
@@ -412,5 +417,5 @@ def _answer(asked: _Asked, everything: Sequence[_Asked], attribution: Attributio
         comparison=tuple(sorted(rivals, key=lambda rival: -rival.score)),
         regions=tuple(top_regions(attribution)) if pictured else (),
         against=tuple(top_regions(attribution, lowering=True)) if pictured else (),
-        doubts=asked.doubts,
+        doubts=(*asked.doubts, *filter(None, [by_chance])),
     )

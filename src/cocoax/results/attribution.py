@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,15 +19,13 @@ from cocoax.inputs.display import Displayed, load_display, save_display
 from cocoax.inputs.grids import check_grid
 from cocoax.masking.masks import averaging
 from cocoax.results.regions import top_regions
+from cocoax.results.remarks import HARDLY, NOTHING, about_crop, about_noise, about_removal, removed_of
 from cocoax.results.result import Result, data_frame
 from cocoax.show import Box, Effects, HeatMap, PlotOptions, Table, View
 from cocoax.show.views import place_of
 from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
 
 _TENSORS = ("values", "raw", "standard_error", "features", "feature_ids")
-NOTHING = "No part of the input makes a difference: all there is to see is rounding."
-NOTHING_REMOVED = "Nothing is removed: with everything removed it scores the same."
-HARDLY = 0.1  # of the score: what removing everything should take away more than
 _LAYOUT = Layout(
     "attribution",
     {"values": "*shape", "raw?": "*", "standard_error?": "*shape", "features?": "*", "feature_ids?": "int * *"},
@@ -45,7 +42,7 @@ class Attribution(Displayed, Result):
             segment ``[m]`` (the sum over its elements).
         score: the target's value for the explicand.
         baseline_score: the target's value for the baseline; NaN where there is none.
-        standard_error: of each value, where the method samples; relative to ``neutral``, which RISE has to estimate too.
+        standard_error: of each effect (``relative``), where the method samples.
         raw: values of all elements, ``[C, H, W]`` or per embedding dimension and token ``[d, L]``, where the method has them.
         features: one value per removed feature (patch, segment), where the method works on those.
         neutral: the value of a feature that makes no difference: 0, or for RISE the mean score of masked inputs.
@@ -53,7 +50,9 @@ class Attribution(Displayed, Result):
         display: how the input is shown. What it knows can be read here too: ``picture``, ``box``, ``names`` (also as
             ``tokens``), ``text``, ``offsets``.
         feature_ids: of a picture whose features are parts of it, the part that each pixel belongs to, ``[H, W]``, or -1.
-        floor: how far rounding alone may move a value: what lies within it of ``neutral`` is nothing.
+        floor: how far rounding alone may move an effect: what lies within it of 0 is nothing.
+        unit: the effect for each unit that a value lies above ``neutral``: 1, or for RISE, whose published values are
+            E[score · mask] / p, 1 / (1 - p).
 
     """
 
@@ -69,6 +68,7 @@ class Attribution(Displayed, Result):
     display: Display = Picture()  # noqa: RUF009 (it is immutable)
     floor: float = 0.0
     feature_ids: Tensor | None = None
+    unit: float = 1.0
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))
@@ -84,11 +84,12 @@ class Attribution(Displayed, Result):
 
     @property
     def relative(self) -> Tensor:
-        """The values minus ``neutral``, in double precision: above 0 what raises the target, below 0 what lowers it.
+        """The effect of each feature in units of the score, E[score | kept] - E[score | removed], in double precision.
 
-        What is below the ``floor`` may be rounding alone, and is 0; ``values`` are as they were estimated.
+        That is what is shown, listed and exported. Above 0 it raises the target, below 0 it lowers it. What is below the
+        ``floor`` may be rounding alone, and is 0; ``values`` are as the method's formula has them.
         """
-        relative = self.values.double() - self.neutral
+        relative = (self.values.double() - self.neutral) * self.unit
         return torch.where(relative.abs() > self.floor, relative, 0.0)
 
     @property
@@ -104,7 +105,11 @@ class Attribution(Displayed, Result):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader should know before believing it, in sentences; mostly there is nothing to say."""
-        return ((NOTHING,) if self.is_nothing else ()) + self._on_removal + self.display.remarks
+        empty = NOTHING if self.is_nothing else ""
+        removal = about_removal(self.score, self.baseline_score, self.floor, self.is_nothing)
+        noise = "" if self.is_nothing else about_noise(self.relative, self.standard_error)
+        crop = about_crop(self.box)
+        return (*filter(None, (empty, removal, noise, crop)), *self.display.remarks)
 
     @property
     def removed(self) -> float:
@@ -114,13 +119,6 @@ class Attribution(Displayed, Result):
         blurred cat is still a cat to the encoder, what makes it a cat is not on the map. NaN also where both scores are 0.
         """
         return removed_of(self.score, self.baseline_score)
-
-    @property
-    def _on_removal(self) -> tuple[str, ...]:
-        """A sentence about a removal that leaves most of the score, where it does."""
-        if self.score and abs(self.score - self.baseline_score) <= self.floor and self.is_nothing:
-            return (NOTHING_REMOVED,)
-        return (about_removal(self.score, self.baseline_score),) if self.removed < HARDLY else ()
 
     def numpy(self) -> np.ndarray:
         """Return the values as an array."""
@@ -152,7 +150,7 @@ class Attribution(Displayed, Result):
 
     @property
     def effects(self) -> Effects:
-        """The values relative to ``neutral``, as views show them."""
+        """The effects, as views show them."""
         error = None if self.standard_error is None else self.standard_error.numpy()
         return Effects(self.relative.numpy(), error, self.name, self.score)
 
@@ -186,7 +184,7 @@ class Attribution(Displayed, Result):
     def table(self, grid: int | None = None) -> Table:
         """Return one row per word, column or segment; of other maps one per cell of a ``grid``, 7 x 7 if they are as large.
 
-        ``relative`` is the value minus ``neutral``; texts have ``begin`` and ``end``, cells their place as fractions of the
+        ``value`` is the effect (:attr:`relative`); texts have ``begin`` and ``end``, cells their place as fractions of the
         picture.
         """
         columns = _columns(self, grid)
@@ -198,7 +196,7 @@ class Attribution(Displayed, Result):
 
     def facts(self) -> Mapping[str, Any]:
         """Return question, scores, remarks, where it comes from, and the table."""
-        scores = {"score": self.score, "baseline_score": self.baseline_score, "neutral": self.neutral}
+        scores = {"score": self.score, "baseline_score": self.baseline_score}
         rest = {"remarks": self.remarks, "metadata": dict(self.metadata), "rows": self.table().records()}
         return {"question": self.name, **scores, **rest}
 
@@ -227,6 +225,7 @@ class Attribution(Displayed, Result):
             "baseline_score": self.baseline_score,
             "neutral": self.neutral,
             "floor": self.floor,
+            "unit": self.unit,
             "metadata": dict(self.metadata),
             "display": display,
         }
@@ -242,7 +241,7 @@ class Attribution(Displayed, Result):
             return cls(**parts, **header, display=display)
 
     def top(self, count: int = 5, sign: Literal["positive", "negative"] | None = None) -> list[tuple[str, float]]:
-        """Return the features that count most, with their values relative to ``neutral``: the largest first, by size.
+        """Return the features that count most, with their effects: the largest first, by size.
 
         With ``sign`` only those that raise the target (``"positive"``) or only those that lower it (``"negative"``).
         """
@@ -256,20 +255,6 @@ class Attribution(Displayed, Result):
         return [(self.names[index], float(self.relative[index])) for index in order if sign is None or sizes[sign][index] > 0]
 
 
-def removed_of(score: float, left: float) -> float:
-    """Return how much of a score is gone where ``left`` is left of it: their difference, relative to the larger one."""
-    larger = max(abs(score), abs(left))
-    return abs(score - left) / larger if larger else math.nan
-
-
-def about_removal(score: float, left: float) -> str:
-    """Say how much of the score is left without all of the input's parts, and what the map is about, therefore."""
-    share = f"{100 * removed_of(score, left):.2g} %"
-    if 0 < left <= score or score <= left < 0:
-        return f"With everything removed it still scores {left:+.3f} of {score:+.3f}: the map explains the last {share}."
-    return f"With everything removed it scores {left:+.3f}, as it is {score:+.3f}: the map explains those {share}."
-
-
 def at_least_rounding(error: Tensor, floor: float) -> Tensor:
     """Return standard errors, two of which are at least the floor; those that are 0 are of values that nothing is left to."""
     return torch.where(error > 0, error.clamp(min=floor / 2), error).float()
@@ -280,7 +265,7 @@ def at_least_rounding(error: Tensor, floor: float) -> Tensor:
 
 def _columns(attribution: Attribution, grid: int | None) -> dict[str, list[Any]]:
     """Return the columns of :meth:`Attribution.table`."""
-    values = attribution.values.double()
+    values = attribution.relative
     errors = attribution.standard_error
     columns: dict[str, list[Any]]
     if values.ndim == 1:
@@ -311,10 +296,7 @@ def _columns(attribution: Attribution, grid: int | None) -> dict[str, list[Any]]
             "right": [left + (end - left) * (column + 1) / across for _, column in cells],
             "bottom": [top + (bottom - top) * (row + 1) / rows for row, _ in cells],
         }
-    own = values.flatten().numpy()
-    relative = own - attribution.neutral
-    columns["value"] = own.tolist()
-    columns["relative"] = np.where(np.abs(relative) > attribution.floor, relative, 0.0).tolist()
+    columns["value"] = values.flatten().tolist()
     if errors is not None:
         columns["standard_error"] = errors.double().flatten().tolist()
     return columns
