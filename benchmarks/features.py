@@ -96,7 +96,8 @@ def measured(
         run = method.run(encoder, explicand, progress=False)
         found: dict[str, Any] = {"features": 49 if explicand.feature_ids is None else explicand.shape[0]}
         for copies in COPIES:
-            answers = run.first(copies // versions).explain(list(case.targets))
+            part = run.first(min(copies // versions, len(run)))  # few features have few subsets
+            answers = part.explain(list(case.targets))
             found[f"error at {copies}"] = float(np.median([relative_error(answer) for answer in answers]))
             found[f"certain at {copies}"] = float(np.mean([certain(answer) for answer in answers]))
         found |= {"score": [each.score for each in answers], "left": [each.baseline_score for each in answers]}

@@ -39,7 +39,7 @@ from cocoax.evaluation.localisation import energy_inside, heat, pointing_game
 from cocoax.evaluation.statistics import Interval, t_interval
 from cocoax.inputs.image import image_files, open_image
 from cocoax.masking import MaskedEncoder
-from cocoax.results.attribution import HARDLY, removed_of
+from cocoax.results.remarks import HARDLY, removed_of
 from cocoax.seeding import stream
 from cocoax.targets import Target
 

@@ -82,22 +82,6 @@ def test_removal__that_removes_is_silent() -> None:
     cocoax.Rise(samples=20, baseline=BLACK).run(encoder(), Image.new("RGB", (40, 40), (200, 30, 90)))
 
 
-class TopLeft(nn.Module):
-    """The mean of a quarter of the picture, which masks of that quarter change and others do not."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        return torch.stack([images[:, 0, :8, :8].mean((1, 2)) + 3, torch.ones(len(images))], 1)
-
-
-def test_samples__too_few_for_a_map() -> None:
-    subject = cocoax.Encoder(nn.Sequential(TopLeft()), PREPROCESS, name="quarter")
-    target = cocoax.similarity_to(reference(torch.tensor([[0.0, 1.0]]), "one"))
-    with pytest.warns(Caution, match=r"Most of the map of 'one' is noise: 10 samples are too few for it"):
-        cocoax.Rise(samples=10, grid=10, baseline=BLACK).explain(subject, picture(), target)
-    forget_cautions()
-    cocoax.Rise(samples=2000, grid=4, baseline=BLACK).explain(subject, picture(), target)
-
-
 def test_overlap__of_corpus_and_foil() -> None:
     rows = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
     corpus, foil = reference(rows[:10], "cats"), reference(rows[8:], "others")
@@ -133,9 +117,9 @@ def test_unknown__is_not_a_token_with_another_meaning() -> None:
 
 def test_crop__that_cuts_off_most_of_a_photo() -> None:
     with pytest.warns(Caution, match=r"'small' sees 26% of the picture: .* cuts off the rest\. encoder\.whole"):
-        encoder().explicand(picture(120, 40))
+        encoder().cropped().explicand(picture(120, 40))
     forget_cautions()
-    encoder().explicand(picture(60, 40))
+    encoder().cropped().explicand(picture(60, 40))
 
 
 def test_preprocess__is_missed_where_photos_go_in() -> None:

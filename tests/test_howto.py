@@ -91,7 +91,7 @@ def test_page__code_runs_and_its_tests_pass(page: Path, here: Path) -> None:
 
 def test_pages__one_for_each_thing_that_can_be_added() -> None:
     added = {page.stem.removeprefix("adding-") for page in PAGES}
-    assert added >= {"a-kind-of-input", "a-method", "a-removal", "a-similarity", "a-study", "an-encoder-family"}
+    assert added >= {"features", "a-kind-of-input", "a-method", "a-removal", "a-similarity", "a-study", "an-encoder-family"}
 
 
 def links_of(page: Path) -> list[str]:

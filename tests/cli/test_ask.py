@@ -223,7 +223,10 @@ def test_ask__bad_pictures_are_told_before_anything_is_loaded(
             ["--method", "occlusion", "--tolerance", "0.1"],
             "The method 'occlusion' has no option --tolerance; it has --baseline.",
         ),
-        (["--method", "smoothgrad", "--grid", "3"], "has no option --grid; it has --samples and --baseline and --seed."),
+        (
+            ["--method", "smoothgrad", "--tolerance", "0.3"],
+            "has no option --tolerance; it has --samples and --baseline and --seed.",
+        ),
         (["--like", "a cat", "--samples", "3"], "'samples' parameter must be at least 10"),
         (["--like", "a cat", "--tolerance", "0"], "'tolerance' parameter must be above 0"),
         (["--like", "a cat", "--baseline", "blurr"], "Removed parts become one of blur, strong-blur"),

@@ -39,7 +39,7 @@ def test_minimal__of_a_text(tmp_path: Path) -> None:
 
 
 def test_minimal__of_a_picture(towers: cocoax.Encoder, image: str) -> None:
-    result = invoke("minimal", image, "--like", image, "--grid", "3", "--samples", "60", catch_exceptions=False)
+    result = invoke("minimal", image, "--like", image, "--features", "3", "--samples", "60", catch_exceptions=False)
     assert "of 9 parts alone keep" in result.output
 
 
@@ -65,12 +65,12 @@ def test_minimal__all_of_a_wide_photo(towers: cocoax.Encoder, tmp_path: Path) ->
     picture(3).resize((60, 20)).save(tmp_path / "wide.png")
     arguments = ("minimal", str(tmp_path / "wide.png"), "--like", str(tmp_path / "wide.png"), "--samples", "100", "--json")
     plain = {}
-    for options in ((), ("--crop",), ("--baseline", "mean-colour"), ("--grid", "4")):
+    for options in ((), ("--crop",), ("--baseline", "mean-colour"), ("--features", "4")):
         plain[options] = json.loads(invoke(*arguments, *options, catch_exceptions=False).stdout)
     assert plain[()]["total"] == 48  # 4 x 12 cells in the photo's proportions
     assert plain["--crop",]["total"] == 49
     assert plain["--crop",]["score"] == pytest.approx(1) != pytest.approx(plain[()]["score"])
-    assert plain["--grid", "4"]["total"] == 16
+    assert plain["--features", "4"]["total"] == 16
     assert plain["--baseline", "mean-colour"]["score"] == plain[()]["score"]
     assert plain["--baseline", "mean-colour"]["emptied"] != plain[()]["emptied"]
     emptied = cocoax.Blur(121, 20.0)(towers.whole().explicand(tmp_path / "wide.png").tensor)

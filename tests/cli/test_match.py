@@ -348,7 +348,7 @@ def test_ask_text__writes_a_report_and_json(tmp_path: Path) -> None:
     assert [TEXT[row["begin"] : row["end"]] for row in numbers["rows"]] == [row["feature"] for row in numbers["rows"]]
     assert numbers["score"] == pytest.approx(numbers["corpus"] - numbers["foil"], abs=1e-5)
     for row in numbers["rows"]:
-        assert row["relative"] == pytest.approx(row["corpus"] - row["foil"], abs=1e-4)
+        assert row["value"] == pytest.approx(row["corpus"] - row["foil"], abs=1e-4)
 
 
 def test_ask_text__again_keeps_the_earlier_report(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_whole__transformers(tmp_path: Path) -> None:
 
 
 def test_whole__references_and_space_stay(tmp_path: Path) -> None:
-    encoder = Encoder(Convolutional().eval(), CROPPED)
+    encoder = Encoder(Convolutional().eval(), CROPPED).cropped()
     whole = encoder.whole()
     assert whole.space == encoder.space
     pictures = [photo(100, 50), photo(60, 90)]
@@ -110,7 +110,7 @@ def test_whole__references_and_space_stay(tmp_path: Path) -> None:
 
 def test_whole__saved_runs_are_told_apart(tmp_path: Path) -> None:
     encoder = Encoder(Convolutional().eval(), CROPPED)
-    for view in (encoder, encoder.whole(), Encoder(Rigid().eval(), CROPPED).whole()):
+    for view in (encoder.cropped(), encoder, Encoder(Rigid().eval(), CROPPED).whole()):
         cached_run(view, photo(100, 50), cocoax.Rise(samples=10), folder=tmp_path)
     assert len(list(tmp_path.glob("*.safetensors"))) == 3
 
@@ -165,4 +165,4 @@ def test_whole__a_tiny_photo() -> None:
 
 def test_crop__caution_names_the_way_out() -> None:
     with pytest.warns(Caution, match=r"sees 38% of the picture: .*encoder\.whole\(\) takes all of it in"):
-        Encoder(Convolutional().eval(), CROPPED, name="narrow").explicand(photo(120, 60))
+        Encoder(Convolutional().eval(), CROPPED, name="narrow").cropped().explicand(photo(120, 60))

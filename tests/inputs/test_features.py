@@ -37,7 +37,7 @@ def seeded() -> Iterator[None]:
 @pytest.fixture
 def encoder() -> cocoax.Encoder:
     layers = nn.Conv2d(3, 8, 5, 2, 2), nn.ReLU(), nn.Conv2d(8, 12, 5, 2, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-    return cocoax.Encoder(nn.Sequential(*layers).eval(), PREPROCESS, name="tiny")
+    return cocoax.Encoder(nn.Sequential(*layers).eval(), PREPROCESS, name="tiny").cropped()
 
 
 def labels_of(encoder: cocoax.Encoder, features: Any, picture: Any = None) -> Tensor:

@@ -141,7 +141,7 @@ def test_explicand__picture_and_box_of_a_picture(tmp_path: Path) -> None:
     array = one_array(40, 80)
     Image.fromarray(array).save(tmp_path / "a.png")
     preprocess = ImagePreprocess(resize=10, crop=8)
-    encoder = Encoder(SmallNet(), preprocess)
+    encoder = Encoder(SmallNet(), preprocess).cropped()
     for given in (tmp_path / "a.png", str(tmp_path / "a.png"), Image.fromarray(array), array):
         explicand = encoder.explicand(given)
         assert torch.equal(explicand.tensor, preprocess(Image.fromarray(array)))
@@ -202,7 +202,7 @@ def test_explicand__of_an_explicand_is_itself() -> None:
 
 
 def test_explicand__large_picture_is_kept_small() -> None:
-    encoder = Encoder(SmallNet(), ImagePreprocess(resize=10, crop=8))
+    encoder = Encoder(SmallNet(), ImagePreprocess(resize=10, crop=8)).cropped()
     explicand = encoder.explicand(Image.new("RGB", (2400, 1200), (1, 2, 3)))
     assert explicand.picture.shape == (512, 1024, 3)
     assert explicand.box == pytest.approx((0.3, 0.1, 0.7, 0.9))
@@ -332,7 +332,7 @@ def test_preprocess__does_not_depend_on_the_default_dtype() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_explicand__floats_from_0_to_1_are_a_picture(dtype: type) -> None:
     """As scikit-image and matplotlib hold them."""
-    encoder = Encoder(SmallNet().eval(), ImagePreprocess(resize=16, crop=16))
+    encoder = Encoder(SmallNet().eval(), ImagePreprocess(resize=16, crop=16)).cropped()
     array = one_array(40, 30)
     expected, floats = encoder.explicand(array), (array / 255).astype(dtype)
     assert encoder.is_one(floats)

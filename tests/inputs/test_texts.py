@@ -234,7 +234,7 @@ def test_explicand__says_which_words_are_unknown(tmp_path: Path) -> None:
     encoder = TextEncoder(Words(), Tokens(), limit=20)
     result = cocoax.Rise(samples=20).explain(encoder, "a 🐱 and a 猫 or a 🐱", cocoax.representation_similarity())
     assert result.metadata["unknown"] == ["🐱", "猫"]
-    assert result.remarks == ("The encoder does not know '🐱', '猫': all unknown words are the same to it.",)
+    assert result.remarks[-1] == "The encoder does not know '🐱', '猫': all unknown words are the same to it."
     assert "does not know" in result._repr_html_()
     again = cocoax.Attribution.load(result.save(tmp_path / "result.safetensors"))
     assert again.remarks == result.remarks

@@ -58,7 +58,7 @@ def slowly_emptied(explicand: Explicand, baselines: Sequence[Tensor]) -> list[Te
 def test_encode__pictures(encoder: cocoax.Encoder) -> None:
     explicand = encoder.explicand(images(1, 8, 6)[0])
     masks = GridMasks.draw(8, 6, (3, 2), 0.5, 9, seed=1)
-    check(encoder, explicand, MaskedEncoder(encoder, explicand), masks, [cocoax.Blur()(explicand.tensor)])
+    check(encoder, explicand, MaskedEncoder(encoder, explicand), masks, [cocoax.Blur(121, 20.0)(explicand.tensor)])
     mean = cocoax.Mean()
     check(encoder, explicand, MaskedEncoder(encoder, explicand, mean), masks, [mean(explicand.tensor)])
 

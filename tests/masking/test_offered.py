@@ -44,7 +44,7 @@ def test_names__each_takes_away_more_texture_than_a_blur() -> None:
 def test_folder__gives_a_few_of_its_pictures(encoder: cocoax.Encoder, folder: Path) -> None:
     donors = preset(str(folder), encoder.inputs, seed=1)
     assert len(donors.pictures) == DONOR_PICTURES
-    prepared = [encoder.inputs.prepare(folder / f"{colour}.png") for colour in COLOURS]
+    prepared = [encoder.explicand(folder / f"{colour}.png").tensor for colour in COLOURS]
     assert all(any(torch.equal(one, other) for other in prepared) for one in donors.pictures)
     again = preset(str(folder), encoder.inputs, seed=1)
     assert all(torch.equal(one, other) for one, other in zip(donors.pictures, again.pictures, strict=True))
@@ -54,7 +54,7 @@ def test_folder__gives_a_few_of_its_pictures(encoder: cocoax.Encoder, folder: Pa
 
 def test_picture__alone(encoder: cocoax.Encoder, folder: Path) -> None:
     (only,) = preset(str(folder / "red.png"), encoder.inputs).pictures
-    assert torch.equal(only, encoder.inputs.prepare(folder / "red.png"))
+    assert torch.equal(only, encoder.explicand(folder / "red.png").tensor)
 
 
 def test_other_pictures__are_stretched_over_the_explicand() -> None:

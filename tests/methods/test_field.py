@@ -177,7 +177,7 @@ def test_save__loses_what_half_precision_takes(similarity: str, text: TextEncode
     for answer, own in zip(loaded.explain(targets), field.explain(targets), strict=True):
         size = float((own.values - own.neutral).abs().max())
         torch.testing.assert_close(answer.values, own.values, rtol=0, atol=2e-3 * size)
-        torch.testing.assert_close(answer.standard_error, own.standard_error, rtol=0.01, atol=1e-3 * size)
+        torch.testing.assert_close(answer.standard_error, own.standard_error, rtol=0.01, atol=2e-3 * size)
         assert (answer.score, answer.baseline_score, answer.names) == (own.score, own.baseline_score, own.names)
 
 

@@ -138,7 +138,7 @@ def test_values__exact_with_few_players(players: int) -> None:
     explicand = 2 * images(1, 4, 5, seed=3)[0]
     segments = torch.from_numpy(np.random.default_rng(0).permutation(np.arange(20) % players).reshape(4, 5))
     target = cocoax.representation_similarity()
-    baseline = cocoax.Blur()(explicand)
+    baseline = cocoax.Blur(121, 20.0)(explicand)
 
     result = cocoax.KernelShap(segments=segments).explain(encoder, explicand, target)
 
@@ -157,7 +157,7 @@ def test_values__exact_for_segments_of_your_own(net: SmallNet, encoder: cocoax.E
 
     result = method.explain(encoder, explicand, target)
 
-    values = values_of_coalitions(net, explicand, cocoax.Blur()(explicand), segments, target)
+    values = values_of_coalitions(net, explicand, cocoax.Blur(121, 20.0)(explicand), segments, target)
     expected = slow_shapley(values, 6)
     assert result.features is not None
     np.testing.assert_allclose(result.features.numpy(), expected, atol=1e-5)

@@ -147,7 +147,7 @@ def test_explain__scores_are_those_of_the_target(
     found = EVERY[name](0).explain(encoder, explicand, targets)
     with torch.no_grad():
         own = net(explicand[None])
-        blurred = net(cocoax.Blur()(explicand)[None])
+        blurred = net(cocoax.Blur(121, 20.0)(explicand)[None])
     for target, result in zip(targets, found, strict=True):
         assert result.score == pytest.approx(float(target.score(own, own[0])), abs=1e-5)
         if name != "ExpectedGradients":  # which has a baseline of its own
@@ -156,7 +156,7 @@ def test_explain__scores_are_those_of_the_target(
 
 @every_method
 def test_explain__picture_and_its_box_are_kept(name: str, net: SmallNet) -> None:
-    encoder = cocoax.Encoder(net, cocoax.ImagePreprocess(resize=18, crop=16))
+    encoder = cocoax.Encoder(net, cocoax.ImagePreprocess(resize=18, crop=16)).cropped()
     pixels = np.random.default_rng(0).integers(0, 256, (30, 40, 3), dtype=np.uint8)
     result = EVERY[name](0).explain(encoder, Image.fromarray(pixels), cocoax.representation_similarity())
     assert result.values.shape == (16, 16)
@@ -302,12 +302,12 @@ def test_describe__every_option() -> None:
 @pytest.mark.parametrize("name", ["Rise", "IntegratedGradients", "GradientShap", "Captum"])
 def test_baseline__of_another_shape(name: str, encoder: cocoax.Encoder) -> None:
     made = {
-        "Rise": cocoax.Rise(samples=10, baseline=images(1, 8, 8)[0]),
-        "IntegratedGradients": cocoax.IntegratedGradients(baseline=images(1, 8, 8)[0]),
-        "GradientShap": cocoax.GradientShap(baseline=images(1, 8, 8)[0]),
-        "Captum": cocoax.Captum("DeepLift", baseline=images(1, 8, 8)[0]),
+        "Rise": cocoax.Rise(samples=10, baseline=images(1, 8, 8, channels=1)[0]),
+        "IntegratedGradients": cocoax.IntegratedGradients(baseline=images(1, 8, 8, channels=1)[0]),
+        "GradientShap": cocoax.GradientShap(baseline=images(1, 8, 8, channels=1)[0]),
+        "Captum": cocoax.Captum("DeepLift", baseline=images(1, 8, 8, channels=1)[0]),
     }[name]
-    with pytest.raises(ValueError, match=r"baseline has shape \[3, 8, 8\] but the explicand has \[3, 16, 16\]"):
+    with pytest.raises(ValueError, match=r"baseline has shape \[1, 16, 16\] but the explicand has \[3, 16, 16\]"):
         made.explain(encoder, images(1)[0], cocoax.representation_similarity())
 
 

@@ -58,7 +58,7 @@ def test_run__default_baseline_is_the_blur(encoder: cocoax.Encoder, method: Remo
 
     run = method.run(encoder, explicand)
 
-    assert torch.equal(run.baseline, cocoax.Blur(21, 5.0)(explicand))
+    assert torch.equal(run.baseline, cocoax.Blur(121, 20.0)(explicand))
 
 
 @every_method
@@ -259,7 +259,7 @@ def test_save__baseline_of_your_own(
 
 def test_save__explicand_is_kept_for_drawing(net: SmallNet, tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (20, 40, 3), dtype=np.uint8)
-    encoder = cocoax.Encoder(net, cocoax.ImagePreprocess(resize=16, crop=16))
+    encoder = cocoax.Encoder(net, cocoax.ImagePreprocess(resize=16, crop=16)).cropped()
     run = METHODS["occlusion"].run(encoder, pixels)
 
     result = cocoax.Run.load(run.save(tmp_path / "run.safetensors")).explain(cocoax.representation_similarity())

@@ -51,7 +51,7 @@ def launch(
         wait: until interrupted.
 
     """
-    loaded = cocoax.load(encoder).whole() if isinstance(encoder, str) else encoder
+    loaded = cocoax.load(encoder) if isinstance(encoder, str) else encoder
     with ExitStack() as held:
         held.enter_context(_ended_by_signals())
         _limit_arenas()

@@ -22,7 +22,6 @@ from cocoax.app.sessions import PANELS, Pictures, Progress, Session, no_pictures
 from cocoax.encoders.families.processors import noise
 from cocoax.inputs.image import open_image
 from cocoax.masking import Removal
-from cocoax.questions.answers import fitted
 from cocoax.questions.question import SEPARATOR
 
 PHOTO_AREA, REFERENCE_AREA = 2**20, 2**18  # pixels to which photos and reference pictures are reduced; encoders see fewer
@@ -173,7 +172,7 @@ class EncoderService:
         """Return the first samples of a run."""
         samples = min(MIN_CHUNK, self.most)
         method = replace(self.method, samples=samples, tolerance=None, baseline=baseline or self.method.baseline)
-        return fitted(method, explicand).run(self.encoder, explicand, progress=False)
+        return method.run(self.encoder, explicand, progress=False)
 
     def _extended(self, run: Run, samples: int) -> Run:
         """Return a longer copy of a run, which others may read meanwhile."""

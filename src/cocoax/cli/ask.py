@@ -20,10 +20,10 @@ from cocoax.cli.options import (
     Device,
     Each,
     EncoderName,
-    GridOrFitted,
     LikeCaptions,
     LikeImages,
     MethodName,
+    PictureFeatures,
     Questions,
     SamplesOrTolerance,
     SeedOrNone,
@@ -35,6 +35,7 @@ from cocoax.cli.options import (
     UnlikeMany,
     captions_of,
     configured,
+    features_named,
     method_with,
     out_option,
     questions_of,
@@ -74,7 +75,7 @@ def ask_pictures(
     crop: Crop = False,
     method: MethodName = "rise",
     samples: SamplesOrTolerance = None,
-    grid: GridOrFitted = None,
+    features: PictureFeatures = None,
     tolerance: Tolerance = None,
     baseline: Baseline = None,
     seed: SeedOrNone = None,
@@ -104,13 +105,13 @@ def ask_pictures(
     unlikes = cocoax.Side([*(unlike or ()), *many], unlike_image or ())
     questions = questions_of(likes, unlikes, question or (), each, similarity)
     pictures = _pictures_of(images, out)
-    options = {"samples": samples, "grid": grid, "tolerance": tolerance, "baseline": baseline, "seed": seed}
+    options = {"samples": samples, "tolerance": tolerance, "baseline": baseline, "seed": seed}
     method_with(method, options)  # what is wrong with them, or with the picture, is told before the encoder is loaded
     if len(pictures) == 1:
         open_image(pictures[0].file)
     out.mkdir(parents=True, exist_ok=True)
     loaded = configured(cocoax.load(encoder, device=device), crop, baseline, seed or 0)
-    job = _AskJob(loaded, _method_of(method, options), questions, at_least=samples is None, fitted=grid is None)
+    job = _AskJob(loaded, _method_of(method, options), questions, at_least=samples is None, features=features_named(features))
     job.ask(pictures)
     job.print(as_json)
 
@@ -126,7 +127,7 @@ def _method_of(name: str, options: Mapping[str, Any]) -> cocoax.Method:
     if name != "rise" or "samples" in chosen:
         return method_with(name, chosen)
     most = {"most": cocoax.Rise.max_samples} if "tolerance" in chosen else {}
-    return asking_method(**most, **chosen, baseline=None)
+    return asking_method(**most, **chosen)
 
 
 # --- pictures, and folders for their answers ------------------------------------------------------------------------------
@@ -189,9 +190,10 @@ class _AskJob:
     """What is asked about pictures and how, and the answers so far, as plain values.
 
     Attributes:
-        encoder, method: what answers; cells of the method are ``fitted`` to the proportions of a picture.
+        encoder, method: what answers.
         questions: what is asked; their references are made once.
         at_least: use more samples than asked for where there are more.
+        features: what is removed as one part of a picture.
         records: of each picture that was answered, its files and answers.
         rows: of a table, one for each question about each picture.
         failed: what is wrong with the other pictures.
@@ -203,7 +205,7 @@ class _AskJob:
     method: cocoax.Method
     questions: Sequence[cocoax.Question]
     at_least: bool
-    fitted: bool
+    features: Any
     records: list[dict[str, Any]] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
     failed: dict[Path, str] = field(default_factory=dict)
@@ -242,12 +244,11 @@ class _AskJob:
     def _ask(self, picture: _PictureFile) -> list[cocoax.Answer]:
         """Ask about one picture, write the answers and note them."""
         from cocoax.inputs.image import open_image
-        from cocoax.questions.answers import fitted
         from cocoax.questions.report import write_answers
 
         explicand = self.encoder.explicand(open_image(picture.file))
-        method = fitted(self.method, explicand) if self.fitted else self.method
-        answers = cocoax.ask(self.encoder, explicand, self.questions, method, at_least=self.at_least)
+        options: dict[str, Any] = {"features": self.features, "at_least": self.at_least}
+        answers = cocoax.ask(self.encoder, explicand, self.questions, self.method, **options)
         files = write_answers(picture.folder, f"{picture.file.name}: what is it like?", answers)
         plain = [answer.facts(values=False) for answer in answers]
         self.records.append({"picture": picture.file, "files": files, "answers": plain})

@@ -32,6 +32,7 @@ from cocoax.cli.options import (
     check_out,
     check_pictures,
     configured,
+    features_named,
     how_option,
     in_folders,
     load_configured,
@@ -62,7 +63,6 @@ def find_minimal(
     device: Device = None,
     crop: Crop = False,
     samples: Samples = 400,
-    grid: GridOrFitted = None,
     features: Features = None,
     baseline: Baseline = None,
     seed: Seed = 0,
@@ -78,15 +78,12 @@ def find_minimal(
 
     """
     from cocoax.inputs.open import open_input
-    from cocoax.questions.answers import fitted
 
     draw_into_files()
     check_out(out, given, *like, *(unlike or []))
     item, (likes, unlikes) = open_input(given), open_sides(like, unlike)
     loaded = load_configured([item], encoder, device, crop, baseline, seed)
-    explicand = loaded.explicand(item, features)
-    method = cocoax.KernelShap(samples=samples, grid=7 if grid is None else grid, seed=seed)
-    run = (fitted(method, explicand) if grid is None else method).run(loaded, explicand)
+    run = cocoax.KernelShap(samples=samples, seed=seed).run(loaded, item, features=features_named(features))
     show(cocoax.minimal(run, target_of(loaded, likes, unlikes), keep, level=level, encoder=loaded), out, as_json)
 
 
@@ -138,7 +135,7 @@ def find_counterfactual(
         return
     if not donors and not isinstance(item, str):
         raise ValueError("Which pictures give parts? Pass --donor with a file or a folder, or --unlike with one.")
-    explicand = loaded.explicand(item, features)
+    explicand = loaded.explicand(item, features_named(features))
     giving: list[Any] = in_folders(loaded, donors)
     options: dict[str, Any] = {"fixed": fixed} if fixed else {}
     if "grid" in exchange_type(loaded.inputs).options:
@@ -469,7 +466,7 @@ def compare_methods(
     methods = {name: method_with(name, options, strict=False) for name in method or COMPARED}
     items, _ = _open_labelled(Path(data), column, limit, seed)
     loaded = load_configured(items, encoder, device, crop, baseline, seed)
-    loaded = loaded if features is None else loaded.by(features)
+    loaded = loaded if features is None else loaded.by(features_named(features))
     target = target_of(loaded, *open_sides(like, unlike))
     found = cocoax.compare_methods(loaded, items, target, methods, steps=steps, randomise=randomise, seed=seed)
     files = [] if out is None else found.save_all(out)

@@ -109,14 +109,22 @@ SamplesOrAuto = Annotated[
         "Masked copies of each input to encode; if not given, as many as the length of a text asks for.", "--samples", min=10
     ),
 ]
-Features = Annotated[
-    str | None, how_option("What is removed together: segments or grid of pictures; words, tokens or sentences of texts.")
-]
 TextFeatures = Annotated[
     str | None,
     how_option(
         "Of texts: words, tokens, sentences, or auto: words, and of long texts sentences and the words of those that matter.",
         "--features",
+    ),
+]
+_PICTURE_FEATURES = (
+    "segments (if not given) or a number of them as segments:20; a grid of smooth cells as 7 or 5x8; a label map, or a "
+    "folder of masks"
+)
+PictureFeatures = Annotated[str | None, how_option(f"What is removed together: {_PICTURE_FEATURES}.", "--features")]
+Features = Annotated[
+    str | None,
+    how_option(
+        f"What is removed together. Of a picture {_PICTURE_FEATURES}; of a text words, tokens or sentences.", "--features"
     ),
 ]
 SamplesOrTolerance = Annotated[
@@ -140,6 +148,21 @@ AsJson = Annotated[bool, out_option("Print JSON and nothing else.", "--json")]
 Out = Annotated[
     Path | None, out_option("Folder for a page, a picture and JSON; or one file that ends in .html, .json or .png.")
 ]
+
+
+def features_named(text: str | None) -> Any:
+    """Return what --features means: a name or a path as it is, segments:20, or the cells of a grid, 7 or 5x8."""
+    from cocoax.inputs import Segments
+
+    if text is None:
+        return None
+    kind, _, count = text.partition(":")
+    if kind == "segments" and count.isdecimal():
+        return Segments(int(count))
+    sides = text.split("x")
+    if all(side.isdecimal() for side in sides) and len(sides) in (1, 2):
+        return int(text) if len(sides) == 1 else tuple(map(int, sides))
+    return text
 
 
 def check_out(out: Path | None, *names: str, endings: Sequence[str] = RESULTS) -> None:
@@ -171,14 +194,12 @@ def load_for(inputs: Iterable[object], name: str | None, device: str | None) -> 
 
 
 def configured(encoder: cocoax.Encoder, crop: bool = False, baseline: str | None = None, seed: int = 0) -> cocoax.Encoder:
-    """Return the encoder as all commands use it: it explains all of a photo, unless ``crop``.
+    """Return the encoder that explains all of a photo, unless ``crop``, and replaces removed parts by ``baseline``."""
+    from cocoax.masking.baseline_presets import preset
 
-    Removed parts become what ``baseline`` names, by default a strong blur, unless a method says otherwise.
-    """
-    from cocoax.masking.baseline_presets import DEFAULT_PRESET, preset
-
-    other = copy.copy(encoder if crop else encoder.whole())
-    other.inputs = other.inputs.with_baseline(preset(baseline or DEFAULT_PRESET, other.inputs, seed))
+    other = copy.copy(encoder.cropped() if crop else encoder)
+    if baseline is not None:
+        other.inputs = other.inputs.with_baseline(preset(baseline, other.inputs, seed))
     return other
 
 

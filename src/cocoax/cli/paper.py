@@ -225,9 +225,9 @@ def localise_captions(
     loaded = cocoax.load(encoder, device=device)
     try:
         scores = localise(
-            loaded if crop else loaded.whole(),
+            loaded.cropped() if crop else loaded,
             examples[:limit],
-            cocoax.Rise(samples=samples, grid=grid, seed=seed),
+            cocoax.Rise(samples=samples, grid=grid, seed=seed, baseline=cocoax.Blur()),
             LocalisationOptions(template, class_names(examples) if foil == "all" else None, tolerance, fraction),
             folder=out,
             keep_runs=keep_runs,

@@ -155,7 +155,7 @@ def serve_page(
     note(f"Loading {encoder} …")
     loaded = cocoax.load(encoder, device=device)
     page, address = launch(
-        loaded if crop else loaded.whole(), samples=samples, port=port, kept=kept, browser=browser, wait=False
+        loaded.cropped() if crop else loaded, samples=samples, port=port, kept=kept, browser=browser, wait=False
     )
     print_plain(f"The page is at {address} (Ctrl-C ends it)")
     with closing(page):

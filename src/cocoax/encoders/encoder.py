@@ -169,6 +169,7 @@ class Encoder:
         self._most_at_once: int | None = None  # learned when memory ran out
         self._checked = 0  # 1 after one input alone was encoded twice, 2 after one of a batch was
         self._copies: Copies | None = None
+        self.inputs = self.inputs.whole(self._takes_shapes, _patch_size(self.owner))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}{f', layer={self.layer!r}' if self.layer else ''})"
@@ -307,12 +308,17 @@ class Encoder:
         return vars(self) | {"_copies": None}  # a copy makes faster ones of its own
 
     def whole(self) -> Self:
-        """Return the same encoder that explains all of a photo, not only what its preprocessing cuts out of the centre.
+        """Return the same encoder that explains all of a photo, as every encoder does unless it is :meth:`cropped`.
 
         Photos keep their proportions if the module takes pictures of other shapes, which is tried out, and are squeezed if
-        not. The pictures of references are prepared as they were, and the representation space is the same.
+        not. The pictures of references are prepared as they were, and the representation space is the same. A
+        preprocessing of your own does what it does.
         """
         return self.with_inputs(self.inputs.whole(self._takes_shapes, _patch_size(self.owner)))
+
+    def cropped(self) -> Self:
+        """Return the same encoder that explains only what its preprocessing cuts out of the centre of a photo."""
+        return self.with_inputs(self.inputs.cropped())
 
     def _takes_shapes(self, shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether grey pictures of these shapes have representations of one length."""

@@ -144,6 +144,10 @@ class Inputs(ABC):
         """
         return self
 
+    def cropped(self) -> Inputs:
+        """Return the same kind, of whose inputs only what the preprocessing leaves is explained; by default that is so."""
+        return self
+
     # --- what the module takes ------------------------------------------------------------------------------------------
 
     def collate(self, prepared: Sequence[Tensor] | Tensor, like: Tensor) -> Any:

@@ -375,13 +375,13 @@ class Pictures(Inputs):
         "DropTokens",
     )
     advice = "Pictures take cocoax.Blur(), Mean(), Constant(0.0), Noise(), or a picture."
-    default_features: Any = None
+    default_features: Any = "segments"
 
     def __init__(self, preprocess: Preprocess | None = None, any_shape: bool = False) -> None:
         self.preprocess = preprocess
         self.any_shape = any_shape
         self._seen: _Whole | None = None  # how all of a picture is taken in where it is explained
-        self._removal: Fitting[Any] | None = None  # in place of the paper's blur
+        self._removal: Fitting[Any] | None = None  # in place of the default
 
     @property
     def settings(self) -> tuple[object, ...]:
@@ -395,7 +395,7 @@ class Pictures(Inputs):
 
     @property
     def default_removal(self) -> str | Fitting[Any]:
-        """The paper's blur, or what :meth:`with_baseline` was told."""
+        """A strong blur, or what :meth:`with_baseline` was told."""
         return self.removals[0] if self._removal is None else self._removal
 
     def with_baseline(self, removal: Fitting[Any]) -> Pictures:
@@ -498,6 +498,12 @@ class Pictures(Inputs):
         other = copy.copy(self)
         other._seen = _Whole(self.preprocess.squeezed(), self.preprocess.whole(patch), takes)
         other.any_shape = True  # explicands have the proportions of their photos
+        return other
+
+    def cropped(self) -> Pictures:
+        """Return the same kind, of whose pictures only what the preprocessing cuts out is explained."""
+        other = copy.copy(self)
+        other._seen = None
         return other
 
     def _check_range(self, tensor: Tensor) -> None:

@@ -11,27 +11,25 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.nn import functional as F
 
 from cocoax.encoders import Encoder
 from cocoax.encoders.patches import patches_of
 from cocoax.inputs import Inputs
 from cocoax.inputs.image import image_files
-from cocoax.masking.baselines import Baseline, Blur, Mean, Removal, Several
+from cocoax.masking.baselines import STRONG_BLUR, Baseline, Blur, Mean, Removal, Several, stretched
 from cocoax.masking.token_removals import DropTokens
 from cocoax.seeding import stream
 
 DONOR_PICTURES = 3  # other pictures that scores are averaged over
-_STRONG = Blur(121, 20.0)
 # docs/explanation/removals.md has how good their maps are.
 PRESETS: dict[str, Baseline] = {
     "blur": Blur(),
-    "strong blur": _STRONG,
+    "strong blur": STRONG_BLUR,
     "mean colour": Mean(),
-    "strong blur and mean colour": Several((_STRONG, Mean())),
+    "strong blur and mean colour": Several((STRONG_BLUR, Mean())),
 }
 TOKEN_PRESETS = {"drop tokens": DropTokens()}  # of a vision transformer
-DEFAULT_PRESET = "strong blur"  # what 'cocoax ask' and the web page take unless told otherwise
+DEFAULT_PRESET = "strong blur"  # what all take unless told otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +46,7 @@ class OtherPictures(Baseline):
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return all of them in the explicand's size, ``[K, C, H, W]``."""
-        return torch.stack([_stretched(one.to(explicand), tuple(explicand.shape[-2:])) for one in self.pictures])
-
-
-def _stretched(picture: Tensor, size: tuple[int, ...]) -> Tensor:
-    """Return a picture ``[C, h, w]`` in another size; as it is, bit for bit, where it has that."""
-    return picture if picture.shape[-2:] == size else F.interpolate(picture[None], size, mode="bilinear")[0]
+        return torch.stack([stretched(one.to(explicand), explicand) for one in self.pictures])
 
 
 def presets_of(encoder: Encoder) -> dict[str, Removal]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from cocoax.checks import as_float, as_items, as_numbers, check_at_least, shown
 from cocoax.encoders import Encoder
@@ -127,6 +128,7 @@ class Forgotten(Removal):
 
 _ROUNDING = 8 * torch.finfo(torch.float32).eps
 _WIDEST = 10_001  # of a blur's kernel, in pixels
+_STRONG = (121, 20.0)  # kernel and sigma of a blur in which next to nothing can be recognised
 
 
 class Baseline(Removal):
@@ -186,11 +188,19 @@ def _blend(baseline: Tensor, difference: Tensor, kept: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Blur(Baseline):
-    """Gaussian blur of the explicand with reflected borders (the paper's baseline)."""
+    """Gaussian blur of the explicand with reflected borders; by default that of the paper.
+
+    Unless another removal is asked for, pictures are blurred more: :data:`STRONG_BLUR`.
+    """
 
     made_for = "images"
     kernel_size: int = 21
     sigma: float = 5.0
+
+    @classmethod
+    def default(cls, inputs: Inputs) -> Self:
+        """Return the strong blur."""
+        return cls(*_STRONG)
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel_size, Integral) or self.kernel_size < 1 or self.kernel_size % 2 == 0:
@@ -209,6 +219,9 @@ class Blur(Baseline):
             _blurring(self.kernel_size, as_float(self.sigma), side).to(explicand) for side in explicand.shape[-2:]
         )
         return rows @ explicand @ columns.T
+
+
+STRONG_BLUR = Blur(*_STRONG)
 
 
 @lru_cache(maxsize=8)
@@ -272,12 +285,28 @@ class Noise(Baseline):
         return explicand.mean(_places(explicand), keepdim=True) + torch.from_numpy(noise).to(explicand) * std
 
 
+def stretched(pictures: Tensor, explicand: Tensor) -> Tensor:
+    """Return pictures ``[..., C, h, w]`` in the size of an explicand ``[C, H, W]``; as they are where they have that."""
+    size = tuple(explicand.shape[-2:])
+    if pictures.ndim < 3 or explicand.ndim != 3 or tuple(pictures.shape[-2:]) == size:
+        return pictures
+    flat = pictures.reshape(-1, 1, *pictures.shape[-2:])
+    return F.interpolate(flat, size, mode="bilinear").reshape(*pictures.shape[:-2], *size)
+
+
 @dataclass(frozen=True, eq=False)
 class Fixed(Baseline):
-    """A given input, such as an image ``[C, H, W]``, preprocessed like the explicand."""
+    """A given input, such as an image ``[C, H, W]``, preprocessed like the explicand.
+
+    Args:
+        image: the input.
+        stretch: stretch it over an explicand of another size, as is done with pictures.
+
+    """
 
     subject: ClassVar[str] = "The baseline has"  # of the sentence about a wrong shape
     image: Tensor = field(repr=False)
+    stretch: bool = field(default=False, kw_only=True)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self.image.shape)})"
@@ -287,12 +316,17 @@ class Fixed(Baseline):
 
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the input; raise if it does not have the explicand's shape."""
-        if self.image.shape != explicand.shape:
+        image = stretched(self.image, explicand) if self.stretch else self.image
+        if image.shape != explicand.shape:
             raise ValueError(
-                f"{self.subject} shape {list(self.image.shape)} but the explicand has {list(explicand.shape)}; "
+                f"{self.subject} shape {list(image.shape)} but the explicand has {list(explicand.shape)}; "
                 "they must be preprocessed alike."
             )
-        return self.image.to(explicand)
+        return image.to(explicand)
+
+    def ready(self, inputs: Inputs) -> Fixed:
+        """Return the same that is stretched if it is a picture."""
+        return replace(self, stretch=True) if inputs.feature_kind == "image" else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,6 +363,7 @@ class Background(Baseline):
     rows: Tensor = field(repr=False)
     draws: int | None = None
     seed: int = 0
+    stretch: bool = field(default=False, kw_only=True)  # over an explicand of another size, as is done with pictures
 
     def __post_init__(self) -> None:
         rows: Any = self.rows  # a tensor, an array, a list or a data frame
@@ -360,9 +395,14 @@ class Background(Baseline):
             )
         return cls(rows)
 
+    def ready(self, inputs: Inputs) -> Background:
+        """Return the same whose samples are stretched if they are pictures."""
+        return replace(self, stretch=True) if inputs.feature_kind == "image" else self
+
     def __call__(self, explicand: Tensor) -> Tensor:
         """Return the mean of the samples, or the drawn ones ``[draws, *tensor.shape]``."""
         samples = self.rows[:, None] if self.rows.ndim == explicand.ndim == 2 else self.rows  # rows have one channel
+        samples = stretched(samples, explicand) if self.stretch else samples
         if samples.shape[1:] != explicand.shape:
             raise ValueError(
                 f"The background holds samples of shape {list(self.rows.shape[1:])} but the explicand has shape "

@@ -98,7 +98,7 @@ class MaskedEncoder:
         """Caution if removing everything changes nothing, or hardly anything."""
         name, advice = type(self.removal).__name__, f"Try another baseline=. {self._plain.inputs.advice}"
         moved = float((anchors[1:] - anchors[0]).norm(dim=1).mean())
-        if all(torch.equal(self._anchor_inputs[0], end) for end in self._anchor_inputs[1:]):
+        if all(_same(self._anchor_inputs[0], end) for end in self._anchor_inputs[1:]):
             caution(
                 "nothing removed",
                 f"{self._plain.name} {digest(self.explicand.tensor)}",  # of every input that this is so for
@@ -201,6 +201,13 @@ class MaskedEncoder:
                 f"The representation of masked input {start + bad[0]} is not finite; the encoder cannot cope with "
                 f"this baseline. Try another one. {self.encoder.inputs.advice}"
             )
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether two prepared inputs are the same, but for rounding."""
+    if one.shape != other.shape or not one.is_floating_point():
+        return torch.equal(one, other)
+    return torch.allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 def score_anchors(targets: Sequence[Target], anchors: Tensor) -> Tensor:

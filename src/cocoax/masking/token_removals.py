@@ -142,8 +142,8 @@ class DropTokens(Removal):
     registers stay. With all patches dropped they are all there is; of an encoder without any (SigLIP, or the mean over
     patches) the emptied input is a picture of zeros, which is the mean colour of most.
 
-    Features are cells of whole patches, as equal as their number allows. Maps show the value of its cell at every pixel, and
-    ``features`` has one for each cell, row by row.
+    Features are segments of whole patches, or cells of them, as equal as their number allows. Maps show the value of its part
+    at every pixel, and ``features`` has one for each.
 
     Args:
         grid: cells, a number or (rows, columns); by default those of the method (``Rise(grid=7)``), and where it has none,
@@ -162,6 +162,9 @@ class DropTokens(Removal):
         """Return the picture with cells of whole patches as its features; one that has features of its own is checked."""
         patches = patches_of(encoder, explicand.tensor)
         (height, width), (rows, columns) = patches.size, patches.grid
+        if explicand.tree is not None and explicand.label_map is not None:
+            labels = _in_patches(explicand.label_map, height, width, rows, columns)
+            return replace(explicand, feature_ids=labels, tree=None)
         if explicand.feature_ids is not None:
             _check_whole(explicand.feature_ids, height, width, rows, columns)
             return explicand
@@ -195,6 +198,16 @@ class DropTokens(Removal):
     def in_order(self, explicand: Explicand, kept: Tensor) -> Tensor:
         """Return those with as many patches left together."""
         return torch.argsort(explicand.elements_kept(kept).flatten(1).sum(1), stable=True)
+
+
+def _in_patches(labels: Tensor, height: int, width: int, rows: int, columns: int) -> Tensor:
+    """Return segments ``[H, W]`` made of whole patches: each patch belongs to the segment that has most of it."""
+    inside = labels[: rows * height, : columns * width].reshape(rows, height, columns, width)
+    most = inside.transpose(1, 2).flatten(2).mode(-1).values
+    numbers = torch.unique(most, return_inverse=True)[1]  # a segment may have most of no patch
+    snapped = torch.full_like(labels, -1)
+    snapped[: rows * height, : columns * width] = numbers.repeat_interleave(height, 0).repeat_interleave(width, 1)
+    return snapped
 
 
 def _check_whole(members: Tensor, height: int, width: int, rows: int, columns: int) -> None:

@@ -27,6 +27,7 @@ from cocoax.encoders.fast_encoder import shared_encoder
 from cocoax.encoders.forward import frozen, is_out_of_memory, rounding_of
 from cocoax.inputs import Explicand
 from cocoax.masking import Fixed, MaskedEncoder, resolve
+from cocoax.masking.baselines import stretched
 from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.method import Method, normal
 from cocoax.methods.plugin_checks import points_of, weights_of
@@ -496,7 +497,9 @@ class ExpectedGradients(GradientMethod):
             raise ValueError("The background inputs have different shapes; they must be preprocessed alike.")
         background = torch.stack(inputs)
         ready = replace(self, background=background)
-        object.__setattr__(ready, "baseline", _BackgroundMean(background.mean(0)))
+        object.__setattr__(
+            ready, "baseline", _BackgroundMean(background.mean(0), stretch=encoder.inputs.feature_kind == "image")
+        )
         return ready
 
     def draws(self) -> tuple[Tensor, Tensor]:
@@ -508,7 +511,7 @@ class ExpectedGradients(GradientMethod):
     def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
         """Return points between background inputs and the explicand."""
         which, positions = self.draws()
-        chosen = self.background[which[rows]]
+        chosen = stretched(self.background[which[rows]], explicand.tensor)
         difference = explicand.tensor - chosen
         return Points(chosen + along(positions[rows], baseline) * difference, difference)
 

@@ -180,7 +180,7 @@ def build(
 def load_viewed(name: str, device: str | None, whole: bool) -> Encoder:
     """Load an encoder; with ``whole`` it explains all of a photo."""
     encoder = load(name, device=device)
-    return encoder.whole() if whole else encoder
+    return encoder if whole else encoder.cropped()
 
 
 def _with_baseline(method: RemovalMethod, baseline: str | None, encoder: Encoder, named: bool) -> RemovalMethod:

@@ -153,7 +153,7 @@ def explain_augmentations(
     representations = encoder.represent(list(explicands.values()), progress=False)
     similarities = torch.cosine_similarity(representations, representations[:1])
     predictions = _predict(encoder, representations, encoder.classes if classes is None else classes)
-    method = Rise() if method is None else method
+    method = Rise(grid=7) if method is None else method
     if isinstance(method, RemovalMethod):
         runs = [cached_run(encoder, explicand, method, [target], progress=progress) for explicand in explicands.values()]
         attributions = [run.explain(target) for run in runs]

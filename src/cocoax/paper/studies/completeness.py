@@ -75,7 +75,7 @@ def completeness(
     ]
     targets = [target for _, _, target in asked]
     gradients = {f"Integrated Gradients, {count} steps": IntegratedGradients(count) for count in steps}
-    methods = {**gradients, "KernelSHAP": KernelShap(samples=samples)}
+    methods = {**gradients, "KernelSHAP": KernelShap(samples=samples, grid=7)}
     gaps = []
     with bar(len(images) * len(methods), "completeness", progress) as shown:
         for image in images:

@@ -116,6 +116,6 @@ def explain_localisation(
         Question(side(q), side(p)),
     ]
     targets = [question.target(encoder) for question in questions]
-    run = cached_run(encoder, image, method or Rise(), targets, progress=progress)
+    run = cached_run(encoder, image, method or Rise(grid=7), targets, progress=progress)
     own, p_many, q_many, p_single, q_single = run.explain(targets)
     return Localisation(p, q, own, (p_many, q_many), (p_single, q_single))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import torch
 
 from cocoax.data.labelled import LabelledImages
 from cocoax.encoders import Encoder
+from cocoax.masking import Blur
 from cocoax.paper.studies.published import PaperTable, paper_tables
 from cocoax.progress import bar
 from cocoax.references import Reference
@@ -82,7 +84,7 @@ class Study(ABC):
     paper: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, encoder: Encoder, folder: str | Path, options: Options) -> None:
-        self.encoder = encoder
+        self.encoder = as_published(encoder)
         self.folder = Path(folder)
         self.options = options
 
@@ -105,6 +107,13 @@ class LabelledStudy(Study):
         super().__init__(encoder, folder, options)
         self.train = train
         self.held_out = held_out
+
+
+def as_published(encoder: Encoder) -> Encoder:
+    """Return the encoder as the paper explains it: it sees the crop of a picture, and removed parts become a weak blur."""
+    other = copy.copy(encoder.cropped())
+    other.inputs = other.inputs.with_baseline(Blur())
+    return other
 
 
 def four_targets(corpus: Reference, foil: Reference, similarity: str) -> dict[str, Target]:
