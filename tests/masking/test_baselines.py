@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import cocoax
+from cocoax.inputs.image import to_tensor
 from cocoax.masking import Baseline, Blur, Constant, Fixed, Mean, Noise
 from tests.conftest import images
 
@@ -216,7 +217,7 @@ def test_picture_as_baseline__is_preprocessed_like_the_explicand(
     net: torch.nn.Module, picture: Image.Image, kind: str, tmp_path: Path
 ) -> None:
     preprocess = cocoax.ImagePreprocess(resize=18, crop=16, mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.4))
-    encoder = cocoax.Encoder(net, preprocess)
+    encoder = cocoax.Encoder(net, preprocess).cropped()
     picture.save(tmp_path / "baseline.png")
     given = {"picture": picture, "array": np.asarray(picture), "path": tmp_path / "baseline.png"}[kind]
 
@@ -234,8 +235,10 @@ def test_tensor_as_baseline__is_taken_as_it_is(encoder: cocoax.Encoder) -> None:
 
 
 def test_picture_as_baseline__of_another_size(encoder: cocoax.Encoder, picture: Image.Image) -> None:
-    with pytest.raises(ValueError, match=r"baseline has shape \[3, 20, 30\] but the explicand has \[3, 16, 16\]"):
-        cocoax.Occlusion(baseline=picture).run(encoder, images(1)[0])
+    run = cocoax.Occlusion(baseline=picture).run(encoder, images(1)[0])
+
+    expected = torch.nn.functional.interpolate(to_tensor(picture)[None], (16, 16), mode="bilinear")[0]
+    torch.testing.assert_close(run.baseline, expected)  # it is stretched over the explicand
 
 
 def test_baseline_of_your_own__takes_part(encoder: cocoax.Encoder) -> None:

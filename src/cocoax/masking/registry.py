@@ -64,7 +64,10 @@ def resolve(removal: Any, inputs: Inputs) -> Removal:
         raise ValueError(f"{inputs.advice} Got {shorten(repr(removal), 80)} instead.")
     if isinstance(removal, Real) and not inputs.is_one(removal):
         raise ValueError(f"The 'baseline' parameter takes an object: write cocoax.Constant({removal}). {inputs.advice}")
-    return inputs.fit(_put_in_place([inputs.prepare(item) for item in inputs.each(removal)[0]], inputs))
+    items = list(inputs.each(removal)[0])
+    one_picture = len(items) == 1 and inputs.feature_kind == "image"  # which is seen as the explicand is
+    prepared = [inputs.explicand(item).tensor if one_picture else inputs.prepare(item) for item in items]
+    return inputs.fit(_put_in_place(prepared, inputs))
 
 
 def _default(inputs: Inputs) -> Removal:
