@@ -270,38 +270,6 @@ def test_foil_size__bounds_the_exact_probability(epsilon: float, delta: float, p
     assert binom.pmf(large, m, p)[far].sum() <= delta
 
 
-def violations(foil_values: Tensor, z: Tensor, m: int, epsilon: float, draws: int, seed: int) -> float:
-    """How often, in ``draws`` foils of m samples, the empirical contrastive corpus similarity is off by epsilon or more."""
-    generator = torch.Generator().manual_seed(seed)
-    corpus = Reference.from_representations(foil_values[:1])
-    everything = cocoax.contrastive_corpus_similarity(corpus, Reference.from_representations(foil_values))
-    expectation = float(everything.score(z))
-    off = 0
-    for _ in range(draws):
-        chosen = torch.randint(len(foil_values), (m,), generator=generator)
-        foil = Reference.from_representations(foil_values[chosen], keep_samples=False)
-        off += abs(float(cocoax.contrastive_corpus_similarity(corpus, foil).score(z)) - expectation) >= epsilon
-    return off / draws
-
-
-EPSILON, DELTA, DRAWS = 0.2, 0.1, 1000
-SIGNED = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])  # cosine to [1, 0]: 1 or -1, the widest spread there is
-NONNEGATIVE = torch.tensor([[1.0, 0.0], [0.0, 1.0]])  # cosine to [1, 0]: 1 or 0
-EXPLICAND = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
-
-
-@pytest.mark.parametrize(("values", "nonnegative"), [(SIGNED, False), (NONNEGATIVE, True)], ids=["signed", "nonnegative"])
-def test_foil_size__simulated_violations_are_rare_enough(values: Tensor, nonnegative: bool) -> None:
-    # the true frequency is below 0.018 (binomial), so 0.1 is nearly twenty standard errors of 1000 draws away
-    assert violations(values, EXPLICAND, foil_size(EPSILON, DELTA, nonnegative), EPSILON, DRAWS, seed=0) <= DELTA
-
-
-def test_foil_size__of_nonnegative_representations_is_too_small_for_signed_ones() -> None:
-    """So the simulation above can tell one bound from the other: here the true frequency is 0.256 (binomial)."""
-    m = foil_size(EPSILON, DELTA, nonnegative=True)
-    assert violations(SIGNED, EXPLICAND, m, EPSILON, DRAWS, seed=0) > 1.5 * DELTA
-
-
 @pytest.mark.parametrize("epsilon", [0.0, -0.1, math.nan, 1e300, 1e-300])
 def test_foil_size__bad_epsilon(epsilon: float) -> None:
     with pytest.raises(ValueError, match="'epsilon'"):

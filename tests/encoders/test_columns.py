@@ -58,16 +58,6 @@ def test_represent__rows_in_every_form(form: Any, rows: Rows, encoder: TabularEn
     torch.testing.assert_close(encoder.represent(form(TABLE)), expected)
 
 
-@pytest.mark.parametrize("one", [TABLE[0], TABLE[0].tolist(), torch.from_numpy(TABLE[0]), pd.Series(TABLE[0], index=NAMES)])
-def test_is_one__a_row(one: Any, encoder: TabularEncoder) -> None:
-    assert encoder.is_one(one)
-    assert not encoder.is_one([one])
-    assert encoder.represent(one).shape == (1, 4)
-    explicand = encoder.explicand(one)
-    assert explicand.tokens == tuple(NAMES)
-    assert explicand.tensor.shape == (1, 3)
-
-
 def test_preprocess__is_done_to_inputs_and_background(rows: Rows) -> None:
     def scale(row: Tensor) -> Tensor:
         return row * 2

@@ -221,19 +221,6 @@ def test_explicand__more_than_one() -> None:
         Encoder(SmallNet()).explicand(torch.zeros(2, 3, 8, 8))
 
 
-def test_explicand__integer_tensor() -> None:
-    with pytest.raises(TypeError, match=r"float input \[C, H, W\]\. Got torch\.uint8 instead; pass pictures as PIL images"):
-        Encoder(SmallNet()).explicand(torch.zeros(3, 8, 8, dtype=torch.uint8))
-
-
-def test_explicand__bad_files(tmp_path: Path) -> None:
-    (tmp_path / "text.jpg").write_text("not a picture")
-    with pytest.raises(ValueError, match=r"text\.jpg is not an image that can be read"):
-        Encoder(SmallNet()).explicand(tmp_path / "text.jpg")
-    with pytest.raises(FileNotFoundError, match=r"No file at .*nowhere"):
-        Encoder(SmallNet()).explicand(tmp_path / "nowhere.jpg")
-
-
 # --- bad input ----------------------------------------------------------------------------------------------------------
 
 

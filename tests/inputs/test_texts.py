@@ -93,12 +93,6 @@ def test_by__prompt_needs_a_tokenizer_of_transformers(text: TextEncoder) -> None
         text.by(prompt="a ")
 
 
-@pytest.mark.parametrize("empty", ["", "  \n\t"])
-def test_explicand__empty(pieces: TextEncoder, empty: str) -> None:
-    with pytest.raises(ValueError, match=r"The text is empty; write at least one word"):
-        pieces.explicand(empty)
-
-
 def test_explicand__half_a_character(pieces: TextEncoder) -> None:
     for call in (pieces.explicand, pieces.prepare):
         with pytest.raises(ValueError, match=r"lone surrogate.* at place 6"):
