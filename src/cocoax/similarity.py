@@ -160,8 +160,9 @@ def _near_one(representations: Tensor) -> tuple[Tensor, Tensor]:
 def _check_no_zero(sizes: Tensor) -> None:
     zero = (sizes == 0).nonzero()[:, 0].tolist()
     if zero:
+        which = ", ".join(map(str, zero[:3])) + (f" and {len(zero) - 3} more" if len(zero) > 3 else "")
         raise ValueError(
-            f"Representation {_some(zero)} of {len(sizes)} is zero, so its cosine similarity is undefined; "
+            f"Representation {which} of {len(sizes)} is zero, so its cosine similarity is undefined; "
             "leave out the inputs that the encoder maps to zero, or use similarity='dot'."
         )
 
@@ -278,9 +279,3 @@ def _check_gamma(gamma: float | None) -> None:
 
 def _gamma(gamma: float | None, references: Tensor) -> float:
     return 1 / references.shape[1] if gamma is None else gamma
-
-
-def _some(indices: list[int]) -> str:
-    """Return the first few indices in words: ``3, 17, 20 and 4 more``."""
-    shown = ", ".join(map(str, indices[:3]))
-    return shown if len(indices) <= 3 else f"{shown} and {len(indices) - 3} more"

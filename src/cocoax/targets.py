@@ -272,15 +272,7 @@ class _Function(Similarity):
         raise TypeError("A function of representations compares with no references.")
 
 
-class _Classifies(Protocol):
-    """What a target needs of an encoder with a classifier on top."""
-
-    name: str
-    head: nn.Module | None
-    classes: list[str] | None
-
-
-def class_score(encoder: _Classifies, label: int | str) -> Target:
+def class_score(encoder: Any, label: int | str) -> Target:
     """Return the score (the logit) that the encoder's head gives to one class, by number or name, as a target."""
     head, names = getattr(encoder, "head", None), getattr(encoder, "classes", None)
     if head is None:

@@ -12,13 +12,7 @@ import torch
 
 VARIABLE = "COCOAX_DEVICE"
 _PRECISIONS = {
-    "float16": torch.float16,
-    "half": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float32": torch.float32,
-    "float": torch.float32,
-    "float64": torch.float64,
-    "double": torch.float64,
+    name: getattr(torch, name) for name in ("float16", "half", "bfloat16", "float32", "float", "float64", "double")
 }
 HALF = (torch.float16, torch.bfloat16)
 # What networks are made of, in sizes for which libraries use their fast kernels, forwards and backwards.
@@ -38,7 +32,7 @@ output.sum().item()
 def device_named(name: str | torch.device) -> torch.device:
     """Return the device of this name; ``"auto"`` takes CUDA or MPS where there is one. Raise if it is not there."""
     if str(name) == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu")
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
@@ -101,7 +95,3 @@ def why_not(device: str, precision: str) -> str | None:
     if done.returncode < 0:
         return f"the process was killed by {signal.Signals(-done.returncode).name}"
     return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it failed"])[-1]
-
-
-def _has_mps() -> bool:
-    return bool(torch.backends.mps.is_available())

@@ -143,7 +143,7 @@ def _found(encoder: Encoder, picture: Tensor) -> Patches:
             _refuse(encoder, "has no blocks that take one token for each patch")
         height, width = convolution.kernel_size
         found = Patches((height, width), (rows, columns), convolution.in_channels, tokens - rows * columns, False, block)
-        if not _same_in_any_order(encoder, found, batch, expected):
+        if not all(_same_in(order, encoder, found, batch, expected) for order in _orders(found.count)):
             _refuse(
                 encoder,
                 "does not treat its tokens as a set: its layers or its pooling depend on where a token stands (windows as in "
@@ -192,10 +192,6 @@ def _cuts(convolution: nn.Conv2d) -> bool:
     """Whether a convolution looks at patches that neither overlap nor leave gaps."""
     size = convolution.kernel_size
     return convolution.stride == size and max(size) > 1 and convolution.padding in ((0, 0), "valid")
-
-
-def _same_in_any_order(encoder: Encoder, patches: Patches, batch: Tensor, expected: Tensor) -> bool:
-    return all(_same_in(order, encoder, patches, batch, expected) for order in _orders(patches.count))
 
 
 def _orders(count: int) -> Iterator[Tensor]:

@@ -33,12 +33,8 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     if not path.is_file():
         raise FileNotFoundError(f"No file at {path}; pass the path of a checkpoint (.safetensors, .pth, .pt, .th, .ckpt).")
     tensors, metadata = _read_safetensors(path) if path.suffix == ".safetensors" else (_read_torch(path), {})
-    return Checkpoint(path, {name: _single(tensor) for name, tensor in tensors.items()}, metadata)
-
-
-def _single(tensor: Tensor) -> Tensor:
-    """The tensor in single precision, if it holds floating-point numbers."""
-    return tensor.float() if tensor.is_floating_point() else tensor
+    single = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+    return Checkpoint(path, single, metadata)
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
