@@ -28,7 +28,7 @@ from cocoax.vectors import read_vectors
 CHUNKS = KeyedCache("references")  # of streams of inputs
 KEPT = 10_000  # samples that a reference keeps by default
 OVERLAP = 0.1  # fraction of the smaller of corpus and foil that may be in the other one without a caution
-_AT_ONCE = 4096  # representations that are summed up at a time
+_ROWS_AT_ONCE = 4096  # representations that are summed up at a time
 _LAYOUT = Layout(
     "reference",
     {"mean": "d", "mean_unit": "d", "samples?": "count d", "weights?": "count"},
@@ -90,14 +90,14 @@ class Reference:
         keep = len(rows) <= KEPT if keep_samples is None else keep_samples
         sums = torch.zeros(2, rows.shape[1], dtype=torch.float64)  # of raw and of unit representations
         kept: list[Tensor] = []
-        for start in range(0, len(rows), _AT_ONCE):
-            piece = rows[start : start + _AT_ONCE]
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            piece = rows[start : start + _ROWS_AT_ONCE]
             piece = piece.detach() if isinstance(piece, Tensor) else torch.from_numpy(np.array(piece))  # maps are read-only
             part = piece.to("cpu", torch.float32, copy=keep)
             wide = part.double()
             lengths = torch.linalg.vector_norm(wide, dim=1)
             _check_lengths(lengths, start, len(rows))
-            own = counts[start : start + _AT_ONCE]
+            own = counts[start : start + _ROWS_AT_ONCE]
             sums += torch.stack([own, own / lengths]) @ wide
             kept += [part] if keep else []
         mean, mean_unit = sums / len(rows)

@@ -143,7 +143,7 @@ def _read_array(source: Any) -> Iterator[Batch]:
 
 def _read_iterable(source: Iterable[Any], weighted: bool) -> Iterator[Batch]:
     """Read an iterable whose items are vectors ``[d]``, batches of them ``[n, d]``, or pairs of such and their weights."""
-    for (shape, own), alike in groupby(map(_taken_apart, source), lambda item: (item[0].shape, item[1] is not None)):
+    for (shape, own), alike in groupby(map(_vectors_and_weights, source), lambda item: (item[0].shape, item[1] is not None)):
         if own and weighted:
             raise ValueError("The vectors come with weights; leave out weights=.")
         while len(shape) == 1 and (some := list(islice(alike, ROWS))):
@@ -156,7 +156,7 @@ def _read_iterable(source: Iterable[Any], weighted: bool) -> Iterator[Batch]:
             yield vectors, weights
 
 
-def _taken_apart(item: Any) -> tuple[np.ndarray, Any]:
+def _vectors_and_weights(item: Any) -> tuple[np.ndarray, Any]:
     """Return an item of an iterable as vectors and their weights, None where it has none."""
     if isinstance(item, tuple) and len(item) == 2 and np.ndim(item[0]) > 0:
         return as_numbers("Vectors", item[0]).numpy(), as_numbers("Weights", item[1]).double().numpy()

@@ -220,7 +220,7 @@ HARMLESS: dict[str, Callable[[Encoder], object]] = {
     "deterministic algorithms": lambda _encoder: torch.use_deterministic_algorithms(True),
     "last bits through NumPy": numpy_weight(lambda weight: weight.__imul__(np.float32(1 + 1e-7))),
     "another name": assign("name", "another"),
-    "fewer at once": assign("_most_at_once", 1),
+    "fewer at once": assign("_max_batch_size", 1),
     "all of a photo": lambda encoder: encoder.whole(),
 }
 

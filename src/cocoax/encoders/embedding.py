@@ -45,7 +45,7 @@ class _EmbeddedEncoder(Encoder):
         self._ids = explicand.tensor
         inputs = Embeddings(encoder.inputs, explicand, self._embed)
         super().__init__(encoder.module, layer=encoder.layer, pooling=encoder.pooling, name=encoder.name, inputs=inputs)
-        self._checked, self._most_at_once = encoder._checked, encoder._most_at_once
+        self._checked, self._max_batch_size = encoder._checked, encoder._max_batch_size
 
     def identify(self) -> Identity:
         """Return what the encoder of tokens is known by."""
@@ -124,8 +124,8 @@ class Embeddings(Inputs):
         """Return the removal as embeddings in place of those of the words."""
         return removal.embedded(self)
 
-    def laid_under(self, words: Sequence[int], filler: int) -> Tensor:
-        """Return the embeddings of other tokens in place of the explicand's, cut off or filled up; special ones stay."""
+    def with_words(self, words: Sequence[int], filler: int) -> Tensor:
+        """Return embeddings with the explicand's words replaced by other token ids, cut off or filled up to their number."""
         number = int(self.own.sum())
         ids = self.ids.clone()
         ids[self.own] = torch.tensor([*words[:number], *[filler] * (number - len(words))])
@@ -140,12 +140,12 @@ class Embeddings(Inputs):
         return inputs.ndim == 2 if isinstance(inputs, Tensor) else bool(self.texts.is_one(inputs))
 
     def prepare(self, item: Any) -> Tensor:
-        """Return embeddings as they are; a text is laid under the explicand."""
+        """Return embeddings as they are; the words of a text take the places of those of the explicand."""
         if isinstance(item, Tensor):
             return item
         ids, places = self.texts.places(item)
         words = [token for token, span in zip(ids, places, strict=True) if span is not None]
-        return self.laid_under(words, self.texts.pad if self.mask is None else self.mask)
+        return self.with_words(words, self.texts.pad if self.mask is None else self.mask)
 
     def explicand(self, item: Any) -> Explicand:
         """Return an explicand that was made of embeddings, as it is."""

@@ -166,7 +166,7 @@ class Encoder:
         self._identity: Identity | None = None
         self._submodule = self.layer_named(self.layer) if self.layer is not None else None
         self._autocast: torch.dtype | None = None
-        self._most_at_once: int | None = None  # learned when memory ran out
+        self._max_batch_size: int | None = None  # learned when memory ran out
         self._checked = 0  # 1 after one input alone was encoded twice, 2 after one of a batch was
         self._copies: Copies | None = None
         self.inputs = self.inputs.whole(self._takes_shapes, _patch_size(self.owner))
@@ -261,7 +261,7 @@ class Encoder:
             for module in (tower.owner, tower.head):
                 if module is not None:
                     module.to(place, precision)
-            tower._most_at_once, tower._copies, tower._checked = None, None, 0
+            tower._max_batch_size, tower._copies, tower._checked = None, None, 0
         return self
 
     def autocast(self, dtype: str | torch.dtype | None) -> Self:
@@ -400,7 +400,7 @@ class Encoder:
         if asked is not None:
             check_count("batch_size", asked, 1)
         size = self.inputs.default_batch_size(prepared, self.device.type == "cpu") if asked is None else asked
-        return size if self._most_at_once is None else min(size, self._most_at_once)
+        return size if self._max_batch_size is None else min(size, self._max_batch_size)
 
     # --- representations ----------------------------------------------------------------------------------------------
 
@@ -448,7 +448,7 @@ class Encoder:
                     f"{list(np.shape(prepared[0]))}; use a smaller input or a smaller encoder."
                 ) from error
             half = len(prepared) // 2
-            self._most_at_once = half
+            self._max_batch_size = half
             return torch.cat([self.encode(prepared[:half]), self.encode(prepared[half:])])
         if self._checked < min(len(output), 2):
             check_deterministic(self, prepared[0], output[0])

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 VARIABLE = "COCOAX_ONNX"  # 0 leaves everything to torch
 MIN_WEIGHTS = 1_000_000  # weights: with fewer, torch is done before the network is handed over
 _ONE_AT_A_TIME = threading.Lock()  # torch's exporter has one state for the whole process
-_LEAVING = {"tolist", "numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage"}
-_BY_VALUE = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_READS_VALUES = {"tolist", "numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage"}
+_DATA_DEPENDENT = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 # What the exporter warns of is no matter of whoever explains a picture.
-_UNHEARD: list[Any] = [
+_IGNORED_WARNINGS: list[Any] = [
     ("ignore", None, TracerWarning, None, 0),
     ("ignore", None, DeprecationWarning, None, 0),
     ("ignore", None, UserWarning, re.compile(r"torch\."), 0),
@@ -87,7 +87,7 @@ class _Calls(TorchFunctionMode):
     seen = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen = self.seen or getattr(func, "__name__", "") in _LEAVING
+        self.seen = self.seen or getattr(func, "__name__", "") in _READS_VALUES
         return func(*args, **(kwargs or {}))
 
 
@@ -97,7 +97,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     seen = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen = self.seen or not _BY_VALUE.isdisjoint(func.tags)
+        self.seen = self.seen or not _DATA_DEPENDENT.isdisjoint(func.tags)
         return func(*args, **(kwargs or {}))
 
 
@@ -150,7 +150,7 @@ def _session(module: nn.Module, batch: Tensor) -> Any:
     # The sizes of a picture, or the length of a sound, may change.
     axes = {"batch": {axis: f"size{axis}" for axis in range(batch.ndim) if axis != 1}, "representations": {0: "size0"}}
     written = io.BytesIO()
-    with _unheard():
+    with _ignored_warnings():
         torch.onnx.export(
             module,
             (batch.contiguous(),),
@@ -170,13 +170,13 @@ def _session(module: nn.Module, batch: Tensor) -> Any:
 
 
 @contextmanager
-def _unheard() -> Iterator[None]:
+def _ignored_warnings() -> Iterator[None]:
     """Ignore some warnings. Unlike ``warnings.catch_warnings`` this leaves nothing behind if other threads use that too."""
     module: Any = warnings
     changed = module.filters
-    changed[:0] = _UNHEARD
+    changed[:0] = _IGNORED_WARNINGS
     try:
         yield
     finally:
         for filters in (changed, module.filters):
-            filters[:] = [entry for entry in filters if not any(entry is unheard for unheard in _UNHEARD)]
+            filters[:] = [entry for entry in filters if not any(entry is unheard for unheard in _IGNORED_WARNINGS)]

@@ -53,7 +53,8 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
     labels: list[str] = []
     with bar(total, f"encoding with {encoder.name}", how.progress) as shown:
         while labelled := [
-            (index, _light(encoder, item), encoder.inputs.label(item)) for index, item in islice(numbered, CHUNK)
+            (index, _prepared_unless_path(encoder, item), encoder.inputs.label(item))
+            for index, item in islice(numbered, CHUNK)
         ]:
             chunk = [(index, item) for index, item, _ in labelled]
             keep = how.keeps(chunk[0][0])
@@ -141,7 +142,7 @@ def _prepare_numbered(encoder: Encoder, index: int, item: Any) -> Tensor:
         raise
 
 
-def _light(encoder: Encoder, item: Any) -> Any:
+def _prepared_unless_path(encoder: Encoder, item: Any) -> Any:
     """Return a path as it is, to be read when it is encoded, and any other input prepared, which takes less memory."""
     if isinstance(item, str | Path):
         return item

@@ -25,7 +25,7 @@ from cocoax.store import digest
 FILLER = "…"
 UNLIMITED = 1_000_000  # pieces of a text; the model itself may take fewer
 _PROBE = "A small brown dog runs after 3 red balls."
-_SAME = 1e-3  # of a vector's length: how far those of one text may lie apart
+_QUERY_TOLERANCE = 1e-3  # of a vector's length: how far those of one text may lie apart
 
 
 class Embed(Protocol):
@@ -225,7 +225,7 @@ def _unless_same(documents: Embed, queries: Embed) -> Embed:
     def embed(texts: list[str]) -> Any:
         if not chosen:
             one, other = (vectors_of(function([_PROBE]), 1)[0] for function in (documents, queries))
-            same = one.shape == other.shape and np.linalg.norm(one - other) <= _SAME * np.linalg.norm(one)
+            same = one.shape == other.shape and np.linalg.norm(one - other) <= _QUERY_TOLERANCE * np.linalg.norm(one)
             chosen.append(documents if same else queries)
         return chosen[0](texts)
 

@@ -22,8 +22,8 @@ from cocoax.store import digest
 
 # Elements of a batch on a CPU: measured, larger ones leave the caches and take up to twice as long per image.
 CPU_BATCH = 640_000
-_MOST_ELEMENTS = 1_000_000_000  # of any batch
-_LARGEST = 400_000_000  # elements of one input, four times the pixels of the largest picture
+_MAX_BATCH_ELEMENTS = 1_000_000_000  # of any batch
+_MAX_INPUT_ELEMENTS = 400_000_000  # elements of one input, four times the pixels of the largest picture
 
 Fitted = TypeVar("Fitted", covariant=True)
 
@@ -31,14 +31,16 @@ Fitted = TypeVar("Fitted", covariant=True)
 def check_batch(batch: Tensor) -> None:
     """Raise unless a batch is plain numbers, and no more than memory holds."""
     check_plain(batch)
-    if batch.numel() > _MOST_ELEMENTS:
-        raise ValueError(f"A batch {list(batch.shape)} has too many elements; the most is {_MOST_ELEMENTS}.")
+    if batch.numel() > _MAX_BATCH_ELEMENTS:
+        raise ValueError(f"A batch {list(batch.shape)} has too many elements; the most is {_MAX_BATCH_ELEMENTS}.")
 
 
 def check_elements(item: Any) -> None:
     """Raise if an array or a tensor is larger than any input, which its shape tells before anything is read of it."""
-    if isinstance(item, Tensor | np.ndarray) and math.prod(item.shape) > _LARGEST:
-        raise ValueError(f"The input has {math.prod(item.shape)} elements, more than the {_LARGEST} of the largest picture.")
+    if isinstance(item, Tensor | np.ndarray) and math.prod(item.shape) > _MAX_INPUT_ELEMENTS:
+        raise ValueError(
+            f"The input has {math.prod(item.shape)} elements, more than the {_MAX_INPUT_ELEMENTS} of the largest picture."
+        )
 
 
 def plural(noun: str) -> str:

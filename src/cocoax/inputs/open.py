@@ -209,14 +209,14 @@ def each_input(inputs: Any, kind: Inputs, key: str | None = None) -> tuple[Itera
     indexed = not isinstance(inputs, Iterable) and hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
     if not (loader or indexed):
         items, total = kind.each(inputs)
-        return _taken_apart(items, kind, key, paired=False), total
+        return _unpacked(items, kind, key, paired=False), total
     held = inputs.dataset if loader else inputs
     total = len(held) if hasattr(held, "__len__") else None
     items = iter(inputs) if loader else (inputs[index] for index in range(len(inputs)))
-    return _taken_apart(items, kind, key, paired=True, single=not loader), total
+    return _unpacked(items, kind, key, paired=True, single=not loader), total
 
 
-def _taken_apart(items: Iterable[Any], kind: Inputs, key: str | None, paired: bool, single: bool = False) -> Iterator[Any]:
+def _unpacked(items: Iterable[Any], kind: Inputs, key: str | None, paired: bool, single: bool = False) -> Iterator[Any]:
     """Yield inputs; ``paired`` ones may come with labels, ``single`` ones are one example each, never a batch."""
     for item in items:
         part = _entry(item, key) if isinstance(item, Mapping) and (paired or key is not None) else item

@@ -20,8 +20,8 @@ from cocoax.show import Effects, SoundMap
 from cocoax.store import digest, file_digest, files_below
 
 SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au"})
-CHANNELS = 2  # what more channels mean (surround, instruments) is not for us to guess
-LOUDEST = 100.0  # files of floats may go a little over full scale, which is 1
+MAX_CHANNELS = 2  # what more channels mean (surround, instruments) is not for us to guess
+MAX_AMPLITUDE = 100.0  # files of floats may go a little over full scale, which is 1
 FRAME, HOP = 512, 128  # of spectra, in samples
 FREQUENCIES = FRAME // 2 + 1
 _INTEGERS = ("int16", "int32", "uint8")  # as files have them; others have been made by accident, at an unknown scale
@@ -108,7 +108,7 @@ def _as_array(samples: Any, name: str) -> np.ndarray:
 
 def _check_size(seconds: float, channels: int, longest: float, name: str) -> None:
     """Raise if a sound lasts longer than an encoder should take at once, or has many channels."""
-    if channels > CHANNELS:
+    if channels > MAX_CHANNELS:
         raise ValueError(f"{name} has {channels} channels; mix it down to one or two first.")
     if seconds > longest:
         raise ValueError(
@@ -123,7 +123,7 @@ def _check_values(array: np.ndarray, name: str) -> None:
     if bad:
         raise ValueError(f"{name} has {bad} samples that are not finite; cut them out or fill them in first.")
     peak = float(np.abs(array).max())
-    if peak > LOUDEST:
+    if peak > MAX_AMPLITUDE:
         raise ValueError(f"{name} goes up to {peak:.0f}, but full scale is 1; divide samples of 16 bits by 32768.")
 
 

@@ -85,7 +85,7 @@ class MaskToken(TokenRemoval):
         """Return the embedding of the mask token in place of those of the words."""
         ready = self.ready(inputs)
         assert ready.token is not None
-        return Embedded(inputs.laid_under([], ready.token), ready)
+        return Embedded(inputs.with_words([], ready.token), ready)
 
     def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:
         """Return ids of the same length."""

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 import cocoax
 from cocoax.encoders.families import resemblyzer as source
-from cocoax.encoders.families.resemblyzer import Louder, SpeakerNetwork, mel_filters, window_starts
+from cocoax.encoders.families.resemblyzer import MinimumLoudness, SpeakerNetwork, mel_filters, window_starts
 from cocoax.spaces import same_space
 
 installed = pytest.mark.skipif(importlib.util.find_spec("resemblyzer") is None, reason="resemblyzer is not installed")
@@ -138,9 +138,9 @@ def test_window_starts__are_those_of_the_original(samples: int, starts: list[int
 
 def test_louder__raises_quiet_sounds_only() -> None:
     loud, quiet = torch.from_numpy(voice()), torch.from_numpy(voice()) * 0.01
-    assert torch.equal(Louder()(loud), loud)
-    assert 20 * float(Louder()(quiet).square().mean().sqrt().log10()) == pytest.approx(-30, abs=1e-3)
-    assert torch.equal(Louder()(torch.zeros(10)), torch.zeros(10))
+    assert torch.equal(MinimumLoudness()(loud), loud)
+    assert 20 * float(MinimumLoudness()(quiet).square().mean().sqrt().log10()) == pytest.approx(-30, abs=1e-3)
+    assert torch.equal(MinimumLoudness()(torch.zeros(10)), torch.zeros(10))
 
 
 # --- the encoder ------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def load_resemblyzer(*, name: str = "resemblyzer", **options: Any) -> Encoder:
     state = torch.load(path, map_location="cpu", weights_only=True)["model_state"]
     own = network.state_dict()
     network.load_state_dict({key: value for key, value in state.items() if key in own})
-    return Encoder(network.eval(), inputs=Sounds(RATE, Louder(), **options), name=name)
+    return Encoder(network.eval(), inputs=Sounds(RATE, MinimumLoudness(), **options), name=name)
 
 
 def _weights() -> Path:
@@ -48,8 +48,8 @@ def _weights() -> Path:
 
 
 @dataclass(frozen=True)
-class Louder:
-    """Makes a quiet sound as loud as the network is used to; loud ones stay as they are.
+class MinimumLoudness:
+    """Amplifies a sound that is quieter than those the network was trained on; louder ones stay as they are.
 
     Attributes:
         level: root mean square, in decibels below full scale.
