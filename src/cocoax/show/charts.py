@@ -195,8 +195,11 @@ def _(view: Curves, ax: Axes, options: PlotOptions = DEFAULT) -> None:
     for axis, place, label in view.marks:
         mark = ax.axvline if axis == "x" else ax.axhline
         mark(place, color="#888", linestyle="--", linewidth=1, label=label or None)
+    if view.logarithmic:
+        ax.set_xscale("log")
+        ax.minorticks_off()
     if view.ticks is not None:
-        ax.set_xticks(view.ticks)
+        ax.set_xticks(view.ticks, [f"{tick:g}" for tick in view.ticks])
     ax.set_xlabel(view.x_label)
     ax.set_ylabel(view.y_label)
     if any(line.label for line in view.lines):

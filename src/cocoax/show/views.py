@@ -390,13 +390,17 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Curves(View):
-    """Lines in one chart; ``marks`` are upright and level lines: ``("x" or "y", place, label)``."""
+    """Lines in one chart; ``marks`` are upright and level lines: ``("x" or "y", place, label)``.
+
+    ``logarithmic`` is the scale of x, whose ``ticks`` are the only ones.
+    """
 
     lines: tuple[Line, ...]
     x_label: str = ""
     y_label: str = ""
     marks: tuple[tuple[Literal["x", "y"], float, str], ...] = ()
     ticks: tuple[float, ...] | None = None
+    logarithmic: bool = False
 
 
 @dataclass(frozen=True, eq=False)
