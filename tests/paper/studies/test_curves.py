@@ -162,7 +162,7 @@ def test_judge__methods_that_read_a_run_differently_share_it() -> None:
 @pytest.fixture
 def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plots take longer than the study."""
-    monkeypatch.setattr("cocoax.paper.studies.insertion_deletion.curve_figure", lambda *_arguments: [])
+    monkeypatch.setattr("cocoax.paper.studies.insertion_deletion.mean_curves", lambda _records: [])
 
 
 def main_study(folder: Path, encoder: cocoax.Encoder | None = None, **changes: Any) -> MainStudy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,13 @@ from cocoax.paper.studies.insertion_deletion import (
     FoilSizeStudy,
     RandomisationStudy,
     SizeStudy,
-    differences,
-    size_table,
 )
 from cocoax.paper.studies.published import MEASURES, METHOD_TITLES, TARGET_TITLES
 from cocoax.paper.studies.reproduce import run_study
 from cocoax.paper.studies.study import PRESETS
-from cocoax.paper.studies.tables import Records
+from cocoax.paper.studies.tables import Records, areas_by_size, differences
 from cocoax.seeding import stream
-from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, cells, made_up, small_encoder
+from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, made_up, small_encoder
 
 mpl.use("Agg")
 
@@ -40,30 +39,42 @@ def test_run_study__main_writes_tables_plots_and_values(tmp_path: Path) -> None:
     assert {path.stem for path in written[-2:]} == {name}  # what was asked for comes last
     assert all(path.parent == folder and path.stat().st_size > 500 for path in written)
     kinds = [path.suffix for path in written]
-    assert (kinds.count(".md"), kinds.count(".tex"), kinds.count(".png"), kinds.count(".pdf")) == (9, 8, 4, 4)
-    summary = (folder / "summary.md").read_text()
-    assert "3 explicands in 1 run." in summary
-    assert "COCOA minus the other targets" in summary
+    assert (kinds.count(".md"), kinds.count(".tex"), kinds.count(".png"), kinds.count(".pdf")) == (8, 8, 4, 4)
+    page = (folder / "results.html").read_text()
+    assert "3 explicands" in page
+    assert page.count("COCOA minus other targets") == 8
+    assert len(json.loads((folder / "results.json").read_text())["values"]) == 3 * 2 * (8 * 4 + 5) * 2 * 2
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_differences__paired_and_marked() -> None:
+def test_differences__are_paired() -> None:
     records = made_up("main")
-    made = differences(records)
     groups = records.grouped("class_case", "measure", "similarity", "method", "metric", "target")
     key = ("same", MEASURES[0], "cosine", "rise", "insertion")
     expected = paired_difference(*([record["value"] for record in groups[(*key, target)]] for target in ("cocoa", "corpus")))
-    block = made.split("**Contrastive corpus similarity, cosine, same class**")[1]
-    line = next(cells(line, "|") for line in block.splitlines() if line.startswith("| RISE |"))
-    assert line[5].strip("*") == f"{expected.mean:+.3f} ({expected.half:.3f})"  # the third of the others
-    assert made.count("| RISE, efficient |") == 8
+    made = differences(records)
+    rows = {row[:6]: row[6:] for row in made.table().rows}
+    assert len(rows) == 2 * 2 * 2 * 4 * 3 * 2
+    mean, half, _ = rows["same", MEASURES[0], "cosine", "rise", "corpus", "insertion"]
+    assert (mean, half) == pytest.approx((expected.mean, expected.half))
+    table = next(
+        view for view in made.views() if view.title and view.title.startswith("Contrastive corpus similarity, cosine, s")
+    )
+    shown = dict(zip(table.columns, next(row for row in table.rows if row[0] == "RISE"), strict=True))  # type: ignore[attr-defined]
+    assert shown["Corpus ↑"].startswith(f"{expected.mean:+.3f} ({expected.half:.3f})")
 
 
 @pytest.mark.parametrize(
-    ("cocoa", "metric", "mark"),
-    [(1, "insertion", "**"), (-1, "insertion", "*"), (-1, "deletion", "**"), (1, "deletion", "*"), (0, "deletion", "")],
+    ("cocoa", "metric", "verdict"),
+    [
+        (1, "insertion", "better"),
+        (-1, "insertion", "worse"),
+        (-1, "deletion", "better"),
+        (1, "deletion", "worse"),
+        (0, "deletion", ""),
+    ],
 )
-def test_differences__better_is_bold_and_worse_italic(cocoa: float, metric: str, mark: str) -> None:
+def test_differences__say_which_target_is_better(cocoa: float, metric: str, verdict: str) -> None:
     noise = np.random.default_rng(1).normal(0, 0.1, 8)
     rows = [
         {"class_case": "same", "similarity": "cosine", "method": "rise", "target": target, "model": "trained"}
@@ -76,10 +87,8 @@ def test_differences__better_is_bold_and_worse_italic(cocoa: float, metric: str,
         units.append(
             ({"insertion": curve, "deletion": curve}, {"run": 1, "explicand": number, "rows": rows, "measures": MEASURES[:1]})
         )
-    line = next(line for line in differences(Records(units)).splitlines() if line.startswith("| RISE |"))
-    cell = cells(line, "|")[1 + ["insertion", "deletion"].index(metric)]
-    assert (len(cell) - len(cell.lstrip("*"))) == len(mark)
-    assert cell == f"{mark}{cell.strip('*')}{mark}"
+    found = differences(Records(units)).table().records()
+    assert {row["cocoa is"] for row in found if row["metric"] == metric} == {verdict}
 
 
 def randomisation_study(folder: Path) -> RandomisationStudy:
@@ -116,10 +125,7 @@ def test_run_study__randomised(tmp_path: Path) -> None:
     options = replace(OPTIONS, runs=1, explicands=1)
     written = run_study("randomised", small_encoder(), TRAIN, HELD_OUT, tmp_path, options, progress=False)
     assert len([path for path in written if path.suffix == ".tex"]) == 4
-    assert "| RISE | Randomised |" in (tmp_path / "tiny" / "randomised" / "summary.md").read_text()
-
-
-mpl.use("Agg")
+    assert all("| RISE | Randomised |" in path.read_text() for path in written if path.suffix == ".md")
 
 
 class Tiny(SizeStudy):
@@ -166,14 +172,18 @@ def test_run_study__sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     options = replace(OPTIONS, explicands=1)
     written = run_study("foil-size", small_encoder(), TRAIN, HELD_OUT, tmp_path, options, progress=False)
     assert {path.name for path in written if path.suffix == ".png"} == {"foil_size_same.png", "foil_size_different.png"}
-    assert "| 3 | 2 |" in (tmp_path / "tiny" / "foil-size" / "summary.md").read_text()
+    (table,) = (path.read_text() for path in written if path.name == "foil_size_same.csv")
+    assert ",3,2,insertion," in table
 
 
-def test_size_table__a_line_for_each_size() -> None:
+def test_areas_by_size__a_row_for_each_size() -> None:
     rows = [{"class_case": "same", "corpus": size, "foil": 9, "method": "rise"} for size in (1, 5)]
     curve = torch.arange(2.0)[:, None, None].expand(2, 1, 3) + 0.25
-    made = size_table(
-        Records([({"insertion": curve, "deletion": -curve}, {"run": 1, "explicand": 0, "rows": rows, "measures": ["a_b"]})])
-    )
-    assert "| same | a b | RISE | 1 | 9 | 0.250 (–) | -0.250 (–) |" in made
-    assert "| same | a b | RISE | 5 | 9 | 1.250 (–) | -1.250 (–) |" in made
+    unit: Any = ({"insertion": curve, "deletion": -curve}, {"run": 1, "explicand": 0, "rows": rows, "measures": ["a"]})
+    (part,) = areas_by_size(Records([unit]), "corpus")
+    assert [row[3:7] for row in part.table().rows] == [
+        (1, 9, "insertion", 0.25),
+        (5, 9, "insertion", 1.25),
+        (1, 9, "deletion", -0.25),
+        (5, 9, "deletion", -1.25),
+    ]

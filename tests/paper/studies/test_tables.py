@@ -6,16 +6,17 @@ import csv
 import hashlib
 from collections import Counter
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from cocoax.evaluation import Interval, paper_interval
+from cocoax.evaluation import paper_interval
 from cocoax.paper.studies.insertion_deletion import MainStudy, RandomisationStudy
 from cocoax.paper.studies.published import METHOD_TITLES, SETTINGS, TARGET_TITLES, paper_tables, published
-from cocoax.paper.studies.tables import Records, Row, by_run, latex, markdown, rows_of
+from cocoax.paper.studies.tables import Records, by_run, paper_table
 from tests.paper.studies.tiny import RUNS, cells, made_up
 
 
@@ -101,14 +102,12 @@ def records() -> dict[str, Records]:
 
 def lines_of(name: str, records: dict[str, Records], kind: str) -> dict[tuple[str, str], list[str]]:
     """The lines of a table by their first two cells."""
-    table = paper_tables()[name]
-    variants = VARIANTS[table.study]
-    rows = rows_of(table, variants, records[table.study])
+    study = paper_tables()[name].study
+    table = paper_table(paper_tables()[name], VARIANTS[study], records[study], ENCODER)
     if kind == "markdown":
-        lines = markdown(table, variants, rows, ENCODER).splitlines()
-        found = [cells(line, "|") for line in lines if line.startswith("| ")][2:]
+        found = [cells(line, "|") for line in table.markdown().splitlines() if line.startswith("| ")][2:]
     else:
-        lines = latex(table, variants, rows, ENCODER).splitlines()
+        lines = table.latex().splitlines()
         start = next(number for number, line in enumerate(lines) if line == r"\midrule")
         found = [cells(line, " & ") for line in lines[start:] if " & " in line]
     return {(line[0], line[1]): line[2:] for line in found}
@@ -174,15 +173,23 @@ def test_tables__best_of_each_method_is_bold(records: dict[str, Records], kind: 
         assert not any(mark in cell for line in lines.values() for cell in line[2:])
 
 
-def test_tables__heads() -> None:
-    table = paper_tables()["corpus_majority_prob_norm_same_class"]
-    rows = [Row("RISE", "COCOA", (Interval(0.5, 0.1, 5), None), (None,) * 6)]
-    shown = markdown(table, VARIANTS["main"], rows, "mine")
-    assert "| Method | Target | mine, insertion ↑ | deletion ↓ | ImageNet, SimCLR ↑ |" in shown
-    assert "| RISE | COCOA | 0.500 (0.100) | – |" in shown
-    made = latex(table, VARIANTS["main"], rows, "50%_a&b")
-    assert r"\multicolumn{2}{c}{50\%\_a\&b}" in made
-    assert made.count("&") == made.count(r"\&") + 3 * 9 - 4  # ten columns in each line, and the heads over pairs of them
-    randomised = paper_tables()["randomized_corpus_majority_prob_norm_same_class"]
-    assert "| Method | Encoder |" in markdown(randomised, VARIANTS["randomised"], rows, "mine")
-    assert "Method & Encoder &" in latex(randomised, VARIANTS["randomised"], rows, "mine")
+def test_tables__heads_and_files(records: dict[str, Records], tmp_path: Path) -> None:
+    table = paper_table(paper_tables()["corpus_majority_prob_norm_same_class"], VARIANTS["main"], records["main"], ENCODER)
+    assert f"| Method | Target | {ENCODER} ↑ | {ENCODER} ↓ | ImageNet, SimCLR ↑ |" in table.markdown()
+    made = table.latex()
+    assert r"\multicolumn{2}{c}{resnet\_18 \& co}" in made
+    body = [line for line in made.splitlines() if line.endswith(r"\\")]
+    assert {line.count(" & ") for line in body} == {9}  # ten columns
+    assert table.save(tmp_path / "a.md").read_text() == table.markdown()
+    assert table.save(tmp_path / "a.tex").read_text() == made
+
+
+def test_tables__numbers_are_those_that_are_shown(records: dict[str, Records]) -> None:
+    table = paper_table(paper_tables()["corpus_majority_prob_norm_same_class"], VARIANTS["main"], records["main"], ENCODER)
+    rows = {tuple(row[name] for name in ("method", "target", "setting", "metric")): row for row in table.table().records()}
+    assert len(rows) == 78 + 2 * (4 * 5 + 1)
+    assert rows["RISE", "COCOA", "mura_resnet", "deletion"]["mean"] == 0.415
+    where = {"class_case": "same", "measure": "corpus_majority_probability", "metric": "insertion"}
+    own = rows["RISE", "COCOA", ENCODER, "insertion"]
+    expected = by_hand(records["main"], **where, similarity="cosine", method="rise", target="cocoa")
+    assert f"{own['mean']:.3f} ({own['half width']:.3f})" == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -23,11 +22,11 @@ from cocoax.methods import Attribution, GradientShap, IntegratedGradients, Metho
 from cocoax.methods.removal import RemovalMethod
 from cocoax.paper.studies.published import MEASURES
 from cocoax.paper.studies.study import RUN_SEEDS, Draw, DrawnExplicand, LabelledStudy, Library, Options, draw_run, grid_of
-from cocoax.paper.studies.tables import Records
+from cocoax.paper.studies.tables import Records, StudyPart, StudyReport
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.seeding import stream
-from cocoax.store import Layout, Results, digest, write_text
+from cocoax.store import Layout, Results, digest
 from cocoax.targets import Target, contrastive_corpus_similarity
 from cocoax.version import versions
 
@@ -230,8 +229,8 @@ class CurveStudy(LabelledStudy):
         """Return what to explain of an explicand, and by which measures to judge it."""
 
     @abstractmethod
-    def report(self, records: Records) -> tuple[list[str], list[Path]]:
-        """Write the study's own tables and figures; return its sections of the summary, as Markdown, and the files."""
+    def report(self, records: Records) -> Sequence[StudyPart]:
+        """Return the study's tables and figures."""
 
     def explained(self, seed: int) -> dict[str, Encoder]:
         """Return the encoders that are explained in a run; the study's own encoder always judges."""
@@ -327,21 +326,10 @@ class CurveStudy(LabelledStudy):
 
     def write(self, progress: bool | None = None) -> list[Path]:
         """Run what was not run yet and write all tables, figures and values; return the files."""
-        return self.write_results(self.run(progress))
-
-    def write_results(self, records: Records) -> list[Path]:
-        """Write the study's tables and figures, a summary of them and every value as JSON; return the files."""
-        if len(records) == 0:
-            raise ValueError(f"{self.folder} has no results yet.")
-        sections, written = self.report(records)
-        runs = "1 run" if self.options.runs == 1 else f"{self.options.runs} runs"
-        title = f"# {self.name.capitalize()} study of {self.encoder.name}\n\n{len(records)} explicands in {runs}.\n"
-        every = {"options": self.results.options, "versions": versions(), "values": list(records)}
-        return [
-            *written,
-            write_text(self.folder / "summary.md", "\n".join([title, *sections])),
-            write_text(self.folder / "results.json", json.dumps(every) + "\n"),
-        ]
+        records = self.run(progress)
+        return StudyReport(self.name, self.encoder.name, self.results.options, records, self.report(records)).save_all(
+            self.folder
+        )
 
 
 class Repetition:
