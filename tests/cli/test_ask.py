@@ -45,7 +45,7 @@ def test_ask__prints_score_comparison_and_regions_and_writes_files(
     np.testing.assert_allclose(attribution.values.numpy(), answer.attribution.values.numpy(), rtol=1e-4, atol=1e-6)
     assert (tmp_path / "out" / content[0]["overlay"]).stat().st_size > 1000
     assert (tmp_path / "out" / "answers.json").stat().st_size < 10_000
-    assert (content[0]["score"], content[0]["options"]["grid"]) == (pytest.approx(answer.score, abs=1e-6), 7)
+    assert content[0]["score"] == pytest.approx(answer.score, abs=1e-6)
     names = {file.suffix for file in (tmp_path / "out").glob("[!.]*")}
     assert names == {".png", ".safetensors", ".html", ".json"}
     for file in (tmp_path / "out").glob("[!.]*"):
@@ -79,18 +79,6 @@ def test_ask__again_into_the_same_folder_keeps_the_earlier_report(towers: cocoax
     assert "a cat" in (tmp_path / "out" / "report.html").read_text()
     assert "a dog" in (tmp_path / "out" / "report-2.html").read_text()
     assert f"wrote {tmp_path / 'out' / 'report-2.html'}" in result.output
-
-
-def test_ask__pictures_on_both_sides(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
-    (tmp_path / "cats").mkdir()
-    for number in range(3):
-        picture(number).save(tmp_path / "cats" / f"{number}.png")
-    picture(9).save(tmp_path / "cup.png")
-    result = ask(
-        image, "--like", "a cat", "--like-image", str(tmp_path / "cats"), "--unlike-image", str(tmp_path / "cup.png")
-    )
-    assert result.exit_code == 0, result.output
-    assert "a cat / the pictures of cats rather than the picture cup" in result.output
 
 
 def test_ask__each_against_the_others(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
@@ -212,11 +200,6 @@ def test_ask__bad_pictures_are_told_before_anything_is_loaded(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--like", ""], "A caption is empty; write at least one word"),
-        (["--like", "a cat", "--unlike", "  "], "A caption is empty"),
-        (["--like", "cat " * 13], "13 tokens but 'words' takes at most 12; shorten it"),
-        (["--like", "a cat", "--unlike", "a cat"], "Both sides of the question are 'a cat'"),
-        (["--question", "a cat rather than "], "A question reads 'a cat / a kitten rather than a dog'"),
         (["--like", "a cat", "--each"], "--each asks about several things"),
         (["--like", "a cat", "--method", "ryse"], "Did you mean 'rise'?"),
         (
@@ -227,17 +210,7 @@ def test_ask__bad_pictures_are_told_before_anything_is_loaded(
             ["--method", "smoothgrad", "--tolerance", "0.3"],
             "has no option --tolerance; it has --samples and --baseline and --seed.",
         ),
-        (["--like", "a cat", "--samples", "3"], "'samples' parameter must be at least 10"),
-        (["--like", "a cat", "--tolerance", "0"], "'tolerance' parameter must be above 0"),
-        (["--like", "a cat", "--baseline", "blurr"], "Removed parts become one of blur, strong-blur"),
         (["--like", "a cat", "--unlike-many", "cifar"], "--unlike-many takes cifar100 or a text file"),
-        (
-            ["--like", "a cat", "--unlike-many", "cifar100", "--template", "x"],
-            "'template' parameter must be a text with one {}",
-        ),
-        (["--like-image", "nowhere.png"], "No file at nowhere.png"),
-        (["--like", "a cat", "--similarity", "cosin"], "cosin"),
-        (["--like", "a cat", "--encoder", "clipp:x"], "No encoder is called 'clipp:x'"),
         (["--like", "a cat", "--tolerance", "10"], "0.1 is 10 %"),
     ],
 )

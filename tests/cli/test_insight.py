@@ -139,15 +139,6 @@ def test_examples__of_a_text(tmp_path: Path) -> None:
     assert (tmp_path / "examples.png").is_file()
 
 
-def test_examples__of_a_picture(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
-    (tmp_path / "corpus").mkdir()
-    for seed in range(4):
-        picture(seed).save(tmp_path / "corpus" / f"photo{seed}.png")
-    result = invoke("examples", image, "--member", str(tmp_path / "corpus"), "--method", "simplex", catch_exceptions=False)
-    assert "Of 4 members" in result.output
-    assert "leaves over" in result.output
-
-
 def test_examples__mistakes(complaint: Callable[..., str]) -> None:
     assert "nothing to rank in a corpus of 1" in complaint("examples", "a car", "--member", "a dog")
     pair = ("--member", "a dog", "--member", "a cat")
@@ -366,13 +357,6 @@ def test_compare_methods__of_pictures(towers: cocoax.Encoder, tmp_path: Path) ->
     printed = invoke(*arguments, *chosen, catch_exceptions=False).output
     assert "images" in printed
     assert "infidelity" in printed
-
-
-def test_compare_methods__of_texts(tmp_path: Path) -> None:
-    (tmp_path / "texts.txt").write_text("the big red car\nthe cat parked\na big house\n")
-    arguments = ("compare-methods", str(tmp_path / "texts.txt"), "--like", "a car", "--samples", "20", "--steps", "3")
-    result = invoke(*arguments, "--method", "occlusion", "--method", "rise", "--json", catch_exceptions=False)
-    assert json.loads(result.stdout)["inputs"] == "3 texts"
 
 
 def test_compare_methods__mistakes(complaint: Callable[..., str], tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from scipy.io import wavfile
 from torch.nn.functional import cosine_similarity
 
@@ -18,7 +17,6 @@ import cocoax
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.families.sentence import TextModel, load_hf_text
 from cocoax.questions.windows import windows_of
-from cocoax.results.interactions import NOTHING
 from tests.cli.support import interrupt_after, invoke, picture
 from tests.conftest import SmallNet
 from tests.sounds import RATE, hum, listener
@@ -55,19 +53,6 @@ def test_match__json_and_files(tmp_path: Path) -> None:
     assert [Path(file).suffix for file in numbers.pop("files")] == [".html", ".json", ".png"]
     assert json.loads((out / "match.json").read_text()) == numbers
     assert sorted(file.name for file in out.iterdir()) == ["match.html", "match.json", "match.png"]
-
-
-def test_match__of_one_colour_there_is_nothing(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
-    Image.new("RGB", (24, 24), "white").save(tmp_path / "white.png")
-    assert NOTHING in match(image, str(tmp_path / "white.png"))
-    assert json.loads(match(image, str(tmp_path / "white.png"), "--json"))["pairs"] == []
-
-
-def test_match__two_pictures(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
-    picture(1).save(tmp_path / "other.png")
-    output = match(image, str(tmp_path / "other.png"))
-    assert "of the picture: +" in output
-    assert ", column" in output
 
 
 def test_match__a_picture_and_a_caption(towers: cocoax.Encoder, image: str) -> None:
@@ -219,28 +204,6 @@ def test_why__pictures_for_a_caption(towers: cocoax.Encoder, tmp_path: Path) -> 
     assert numbers["hits"][0]["pairs"][0]["document"].startswith("row ")
 
 
-def test_why__pictures_like_a_picture(towers: cocoax.Encoder, tmp_path: Path) -> None:
-    for seed in range(3):
-        picture(seed).save(tmp_path / f"{seed}.png")
-    numbers = json.loads(why(str(tmp_path / "1.png"), "--index", str(tmp_path), "--json", "--top", "2"))
-    assert numbers["hits"][0]["content"] == "1.png"
-    assert numbers["hits"][0]["is_query"]
-    assert numbers["hits"][0]["document"]["parts"][0]["place"]
-    output = why(str(tmp_path / "1.png"), "--index", str(tmp_path), "--top", "2")
-    for hit in numbers["hits"]:
-        assert hit["content"] in output
-
-
-def test_why__sounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "voices").mkdir()
-    for seed in range(3):
-        wavfile.write(tmp_path / "voices" / f"{seed}.wav", RATE, hum(seed=seed))
-    wavfile.write(tmp_path / "query.wav", RATE, hum(seed=1))
-    monkeypatch.setitem(ENCODERS, "resemblyzer", listener)
-    output = why(str(tmp_path / "query.wav"), "--index", str(tmp_path / "voices"), "--json")
-    assert contents(output)[0] == "1.wav"
-
-
 def test_why__rather_than(lines: Path) -> None:
     output = why("a red car", "--index", str(lines), "--rather-than", "a big dog", "--top", "1")
     assert "to a big dog (" in output
@@ -262,14 +225,6 @@ def test_why__mistakes(lines: Path, tmp_path: Path, complaint: Callable[..., str
     assert "binary cannot be read as texts, one per line" in told
     told = complaint("why", "a car", "--index", str(lines), "--out", str(tmp_path / "why.png"))
     assert told == "Files end in .html, .json; a path of another ending is a folder for all. Got why.png."
-
-
-def test_why__a_table_without_the_column(tmp_path: Path, complaint: Callable[..., str]) -> None:
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pa.table({"title": TEXTS, "id": range(4)}), tmp_path / "vectors.parquet")
-    told = complaint("why", "a car", "--index", str(tmp_path / "vectors.parquet"))
-    assert "The columns are title, id." in told
 
 
 def test_why__interrupted(lines: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
@@ -389,11 +344,6 @@ def test_ask_text__options_and_standard_input() -> None:
     assert "The dog." in output
 
 
-def test_ask_text__too_long_says_how_much_was_left_out() -> None:
-    with pytest.warns(UserWarning, match=r"at most 32; the last 10 were left out, from 'cat cat"):
-        ask_text("cat " * 40, "--like", "a dog", "--samples", "60")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -411,17 +361,6 @@ def test_ask_text__mistakes_are_told_before_anything_is_loaded(
 ) -> None:
     monkeypatch.setattr(cocoax, "load", lambda _name, device: pytest.fail("loaded an encoder"))
     assert message in complaint("ask-text", *arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--removal", "blur"], "Words are removed by baseline='mask'"),
-        (["--encoder", "nothing"], "No encoder is called 'nothing'"),
-    ],
-)
-def test_ask_text__mistakes_are_told_in_a_sentence(arguments: list[str], message: str, complaint: Callable[..., str]) -> None:
-    assert message in complaint("ask-text", TEXT, "--like", "a cat", *arguments)
 
 
 def test_ask_text__an_encoder_of_pictures_alone(monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]) -> None:

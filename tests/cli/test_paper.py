@@ -41,7 +41,7 @@ def test_reproduce__lists_every_table_and_figure() -> None:
 
 def test_reproduce__main_from_folders_and_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "cocoax.paper.studies.insertion_deletion.curve_figure", lambda *_arguments: []
+        "cocoax.paper.studies.insertion_deletion.mean_curves", lambda _records: []
     )  # plots take longer than the study
     data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
     arguments = ["--data", str(data), "--encoder", f"cifar-resnet:{checkpoint}", "--out", str(tmp_path / "out"), *SCALE]
@@ -76,7 +76,7 @@ def test_reproduce__errors_are_sentences(
 def test_reproduce__interrupted_says_what_was_kept_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr("cocoax.paper.studies.insertion_deletion.curve_figure", lambda *_arguments: [])
+    monkeypatch.setattr("cocoax.paper.studies.insertion_deletion.mean_curves", lambda _records: [])
     data, checkpoint = write_folders(tmp_path / "data"), write_checkpoint(tmp_path / "net.safetensors")
     arguments = ("paper", "reproduce", "main", "--data", str(data), "--encoder", f"cifar-resnet:{checkpoint}", *SCALE)
     arguments += ("--out", str(tmp_path / "out"))

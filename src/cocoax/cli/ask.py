@@ -33,7 +33,6 @@ from cocoax.cli.options import (
     UnlikeCaptions,
     UnlikeImages,
     UnlikeMany,
-    captions_of,
     configured,
     features_named,
     method_with,
@@ -100,10 +99,7 @@ def ask_pictures(
     draw_into_files()
     if index := next((path for path in images if is_index(path)), None):
         raise ValueError(f"{index} is an index; ask it by 'cocoax survey {index}'.")
-    likes = cocoax.Side(like or (), like_image or ())
-    many = captions_of(unlike_many, template, likes.captions) if unlike_many else []
-    unlikes = cocoax.Side([*(unlike or ()), *many], unlike_image or ())
-    questions = questions_of(likes, unlikes, question or (), each, similarity)
+    questions = questions_of((like, unlike), (like_image, unlike_image), unlike_many, template, question, each, similarity)
     pictures = _pictures_of(images, out)
     options = {"samples": samples, "tolerance": tolerance, "baseline": baseline, "seed": seed}
     method_with(method, options)  # what is wrong with them, or with the picture, is told before the encoder is loaded

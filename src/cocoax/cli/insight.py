@@ -43,12 +43,12 @@ from cocoax.cli.options import (
     out_option,
     target_of,
 )
-from cocoax.cli.terminal import draw_into_files, note, print_json, print_plain, print_table, print_written, show
+from cocoax.cli.terminal import draw_into_files, note, print_plain, print_table, show
 
 if TYPE_CHECKING:
     from cocoax.insight import Discovery
 
-COMPARED = ("rise", "kernel-shap", "occlusion", "integrated-gradients")  # methods that are compared if none are named
+_COMPARED = ("rise", "kernel-shap", "occlusion", "integrated-gradients")  # methods that are compared if none are named
 
 # --- minimal --------------------------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ def rank_examples(
 
 # --- knows ----------------------------------------------------------------------------------------------------------------
 
-VECTORS = (".npy", ".parquet", ".arrow")
+_VECTORS = (".npy", ".parquet", ".arrow")
 
 
 def measure_separability(
@@ -237,7 +237,7 @@ def measure_separability(
     draw_into_files()
     sides = {name: _open_side(name) for name in (corpus, foil, shown, others) if name is not None}
     if shown is None:
-        check_sides(corpus, foil, sides)
+        _check_sides(corpus, foil, sides)
     inputs = [item for side in sides.values() if not isinstance(side, Path) for item in side]
     loaded = load_for(inputs, encoder, device) if inputs else None
     references = {name: _reference_of(name, side, loaded) for name, side in sides.items()}
@@ -250,18 +250,19 @@ def measure_separability(
         permutations=permutations,
         seed=seed,
     )
-    files = [] if out is None else knowledge.save_all(out)
-    if as_json:
-        print_json({**knowledge.to_dict(), "files": [str(file) for file in files]})
-        return
-    if loaded is not None:
-        pictures = [[item for item in side if isinstance(item, Path)] for side in sides.values() if isinstance(side, list)]
-        note_crop(loaded.explicand(item).display for side in pictures for item in side[:DISPLAYS_FOR_NOTE])
-    print_plain(f"{knowledge.summary} p = {knowledge.p_value:.2g}")
-    if knowledge.remarks:
-        print_plain(" ".join(knowledge.remarks))
-        print_table(("members", "AUC"), [[str(of.size), f"{of.auc:.2f} ± {of.deviation:.2f}"] for of in knowledge.sizes])
-    print_written(files)
+
+    def write() -> None:
+        if loaded is not None:
+            pictures = [
+                [item for item in side if isinstance(item, Path)] for side in sides.values() if isinstance(side, list)
+            ]
+            note_crop(loaded.explicand(item).display for side in pictures for item in side[:DISPLAYS_FOR_NOTE])
+        print_plain(f"{knowledge.summary} p = {knowledge.p_value:.2g}")
+        if knowledge.remarks:
+            print_plain(" ".join(knowledge.remarks))
+            print_table(("members", "AUC"), [[str(of.size), f"{of.auc:.2f} ± {of.deviation:.2f}"] for of in knowledge.sizes])
+
+    show(knowledge, out, as_json, write=write)
 
 
 def _open_side(name: str) -> Path | list[str | Path]:
@@ -269,12 +270,12 @@ def _open_side(name: str) -> Path | list[str | Path]:
     from cocoax.inputs.open import open_inputs
 
     path = Path(name)
-    if path.suffix in VECTORS and os.path.isfile(name):
+    if path.suffix in _VECTORS and os.path.isfile(name):
         return path
     if path.suffix and " " not in name and not os.path.exists(name) and "*" not in name:
         raise FileNotFoundError(
-            f"{name} is no folder of pictures, no .txt file of texts and no file of embeddings ({', '.join(VECTORS)}); check "
-            "the path."
+            f"{name} is no folder of pictures, no .txt file of texts and no file of embeddings ({', '.join(_VECTORS)}); "
+            "check the path."
         )
     return open_inputs(name)
 
@@ -290,7 +291,7 @@ def _reference_of(name: str, side: Path | list[str | Path], encoder: cocoax.Enco
     return tower.reference(side, name=called, keep_samples=True)
 
 
-def check_sides(corpus: str, foil: str, sides: dict[str, Path | list[str | Path]]) -> None:
+def _check_sides(corpus: str, foil: str, sides: dict[str, Path | list[str | Path]]) -> None:
     """Raise if a side is a caption, a single sample with which nothing can be tested; or if one is texts, one pictures."""
     for name in (corpus, foil):
         if sides[name] == [name] and not os.path.exists(name):
@@ -375,14 +376,13 @@ def discover_corpora(
         checked={word: discovery.check(word) for word in check or ()},
         importances=() if label is None else tuple(discovery.importance(label)),
     )
-    files = discovery.save_all(out)
-    if as_json:
-        print_json({**discovery.to_dict(), "files": [str(file) for file in files]})
-        return
-    if loaded is not None:
-        note_crop(loaded.explicand(item).display for item in inputs[:DISPLAYS_FOR_NOTE])
-    _print_discovery(discovery, labels)
-    print_written(files)
+
+    def write() -> None:
+        if loaded is not None:
+            note_crop(loaded.explicand(item).display for item in inputs[:DISPLAYS_FOR_NOTE])
+        _print_discovery(discovery, labels)
+
+    show(discovery, out, as_json, write=write)
 
 
 def _open_labelled(data: Path, column: str | None, limit: int, seed: int) -> tuple[list[Any], list[str]]:
@@ -436,7 +436,7 @@ def compare_methods(
     unlike: Unlike = None,
     method: Annotated[
         list[str] | None,
-        how_option(f"One of {', '.join(METHODS)}, or module:Class; may be repeated. If not given: {', '.join(COMPARED)}."),
+        how_option(f"One of {', '.join(METHODS)}, or module:Class; may be repeated. If not given: {', '.join(_COMPARED)}."),
     ] = None,
     column: Column = None,
     limit: Annotated[int, how_option("Inputs to compare on; of more, so many are drawn.")] = 50,
@@ -463,18 +463,17 @@ def compare_methods(
     draw_into_files()
     check_out(out, data, *like, *(unlike or []))
     options = {"samples": samples, "seed": seed}
-    methods = {name: method_with(name, options, strict=False) for name in method or COMPARED}
+    methods = {name: method_with(name, options, strict=False) for name in method or _COMPARED}
     items, _ = _open_labelled(Path(data), column, limit, seed)
     loaded = load_configured(items, encoder, device, crop, baseline, seed)
     loaded = loaded if features is None else loaded.by(features_named(features))
     target = target_of(loaded, *open_sides(like, unlike))
     found = cocoax.compare_methods(loaded, items, target, methods, steps=steps, randomise=randomise, seed=seed)
-    files = [] if out is None else found.save_all(out)
-    if as_json:
-        print_json({**found.to_dict(), "files": [str(file) for file in files]})
-        return
-    print_plain(str(found))
-    table = found.measures_table()
-    columns = zip(table.columns, *table.rows, strict=True)  # a measure in each line: methods are few
-    print_table(next(columns), list(columns))
-    print_written(files)
+
+    def write() -> None:
+        print_plain(str(found))
+        table = found.measures_table()
+        columns = zip(table.columns, *table.rows, strict=True)  # a measure in each line: methods are few
+        print_table(next(columns), list(columns))
+
+    show(found, out, as_json, write=write)

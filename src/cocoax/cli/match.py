@@ -37,19 +37,17 @@ from cocoax.cli.terminal import (
     Kept,
     console,
     draw_into_files,
-    print_json,
     print_plain,
     print_shown,
-    print_written,
     show,
 )
 
 if TYPE_CHECKING:
     from cocoax.results import Result
 
-KEPT = "what was encoded is kept; the same command goes on from there"
-SAMPLES = 500
-LISTED = 8  # words of a side that are printed with their values
+_KEPT = "what was encoded is kept; the same command goes on from there"
+_SAMPLES = 500
+_LISTED = 8  # words of a side that are printed with their values
 
 # --- match ----------------------------------------------------------------------------------------------------------------
 
@@ -84,20 +82,14 @@ def explain_pair(
     inputs = [open_input(name) for name in names]
     loaded = load_configured(inputs, encoder, device, crop, baseline, seed)
     try:
-        method = rise_of(samples, seed, features)
+        method = _rise_of(samples, seed, features)
         match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=method, features=features)
     except KeyboardInterrupt as stop:
-        raise Kept(KEPT) from stop
-    files = [] if out is None else match.save_all(out)
-    if as_json:
-        print_json({**match.to_dict(), "files": files})
-        return
-    print_shown(match)
-    print_values([match])
-    print_written(files)
+        raise Kept(_KEPT) from stop
+    show(match, out, as_json, write=lambda: _print_matches(match, [match]))
 
 
-def rise_of(samples: int | None, seed: int, features: str | None) -> cocoax.Rise | None:
+def _rise_of(samples: int | None, seed: int, features: str | None) -> cocoax.Rise | None:
     """Return the method that options ask for; None leaves it to the kind and the length of inputs."""
     from cocoax.inputs.text import check_features
 
@@ -105,19 +97,20 @@ def rise_of(samples: int | None, seed: int, features: str | None) -> cocoax.Rise
         check_features(str(features))
     if samples is None and seed == 0 and features in (None, "auto"):
         return None
-    return cocoax.Rise(samples=SAMPLES if samples is None else samples, seed=seed)
+    return cocoax.Rise(samples=_SAMPLES if samples is None else samples, seed=seed)
 
 
-def print_values(matches: Iterable[cocoax.Match]) -> None:
-    """Print the words that count most on both sides, with their values: what colours show on a terminal."""
+def _print_matches(result: Result, matches: Iterable[cocoax.Match]) -> None:
+    """Print a result; where no terminal shows colours, also the most important words of both sides with their values."""
     from cocoax.questions.summaries import spans_of
 
+    print_shown(result)
     if console.is_terminal:
         return
     for match in matches:
         for side, attribution in (("query", match.query), ("document", match.document)):
             if attribution.offsets is not None:
-                spans = sorted(spans_of(attribution), key=lambda span: -abs(span.score))[:LISTED]
+                spans = sorted(spans_of(attribution), key=lambda span: -abs(span.score))[:_LISTED]
                 print_plain(f"{match.title} | {side}: {'; '.join(map(str, spans))}")
 
 
@@ -164,24 +157,18 @@ def explain_search(
     check_out(out, endings=(".html", ".json"))
     asked = open_input(query)
     others = None if not rather_than else [open_input(name) for name in rather_than]
-    documents = Documents.open(index, texts, column, vector_column)
+    documents = _Documents.open(index, texts, column, vector_column)
     loaded = load_configured([asked, *documents.contents[:1]], encoder, device, crop, baseline, seed)
     found = documents.search(loaded, asked, top)
     try:
-        hits = cocoax.explain_hits(loaded, asked, found, others, method=rise_of(samples, seed, features), features=features)
+        hits = cocoax.explain_hits(loaded, asked, found, others, method=_rise_of(samples, seed, features), features=features)
     except KeyboardInterrupt as stop:
-        raise Kept(KEPT) from stop
-    files = [] if out is None else hits.save_all(out)
-    if as_json:
-        print_json({**hits.to_dict(), "files": files})
-        return
-    print_shown(hits)
-    print_values(hits)
-    print_written(files)
+        raise Kept(_KEPT) from stop
+    show(hits, out, as_json, write=lambda: _print_matches(hits, hits))
 
 
 @dataclass(frozen=True)
-class Documents:
+class _Documents:
     """What is searched: texts or files of pictures, and a store of their vectors if there is one."""
 
     contents: Sequence[str | Path]
@@ -189,7 +176,7 @@ class Documents:
     column: str | None = None
 
     @classmethod
-    def open(cls, index: Path, texts: Path | None, column: str | None, vector_column: str | None) -> Documents:
+    def open(cls, index: Path, texts: Path | None, column: str | None, vector_column: str | None) -> _Documents:
         """Return the documents that a name stands for; raise if there are none, or if it is not clear what they are."""
         from cocoax.inputs.open import open_inputs, read_lines
 
@@ -261,14 +248,14 @@ def ask_text(
     from cocoax.questions.matches import explain_text
 
     draw_into_files()
-    check_no_files([text, *like, *(unlike or [])])
+    _check_no_files([text, *like, *(unlike or [])])
     text = sys.stdin.read() if text == "-" else text
-    check_texts(text, like, unlike or [], match)
+    _check_texts(text, like, unlike or [], match)
     chosen: cocoax.Method | None = None
-    if (method, removal) != ("rise", None) or rise_of(samples, seed, features) is not None:
-        chosen = method_with(method, {"samples": samples or SAMPLES, "seed": seed, "baseline": removal}, strict=False)
+    if (method, removal) != ("rise", None) or _rise_of(samples, seed, features) is not None:
+        chosen = method_with(method, {"samples": samples or _SAMPLES, "seed": seed, "baseline": removal}, strict=False)
         features = "words" if features in (None, "auto") else features
-    tower = text_tower(encoder, device)
+    tower = _text_tower(encoder, device)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)  # a text that was cut says so each time
         try:
@@ -279,11 +266,11 @@ def ask_text(
                 foil = tower.reference(list(unlike), progress=False) if unlike else None
                 result = explain_text(tower, text, corpus, foil, method=chosen, features=features)
         except KeyboardInterrupt as stop:
-            raise Kept(KEPT) from stop
-    show(result, None, as_json, [] if out is None else save_beside(result, out))
+            raise Kept(_KEPT) from stop
+    show(result, None, as_json, [] if out is None else _save_beside(result, out))
 
 
-def save_beside(result: Result, folder: Path) -> list[Path]:
+def _save_beside(result: Result, folder: Path) -> list[Path]:
     """Write a page and JSON; those that are there from an earlier time stay."""
     from cocoax.questions.report import free_ending
     from cocoax.store import folder_lock
@@ -293,7 +280,7 @@ def save_beside(result: Result, folder: Path) -> list[Path]:
         return [result.save(folder / f"{result.file}{ending}{suffix}") for suffix in (".json", ".html")]
 
 
-def check_no_files(texts: Sequence[str]) -> None:
+def _check_no_files(texts: Sequence[str]) -> None:
     """Raise if what should be a text is the name of a file."""
     from cocoax.inputs.image import SUFFIXES
     from cocoax.inputs.open import names_file
@@ -305,7 +292,7 @@ def check_no_files(texts: Sequence[str]) -> None:
             raise ValueError(f"{text!r} is the name of a file; 'cocoax ask-text - < FILE' explains the text in it.")
 
 
-def check_texts(text: str, like: Sequence[str], unlike: Sequence[str], match: bool) -> None:
+def _check_texts(text: str, like: Sequence[str], unlike: Sequence[str], match: bool) -> None:
     """Raise if a text is empty, or if there is not exactly one document to match."""
     if not text.strip():
         raise ValueError("The text is empty; write at least one word.")
@@ -316,7 +303,7 @@ def check_texts(text: str, like: Sequence[str], unlike: Sequence[str], match: bo
         raise ValueError(f"A match is with one document; give --like once. Got {len(like)} instead.")
 
 
-def text_tower(name: str, device: str | None = None) -> cocoax.TextEncoder:
+def _text_tower(name: str, device: str | None = None) -> cocoax.TextEncoder:
     """Load an encoder by name and return it, or its text tower; it cuts off long texts, with a warning."""
     loaded = cocoax.load(name, device=device)
     tower: Any = getattr(loaded, "text", None)

@@ -258,10 +258,22 @@ def in_folders(encoder: cocoax.Encoder, inputs: Sequence[str | Path]) -> list[st
 
 
 def questions_of(
-    like: cocoax.Side, unlike: cocoax.Side, texts: Sequence[str], each: bool, similarity: str = "cosine"
+    captions: tuple[Sequence[str] | None, Sequence[str] | None],
+    images: tuple[Sequence[Path] | None, Sequence[Path] | None],
+    many: str | None,
+    template: str,
+    texts: Sequence[str] | None,
+    each: bool,
+    similarity: str = "cosine",
 ) -> list[cocoax.Question]:
-    """Return the questions that --like and --unlike ask, then those that are written out in ``texts``."""
-    written = [cocoax.Question.parse(text, similarity) for text in texts]
+    """Return the questions that --like and --unlike ask by captions and pictures, then those written out in ``texts``.
+
+    ``many`` is the value of --unlike-many, whose names become captions by the ``template``.
+    """
+    like = cocoax.Side(captions[0] or (), images[0] or ())
+    foil = _captions_of(many, template, like.captions) if many else []
+    unlike = cocoax.Side([*(captions[1] or ()), *foil], images[1] or ())
+    written = [cocoax.Question.parse(text, similarity) for text in texts or ()]
     _check_captions([like, unlike, *(side for question in written for side in (question.like, question.unlike))])
     if each:
         return [*_one_by_one(like, unlike, similarity), *written]
@@ -281,7 +293,7 @@ def _check_captions(sides: Sequence[cocoax.Side]) -> None:
         )
 
 
-def captions_of(source: str, template: str, without: Sequence[str]) -> list[str]:
+def _captions_of(source: str, template: str, without: Sequence[str]) -> list[str]:
     """Return the captions of a ready-made foil or of a text file with one name per line, without those that are asked for."""
     from cocoax.data import caption, cifar100
     from cocoax.inputs.open import read_lines

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # --- reproduce ------------------------------------------------------------------------------------------------------------
 
 _SMALL_ENCODER = "simclr-cifar10-small"
-SCALE = "At which scale"
+_SCALE = "At which scale"
 
 
 def reproduce_study(
@@ -33,18 +33,18 @@ def reproduce_study(
     encoder: Annotated[str, how_option("An encoder with a head for the classes of the data.")] = _SMALL_ENCODER,
     device: Device = None,
     preset: Annotated[
-        str, typer.Option(help="'paper' for the published scale, 'small' for minutes.", rich_help_panel=SCALE)
+        str, typer.Option(help="'paper' for the published scale, 'small' for minutes.", rich_help_panel=_SCALE)
     ] = "small",
     runs: Annotated[
-        int | None, typer.Option(min=1, help="How often everything is drawn anew.", rich_help_panel=SCALE)
+        int | None, typer.Option(min=1, help="How often everything is drawn anew.", rich_help_panel=_SCALE)
     ] = None,
     explicands: Annotated[
-        int | None, typer.Option(min=1, help="Pictures to explain, per class and run.", rich_help_panel=SCALE)
+        int | None, typer.Option(min=1, help="Pictures to explain, per class and run.", rich_help_panel=_SCALE)
     ] = None,
-    corpus: Annotated[int | None, typer.Option(min=1, help="Images in a corpus.", rich_help_panel=SCALE)] = None,
-    foil: Annotated[int | None, typer.Option(min=1, help="Images in a foil.", rich_help_panel=SCALE)] = None,
-    samples: Annotated[int | None, typer.Option(min=10, help="Masks of RISE.", rich_help_panel=SCALE)] = None,
-    grid: Annotated[int | None, typer.Option(min=1, help="Cells of a mask.", rich_help_panel=SCALE)] = None,
+    corpus: Annotated[int | None, typer.Option(min=1, help="Images in a corpus.", rich_help_panel=_SCALE)] = None,
+    foil: Annotated[int | None, typer.Option(min=1, help="Images in a foil.", rich_help_panel=_SCALE)] = None,
+    samples: Annotated[int | None, typer.Option(min=10, help="Masks of RISE.", rich_help_panel=_SCALE)] = None,
+    grid: Annotated[int | None, typer.Option(min=1, help="Cells of a mask.", rich_help_panel=_SCALE)] = None,
     out: Annotated[Path, out_option("Folder for results; a study that was stopped goes on.")] = Path("results"),
     show_list: Annotated[bool, typer.Option("--list", help="Name every table and figure.")] = False,
 ) -> None:
@@ -115,7 +115,7 @@ def _localise_pictures(
 
 # --- train ----------------------------------------------------------------------------------------------------------------
 
-RECIPE = "In place of the published recipe"
+_RECIPE = "In place of the published recipe"
 _LINEAR = "For 'linear'"
 
 
@@ -133,17 +133,17 @@ def train_encoder(
     data: Annotated[Path, typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")],
     out: Annotated[Path, out_option("Folder of the training; one that was stopped goes on. For 'linear', a file.")],
     small: Annotated[
-        bool, typer.Option("--small", help="The recipe that two cores manage in two hours.", rich_help_panel=RECIPE)
+        bool, typer.Option("--small", help="The recipe that two cores manage in two hours.", rich_help_panel=_RECIPE)
     ] = False,
     encoder: Annotated[str | None, typer.Option(help="The encoder that gets it.", rich_help_panel=_LINEAR)] = None,
     solver: Annotated[str, typer.Option(help="'sgd' (the paper's) or 'logistic'.", rich_help_panel=_LINEAR)] = "sgd",
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data.", rich_help_panel=RECIPE)] = None,
-    batch_size: Annotated[int | None, typer.Option(min=2, help="Images in a step.", rich_help_panel=RECIPE)] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="At its highest.", rich_help_panel=RECIPE)] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data.", rich_help_panel=_RECIPE)] = None,
+    batch_size: Annotated[int | None, typer.Option(min=2, help="Images in a step.", rich_help_panel=_RECIPE)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="At its highest.", rich_help_panel=_RECIPE)] = None,
     architecture: Annotated[
-        str | None, typer.Option(help="A network, such as cifar-resnet18.", rich_help_panel=RECIPE)
+        str | None, typer.Option(help="A network, such as cifar-resnet18.", rich_help_panel=_RECIPE)
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=RECIPE)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=_RECIPE)] = None,
     device: Device = None,
 ) -> None:
     """Train an encoder, or a linear classifier on one; the published hyperparameters unless told otherwise.

@@ -32,7 +32,6 @@ from cocoax.cli.options import (
     UnlikeImages,
     UnlikeMany,
     ask_option,
-    captions_of,
     features_named,
     how_option,
     note_crop,
@@ -44,8 +43,8 @@ from cocoax.cli.terminal import Kept, counted, note, print_json, print_plain, pr
 if TYPE_CHECKING:
     from cocoax.data.labelled import Split
 
-WHERE = "Where it runs"
-SUFFIXES = (".html", ".json", ".parquet")
+_WHERE = "Where it runs"
+_SUFFIXES = (".html", ".json", ".parquet")
 _USUAL = (".html", ".json")  # a Parquet file has the hottest cell of every input, for which all fields are read
 
 
@@ -65,10 +64,10 @@ def build_index(
     seed: Seed = 0,
     device: Device = None,
     workers: Annotated[
-        int, typer.Option(help="Processes of a local Ray; 0 works in this one.", min=0, rich_help_panel=WHERE)
+        int, typer.Option(help="Processes of a local Ray; 0 works in this one.", min=0, rich_help_panel=_WHERE)
     ] = 0,
     ray: Annotated[
-        str | None, typer.Option(help="Address of a running Ray, or auto; --workers of it.", rich_help_panel=WHERE)
+        str | None, typer.Option(help="Address of a running Ray, or auto; --workers of it.", rich_help_panel=_WHERE)
     ] = None,
     shard: Annotated[int | None, out_option("Inputs in a file; if not given, as many as take a minute.", min=1)] = None,
     retry: Annotated[bool, how_option("Try inputs again that failed.", "--retry")] = False,
@@ -161,10 +160,8 @@ def ask_index(
     from cocoax.questions.report import free_ending
     from cocoax.survey import Index
 
-    likes = cocoax.Side(like or (), like_image or ())
-    many = captions_of(unlike_many, template, likes.captions) if unlike_many else []
-    questions = questions_of(likes, cocoax.Side([*(unlike or ()), *many], unlike_image or ()), question or (), each)
-    single = out.suffix in SUFFIXES
+    questions = questions_of((like, unlike), (like_image, unlike_image), unlike_many, template, question, each)
+    single = out.suffix in _SUFFIXES
     if single and len(questions) > 1:
         raise ValueError(f"{len(questions)} questions do not fit in one file; give a folder as --out.")
     index = Index.open(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,11 +97,16 @@ def draw_into_files() -> None:
     matplotlib.use("Agg")
 
 
-def show(result: Result, out: Path | None, as_json: bool, files: Sequence[Path] = ()) -> None:
-    """Print a result or its JSON and the files that were written, after writing it to ``out`` if that is given."""
+def show(
+    result: Result, out: Path | None, as_json: bool, files: Sequence[Path] = (), write: Callable[[], None] | None = None
+) -> None:
+    """Print a result or its JSON and the files that were written, after writing it to ``out`` if that is given.
+
+    ``write`` prints the result where it is not printed as it shows itself.
+    """
     files = files if out is None else result.save_all(out)
     if as_json:
         print_json({**result.to_dict(), "files": files})
         return
-    print_shown(result)
+    print_shown(result) if write is None else write()
     print_written(files)
