@@ -61,7 +61,7 @@ def test_match__a_picture_and_a_caption(towers: cocoax.Encoder, image: str) -> N
     assert [part["text"] for part in numbers["query"]["parts"]] == ["a", "red", "car"]
     assert numbers["document"]["parts"][0]["place"]
     assert {pair["query"] for pair in numbers["pairs"]} <= {"a", "red", "car"}
-    assert numbers["pairs"][0]["document"].startswith("row ")
+    assert numbers["pairs"][0]["document"]
 
 
 def test_match__mistakes(complaint: Callable[..., str], tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_match__all_of_a_photo_on_both_sides(towers: cocoax.Encoder, tmp_path: P
     for seed, (side, size) in enumerate(zip(sides, [(60, 20), (20, 60)], strict=True)):
         picture(seed).resize(size).save(side)
     similarities = {}
-    for options, seeing in (((), towers.whole()), (("--crop",), towers)):
+    for options, seeing in (((), towers), (("--crop",), towers.cropped())):
         numbers = json.loads(match(*sides, *options, "--json"))
         own = torch.cat([towers.represent([seeing.explicand(side)]) for side in sides])
         similarities[options] = numbers["similarity"]
@@ -201,7 +201,7 @@ def test_why__pictures_for_a_caption(towers: cocoax.Encoder, tmp_path: Path) -> 
     assert [hit["similarity"] for hit in numbers["hits"]] == pytest.approx([cosines[at] for at in order[:2]], abs=1e-4)
     assert [part["text"] for part in numbers["hits"][0]["query"]["parts"]] == ["a", "red", "car"]
     assert numbers["hits"][0]["document"]["parts"][0]["place"]
-    assert numbers["hits"][0]["pairs"][0]["document"].startswith("row ")
+    assert numbers["hits"][0]["pairs"][0]["document"]
 
 
 def test_why__rather_than(lines: Path) -> None:
@@ -256,7 +256,7 @@ def test_why__all_of_photos_of_any_shape(towers: cocoax.Encoder, tmp_path: Path,
     own = towers.text.represent(["a red car"])[0]
     shown: dict[bool, dict[str, float]] = {}
     for crop in (False, True):
-        seeing = towers if crop else towers.whole()
+        seeing = towers.cropped() if crop else towers
         cosines = {
             f"{seed}.png": float(cosine_similarity(own, towers.represent([seeing.explicand(tmp_path / f"{seed}.png")])[0], 0))
             for seed in range(3)
