@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -13,11 +14,13 @@ from PIL import Image
 
 from cocoax.app import parts
 from cocoax.app.drawing import View, card
-from cocoax.app.layout import SIDES, Layout
+from cocoax.app.layout import SIDES, Layout, TaskPanel
 from cocoax.app.service import PHOTO_AREA, REFERENCE_AREA, EncoderService
 from cocoax.app.sessions import Session, Sessions
+from cocoax.app.views import framed, views_of
 from cocoax.masking.baseline_presets import presets_of
 from cocoax.show.raster import data_uri
+from cocoax.survey import Index
 
 MAX_MEGABYTES = 20  # of an upload
 MAX_PICTURES = 12  # reference pictures on one side of a question
@@ -42,20 +45,32 @@ class Page:
         service: the encoder's work.
         sessions: the page's visitors.
         folder: where uploads arrive; no file outside of it is opened for a visitor.
+        index: of a data set that visitors may ask about.
 
     """
 
-    def __init__(self, service: EncoderService, sessions: Sessions, folder: Path) -> None:
+    def __init__(self, service: EncoderService, sessions: Sessions, folder: Path, index: Index | None = None) -> None:
         self.service = service
         self.sessions = sessions
         self.folder = folder.resolve()
         self.held = ExitStack()  # what lasts as long as the page
         self.samples = _samples()
-        self.baselines = presets_of(service.encoder)
+        self.baselines = presets_of(service.encoder) if service.takes_pictures else {}
         chooser = parts.chooser(self.samples, SAMPLES if service.takes_words else {}, MAX_MEGABYTES)
         with gr.Blocks(title="Cocoax", analytics_enabled=False, delete_cache=UPLOADS_DELETED) as self.blocks:
-            self.layout = Layout(service.encoder.name, service.takes_words, chooser, list(self.baselines))
-            self._wire()
+            gr.HTML(parts.header(service.encoder.name), apply_default_css=False)
+            with gr.Tabs(elem_id="cx-views") as self.tabs:
+                if service.takes_pictures:
+                    with gr.Tab("Photo", id="Photo", render_children=True):
+                        self.layout = Layout(service.takes_words, chooser, list(self.baselines))
+                self.tasks = []
+                for view in views_of(service, index):
+                    with gr.Tab(view.name, id=view.name, render_children=True):
+                        self.tasks.append(TaskPanel(view))
+            self._address = gr.JSON(visible=False)
+            if service.takes_pictures:
+                self._wire()
+            self._wire_tasks()
         self.blocks.queue(max_size=256, api_open=False, default_concurrency_limit=4)
 
     def close(self) -> None:
@@ -89,6 +104,26 @@ class Page:
             for kind, button in (("png", panel.png), ("json", panel.json)):
                 made = self._on(button.click, self.on_download, [number, gr.State(kind)], mode="once")
                 made.then(None, page.file, None, js=parts.asset("download.js"))
+
+    def _wire_tasks(self) -> None:
+        """Connect the events of the other views to their handlers."""
+        for at, panel in enumerate(self.tasks):
+            number, words = gr.State(at), list(panel.words.values())
+            how: Any = {"outputs": panel.outputs, "api_visibility": "private", "concurrency_id": "task"}
+            for box in words:
+                if box.lines == 1:
+                    box.submit(self.on_task, [number, *words], **how).then(None, words, None, js=_address_of(panel))
+            panel.run.click(self.on_task, [number, *words], **how).then(None, words, None, js=_address_of(panel))
+            for each, button in enumerate(panel.examples):
+                shown = button.click(self.on_example, [number, gr.State(each)], **how)
+                shown.then(None, words, None, js=_address_of(panel))
+            for side, pictures in panel.pictures.items():
+                inputs: Any = [number, gr.State(side)]
+                quiet: Any = {"outputs": panel.outputs, "show_progress": "hidden", "api_visibility": "private"}
+                for trigger in (pictures.dropped, pictures.removed, pictures.refused):
+                    trigger(self.on_side, inputs, **quiet)
+        outputs = [self.tabs, *(component for panel in self.tasks for component in panel.outputs)]
+        self.blocks.load(self.on_address, [self._address], outputs, js=_READ_ADDRESS, api_visibility="private")
 
     def _on(
         self, trigger: Callable[..., Any], handler: Any, inputs: Sequence[Any] = (), mode: str = "multiple", run: bool = False
@@ -265,6 +300,68 @@ class Page:
         name = re.sub(r"\W+", "-", answer.name).strip("-")[:60] or "answer"
         return {self.layout.file: {"name": f"{name}.{kind}", "data": data}, **self.notice(index, "")}
 
+    # --- matches, searches and data sets --------------------------------------------------------------------------------
+
+    def on_task(self, request: gr.Request, at: int, *words: Any) -> Updates:
+        """Answer what a view asks for."""
+        panel = self.tasks[at]
+        texts = {name: str(text or "") for name, text in zip(panel.words, words, strict=True)}
+        return self._answered(panel, texts, self._sides(self.session(request), panel))
+
+    def on_example(self, at: int, number: int, request: gr.Request) -> Updates:
+        """Fill in an example of a view, and answer it."""
+        panel, session = self.tasks[at], self.session(request)
+        example = panel.view.examples[number]
+        photos = {side: self.samples[name] for side, name in example.photos.items()}
+        for side in panel.view.sides:
+            session.sides.pop(_key(panel, side), None)
+        session.sides |= {_key(panel, side): photo for side, photo in photos.items()}
+        texts = {name: example.texts.get(name, "") for name in panel.words}
+        filled = {panel.words[name]: text for name, text in texts.items()}
+        return {**filled, **self._shown_sides(session, panel), **self._answered(panel, texts, photos)}
+
+    def on_side(self, at: int, side: str, event: gr.EventData, request: gr.Request) -> Updates:
+        """Take or remove a picture of a view, or say why it could not be uploaded."""
+        panel, session, said = self.tasks[at], self.session(request), _said(event)
+        if "reason" in said:
+            return {panel.notice: parts.notice(_refusal(event))}
+        try:
+            files = said.get("files")
+            if isinstance(files, list) and files and isinstance(files[0], dict):
+                picture = self._read(files[0].get("path"), PHOTO_AREA)
+                self.sessions.take_place(session)
+                session.sides[_key(panel, side)] = picture
+            else:
+                session.sides.pop(_key(panel, side), None)
+        except TOLD as error:
+            return {panel.notice: parts.notice(self.sentence(error))}
+        return {panel.notice: "", **self._shown_sides(session, panel)}
+
+    def on_address(self, said: Any, request: gr.Request) -> Updates:
+        """Show what the address of the page asks for."""
+        said = said if isinstance(said, dict) else {}
+        panel = next((each for each in self.tasks if each.view.name == said.get("view")), None)
+        if panel is None:
+            return {self.tabs: gr.skip()}
+        texts = {name: str(said.get(name, "")) for name in panel.words}
+        filled = {box: texts[name] for name, box in panel.words.items()}
+        return {self.tabs: gr.Tabs(selected=panel.view.name), **filled, **self._answered(panel, texts, {})}
+
+    def _sides(self, session: Session, panel: TaskPanel) -> dict[str, Image.Image]:
+        return {side: picture for side in panel.view.sides if (picture := session.sides.get(_key(panel, side))) is not None}
+
+    def _shown_sides(self, session: Session, panel: TaskPanel) -> Updates:
+        pictures = self._sides(session, panel)
+        return {
+            box: parts.pictures([pictures[side]] if side in pictures else [], side) for side, box in panel.pictures.items()
+        }
+
+    def _answered(self, panel: TaskPanel, texts: dict[str, str], pictures: dict[str, Image.Image]) -> Updates:
+        try:
+            return {panel.notice: "", panel.frame: framed(panel.view.shown(texts, pictures), panel.view.task)}
+        except TOLD as error:
+            return {panel.notice: parts.notice(self.sentence(error))}
+
     # --- helpers ------------------------------------------------------------------------------------------------------
 
     def session(self, request: gr.Request) -> Session:
@@ -325,6 +422,23 @@ class Page:
         if not isinstance(error, TOLD):
             text = f"Something in the page is broken ({type(error).__name__}: {error}); choose the photo again."
         return re.sub(re.escape(str(self.folder)) + r"/(?:[^/\s]+/)*", "", text)
+
+
+_READ_ADDRESS = "() => [Object.fromEntries(new URLSearchParams(window.location.search))]"
+
+
+def _address_of(panel: TaskPanel) -> str:
+    """Return a script that writes what a view was asked into the address bar, unless it is long."""
+    names = json.dumps([*panel.words])
+    return (
+        f"(...texts) => {{ const said = new URLSearchParams({{ view: {json.dumps(panel.view.name)} }}); "
+        f"{names}.forEach((name, at) => {{ if (texts[at]) said.set(name, texts[at]); }}); "
+        "if (said.toString().length < 1800) window.history.replaceState(null, '', '?' + said); }"
+    )
+
+
+def _key(panel: TaskPanel, side: str) -> str:
+    return f"{panel.view.name} {side}"
 
 
 def _said(event: gr.EventData) -> dict[str, Any]:

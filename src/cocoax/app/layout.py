@@ -12,6 +12,7 @@ from cocoax.app import parts
 from cocoax.app.drawing import GRIDS, PALETTES, View
 from cocoax.app.service import MORE_SAMPLES
 from cocoax.app.sessions import PANELS, Session
+from cocoax.app.views import TaskView
 from cocoax.masking.baseline_presets import DEFAULT_PRESET
 
 SIDES = {"like": ("Looks like", "a cat"), "unlike": ("rather than", "a dog / a fox")}  # labels and examples
@@ -36,18 +37,16 @@ class Panel:
 
 
 class Layout:
-    """The components of the page, laid out inside the ``gr.Blocks`` that is open.
+    """The components of the view of one photo, laid out inside the ``gr.Blocks`` that is open.
 
     Args:
-        encoder: its name.
         takes_words: whether questions may be in words.
         chooser: where a photo is chosen, as HTML.
         baselines: what removed parts may become.
 
     """
 
-    def __init__(self, encoder: str, takes_words: bool, chooser: str, baselines: Sequence[str]) -> None:
-        _html(parts.header(encoder))
+    def __init__(self, takes_words: bool, chooser: str, baselines: Sequence[str]) -> None:
         with gr.Row(elem_id="cx-page"):
             with gr.Column(elem_id="cx-photo", elem_classes="cx-card", min_width=280):
                 self._lay_out_photo(chooser, baselines)
@@ -111,6 +110,57 @@ class Layout:
                 png = gr.Button("Download PNG", size="sm", elem_id=f"cx-png-{index}")
                 json = gr.Button("Download JSON", size="sm", elem_id=f"cx-json-{index}")
         return Panel(column, words, pictures, ask, notice, figure, png, json)
+
+
+class TaskPanel:
+    """The components of a view beside that of the photo: what it asks for, its button, and the frame of its answer."""
+
+    def __init__(self, view: TaskView) -> None:
+        self.view = view
+        slug = view.name.lower().replace(" ", "-")
+        self.words: dict[str, gr.Textbox] = {}
+        self.pictures: dict[str, gr.HTML] = {}
+        with gr.Column(elem_classes="cx-card cx-task", elem_id=f"cx-{slug}"):
+            _html(f"<p class='cx-hint'>{parts.escape(view.task)}</p>")
+            with gr.Row(elem_classes="cx-sides"):
+                names = dict.fromkeys((*(each.name for each in view.fields), *view.sides))
+                for name in names:
+                    with gr.Column(elem_classes="cx-side", min_width=150):
+                        self._lay_out(name, slug)
+            with gr.Row(elem_classes="cx-buttons"):
+                self.run = gr.Button(view.button, variant="primary", size="sm", elem_id=f"cx-{slug}-run")
+                self.examples = [
+                    gr.Button(f"Try: {each.label}", size="sm", elem_id=f"cx-{slug}-example-{at}")
+                    for at, each in enumerate(view.examples)
+                ]
+            self.notice = _html(elem_id=f"cx-notice-{slug}")
+        self.frame = _html(elem_id=f"cx-{slug}-answer", elem_classes="cx-answer-frame")
+
+    def _lay_out(self, name: str, slug: str) -> None:
+        """Place a text, and where its picture is dropped, if it may be one."""
+        field = next((each for each in self.view.fields if each.name == name), None)
+        if field is not None:
+            self.words[name] = gr.Textbox(
+                label=field.label,
+                placeholder=field.example,
+                lines=field.lines,
+                max_lines=12,
+                max_length=field.longest + 1,
+                elem_id=f"cx-{slug}-{name}",
+            )
+        if name in self.view.sides:
+            label = field.label if field is not None else name
+            self.pictures[name] = _html(
+                parts.pictures([], label),
+                js_on_load=parts.asset("pictures.js"),
+                elem_classes="cx-refs",
+                elem_id=f"cx-{slug}-{name}-picture",
+            )
+
+    @property
+    def outputs(self) -> list[Any]:
+        """Everything that its events change."""
+        return [*self.words.values(), *self.pictures.values(), self.notice, self.frame]
 
 
 def _side(side: str, index: int, takes_words: bool) -> tuple[gr.Textbox, gr.HTML]:

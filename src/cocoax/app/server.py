@@ -22,11 +22,13 @@ from cocoax.app.guard import Guard
 from cocoax.app.service import EncoderService
 from cocoax.app.sessions import Sessions
 from cocoax.questions.answers import TOLERANCE, asking_method
+from cocoax.survey import Index
 
 
 def launch(
     encoder: str | cocoax.Encoder = "starter",
     *,
+    index: str | Path | None = None,
     samples: int = 1000,
     tolerance: float | None = TOLERANCE,
     host: str = "127.0.0.1",
@@ -42,6 +44,7 @@ def launch(
 
     Args:
         encoder: an encoder, or what :func:`cocoax.load` takes, which is shown whole photos; visitors cannot choose another.
+        index: the folder of an index, about which visitors may ask.
         samples: masked copies of a photo that are looked at, at most.
         tolerance: the relative error of the answers at which it is enough; None looks at all of them.
         host: where to listen; the default is this machine only.
@@ -60,7 +63,10 @@ def launch(
         held.enter_context(_environment(GRADIO_TEMP_DIR=folder, COCOAX_CACHE=folder))
         service = EncoderService(loaded, asking_method(samples, tolerance))
         service.warm_up()
-        page = Page(service, Sessions(kept), Path(folder))
+        opened = None if index is None else Index.open(index)
+        if opened is not None:
+            opened.encoder = loaded  # raises if the index is of another encoder
+        page = Page(service, Sessions(kept), Path(folder), opened)
         held.callback(page.blocks.close, verbose=False)
         address = _serve(page, host, port, browser)
         if wait:

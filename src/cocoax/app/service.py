@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -54,6 +54,17 @@ class EncoderService:
     def takes_words(self) -> bool:
         """Whether questions may be in words."""
         return hasattr(self.encoder, "text")
+
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether inputs may be pictures."""
+        return self.encoder.inputs.feature_kind == "image"
+
+    @contextmanager
+    def networks(self) -> Iterator[None]:
+        """Hold all networks for a while."""
+        with self._images, self._texts:
+            yield
 
     @property
     def most(self) -> int:

@@ -73,6 +73,7 @@ class Session:
     questions: list[Question | None] = field(default_factory=lambda: [None] * PANELS)
     answers: list[Answer | None] = field(default_factory=lambda: [None] * PANELS)
     pictures: list[Pictures] = field(default_factory=lambda: [no_pictures() for _ in range(PANELS)])
+    sides: dict[str, Image.Image] = field(default_factory=dict)  # pictures of the other views, by view and side
     seen: float = 0.0  # the time of its last event
     connections: int = 0  # heartbeats of its tab
     has_place: bool = False
@@ -102,6 +103,7 @@ class Session:
             self.explicand = self.run = self.progress = self.point = None
             self.answers = [None] * PANELS
             self.pictures = [no_pictures() for _ in range(PANELS)]
+            self.sides = {}
 
 
 class Sessions:

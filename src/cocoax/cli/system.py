@@ -137,16 +137,19 @@ def serve_page(
     device: Device = None,
     crop: Crop = False,
     samples: Annotated[int, how_option("Masked copies of a photo to look at.", min=50, max=5000)] = 1000,
+    index: Annotated[Path | None, typer.Option(help="The folder of an index, to ask about its data set.")] = None,
     port: Annotated[
         int | None, typer.Option(help="Port; by default the first free one from 7860 on.", min=1, max=65535)
     ] = None,
     kept: Annotated[int, how_option("Visitors whose runs are kept.", min=1)] = 32,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in a browser.")] = True,
 ) -> None:
-    """Serve the web page, to this machine only: choose a photo, ask in words or pictures, look at the answer.
+    """Serve the web page, to this machine only: photos, matches, searches, and a data set if there is an index of one.
 
     Examples:
         cocoax app
+        cocoax app --index index
+        cocoax app --encoder minilm
         cocoax app --encoder clip:FOLDER --port 8000 --no-browser
 
     """
@@ -155,7 +158,13 @@ def serve_page(
     note(f"Loading {encoder} …")
     loaded = cocoax.load(encoder, device=device)
     page, address = launch(
-        loaded.cropped() if crop else loaded, samples=samples, port=port, kept=kept, browser=browser, wait=False
+        loaded.cropped() if crop else loaded,
+        index=index,
+        samples=samples,
+        port=port,
+        kept=kept,
+        browser=browser,
+        wait=False,
     )
     print_plain(f"The page is at {address} (Ctrl-C ends it)")
     with closing(page):
