@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 # --- demo -----------------------------------------------------------------------------------------------------------------
 
 CAPTIONS = {"cat": "a cat", "coffee": "a cup of coffee", "rocket": "a rocket", "motorbike": "a motorbike"}
+SEGMENTS = 20  # of a photo
 QUADRANTS = ("top left", "top right", "bottom left", "bottom right")
 
 
@@ -54,6 +55,8 @@ def show_demo(
 
     """
     from cocoax.data import collage, photo
+    from cocoax.inputs.features import Segments
+    from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
     from cocoax.plots import panel_view
     from cocoax.show import PlotOptions, Table
     from cocoax.show import figure as drawing
@@ -63,8 +66,8 @@ def show_demo(
     draw_into_files()
     out.mkdir(parents=True, exist_ok=True)  # now rather than after all the work
     note(f"Encoding {samples} masked copies of each of two photos; every question is answered from those.")
-    encoder = cocoax.load("starter", device=device)
-    method = cocoax.Rise(samples=samples, seed=seed)
+    encoder = cocoax.load("starter", device=device).whole().by(Segments(SEGMENTS))
+    method = cocoax.KernelShap(samples=samples, seed=seed, baseline=PRESETS[DEFAULT_PRESET])
     try:
         answers = cocoax.ask(encoder, collage(), _collage_questions(), method)
         portrait = cocoax.ask(encoder, photo("astronaut"), _portrait_questions(), method)
@@ -77,16 +80,16 @@ def show_demo(
         mark = Text("yes", "green") if hottest == expected else Text(f"no, expected {expected}", "red")
         rows.append((answer.name, f"{answer.score:+.3f}", expected, hottest))
         cells.append([answer.name, f"{answer.score:+.3f}", hottest, mark])
-    panels = [panel_view([answer.attribution for answer in several], columns=5) for several in (answers, portrait)]
+    panels = [panel_view(several) for several in (answers, portrait)]
     how = (
         f"{samples} masked copies were encoded once; every question below was answered from them. Red raises the similarity "
-        "that the title asks about, blue lowers it, white makes no difference; numbers are on the colour bars. A score says "
-        "how similar the whole picture is, and may be negative where the heat is still in the right place."
+        "that the title asks about, blue lowers it, white makes no difference, and grey is within noise. A score says how "
+        "similar the whole picture is, and may be negative where the heat is still in the right place."
     )
     known = "The encoder knows ImageNet's classes: rockets and helmets are among them, women are not, and it shows."
     files = [out / "collage.png", out / "astronaut.png", out / "report.html"]
     for file, view in zip(files, panels, strict=False):
-        drawing.write(file, drawing.plot([view], interactive=False), PlotOptions(dpi=110))
+        drawing.write(file, drawing.plot([view], interactive=False), PlotOptions(dpi=200))
     table = Table(("question", "score", "where it is", "hottest quadrant"), tuple(rows))
     views = [replace(panels[0], title="Four photos in one"), table, replace(panels[1], title="An astronaut", note=known)]
     write_text(files[-1], page("Cocoax demo: what makes this picture similar to that?", (how,), views))
@@ -157,6 +160,8 @@ def serve_page(
 
     note(f"Loading {encoder} …")
     loaded = cocoax.load(encoder, device=device)
+    if loaded.inputs.feature_kind == "image":
+        loaded = loaded.by("segments")
     page, address = launch(
         loaded.cropped() if crop else loaded,
         index=index,
