@@ -56,7 +56,6 @@ def show_demo(
     """
     from cocoax.data import collage, photo
     from cocoax.inputs.features import Segments
-    from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
     from cocoax.plots import panel_view
     from cocoax.show import PlotOptions, Table
     from cocoax.show import figure as drawing
@@ -66,8 +65,8 @@ def show_demo(
     draw_into_files()
     out.mkdir(parents=True, exist_ok=True)  # now rather than after all the work
     note(f"Encoding {samples} masked copies of each of two photos; every question is answered from those.")
-    encoder = cocoax.load("starter", device=device).whole().by(Segments(SEGMENTS))
-    method = cocoax.KernelShap(samples=samples, seed=seed, baseline=PRESETS[DEFAULT_PRESET])
+    encoder = cocoax.load("starter", device=device).by(Segments(SEGMENTS))
+    method = cocoax.KernelShap(samples=samples, seed=seed)
     try:
         answers = cocoax.ask(encoder, collage(), _collage_questions(), method)
         portrait = cocoax.ask(encoder, photo("astronaut"), _portrait_questions(), method)
@@ -76,7 +75,7 @@ def show_demo(
     rows: list[tuple[str, ...]] = []
     cells: list[list[Cell]] = []
     for number, answer in enumerate(answers):
-        expected, hottest = QUADRANTS[number % 4], _hottest_quadrant(answer.attribution.values)
+        expected, hottest = QUADRANTS[number % 4], _hottest_quadrant(answer.attribution.relative)
         mark = Text("yes", "green") if hottest == expected else Text(f"no, expected {expected}", "red")
         rows.append((answer.name, f"{answer.score:+.3f}", expected, hottest))
         cells.append([answer.name, f"{answer.score:+.3f}", hottest, mark])
@@ -125,11 +124,12 @@ def _portrait_questions() -> list[cocoax.Question]:
 
 
 def _hottest_quadrant(values: Tensor) -> str:
-    """Return the quadrant of a map ``[H, W]`` whose mean value is highest."""
+    """Return the quadrant of a map ``[H, W]`` with most of its heat: of values above half of the largest."""
     height, width = (side // 2 for side in values.shape)
-    quadrants = (values[:height, :width], values[:height, width:], values[height:, :width], values[height:, width:])
-    means = [float(quadrant.mean()) for quadrant in quadrants]
-    return QUADRANTS[means.index(max(means))]
+    hot = values.clamp(min=0) * (values >= values.max() / 2)
+    quadrants = (hot[:height, :width], hot[:height, width:], hot[height:, :width], hot[height:, width:])
+    sums = [float(quadrant.sum()) for quadrant in quadrants]
+    return QUADRANTS[sums.index(max(sums))]
 
 
 # --- app ------------------------------------------------------------------------------------------------------------------
@@ -160,8 +160,6 @@ def serve_page(
 
     note(f"Loading {encoder} …")
     loaded = cocoax.load(encoder, device=device)
-    if loaded.inputs.feature_kind == "image":
-        loaded = loaded.by("segments")
     page, address = launch(
         loaded.cropped() if crop else loaded,
         index=index,

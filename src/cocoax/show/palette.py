@@ -30,7 +30,7 @@ QUIET = "#5b6470"  # words that say how to read a drawing
 # Pictures.
 OPACITY = 0.6  # of a map over its photo
 OUTLINE = 1 / 520  # of the longer side: how wide the outline of a region is
-LONGEST = 720  # pixels of the longer side of a picture on a page
+LONGEST = 600  # pixels of the longer side of a picture on a page
 TILE = 200  # of a small one
 STRIPES = 60  # of hatching along the longer side
 EXTREME = 8.0  # the longer side over the shorter one: a picture beyond that is drawn with this ratio
