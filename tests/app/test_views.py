@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import html
+import re
 
 import pytest
 
+import cocoax
 from cocoax.app.service import EncoderService
 from cocoax.app.views import MAX_DOCUMENTS, MAX_WORDS, MatchView, SearchView, framed, views_of
-from tests.app.colours import encoder, flag
+from tests.app.colours import Colours, Names, encoder, flag, tokenize
 
 EVIL = "<script>alert(1)</script>"
 
 
+class Spaces:
+    """A tokenizer that says where its tokens are: words between spaces."""
+
+    def __call__(self, text: str) -> list[int]:
+        return tokenize(text)
+
+    def places(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        return tokenize(text), [match.span() for match in re.finditer(r"\S+", text)]
+
+
 @pytest.fixture(scope="module")
 def service() -> EncoderService:
-    return EncoderService(encoder())
+    text = cocoax.TextEncoder(Names(), Spaces(), limit=12, name="names")
+    return EncoderService(cocoax.Encoder(Colours(), cocoax.ImagePreprocess(resize=32, crop=32), text=text, name="colours"))
 
 
 def seen(service: EncoderService) -> int:
