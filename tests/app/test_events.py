@@ -331,4 +331,4 @@ def test_download__png_and_json(page: Page) -> None:
     assert Image.open(io.BytesIO(data["png"])).format == "PNG"
     told = json.loads(data["json"])
     assert told["question"] == "red rather than blue"
-    assert np.shape(told["values"]) == np.shape(told["standard_error"]) == (32, 32)
+    assert np.shape(told["values"]) == np.shape(told["standard_error"]) == (28, 36)

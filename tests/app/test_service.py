@@ -14,6 +14,7 @@ import cocoax
 from cocoax.app import service as module
 from cocoax.app.service import MAX_CHUNK, MAX_SAMPLES, MIN_CHUNK, REFERENCE_AREA, EncoderService, captions
 from cocoax.app.sessions import Progress, Session, Sessions
+from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
 from cocoax.methods.rise import relative_error
 from tests.app.colours import Colours, Names, encoder, flag
 
@@ -163,7 +164,7 @@ def test_worker__goes_on_with_what_is_chosen_while_the_encoder_works(service: En
         return
     assert session.run is not None
     assert len(session.run) == SAMPLES
-    assert session.run.method.baseline == (cocoax.Mean() if what == "baseline" else cocoax.Blur())
+    assert session.run.method.baseline == (cocoax.Mean() if what == "baseline" else PRESETS[DEFAULT_PRESET])
     left, right = halves(session)
     assert (left > right) == (what == "baseline")
 
