@@ -158,15 +158,23 @@ class FunctionModule:
         self.calls, self._item_of = calls, item_of
         self.__name__ = str(getattr(function, "__name__", type(function).__name__))
 
-    def __call__(self, batch: Tensor | Mapping[str, Tensor]) -> Tensor:
-        """Return the arrays of inputs ``[n, ...]``, or of padded ``input_ids`` with their ``attention_mask``."""
+    def items(self, batch: Tensor | Mapping[str, Tensor]) -> list[tuple[str, Any]]:
+        """Return key and item of each input of ``[n, ...]``, or of padded ``input_ids`` with their ``attention_mask``."""
         inputs: Iterable[Tensor] = batch  # type: ignore[assignment]
         if isinstance(batch, Mapping):
             rows = zip(batch["input_ids"], batch["attention_mask"], strict=True)
             inputs = [ids[mask.bool()] for ids, mask in rows]
-        items = [self._item_of(one) for one in inputs]
+        return [self._item_of(one) for one in inputs]
+
+    def arrays(self, batch: Tensor | Mapping[str, Tensor]) -> list[np.ndarray]:
+        """Return the array of each input of a batch."""
+        items = self.items(batch)
         arrays = self.calls(dict(items))
-        return torch.from_numpy(np.stack([arrays[key] for key, _ in items]))
+        return [arrays[key] for key, _ in items]
+
+    def __call__(self, batch: Tensor | Mapping[str, Tensor]) -> Tensor:
+        """Return the arrays of a batch as one tensor."""
+        return torch.from_numpy(np.stack(self.arrays(batch)))
 
     def affordable(self, inputs: Sequence[Tensor]) -> int:
         """Return how many of the first prepared inputs can be had within ``max_calls``."""

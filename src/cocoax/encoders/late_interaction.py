@@ -19,7 +19,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, check_finite
+from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, FunctionModule, check_finite
 from cocoax.encoders.identity import Probe, WeightsDigest
 from cocoax.encoders.text import TextEncoder
 from cocoax.encoders.text_functions import (
@@ -88,24 +88,15 @@ class HiddenTokens(TokenModule):
 class FunctionTokens(TokenModule):
     """A function from texts, or from pictures, to one array ``[tokens, d]`` for each."""
 
-    def __init__(self, calls: FunctionCalls, item_of: Callable[[Tensor], tuple[str, Any]], naming: Any = None) -> None:
+    def __init__(self, function: FunctionModule, naming: Any = None) -> None:
         super().__init__()
-        self.calls, self._item_of, self._naming = calls, item_of, naming
-        self.__name__ = calls.noun
+        self._function, self._naming = function, naming
+        self.__name__ = function.calls.noun
         self.training = False
-
-    def _items(self, batch: Any) -> list[tuple[str, Any]]:
-        """Return the key of each input of a batch, and what is sent for it."""
-        rows: Any = batch
-        if isinstance(batch, Mapping):
-            rows = (ids[mask.bool()] for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True))
-        return [self._item_of(one) for one in rows]
 
     def tokens(self, batch: Any) -> tuple[Tensor, Tensor]:
         """Return unit vectors ``[n, L, d]``, and which of them there are."""
-        items = self._items(batch)
-        found = self.calls(dict(items))
-        rows = [torch.from_numpy(np.array(found[key])) for key, _ in items]
+        rows = [torch.from_numpy(np.array(array)) for array in self._function.arrays(batch)]
         vectors = nn.utils.rnn.pad_sequence(rows, batch_first=True)
         there = torch.arange(vectors.shape[1])[None] < torch.tensor([len(row) for row in rows])[:, None]
         return nn.functional.normalize(vectors, dim=-1), there
@@ -115,12 +106,12 @@ class FunctionTokens(TokenModule):
         numbered = super().names(batch, encoder)
         if self._naming is None:
             return numbered
-        named: list[str] = self._naming(*self._items(batch)[0][1])
+        named: list[str] = self._naming(*self._function.items(batch)[0][1])
         return named if len(named) == len(numbered) else numbered
 
     def affordable(self, inputs: Any) -> int:
         """Return how many of the first inputs can be had within ``max_calls``."""
-        return self.calls.affordable([self._item_of(one)[0] for one in inputs])
+        return self._function.affordable(inputs)
 
 
 class MaxSims(nn.Module):
@@ -247,9 +238,8 @@ def late_function_encoder(
     calls = FunctionCalls(
         by_role, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls, check=_matrices, noun=NOUN
     )
-    encoder = TextEncoder(
-        FunctionTokens(calls, partial(text_item, pieces, embed_query is not None), names), pieces, limit=UNLIMITED, name=name
-    )
+    function = FunctionModule(calls, partial(text_item, pieces, embed_query is not None), embed)
+    encoder = TextEncoder(FunctionTokens(function, names), pieces, limit=UNLIMITED, name=name)
     encoder._weights.recognisable = name is not None
     return encoder
 
@@ -267,7 +257,7 @@ def late_picture_encoder(
     calls = FunctionCalls(
         embed, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls, check=_matrices, noun=NOUN
     )
-    encoder = Encoder(FunctionTokens(calls, picture_item), inputs=Pictures(any_shape=True), name=name)
+    encoder = Encoder(FunctionTokens(FunctionModule(calls, picture_item, embed)), inputs=Pictures(any_shape=True), name=name)
     encoder._weights.recognisable = name is not None
     return encoder
 
