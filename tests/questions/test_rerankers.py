@@ -63,7 +63,7 @@ def test_values_and_interactions__are_those_of_enumeration() -> None:
     match = cocoax.explain_match(cocoax.wrap(Score(), takes="pairs"), QUERY, DOCUMENT, method=cocoax.Rise(samples=256))
     effects, pairs = enumerated(QUERY, DOCUMENT)
     found = torch.cat([match.query.values, match.document.values]).numpy()
-    np.testing.assert_allclose(2 * found, effects, atol=1e-6)  # a value is E[y | kept] - E[y], half of the effect
+    np.testing.assert_allclose(found, effects, atol=1e-6)
     np.testing.assert_allclose(match.interactions.values.numpy(), pairs, atol=1e-6)
     assert match.interactions.top(1)[0][:2] == ("duplicate", "duplicated")
     assert match.similarity == pytest.approx(Score.of(QUERY.split(), DOCUMENT.split()))
@@ -86,8 +86,8 @@ def test_sampled__intervals_hold_the_exact_values() -> None:
     for seed in range(20):
         encoder = Reranker(Score())
         match = cocoax.explain_match(encoder, QUERY, document, method=cocoax.Rise(samples=100, seed=seed))
-        found = 2 * torch.cat([match.query.values, match.document.values]).double().numpy()
-        errors = 2 * torch.cat([match.query.standard_error, match.document.standard_error]).numpy()  # type: ignore[list-item]
+        found = torch.cat([match.query.values, match.document.values]).double().numpy()
+        errors = torch.cat([match.query.standard_error, match.document.standard_error]).numpy()  # type: ignore[list-item]
         value_misses += (np.abs(found - effects) > 1.96 * errors + 1e-6).tolist()
         own = match.interactions
         assert own.standard_error is not None
@@ -104,7 +104,7 @@ def test_rather_than__why_a_above_b() -> None:
         cocoax.wrap(Score(), takes="pairs"), QUERY, DOCUMENT, OTHER, method=cocoax.Rise(samples=1024)
     )
     first, second = (enumerated(QUERY, document)[0][:3] for document in (DOCUMENT, OTHER))
-    np.testing.assert_allclose(2 * match.query.values.numpy(), first - second, atol=1e-6)
+    np.testing.assert_allclose(match.query.values.numpy(), first - second, atol=1e-6)
     assert match.margin == pytest.approx(match.similarity - Score.of(QUERY.split(), OTHER.split()))
     assert "duplicate" in match.sentence
     assert "less for “duplicate”" in match.sentence
