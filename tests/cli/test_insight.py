@@ -67,8 +67,6 @@ def test_minimal__all_of_a_wide_photo(towers: cocoax.Encoder, tmp_path: Path) ->
     plain = {}
     for options in ((), ("--crop",), ("--baseline", "mean-colour"), ("--features", "4")):
         plain[options] = json.loads(invoke(*arguments, *options, catch_exceptions=False).stdout)
-    assert plain[()]["total"] == 48  # 4 x 12 cells in the photo's proportions
-    assert plain["--crop",]["total"] == 49
     assert plain["--crop",]["score"] == pytest.approx(1) != pytest.approx(plain[()]["score"])
     assert plain["--features", "4"]["total"] == 16
     assert plain["--baseline", "mean-colour"]["score"] == plain[()]["score"]

@@ -196,7 +196,9 @@ def rank_examples(
     if baseline is not None and method != "contribution":
         raise ValueError(f"--baseline is about the parts that 'contribution' removes, and {method!r} has none; leave it out.")
     training = method in _ABOUT_TRAINING
-    loaded = load_for([item], encoder, device) if training else load_configured([item], encoder, device, crop, baseline)
+    loaded = (
+        load_for([item], encoder, device).cropped() if training else load_configured([item], encoder, device, crop, baseline)
+    )
     members = in_folders(loaded, named)
     options: dict[str, Any] = {"checkpoints": checkpoint or []} if method == "tracin" else {}
     options |= {"layers": layer} if layer else {}
@@ -256,7 +258,7 @@ def measure_separability(
             pictures = [
                 [item for item in side if isinstance(item, Path)] for side in sides.values() if isinstance(side, list)
             ]
-            note_crop(loaded.explicand(item).display for side in pictures for item in side[:DISPLAYS_FOR_NOTE])
+            note_crop(loaded.cropped().explicand(item).display for side in pictures for item in side[:DISPLAYS_FOR_NOTE])
         print_plain(f"{knowledge.summary} p = {knowledge.p_value:.2g}")
         if knowledge.remarks:
             print_plain(" ".join(knowledge.remarks))

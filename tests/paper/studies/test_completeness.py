@@ -11,12 +11,13 @@ import cocoax
 from cocoax.paper.studies import completeness as module
 from cocoax.paper.studies.completeness import Completeness, Gap, completeness
 from cocoax.paper.studies.reproduce import run_study
-from cocoax.paper.studies.study import draw_run
+from cocoax.paper.studies.study import as_published, draw_run
 from tests.conftest import images
 from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, encoded, small_encoder
 
 
 def test_completeness__gaps_close(encoder: cocoax.Encoder) -> None:
+    encoder = as_published(encoder)
     corpus, foil = encoder.reference(images(4, seed=1)), encoder.reference(images(5, seed=2))
     gaps = completeness(encoder, list(images(2)), corpus, foil, steps=(2, 60), samples=128, progress=False)
     assert len(gaps) == 2 * 3 * 8

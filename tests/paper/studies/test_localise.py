@@ -132,7 +132,7 @@ def test_localise__tells_of_pictures_with_nothing_to_see() -> None:
 
     told: list[str] = []
     with pytest.raises(ValueError, match="0 results"):
-        localise(two_towers(), [Example("empty", ("cat",), load)], RISE, tell=told.append)
+        localise(two_towers().cropped(), [Example("empty", ("cat",), load)], RISE, tell=told.append)
     assert told == ["empty: nothing that is annotated lies in the part that the encoder sees"]
 
 
