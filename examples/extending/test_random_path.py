@@ -17,7 +17,7 @@ def setting() -> tuple[cocoax.Encoder, Tensor, cocoax.Target]:
 
 def test_values__slow_version() -> None:
     encoder, picture, target = setting()
-    baseline = cocoax.Blur()(picture)
+    baseline = cocoax.Blur(121, 20.0)(picture)
     module = target.as_module(encoder)
     parts = []
     for row in range(7):

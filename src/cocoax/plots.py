@@ -94,8 +94,7 @@ def panel(
 
     The input stands once, to the left of its maps. Of one input they stand in one row or in two; a nested list, as
     ``explain`` gives it for many inputs and targets, is a grid with a row for each input. A dict gives titles, and a dict of
-    dicts or of lists titles of rows and of maps. The figure is not kept by pyplot, so that a notebook shows it once;
-    ``figure.savefig`` writes it.
+    dicts or of lists titles of rows and of maps. ``figure.savefig`` writes it.
 
     Args:
         attributions: what to draw, for one input; or a list of those lists, for many; or ``{title: attribution}``.
@@ -107,7 +106,7 @@ def panel(
 
     """
     view = panel_view(attributions, columns=columns, titles=titles, scale=scale, title=title)
-    return figure.plot([view], PlotOptions.of(options), interactive=False)
+    return figure.plot([view], PlotOptions.of(options))
 
 
 def panel_view(

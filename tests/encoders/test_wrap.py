@@ -248,7 +248,7 @@ def test_wrap__module_of_tokens(folders: dict[str, Path]) -> None:
     wrapped = [cocoax.wrap(module, tokenizer(folders["bert"])) for module in (by_name, together)]
     assert torch.equal(wrapped[0].represent(TEXTS), wrapped[1].represent(TEXTS))
     assert isinstance(wrapped[0], cocoax.TextEncoder)
-    assert wrapped[0].limit == 32
+    assert wrapped[0].inputs.limit == 32
 
 
 ROWS = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)

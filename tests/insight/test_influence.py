@@ -53,11 +53,14 @@ def test_tracin__is_a_sum_of_products_of_gradients() -> None:
     torch.testing.assert_close(found.values.float(), slow, rtol=1e-3, atol=1e-4)
 
 
-def test_tracin__an_example_matters_most_to_itself() -> None:
+def test_tracin__examples_matter_more_to_themselves_than_to_others() -> None:
+    """On average only: every input has a view of its own, and gradients have different lengths."""
     encoder, _, members = setting()
-    for number, member in enumerate(members):
-        found = cocoax.examples(encoder, member, members, "tracin", checkpoints=[encoder.module.state_dict()])  # type: ignore[attr-defined]
-        assert int(found.values.argmax()) == number
+    weights = encoder.module.state_dict()  # type: ignore[attr-defined]
+    rows = [cocoax.examples(encoder, member, members, "tracin", checkpoints=[weights]).values for member in members]
+    values = torch.stack(rows)
+    others = values[~torch.eye(len(members), dtype=torch.bool)]
+    assert float(values.diagonal().mean()) > float(others.mean() + 3 * others.std() / len(others) ** 0.5)
 
 
 def test_losses__an_input_is_not_told_from_a_copy_of_itself() -> None:

@@ -135,7 +135,7 @@ def test_captum__same_as_calling_captum(
     explicand = images(1)[0]
     asked = cocoax.representation_similarity("dot") if label_free else target
     module = asked.as_module(relu_encoder, explicand if label_free else None)
-    baseline = cocoax.Blur()(explicand)[None]
+    baseline = cocoax.Blur(121, 20.0)(explicand)[None]
     rows = torch.arange(16) * 4 // 16
     patches = (rows[:, None] * 4 + rows)[None, None]
     options: dict[str, Any] = {
@@ -237,7 +237,7 @@ def test_captum__occlusion_window_is_a_cell_of_the_grid(
     window = (3, -(-16 // rows), -(-16 // columns))
     strides = (3, -(-16 // (2 * rows)), -(-16 // (2 * columns)))
     expected = captum.attr.Occlusion(target.as_module(relu_encoder)).attribute(
-        explicand[None], sliding_window_shapes=window, strides=strides, baselines=cocoax.Blur()(explicand)[None]
+        explicand[None], sliding_window_shapes=window, strides=strides, baselines=cocoax.Blur(121, 20.0)(explicand)[None]
     )[0]
     result = cocoax.Captum("Occlusion", grid=grid).explain(relu_encoder, explicand, target)
     torch.testing.assert_close(result.raw, expected.detach().float(), rtol=1e-5, atol=1e-6)
@@ -278,7 +278,7 @@ def test_captum__option_that_is_called_method(relu_encoder: cocoax.Encoder, targ
         relu_encoder, images(1)[0], target
     )
     expected = captum.attr.IntegratedGradients(target.as_module(relu_encoder)).attribute(
-        images(1), baselines=cocoax.Blur()(images(1)[0])[None], method="riemann_left", n_steps=5
+        images(1), baselines=cocoax.Blur(121, 20.0)(images(1)[0])[None], method="riemann_left", n_steps=5
     )[0]
     torch.testing.assert_close(result.raw, expected.float(), rtol=1e-5, atol=1e-6)
 

@@ -114,9 +114,14 @@ def test_expected_gradients__empty_background(nothing: Any, encoder: cocoax.Enco
         cocoax.ExpectedGradients(nothing).explain(encoder, images(1)[0], target)
 
 
-def test_expected_gradients__background_of_another_shape(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
-    with pytest.raises(ValueError, match=r"background.* \[3, 8, 8\] .*explicand.* \[3, 16, 16\]"):
-        cocoax.ExpectedGradients(images(3, 8, 8)).explain(encoder, images(1)[0], target)
+def test_expected_gradients__pictures_of_another_size_are_stretched(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
+    small = images(3, 8, 8)
+    large = torch.nn.functional.interpolate(small, (16, 16), mode="bilinear", antialias=True)
+    found, expected = (
+        cocoax.ExpectedGradients(background, samples=5).explain(encoder, images(1)[0], target)
+        for background in (small, large)
+    )
+    torch.testing.assert_close(found.values, expected.values, rtol=1e-4, atol=1e-6)
 
 
 def test_expected_gradients__background_of_several_shapes(encoder: cocoax.Encoder, target: cocoax.Target) -> None:

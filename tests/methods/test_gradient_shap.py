@@ -49,7 +49,7 @@ def test_gradient_shap__same_as_captum_with_the_same_draws(
     feed_captum(monkeypatch, 1, own_baseline)
     for module, result in zip(modules, found, strict=True):
         expected = captum.attr.GradientShap(module).attribute(
-            explicand[None], baselines=cocoax.Blur()(explicand)[None], n_samples=METHOD.samples, stdevs=METHOD.noise
+            explicand[None], baselines=cocoax.Blur(121, 20.0)(explicand)[None], n_samples=METHOD.samples, stdevs=METHOD.noise
         )
         torch.testing.assert_close(result.raw, expected[0], rtol=0, atol=1e-5)
         assert float(expected.abs().max()) > 1e-4
@@ -87,7 +87,7 @@ def test_gradient_shap__batch_pairs_each_explicand_with_its_baseline_where_captu
 ) -> None:
     target = paper_targets(encoder, "cosine")[3]
     explicands = images(3) + torch.tensor([-1.0, 0.0, 1.0]).view(3, 1, 1, 1)  # a dark one, and a bright one
-    baselines = torch.stack([cocoax.Blur()(one) for one in explicands])
+    baselines = torch.stack([cocoax.Blur(121, 20.0)(one) for one in explicands])
     ours = torch.stack([one.raw for one in METHOD.explain(encoder, explicands, target)])
     theirs = captum.attr.GradientShap(target.as_module(encoder))
 

@@ -34,7 +34,7 @@ def test_integrated_gradients__same_as_captum(name: str, similarity: str, encode
     target = paper_targets(encoder, similarity)[name]
     explicand = images(1)[0]
     result = cocoax.IntegratedGradients(steps=50).explain(encoder, explicand, target)
-    expected = by_captum(target, encoder, explicand, cocoax.Blur()(explicand))
+    expected = by_captum(target, encoder, explicand, cocoax.Blur(121, 20.0)(explicand))
     torch.testing.assert_close(result.raw, expected, rtol=0, atol=1e-5)
     torch.testing.assert_close(result.values, expected.mean(0), rtol=0, atol=1e-5)
     assert float(expected.abs().max()) > 1e-4
@@ -49,14 +49,14 @@ def test_integrated_gradients__batch_same_as_captum_with_each_explicands_own_bas
     found = cocoax.IntegratedGradients(steps=50, batch_size=32).explain(encoder, explicands, targets)
     for explicand, results in zip(explicands, found, strict=True):
         for target, result in zip(targets, results, strict=True):
-            expected = by_captum(target, encoder, explicand, cocoax.Blur()(explicand))
+            expected = by_captum(target, encoder, explicand, cocoax.Blur(121, 20.0)(explicand))
             torch.testing.assert_close(result.raw, expected, rtol=0, atol=1e-5)
 
 
 def test_integrated_gradients__same_as_captum_on_its_own_batch(encoder: cocoax.Encoder) -> None:
     target = paper_targets(encoder, "cosine")["contrastive corpus"]
     explicands = images(3)
-    baselines = torch.stack([cocoax.Blur()(one) for one in explicands])
+    baselines = torch.stack([cocoax.Blur(121, 20.0)(one) for one in explicands])
     method = captum.attr.IntegratedGradients(target.as_module(encoder))
     expected = method.attribute(explicands, baselines=baselines, method="gausslegendre", n_steps=50).float()
     found = cocoax.IntegratedGradients(steps=50).explain(encoder, explicands, target)

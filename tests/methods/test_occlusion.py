@@ -65,7 +65,7 @@ def test_values__slow_version(
     net: SmallNet, encoder: cocoax.Encoder, height: int, width: int, window: Size, stride: Size
 ) -> None:
     explicand = images(1, height, width)[0]
-    baseline = cocoax.Blur()(explicand)
+    baseline = cocoax.Blur(121, 20.0)(explicand)
     target = targets_of(encoder, height, width)[0]
 
     def score(image: torch.Tensor) -> float:

@@ -31,7 +31,7 @@ def test_to_plain__and_back() -> None:
 
 
 def test_to_plain__without_room_for_tensors_tells_their_shape() -> None:
-    assert to_json_value(cocoax.Fixed(images(1)[0])) == {"type": "Fixed", "image": {"type": "Tensor", "shape": [3, 16, 16]}}
+    assert to_json_value(cocoax.Fixed(images(1)[0]))["image"] == {"type": "Tensor", "shape": [3, 16, 16]}
 
 
 def test_to_plain__values() -> None:

@@ -67,7 +67,7 @@ def test_explain__channels_and_sizes(method: RemovalMethod, channels: int, heigh
 def test_explain__picture_is_kept_for_drawing(net: SmallNet) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (20, 40, 3), dtype=np.uint8)
     preprocess = cocoax.ImagePreprocess(resize=16, crop=16)
-    encoder = cocoax.Encoder(net, preprocess)
+    encoder = cocoax.Encoder(net, preprocess).cropped()
 
     result = METHODS["occlusion"].explain(encoder, Image.fromarray(pixels), cocoax.representation_similarity())
 
@@ -137,7 +137,7 @@ def test_batch_size__is_kept_to(net: SmallNet, encoder: cocoax.Encoder) -> None:
 
     cocoax.Rise(samples=60, batch_size=7).run(encoder, images(1)[0])
 
-    assert net.batches - before == 1 + 9  # the ends, and 60 / 7 rounded up
+    assert net.batches - before == 1 + 1 + 9  # the inner maps that segments are made of, the ends, and 60 / 7 rounded up
 
 
 def test_batch_size__not_positive(encoder: cocoax.Encoder) -> None:

@@ -27,6 +27,10 @@ def plot(views: Sequence[View], options: PlotOptions = DEFAULT, *, interactive: 
     import matplotlib
 
     drawn = [view for view in views if not isinstance(view, Table)] or list(views)
+    if interactive:
+        import matplotlib.pyplot as plt
+
+        plt.draw_if_interactive()  # loads the backend: a notebook's sets options, which the end of the context would undo
     with matplotlib.rc_context(options.look.settings):
         sizes = [size(view, options if len(drawn) == 1 else without_title(options)) for view in drawn]
         width = max(across for across, _ in sizes) if options.inches is None else options.inches

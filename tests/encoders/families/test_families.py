@@ -178,7 +178,7 @@ def test_wrap__is_the_loaded_encoder_around_an_untouched_model(
 
 @pytest.mark.parametrize("family", ["vit", "dinov2", "resnet", "convnext", "swin", "clip", "siglip2", "align"])
 def test_gradients__integrate_to_the_difference_in_score(family: str, models: Models, pictures: list[Image.Image]) -> None:
-    encoder = models.load(family)
+    encoder = models.load(family).cropped()
     target = cocoax.similarity_to(encoder.reference(pictures[1]))
     prepared = encoder.prepare(pictures[0])
     result = cocoax.IntegratedGradients(steps=100, baseline=cocoax.Constant(0.0)).explain(encoder, pictures[0], target)
