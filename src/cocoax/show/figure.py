@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +25,9 @@ def plot(views: Sequence[View], options: PlotOptions = DEFAULT, *, interactive: 
 
     Tables are left out where there is something else to see.
     """
-    import matplotlib
 
     drawn = [view for view in views if not isinstance(view, Table)] or list(views)
-    if interactive:
-        import matplotlib.pyplot as plt
-
-        plt.draw_if_interactive()  # loads the backend: a notebook's sets options, which the end of the context would undo
-    with matplotlib.rc_context(options.look.settings):
+    with _rc_settings(options.look.settings):
         sizes = [size(view, options if len(drawn) == 1 else without_title(options)) for view in drawn]
         width = max(across for across, _ in sizes) if options.inches is None else options.inches
         above = 0.15 + line_height(options.look.title) if options.title and len(drawn) > 1 else 0.0
@@ -48,6 +44,22 @@ def plot(views: Sequence[View], options: PlotOptions = DEFAULT, *, interactive: 
         if options.title and above:
             draw_figure_title(parts[0], options.title, options.look)
     return figure
+
+
+@contextmanager
+def _rc_settings(settings: Any) -> Iterator[None]:
+    """Set some of matplotlib's settings for a while.
+
+    ``matplotlib.rc_context`` would give back all of them, also those that a notebook's backend sets when it is first used.
+    """
+    from matplotlib import rcParams
+
+    before: Any = {name: rcParams[name] for name in settings}
+    rcParams.update(settings)
+    try:
+        yield
+    finally:
+        rcParams.update(before)
 
 
 def new_figure(width: float, height: float, interactive: bool = True) -> Figure:
@@ -75,12 +87,11 @@ def write(path: Path, figure: Figure, options: PlotOptions = DEFAULT) -> None:
 
     Text is text in SVG, fonts are embedded in PDF. It bears no date: the same figure is the same file.
     """
-    import matplotlib
 
     undated: dict[str, Any] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
     ending = path.suffix.lower()
     how: Any = {"svg.fonttype": "none", "svg.hashsalt": "cocoax", "pdf.fonttype": 42, **options.look.settings}
-    with atomic_write(path) as part, matplotlib.rc_context(how):
+    with atomic_write(path) as part, _rc_settings(how):
         figure.savefig(
             part,
             format=ending[1:],
