@@ -69,7 +69,7 @@ def test_match__mistakes(complaint: Callable[..., str], tmp_path: Path) -> None:
     assert complaint("match", "a car", str(tmp_path)).startswith(f"{tmp_path} is a folder; name one file of it.")
     (tmp_path / "car.txt").write_text("a red car")
     (tmp_path / "car.png").write_bytes(b"a photo of mine")
-    assert "Files end in .html, .json, .png" in complaint("match", "a", "b", "--out", str(tmp_path / "car.txt"))
+    assert "Files end in .html, .json, .png, .pdf" in complaint("match", "a", "b", "--out", str(tmp_path / "car.txt"))
     picture = str(tmp_path / "car.png")
     assert f"--out {picture} is an input" in complaint("match", picture, "a car", "--out", picture)
     assert (tmp_path / "car.png").read_bytes() == b"a photo of mine"

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -212,3 +213,27 @@ def test_device__one_that_is_not_there_is_told(
     stopped = run_main(monkeypatch, *paper, *command.split(), *typed, "--device", "gpu")
     assert stopped.code == 1
     assert str(stopped.__cause__) == "No device is called 'gpu'; write 'cpu', 'cuda', 'cuda:1', 'mps' or 'auto'."
+
+
+def test_figure_options__hold_for_what_a_command_draws(tmp_path: Path) -> None:
+    from cocoax.cli.options import FIGURE_OPTIONS, with_figure_options
+    from cocoax.show import PlotOptions
+
+    found: list[PlotOptions] = []
+
+    def command(name: str, out: Path | None = None) -> None:
+        found.append(PlotOptions.of({"dpi": 90} if name == "own" else {}))
+
+    drawn = with_figure_options(command)
+    assert set(FIGURE_OPTIONS) < set(signature(drawn).parameters)
+    drawn("a", style="paper", width="double", dpi=None)
+    drawn("own", dpi=200.0, width="4.5")
+    drawn("b")
+    assert [(each.style, each.inches, each.resolution) for each in found] == [
+        ("paper", 7.2, 300),
+        ("screen", 4.5, 90),
+        ("screen", None, PlotOptions().resolution),
+    ]
+    for wrong in ({"style": "big"}, {"width": "wide"}, {"dpi": 1.0}):
+        with pytest.raises(ValueError, match=f"'{next(iter(wrong))}' parameter"):
+            drawn("a", **wrong)

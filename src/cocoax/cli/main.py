@@ -130,9 +130,14 @@ def load_command(name: str, place: str) -> Any:
         except KeyboardInterrupt as stop:
             raise _Interruption("nothing was kept") from stop
 
+    written: Callable[..., None] = command
+    if "out" in inspect.signature(found).parameters:
+        from cocoax.cli.options import with_figure_options
+
+        written = with_figure_options(command)
     text, examples = help_of(found)
     single = typer.Typer(add_completion=False)
-    single.command(name, cls=_Command, help=text, epilog=_as_epilog(examples))(command)
+    single.command(name, cls=_Command, help=text, epilog=_as_epilog(examples))(written)
     return typer.main.get_command(single)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import difflib
+import functools
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +37,7 @@ METHODS = {  # the classes are those of cocoax.methods
     "integrated-gradients": "IntegratedGradients",
     "gradient-shap": "GradientShap",
 }
-RESULTS = (".html", ".json", ".png")  # files that --out may name
+RESULTS = (".html", ".json", ".png", ".pdf", ".svg", ".csv")  # files that --out may name
 
 
 def _check_tolerance(tolerance: float | None) -> float | None:
@@ -146,8 +148,42 @@ SimilarityName = Annotated[str, how_option("cosine, dot, rbf, laplacian or polyn
 
 AsJson = Annotated[bool, out_option("Print JSON and nothing else.", "--json")]
 Out = Annotated[
-    Path | None, out_option("Folder for a page, a picture and JSON; or one file that ends in .html, .json or .png.")
+    Path | None, out_option("Folder for a page, a picture and JSON; or one file: .html, .json, .csv, .png, .pdf, .svg.")
 ]
+
+
+def _inches(width: str | None) -> Any:
+    """Return what --width means: a column of a paper, or inches."""
+    with suppress(ValueError, TypeError):
+        return float(str(width))
+    return width
+
+
+FIGURE_OPTIONS: dict[str, Any] = {  # of every command that has --out
+    "style": Annotated[str | None, out_option("Of figures: screen, paper (smaller letters, 300 dpi) or dark.")],
+    "width": Annotated[str | None, out_option("Of figures: single or double (a column or two of a paper), or inches.")],
+    "dpi": Annotated[float | None, out_option("Dots per inch of figures.")],
+}
+
+
+def with_figure_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that also takes :data:`FIGURE_OPTIONS`, which hold for all that it draws."""
+
+    @functools.wraps(command)
+    def drawn(*arguments: Any, **options: Any) -> None:
+        from cocoax.show.options import default_options
+
+        chosen = {name: value for name in FIGURE_OPTIONS if (value := options.pop(name, None)) is not None}
+        if "width" in chosen:
+            chosen["width"] = _inches(chosen["width"])
+        with default_options(**chosen):
+            command(*arguments, **options)
+
+    own = signature(command)
+    added = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in FIGURE_OPTIONS.items()]
+    drawn.__signature__ = own.replace(parameters=[*own.parameters.values(), *added])  # type: ignore[attr-defined]
+    drawn.__annotations__ = {**command.__annotations__, **FIGURE_OPTIONS}
+    return drawn
 
 
 def features_named(text: str | None) -> Any:

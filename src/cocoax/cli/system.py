@@ -63,6 +63,7 @@ def show_demo(
     from cocoax.store import write_text
 
     draw_into_files()
+    options = PlotOptions.of({})
     out.mkdir(parents=True, exist_ok=True)  # now rather than after all the work
     note(f"Encoding {samples} masked copies of each of two photos; every question is answered from those.")
     encoder = cocoax.load("starter", device=device).by(Segments(SEGMENTS))
@@ -88,7 +89,7 @@ def show_demo(
     known = "The encoder knows ImageNet's classes: rockets and helmets are among them, women are not, and it shows."
     files = [out / "collage.png", out / "astronaut.png", out / "report.html"]
     for file, view in zip(files, panels, strict=False):
-        drawing.write(file, drawing.plot([view], interactive=False), PlotOptions(dpi=200))
+        drawing.write(file, drawing.plot([view], options, interactive=False), options)
     table = Table(("question", "score", "where it is", "hottest quadrant"), tuple(rows))
     views = [replace(panels[0], title="Four photos in one"), table, replace(panels[1], title="An astronaut", note=known)]
     write_text(files[-1], page("Cocoax demo: what makes this picture similar to that?", (how,), views))

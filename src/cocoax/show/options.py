@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any, Literal
 
 from cocoax.show.palette import COLOURS, STYLES, WIDTHS, Style
@@ -89,4 +92,18 @@ class PlotOptions:
         unknown = sorted(set(options) - known)
         if unknown:
             raise TypeError(f"Options of drawings are {', '.join(sorted(known))}. Got {unknown[0]!r} instead.")
-        return cls(**options)
+        return cls(**{**_DEFAULTS.get(), **options})
+
+
+_DEFAULTS: ContextVar[Mapping[str, Any]] = ContextVar("options of drawings", default=MappingProxyType({}))
+
+
+@contextmanager
+def default_options(**options: Any) -> Iterator[None]:
+    """Let all that is drawn meanwhile have these options, unless told otherwise: ``with default_options(style="paper"):``."""
+    PlotOptions.of(options)
+    before = _DEFAULTS.set({**_DEFAULTS.get(), **options})
+    try:
+        yield
+    finally:
+        _DEFAULTS.reset(before)
