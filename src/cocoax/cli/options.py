@@ -179,7 +179,7 @@ def with_figure_options(command: Callable[..., None]) -> Callable[..., None]:
         with default_options(**chosen):
             command(*arguments, **options)
 
-    own = signature(command)
+    own = signature(command, eval_str=True)  # with what their options are, which strings do not say
     added = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in FIGURE_OPTIONS.items()]
     drawn.__signature__ = own.replace(parameters=[*own.parameters.values(), *added])  # type: ignore[attr-defined]
     drawn.__annotations__ = {**command.__annotations__, **FIGURE_OPTIONS}
