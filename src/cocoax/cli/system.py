@@ -16,7 +16,7 @@ import typer
 from rich.text import Text
 
 import cocoax
-from cocoax.cli.options import AsJson, Crop, Device, EncoderName, how_option
+from cocoax.cli.options import AsJson, Crop, Device, EncoderName, Seed, how_option, out_option
 from cocoax.cli.terminal import (
     Cell,
     Kept,
@@ -42,9 +42,9 @@ QUADRANTS = ("top left", "top right", "bottom left", "bottom right")
 
 
 def show_demo(
-    out: Annotated[Path, typer.Option(help="Folder for the pictures and the report.")] = Path("demo"),
-    samples: Annotated[int, typer.Option(help="Masked copies of each photo to encode.", min=10)] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the masks.")] = 0,
+    out: Annotated[Path, out_option("Folder for the pictures and the report.")] = Path("demo"),
+    samples: Annotated[int, how_option("Masked copies of each photo to encode.", min=10)] = 1000,
+    seed: Seed = 0,
     device: Device = None,
 ) -> None:
     """Ask the starter encoder about a collage and a portrait, in words and with pictures.

@@ -169,7 +169,8 @@ class Result(ABC):
         from cocoax.show import html
 
         title = self.title if options.title is None else options.title
-        write_text(path, html.page(title, self._sentences, self.views(), options))
+        files = {f"{self.file}.csv": _csv(self.table())}
+        write_text(path, html.page(title, self._sentences, self.views(), options, files))
 
 
 class ResultList(Result, Collection[P]):

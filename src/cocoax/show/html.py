@@ -5,7 +5,7 @@ Everything that is written comes through one Jinja2 template with autoescape, so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, singledispatch
 from hashlib import sha256
@@ -47,9 +47,16 @@ _CELLS = 8  # cells along each side of a map without regions, whose values are t
 _HERE = Path(__file__).parent
 
 
-def page(title: str, sentences: Sequence[str], views: Sequence[View], options: PlotOptions = DEFAULT) -> str:
-    """Return a whole page: a title, sentences and views."""
-    return str(_template().page(title, sentences, [context(view, options) for view in views]))  # type: ignore[attr-defined]
+def page(
+    title: str,
+    sentences: Sequence[str],
+    views: Sequence[View],
+    options: PlotOptions = DEFAULT,
+    files: Mapping[str, str] | None = None,
+) -> str:
+    """Return a whole page: a title, sentences and views; ``files`` can be downloaded from it, by names: CSV."""
+    kept = {name: data_uri("text/csv;charset=utf-8", text.encode()) for name, text in (files or {}).items()}
+    return str(_template().page(title, sentences, [context(view, options) for view in views], kept))  # type: ignore[attr-defined]
 
 
 def fragment(
