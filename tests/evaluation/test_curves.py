@@ -27,7 +27,7 @@ def slow_curve(
     encoder: cocoax.Encoder, x: Tensor, values: Tensor, target: cocoax.Target, steps: int, kind: str
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return x, y and the area, pixel by pixel as the definition says, with trapezoids drawn one at a time."""
-    blur = cocoax.Blur()(x)
+    blur = cocoax.Blur(121, 20.0)(x)
     start, end = (blur, x) if kind == "insertion" else (x, blur)
     order = sorted(range(values.numel()), key=lambda i: -float(values.reshape(-1)[i]))  # equal ones stay in raster order
     image = start.clone().reshape(len(x), -1)

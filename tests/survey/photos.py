@@ -38,7 +38,7 @@ def encoder(module: nn.Module | None = None) -> cocoax.Encoder:
         (module or Halves()).eval(),
         cocoax.ImagePreprocess(resize=SIDE, crop=SIDE, mean=(0, 0, 0), std=(1, 1, 1)),
         name="halves",
-    )
+    ).cropped()
 
 
 def pixels(kind: str, seed: int) -> np.ndarray:

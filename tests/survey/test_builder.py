@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_build__fields_are_the_effects_of_a_run_of_each_input(folder: Path, tmp_path: Path) -> None:
     encoder = photos.encoder()
-    method = cocoax.Rise(samples=1536, grid=4)  # so many that a plain estimate is good
+    method = cocoax.Rise(samples=1536, grid=4, baseline=cocoax.Blur())  # so many that a plain estimate is good
     index = build(encoder, folder, tmp_path / "index", method, shard=3)
     assert index.ids == [f"{kind}/{number}.png" for kind in ("dawn", "dusk") for number in range(5)]
     assert index.columns["label"].tolist() == ["dawn"] * 5 + ["dusk"] * 5
@@ -218,7 +218,7 @@ def test_build__says_how_long_it_takes_and_writes_every_minute(
 def test_build__an_encoder_given_by_name_sees_what_commands_see(
     crop: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(building, "load", lambda name, device: photos.encoder())
+    monkeypatch.setattr(building, "load", lambda name, device: photos.encoder().whole())
     recipe = build("halves", folder, tmp_path / "index", METHOD, crop=crop).manifest.recipe
     assert recipe.get("view") == (None if crop else "whole")
     assert recipe["method"]["baseline"]["sigma"] == 20

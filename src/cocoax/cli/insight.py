@@ -381,7 +381,7 @@ def discover_corpora(
 
     def write() -> None:
         if loaded is not None:
-            note_crop(loaded.explicand(item).display for item in inputs[:DISPLAYS_FOR_NOTE])
+            note_crop(loaded.cropped().explicand(item).display for item in inputs[:DISPLAYS_FOR_NOTE])
         _print_discovery(discovery, labels)
 
     show(discovery, out, as_json, write=write)

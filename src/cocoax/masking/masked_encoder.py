@@ -25,6 +25,7 @@ from cocoax.targets import Target, score_all
 
 _HARDLY = 0.01  # of the length of a representation: what removing everything should change more than
 _LISTS_AT_ONCE = 1024  # masks over few features, of which each distinct one is encoded once, in order of length
+_PICTURES_AT_ONCE = 2  # batches of those, of pictures: an interruption loses as many
 _BATCHES_AT_ONCE = 32  # of those, so that large inputs, of which a batch holds few, do not keep anybody waiting
 
 
@@ -129,9 +130,10 @@ class MaskedEncoder:
         device = self.encoder.device if self.explicand.tensor.is_floating_point() else torch.device("cpu")
         explicand, baseline_input = self.explicand.to(device), self.baseline_input.to(device)
         few = len(self.explicand.shape) == 1  # so that many masks are equal
+        batches = _BATCHES_AT_ONCE if self.explicand.label_map is None else _PICTURES_AT_ONCE
         while start < len(masks):
             at_once = self._at_once(batch_size)
-            at_once = min(_LISTS_AT_ONCE, _BATCHES_AT_ONCE * at_once) if few else at_once
+            at_once = min(_LISTS_AT_ONCE, batches * at_once) if few else at_once
             rows = slice(start, min(start + at_once, len(masks)))
             full = self._at_full_size(masks, rows)
             full, wanted = full[: self._affordable(explicand, baseline_input, full)], len(full)
