@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax.inputs import Segments
+from cocoax.survey import build
 
 SIZE = 24
 GENERATOR = torch.Generator().manual_seed(5)
@@ -108,3 +110,25 @@ def test_refine__bad_calls(encoder: cocoax.Encoder) -> None:
         run.refine(count=4, encoder=encoder)
     with pytest.raises(ValueError, match="segments"):
         cocoax.Rise(samples=40, grid=3).run(encoder, picture()).refine(encoder=encoder)
+
+
+# --- one scale ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", ["efficient", "paper"])
+def test_effects__one_number_by_run_field_table_and_index(encoder: cocoax.Encoder, tmp_path: Path, estimator: Any) -> None:
+    """What is shown, listed and stored of an input is E[score | kept] - E[score | removed], by enumeration."""
+    asked, method = target(encoder), cocoax.Rise(samples=64, estimator=estimator)
+    run = method.run(encoder, picture(), features=Segments(6))
+    expected = exact_effects(encoder, run, asked)
+    answer = run.explain(asked)
+    of_field = run.field("dot").explain(asked)
+    (tmp_path / "photos").mkdir()
+    picture().save(tmp_path / "photos" / "one.png")
+    index = build(encoder, tmp_path / "photos", tmp_path / "index", method, similarity="dot", features=Segments(6))
+    stored = index.field(0).explain(asked)
+    for found in (answer, of_field, stored):
+        torch.testing.assert_close(run.explicand.per_part(found.relative), expected, rtol=2e-3, atol=2e-4)
+        listed = sorted(found.to_dataframe()["value"])
+        np.testing.assert_allclose(listed, sorted(expected.tolist()), rtol=2e-3, atol=2e-4)
+    assert answer.effects.unit == of_field.effects.unit == stored.effects.unit
