@@ -126,14 +126,15 @@ def server_evidence() -> None:
         for pair in PAIRS:
             cocoax.explain_match(again, *pair)
         print(f"repeated by a new encoder: {len(server.texts) - sent} texts")
-        stopped = cocoax.load(server.url, model="minilm", name="stopped", batch_size=8, max_calls=60)
+        asks = embedding_servers.server_embedding(server.url, "minilm")
+        stopped = cocoax.wrap(asks, takes="texts", name="stopped", batch_size=8, max_calls=60)
         before = len(server.texts)
         try:
             cocoax.explain_match(stopped, *PAIRS[0])
         except Exception as error:
             print(f"ended by its budget: {error}")
         middle = len(server.texts)
-        resumed = cocoax.explain_match(cocoax.load(server.url, model="minilm", name="stopped"), *PAIRS[0])
+        resumed = cocoax.explain_match(cocoax.wrap(asks, takes="texts", name="stopped"), *PAIRS[0])
         total = len(server.texts) - before
         print(
             f"stopped after {middle - before} texts, gone on with {total - middle + before}; {matches[0].similarity:.6f} and "

@@ -17,7 +17,8 @@ import torch
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "docs/index.md", *sorted((ROOT / "docs/tutorials").glob("*.md"))]
-PAGES = [page for page in [*PAGES, ROOT / "docs/how-to/coming-from.md"] if "```python" in page.read_text(encoding="utf-8")]
+PAGES += [ROOT / "docs/how-to/coming-from.md", ROOT / "docs/how-to/retrieval.md"]
+PAGES = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
 @pytest.fixture

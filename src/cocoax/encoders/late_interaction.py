@@ -75,15 +75,6 @@ class HiddenTokens(TokenModule):
         there = batch["attention_mask"].bool() & ~torch.isin(batch["input_ids"], self.special.to(batch["input_ids"].device))
         return nn.functional.normalize(states, dim=-1), there
 
-    def names(self, batch: Mapping[str, Tensor], encoder: Encoder) -> list[str]:
-        """Return the tokens."""
-        there = self.tokens(batch)[1][0]
-        tokenizer: Any = getattr(encoder.inputs.tokenize, "tokenizer", None)  # type: ignore[attr-defined]
-        ids = batch["input_ids"][0][there].tolist()
-        if hasattr(tokenizer, "convert_ids_to_tokens"):
-            return [str(token) for token in tokenizer.convert_ids_to_tokens(ids)]
-        return super().names(batch, encoder)
-
 
 class FunctionTokens(TokenModule):
     """A function from texts, or from pictures, to one array ``[tokens, d]`` for each."""
@@ -208,10 +199,20 @@ def token_vectors(encoder: Encoder, prepared: Tensor) -> Tensor:
     return own
 
 
-def token_names(encoder: Encoder, prepared: Tensor) -> list[str]:
-    """Return what the token vectors of one prepared input are called."""
+def token_names(encoder: Encoder, prepared: Tensor, text: str | None) -> list[str]:
+    """Return what the token vectors of one prepared input are called; those of a text as they stand in it."""
+    module: Any = encoder.module
+    inputs: Any = encoder.inputs
     with torch.no_grad():
-        names: list[str] = encoder.module.names(encoder.collate([prepared]), encoder)  # type: ignore[attr-defined]
+        names: list[str] = module.names(encoder.collate([prepared]), encoder)
+    if isinstance(module, HiddenTokens) and text is not None:
+        ids, places = inputs.places(text)
+        special = set(module.special.tolist())
+        pairs = [
+            (token, place) for token, place in zip(ids, places, strict=True) if token not in special and place is not None
+        ]
+        own = [text[slice(*place)] for _, place in pairs]
+        return own[: len(names)] if len(own) >= len(names) else names
     return names
 
 

@@ -95,7 +95,8 @@ def group(text: str, tokens: Sequence[Span | None], features: Features) -> tuple
         within.setdefault(before, {before}).update(shared)
     seen = sorted({number for number in members if number is not None})
     place = {number: index for index, number in enumerate(seen)}
-    joined = [_joined(spans, number, within[number] - set(seen)) for number in seen]
+    own = set(seen)
+    joined = [_joined(spans, number, within[number] - own) for number in seen]
     return joined, [-1 if number is None else place[number] for number in members]
 
 

@@ -116,8 +116,12 @@ class LateMatcher(Matcher):
             word=WORD,
         )
         corpus, rest = (answers[0], None) if len(answers) == 1 else (answers[1], answers[2])
-        names = token_names(found.query.tower, self._explicand(found.query)[0].tensor)
-        found_names = token_names(found.piece.tower, self._explicand(found.piece)[0].tensor)
+        names, found_names = (
+            token_names(
+                piece.tower, self._explicand(piece)[0].tensor, piece.content if isinstance(piece.content, str) else None
+            )
+            for piece in (found.query, found.piece)
+        )
         return {
             "query_side": MatchSide(answers[0], corpus, rest, query_run, word=WORD),
             "document_side": side,
