@@ -115,6 +115,7 @@ class NestedRun:
             values=torch.cat(values).float(),
             standard_error=torch.cat(errors).float(),
             neutral=0.0,
+            unit=1.0,
             metadata=metadata,
             display=self._display,
             floor=floor,

@@ -134,6 +134,7 @@ def _sides(whole: Attribution, text: str) -> tuple[Attribution, Attribution]:
         replace(
             whole,
             values=whole.relative[rows].float(),
+            unit=1.0,
             standard_error=None if error is None else error[rows],
             neutral=0.0,
             display=display,
