@@ -170,7 +170,7 @@ def test_message__too_large_or_not_json() -> None:
 
 
 def test_upload__is_bounded_alone_and_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answer(UPLOAD, b"\xff" * (MAX_MESSAGE + 1))[0] == 200
+    assert answer(UPLOAD, b"\xff" * 2**20)[0] == 200
     assert answer(UPLOAD, **{"content-length": str(2**20 + 1)})[0] == 413
     for length in ("", "-1", "many"):
         assert answer(UPLOAD, **{"content-length": length})[0] == 411

@@ -171,11 +171,14 @@ def with_figure_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def drawn(*arguments: Any, **options: Any) -> None:
-        from cocoax.show.options import default_options
-
         chosen = {name: value for name in FIGURE_OPTIONS if (value := options.pop(name, None)) is not None}
+        if not chosen:
+            command(*arguments, **options)
+            return
         if "width" in chosen:
             chosen["width"] = _inches(chosen["width"])
+        from cocoax.show.options import default_options
+
         with default_options(**chosen):
             command(*arguments, **options)
 

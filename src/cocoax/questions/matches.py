@@ -17,7 +17,7 @@ from cocoax.encoders.rerankers import Reranker
 from cocoax.inputs import Explicand
 from cocoax.inputs.text import check_features
 from cocoax.methods import Attribution, Method, RemovalMethod, Rise, Run
-from cocoax.methods.method import INPUT_TYPES, Input
+from cocoax.methods.method import INPUT_TYPES, Input, check_encoder
 from cocoax.methods.run_cache import cached_run
 from cocoax.questions.hit_forms import SearchHit, read_hit, read_hits
 from cocoax.questions.long_texts import (
@@ -127,6 +127,7 @@ def explain_match(
 
     """
     settings = Settings(method, features, MATCH_BUDGET, max_tokens)
+    check_encoder(encoder)
     matcher = matcher_for(encoder, settings, similarity, progress)
     inputs = [read_hit(document).content, *(hit.content for hit in _as_hits(rather_than))]
     found, *others = matcher.found(encoder, query, encoder if document_encoder is None else document_encoder, inputs)
@@ -179,6 +180,7 @@ def explain_hits(
     given = read_hits(hits, text, texts)
     if not given:
         raise ValueError("There are 0 hits to explain; pass what the search found, best first.")
+    check_encoder(encoder)
     matcher = matcher_for(encoder, settings, similarity, progress)
     inputs = [hit.content for hit in [*given, *([] if rather_than is None else _as_hits(rather_than))]]
     every = matcher.found(encoder, query, encoder if document_encoder is None else document_encoder, inputs)

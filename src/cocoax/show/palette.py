@@ -1,4 +1,4 @@
-"""The visual language: every colour and size of what is drawn, in one place; see docs/visual-language.md."""
+"""The visual language: every colour and size of what is drawn, in one place; see docs/explanation/visual-language.md."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.colors import Colormap
 
 Rgb = tuple[int, int, int]
@@ -93,11 +92,13 @@ def colour_map(name: str) -> Colormap:
 @lru_cache
 def colour_table(name: str) -> np.ndarray:
     """Return the 256 colours of a colour map, ``[256, 3]`` in 0..255."""
+    import numpy as np
+
     return np.asarray(colour_map(name)(np.arange(256)))[:, :3] * 255
 
 
 @lru_cache
 def css_gradient(name: str) -> str:
     """Return the colours of a scale from left to right, for style sheets."""
-    table = colour_table(name)[np.linspace(0, 255, 17).round().astype(int)]
+    table = colour_table(name)[[round(place * 255 / 16) for place in range(17)]]
     return f"linear-gradient(90deg, {', '.join(f'rgb({r:.0f}, {g:.0f}, {b:.0f})' for r, g, b in table)})"
