@@ -16,4 +16,4 @@ result.plot()
 # %%
 # The most important regions, with standard errors:
 
-result.to_dataframe().sort_values("relative", ascending=False).head()
+result.to_dataframe().sort_values("value", ascending=False).head()

@@ -30,4 +30,4 @@ cocoax.plots.panel(maps)
 # %%
 # The effect of a segment is the effect of all of it, however large it is.
 
-maps["segments"].to_dataframe().sort_values("relative", ascending=False).head(4)
+maps["segments"].to_dataframe().sort_values("value", ascending=False).head(4)

@@ -22,4 +22,4 @@ others = encoder.reference(wine.data[wine.target != 0], name="the other growers"
 
 result = cocoax.KernelShap().explain(encoder, wine.data[0], cocoax.contrastive_corpus_similarity(own, others))
 result.plot()
-result.to_dataframe().sort_values("relative", ascending=False).head()
+result.to_dataframe().sort_values("value", ascending=False).head()
