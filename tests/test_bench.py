@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
@@ -12,10 +13,9 @@ import torch
 from torch import Tensor
 
 import cocoax
-from benchmarks.bench import speed
+from benchmarks.bench import equal_calls, rival_process, speed
 from benchmarks.bench.accuracy import coverage
-from benchmarks.bench.estimators import Estimator, rise_estimators, shapley_estimators
-from benchmarks.bench.games import ExactGame, exact_game, rows_game, subsets
+from benchmarks.bench.games import ExactGame, exact_game, rows_game, subsets, tree_game
 from benchmarks.bench.measurement import Measurement
 from benchmarks.bench.subjects import Subject
 from tests.conftest import SmallNet, images
@@ -81,30 +81,49 @@ def test_rows_game__removed_columns_are_means(tmp_path: Path, monkeypatch: pytes
     assert int(game.shapley.values[:, 0].abs().argmax()) == 0
 
 
-WORTHS = torch.tensor([[1.0, -2.0, 0.5, 0.0, 3.0, 1.0], [2.0, 1.0, 0.0, 1.0, -1.0, 0.5]], dtype=torch.float64).T
+def test_tree_game__against_all_orders() -> None:
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((60, 5))
+    game = tree_game("rows", rows, rows[:, 0] * rows[:, 1] + rows[:, 2], 3)
+    table = ExactGame("table", game.play(subsets(5)))
+    torch.testing.assert_close(game.shapley.values, table.shapley.values)
+    assert float(game.shapley.sizes.min()) > 0
 
 
-@pytest.mark.parametrize("estimator", shapley_estimators(), ids=lambda estimator: estimator.title)
-def test_shapley_estimators__a_sum_over_features(estimator: Estimator) -> None:
-    game = ExactGame("additive", subsets(6).double() @ WORTHS)
-    targets = [0, 1] if estimator.shares else [1]
-    if estimator.name == "SPEX":
-        with pytest.raises(ValueError, match="Insufficient budget"):  # a curve has no point there
-            estimator.estimate(game, targets, 60, 0)
-        return
-    found = estimator.estimate(game, targets, 60, 0)
-    # Some leave it to chance even so, and trees see steps.
-    noisy = estimator.name in ("OwenSamplingSV", "UnbiasedKernelSHAP", "SVARM", "ProxySPEX")
-    np.testing.assert_allclose(found, WORTHS[:, targets].numpy(), atol=0.5 if noisy else 1e-4)
+# Another process with an estimator of two lines, which needs no other package.
+RIVAL = """
+import numpy as np
+import sys
+sys.path.insert(0, {folder!r})
+import rivals
+def of_single_players(players, calls, seed, play):
+    return play(np.eye(players)) - play(np.zeros((1, players)))
+rivals.estimators = lambda: {{"single": of_single_players, "fails": lambda *_: 1 / 0}}
+rivals.versions = lambda: {{"python": "3"}}
+rivals.main()
+"""
 
 
-@pytest.mark.parametrize("estimator", rise_estimators(), ids=lambda estimator: estimator.title)
-def test_rise_estimators__less_error_with_more_calls(estimator: Estimator) -> None:
-    game = ExactGame("random", torch.from_numpy(np.random.default_rng(0).standard_normal((2**9, 2))).cumsum(0))
-    errors = [
-        np.mean([estimator.squared_error(game, game.rise, [0, 1], calls, seed) for seed in range(5)]) for calls in (30, 500)
-    ]
-    assert errors[0] > errors[1]
+def test_measure__against_another_process_and_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "rival.py"
+    script.write_text(RIVAL.format(folder=str(Path(rival_process.rivals.__file__).parent)))
+    monkeypatch.setattr(rival_process.rivals, "__file__", str(script))
+    worths = torch.tensor([[1.0, -2.0, 0.5, 0.0, 3.0, 1.0], [2.0, 1.0, 0.0, 1.0, -1.0, 0.5]], dtype=torch.float64).T
+    additive = ExactGame("additive", subsets(6).double() @ worths)
+    games = [additive, random_game(6)]
+    path = tmp_path / "games" / "trials.jsonl"
+
+    trials = equal_calls.measure(games, Path(sys.executable), path, 3, lambda _: None, (20, 40))
+    again = equal_calls.measure(games, Path(sys.executable), path, 3, lambda _: None, (20, 40))
+
+    assert len(trials.trials) == len(again.trials) == 2 * 2 * (3 + 3)
+    by_them = [trial for trial in trials.trials if trial.estimator == "single"]
+    assert all(max(trial.errors) < 1e-20 for trial in by_them if trial.game == "additive")
+    assert all(trial.shared for trial in by_them)
+    assert {cell.estimator for cell in equal_calls.cells(trials)} == {"single"}
+    page = equal_calls.write_page(trials, tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "| random | 2 |" in page
+    assert (tmp_path / "images" / "calls-random.png").stat().st_size > 5_000
 
 
 @pytest.mark.parametrize(

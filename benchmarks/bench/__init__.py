@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.bench.accuracy import coverage, plot_errors, sample_efficiency
-from benchmarks.bench.equal_calls import error_per_call, plot_curves
 from benchmarks.bench.measurement import Measurement, write_json
 from benchmarks.bench.memory import peak_memory
 from benchmarks.bench.speed import (
@@ -22,7 +21,7 @@ from benchmarks.bench.speed import (
 )
 from benchmarks.bench.subjects import subjects
 
-__all__ = ["Measurement", "error_per_call", "measure_everything", "plot_curves", "plot_errors", "write_json"]
+__all__ = ["Measurement", "measure_everything", "plot_errors", "write_json"]
 
 
 def measure_everything(

@@ -1,8 +1,8 @@
-"""Speed and accuracy, measured on this machine: ``python -m benchmarks.bench [--full] [--accuracy]``, or ``make bench``.
+"""Speed and accuracy, measured on this machine: ``python -m benchmarks.bench [--full] [--calls PAGE]``, or ``make bench``.
 
-With ``--accuracy``: the error of Shapley values and of RISE's map at equal numbers of encoder calls, on inputs whose exact
-values are known, and how often our intervals cover these. ``--full`` adds a photo, of which 65 536 masked copies are encoded
-once and kept in the cache folder.
+With ``--calls PAGE`` (docs/evidence/error-per-call.md): the error of Shapley values at equal numbers of encoder calls,
+against the newest shapiq and shap in an environment of their own, on games whose exact values are known. Takes hours; tables
+of games and what has been measured are kept in the cache folder, so that an interrupted benchmark goes on where it was.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from pathlib import Path
 import matplotlib
 import torch
 
-from benchmarks.bench import Measurement, error_per_call, measure_everything, plot_curves, plot_errors, write_json
-from benchmarks.bench.equal_calls import CALLS, curves_of
+from benchmarks.bench import Measurement, measure_everything, plot_errors, write_json
+from benchmarks.bench.equal_calls import measure, write_page
+from benchmarks.bench.games import games_folder, quick_games, reported_games
+from benchmarks.bench.rival_process import environment
 
 
 def print_measurements(measured: Sequence[Measurement]) -> None:
@@ -27,20 +29,15 @@ def print_measurements(measured: Sequence[Measurement]) -> None:
         print(f"{figure.subject:24} {figure.name:58} {figure.median:8.3g}  ({spread})  goal {figure.goal}: {reached}")
 
 
-def print_curves(measured: Sequence[Measurement]) -> None:
-    """Print the squared errors of all estimators on all games, relative to the mean square of the exact values."""
-    for found in curves_of(measured):
-        errors = "  ".join(f"{calls}: {found.errors[calls]:.2g}" for calls in CALLS if calls in found.errors)
-        by = f"{found.package} {found.version} {found.estimator}"
-        print(f"{found.game:24} {found.values:20} {found.targets} targets  {by:40} {errors}")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, and write a JSON file with a plot beside it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="all of it, instead of a few minutes")
     parser.add_argument("--repeats", type=int, help="repetitions of each timing")
-    parser.add_argument("--accuracy", action="store_true", help="error per encoder call, against SHAP, Captum and shapiq")
+    parser.add_argument("--calls", type=Path, metavar="PAGE", help="measure error per encoder call, and write this page")
+    parser.add_argument("--quick", action="store_true", help="with --calls: four games only")
+    parser.add_argument("--seeds", type=int, default=50, help="with --calls: seeds of each cell")
+    parser.add_argument("--python", help="with --calls: a Python of version 3.12 or newer, which shapiq needs")
     parser.add_argument("--out", type=Path, default=Path("bench.json"), help="the JSON to write; a plot goes beside it")
     options = parser.parse_args(arguments)
     matplotlib.use("Agg")
@@ -48,15 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    if options.accuracy:
-        measured = error_per_call(not options.full, say)
-        print_curves(measured)
-    else:
-        measured = measure_everything(not options.full, options.repeats, say)
+    if options.calls:
+        games = quick_games(say) if options.quick else reported_games(say)
+        path = games_folder() / f"trials{'-quick' if options.quick else ''}.jsonl"
+        trials = measure(games, environment(options.python), path, options.seeds, say)
+        print(f"wrote {write_page(trials, options.calls)}")
+        return
+    measured = measure_everything(not options.full, options.repeats, say)
     print(f"{torch.get_num_threads()} threads")
     print_measurements(measured)
-    plot = plot_curves if options.accuracy else plot_errors
-    for file in (write_json(options.out, measured), plot(measured, options.out.with_suffix(".png"))):
+    for file in (write_json(options.out, measured), plot_errors(measured, options.out.with_suffix(".png"))):
         print(f"wrote {file}")
 
 

@@ -19,15 +19,13 @@ from cocoax.inputs import Explicand
 from cocoax.inputs.grids import check_segments, check_sides
 from cocoax.masking import grid_segments
 from cocoax.methods.estimate import Estimate
-from cocoax.methods.odd_regression import OddRegression, choose_prior, kernel_of_pair, odd_regression, pairs_of_size
+from cocoax.methods.odd_regression import OddRegression, kernel_of_pair, learn_prior, odd_regression, pairs_of_size
 from cocoax.methods.removal import RemovalMethod
 from cocoax.seeding import check_seed, stream
 
 GRID = 7  # rectangles in each direction where nothing says how many
 _BLOCK = 256  # draws of one block come from one random stream, so that any number of coalitions starts the same
 _LISTED = 16  # players up to which all coalitions are listed, and put into a random order
-_NEW = 0.05  # the share of a coalition that must be new for it to tell players apart,
-_AMONG = 3.4  # or this over the number of players: of many, a coalition that tells a last one apart is hardly new
 _PROJECTED = 32  # dimensions of representations that the prior of the regression is chosen by
 _DESIGN = 2  # of what is drawn for a seed; earlier ones enumerated more, and weighed each coalition
 
@@ -82,11 +80,6 @@ class KernelShap(RemovalMethod):
         players = int(segments.max()) + 1
         everything = 2**players - 2
         wanted = min(self.samples, everything) if count is None else count
-        if count is None and wanted < min(_fewest(players), everything):
-            raise ValueError(
-                f"KernelShap needs at least {_fewest(players)} samples for {players} segments. "
-                f"Got samples={self.samples} instead."
-            )
         if wanted > everything:
             raise ValueError(f"All {everything} coalitions are there already; the values are exact.")
         return Coalitions(segments, _drawn(players, wanted, self.seed))
@@ -110,12 +103,10 @@ class KernelShap(RemovalMethod):
         whole, baseline_input = anchors[:1], anchors[1:]
         if representations.ndim == 3:  # several baselines, whose scores are averaged
             representations, baseline_input = representations.mean(1), baseline_input.mean(0, keepdim=True)
-        width = representations.shape[1]
-        projection = torch.from_numpy(stream(0, width).standard_normal((width, min(width, _PROJECTED)))) / width**0.5
-        return replace(
-            masks,
-            guide=masks.odd(representations.double() @ projection, torch.cat([whole, baseline_input]).double() @ projection),
-        )
+        vectors, width = torch.cat([representations, whole, baseline_input]).double(), representations.shape[1]
+        if width > _PROJECTED:
+            vectors = vectors @ torch.from_numpy(stream(0, width).standard_normal((width, _PROJECTED))) / width**0.5
+        return replace(masks, guide=masks.odd(vectors[:-2], vectors[-2:]))
 
     def cells(self, masks: Coalitions, grid: int | tuple[int, int] | None) -> Coalitions:
         """Return coalitions of cells where they are the segments; of another grid's cells there are only means."""
@@ -190,11 +181,8 @@ class Coalitions:
     @cached_property
     def regression(self) -> OddRegression:
         """The posterior of Shapley values given the pairs; a last one without its complement is not used."""
-        players = self.bits.shape[1]
-        if len(self) < min(_fewest(players), 2**players - 2):
-            raise ValueError(f"The run has {len(self)} coalitions, too few; extend it to at least {_fewest(players)}.")
         pairs = self.bits[: len(self) // 2 * 2 : 2]
-        return odd_regression(pairs, None if self.guide is None else choose_prior(pairs, self.guide))
+        return odd_regression(pairs, None if self.guide is None else learn_prior(pairs, self.guide))
 
     def odd(self, scores: Tensor, anchors: Tensor) -> Tensor:
         """Return half the difference of the scores of each pair, and of the ends, ``[pairs + 1, k]``."""
@@ -202,40 +190,12 @@ class Coalitions:
         return torch.cat([pairs[0::2] - pairs[1::2], (anchors[:1] - anchors[1:2]).double()]) / 2
 
 
-def _fewest(players: int) -> int:
-    """Return how many coalitions are of one segment or of all but one; fewer do not determine the values."""
-    return 2 * players
-
-
 def _drawn(players: int, wanted: int, seed: int) -> Tensor:
-    """Return distinct coalitions ``[wanted, m]`` in pairs of complements, drawn with the chances of the Shapley kernel.
-
-    The first of them tell all players apart, so that no value is left undetermined.
-    """
+    """Return distinct coalitions ``[wanted, m]`` in pairs of complements, drawn with the chances of the Shapley kernel."""
     drawn = _listed(players, seed) if players <= _LISTED else _at_random(players, seed)
-    pairs = list(islice(_telling_apart(drawn, players), -(-wanted // 2)))
+    pairs = list(islice(drawn, -(-wanted // 2)))
     bits = np.stack([np.zeros(players, np.uint8), *(side for row in pairs for side in (row, 1 - row))])[1:]
     return torch.from_numpy(bits[:wanted].copy())
-
-
-def _telling_apart(rows: Iterator[np.ndarray], players: int) -> Iterator[np.ndarray]:
-    """Return the same rows, those first whose signs say something that those before them do not."""
-    known, number = np.zeros((players, players)), 1
-    known[0] = players**-0.5  # the whole against nothing is always there
-    later = []
-    for row in rows:
-        signs = (2.0 * row - 1) / players**0.5
-        new = signs - known[:number].T @ (known[:number] @ signs)
-        if new @ new < min(_NEW, _AMONG / players):
-            later.append(row)
-            continue
-        known[number] = new / (new @ new) ** 0.5
-        number += 1
-        yield row
-        if number == players:
-            break
-    yield from later
-    yield from rows
 
 
 def _listed(players: int, seed: int) -> Iterator[np.ndarray]:
