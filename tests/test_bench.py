@@ -59,7 +59,7 @@ def test_exact_game__what_the_encoder_says_of_every_subset(tmp_path: Path, monke
     game = exact_game("small", encoder, explicand, corpora, (2, 3), say=lambda _: None)
 
     assert game.players == 6
-    baseline = cocoax.Blur()(explicand)
+    baseline = cocoax.Blur.default(encoder.inputs)(explicand)
     segments = cocoax.masking.grid_segments(8, 9, (2, 3))
     target = cocoax.similarity_to(corpora[1])
     apart = target - cocoax.similarity_to(corpora[0].merge(*corpora[2:]))

@@ -437,7 +437,7 @@ class OddRegression:
         if self.inverse is None:
             return torch.zeros_like(weights)
         precision = self._precision[:-1, None]
-        inflation = 1.02 + 6 / len(weights)  # few residuals are uncertain, and the prior is fitted to them
+        inflation = 1 + 8 / len(weights)  # few residuals are uncertain, and the prior is fitted to them
         signed = weights.sign() * (precision * self.variance / len(weights)).sqrt()
         centred = signed - signed.mean(1, keepdim=True)
         # The sum of squared errors over all values stays that of the posterior.
