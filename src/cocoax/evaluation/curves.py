@@ -142,7 +142,7 @@ def overshoot_remark(curve: Curve) -> str | None:
     """Return a sentence if an insertion curve rises far above the input's own score; None if it does not.
 
     Far is twice the way from the score of the emptied input to that of the whole one, which must be the higher one; of 95
-    questions about five photos, five curves rise so far, all of questions about things that are not there.
+    questions about five photos, five curves rise so far, three of them of questions about things that are not there.
     """
     empty, own = float(curve.y[0]), float(curve.y[-1])
     highest = int(curve.y.argmax())

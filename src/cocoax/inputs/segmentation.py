@@ -97,7 +97,7 @@ class MergeTree:
         return self.labels(sorted(weights))
 
 
-def segment(picture: Tensor, maps: Sequence[Tensor] = (), fewest: int = 2) -> MergeTree:
+def segment(picture: Tensor, maps: Sequence[Tensor] = ()) -> MergeTree:
     """Return the tree of merges of a picture ``[H, W, 3]`` (uint8), and of feature maps ``[d, h, w]`` of it."""
     height, width = picture.shape[:2]
     scale = min(1.0, (_AREA / (height * width)) ** 0.5)
