@@ -98,8 +98,7 @@ def coverage(seeds: int, sizes: Sequence[int] = (40, 100, 300)) -> list[Measurem
             answers = Rise(samples=size, grid=4, seed=seed).explain(encoder, explicand, targets, progress=False)
             for shares, answer, true in zip(inside, answers, truth, strict=True):
                 assert answer.standard_error is not None
-                apart = (answer.values - answer.neutral) - (true.values - true.neutral)
-                within = apart.abs() <= 1.96 * answer.standard_error
+                within = (answer.relative - true.relative).abs() <= 1.96 * answer.standard_error
                 shares.append(100 * float(within.float().mean()))
         means = [sum(shares) / seeds for shares in inside]
         title = f"coverage of 95 % intervals, {size} samples (%)"

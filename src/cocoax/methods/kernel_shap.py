@@ -27,7 +27,7 @@ GRID = 7  # rectangles in each direction where nothing says how many
 _BLOCK = 256  # draws of one block come from one random stream, so that any number of coalitions starts the same
 _LISTED = 16  # players up to which all coalitions are listed, and put into a random order
 _PROJECTED = 32  # dimensions of representations that the prior of the regression is chosen by
-_DESIGN = 2  # of what is drawn for a seed; earlier ones enumerated more, and weighed each coalition
+_DESIGN = 3  # of what is drawn for a seed; earlier ones enumerated more, and weighed each coalition
 
 
 @dataclass(frozen=True, eq=False)

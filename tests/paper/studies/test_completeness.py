@@ -28,7 +28,7 @@ def test_completeness__gaps_close(encoder: cocoax.Encoder) -> None:
     # What was to be explained is the score of the explicand minus that of its blur.
     target = cocoax.contrastive_corpus_similarity(corpus, foil, "dot")
     x = images(2)[0]
-    scores = target.score(encoder.represent([x, cocoax.Blur(121, 20.0)(x)]))
+    scores = target.score(encoder.represent([x, cocoax.Blur()(x)]))
     own = next(gap for gap in fine if (gap.similarity, gap.target) == ("dot", "cocoa"))
     assert own.difference == pytest.approx(float(scores[0] - scores[1]), abs=1e-5)
 
