@@ -17,7 +17,9 @@ from cocoax.store import atomic_write
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "new_figure", "paint", "plot", "png", "size", "write"]
+__all__ = ["draw", "new_figure", "paint", "plot", "png", "rc_settings", "size", "write"]
+
+FILE_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "cocoax", "pdf.fonttype": 42}  # text is text, fonts are embedded
 
 
 def plot(views: Sequence[View], options: PlotOptions = DEFAULT, *, interactive: bool = True) -> Figure:
@@ -27,11 +29,13 @@ def plot(views: Sequence[View], options: PlotOptions = DEFAULT, *, interactive: 
     """
 
     drawn = [view for view in views if not isinstance(view, Table)] or list(views)
-    with _rc_settings(options.look.settings):
+    with rc_settings(options.look.settings):
         sizes = [size(view, options if len(drawn) == 1 else without_title(options)) for view in drawn]
         width = max(across for across, _ in sizes) if options.inches is None else options.inches
         above = 0.15 + line_height(options.look.title) if options.title and len(drawn) > 1 else 0.0
         figure = new_figure(width, above + sum(down for _, down in sizes), interactive)
+        if interactive:
+            figure.file_dpi = options.resolution  # type: ignore[attr-defined]
         if len(drawn) == 1:
             paint(drawn[0], figure, options)
             if all(ax.get_subplotspec() is None for ax in figure.axes):
@@ -47,7 +51,7 @@ def plot(views: Sequence[View], options: PlotOptions = DEFAULT, *, interactive: 
 
 
 @contextmanager
-def _rc_settings(settings: Any) -> Iterator[None]:
+def rc_settings(settings: Any) -> Iterator[None]:
     """Set some of matplotlib's settings for a while.
 
     ``matplotlib.rc_context`` would give back all of them, also those that a notebook's backend sets when it is first used.
@@ -90,8 +94,7 @@ def write(path: Path, figure: Figure, options: PlotOptions = DEFAULT) -> None:
 
     undated: dict[str, Any] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
     ending = path.suffix.lower()
-    how: Any = {"svg.fonttype": "none", "svg.hashsalt": "cocoax", "pdf.fonttype": 42, **options.look.settings}
-    with atomic_write(path) as part, _rc_settings(how):
+    with atomic_write(path) as part, rc_settings({**FILE_SETTINGS, **options.look.settings}):
         figure.savefig(
             part,
             format=ending[1:],
