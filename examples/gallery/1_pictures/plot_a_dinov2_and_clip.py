@@ -29,5 +29,5 @@ target = cocoax.contrastive_corpus_similarity(corpus, foil)
 # %%
 # A vision transformer need not be shown anything in place of a removed patch: its token is left out.
 
-result = cocoax.Rise(samples=100, grid=8, baseline=cocoax.DropTokens()).explain(encoder, photo("cat"), target)
+result = cocoax.Rise(samples=100, grid=7, baseline=cocoax.DropTokens()).explain(encoder, photo("cat"), target)
 result.plot()
