@@ -15,7 +15,7 @@ from PIL import Image
 import cocoax
 from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
 from cocoax.methods.rise import relative_error
-from cocoax.questions.answers import LEAST, MOST, TOLERANCE, asking_method
+from cocoax.questions.answers import MAX_COPIES, MIN_COPIES, TOLERANCE, asking_method
 from tests.cli.support import interrupt_after, invoke, picture, rows_of, run_main
 from tests.conftest import SmallNet
 
@@ -121,11 +121,11 @@ def test_ask__many_foils(towers: cocoax.Encoder, image: str, tmp_path: Path) -> 
 def test_ask__stops_by_itself_when_the_answer_is_known(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
     result = invoke("ask", image, "--like", "a cat", "--unlike", "a dog", "--out", str(tmp_path / "out"))
     (answer,) = cocoax.ask(towers, image, cocoax.Question("a cat", "a dog"), asking_method(), at_least=True)
-    assert LEAST <= answer.attribution.metadata["samples"] < MOST
+    assert MIN_COPIES <= answer.attribution.metadata["samples"] < MAX_COPIES
     assert relative_error(answer.attribution) <= TOLERANCE
     stopped = re.search(r"(\d+) samples: relative error 0\.\d+ after \1 samples, ", result.output)  # it sees the whole photo
     assert stopped is not None
-    assert LEAST <= int(stopped[1]) < MOST
+    assert MIN_COPIES <= int(stopped[1]) < MAX_COPIES
     assert "within the tolerance of 0.1" in result.output
 
 

@@ -30,7 +30,7 @@ from cocoax.inputs.sound import Sound
 from cocoax.inputs.text import Text
 from cocoax.store import files_below
 
-MOST = 1000  # features of a picture: each needs several masked copies
+MAX_FEATURES = 1000  # features of a picture: each needs several masked copies
 SEGMENTS = 16  # of a picture, if not told how many
 _LIKE = 0.02  # how far the proportions of a label map may be from those of the picture
 
@@ -81,7 +81,7 @@ class Segments(PictureFeatures):
     count: int = SEGMENTS
 
     def __post_init__(self) -> None:
-        check_count("count", self.count, 2, MOST)
+        check_count("count", self.count, 2, MAX_FEATURES)
 
     def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
         """Return the picture with its segments as features."""
@@ -140,10 +140,10 @@ class LabelMap(PictureFeatures):
                 "The label map has a single part in what the encoder sees of the picture, so that there is nothing to "
                 "compare. Give at least two."
             )
-        if len(numbers) > MOST:
+        if len(numbers) > MAX_FEATURES:
             raise ValueError(
-                f"The label map has {len(numbers)} parts, more than {MOST}, of which each needs several masked copies; merge "
-                "some, or use features=Segments(40)."
+                f"The label map has {len(numbers)} parts, more than {MAX_FEATURES}, of which each needs several masked "
+                "copies; merge some, or use features=Segments(40)."
             )
         places = torch.searchsorted(numbers, labels.clamp(min=int(numbers[0])))
         return replace(explicand, feature_ids=torch.where(labels >= 0, places, -1), grid=None, tree=None)

@@ -27,7 +27,7 @@ from cocoax.masking.masked_encoder import score_anchors, score_masked
 from cocoax.methods import Run
 from cocoax.methods.method import Askable, check_targets
 from cocoax.results import Result
-from cocoax.results.remarks import HARDLY, removed_of
+from cocoax.results.remarks import LITTLE_REMOVED, removed_of
 from cocoax.show import Gallery, Table
 from cocoax.targets import Target
 
@@ -156,7 +156,7 @@ class Minimal(Result):
     @property
     def _on_removal(self) -> tuple[str, ...]:
         """A sentence about a removal that leaves most of the score, where it does."""
-        if not removed_of(self.score, self.emptied) < HARDLY:
+        if not removed_of(self.score, self.emptied) < LITTLE_REMOVED:
             return ()
         scores = f"{self.emptied:+.3f} of {self.score:+.3f}" if self.emptied > 0 else f"{self.emptied:+.3f}"
         return (f"With everything removed it still scores {scores}, so that little is needed to keep it.",)

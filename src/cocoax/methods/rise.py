@@ -26,12 +26,12 @@ from cocoax.targets import Target, representation_similarity
 
 # Contributions are so uneven that their variance is known as well as that of n/3 normal ones (measured). Errors are made
 # wider by what Student's t is wider than the normal distribution there, 1 + (1.96² + 1) / (4 n/3): a tenth at 40 samples.
-FEW = 3.6
+FEW_SAMPLES_FACTOR = 3.6
 # Of words and columns some samples are far from all others (a text of which next to nothing is left), in some inputs more
 # than in others. The kurtosis of the contributions tells: their variance is known as well as that of 2n / (kurtosis - 1)
 # normal ones. Few samples hold few of the rare ones, so it counts twice.
 HEAVY = 2 * (1.96**2 + 1) / 8
-LEAST = 5.0
+LEAST_WIDENING = 5.0
 GRID = 7  # cells of a mask over pixels where nothing says how many
 AnyMasks = GridMasks | BitMasks | PooledMasks
 
@@ -71,7 +71,7 @@ def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
     squares += p**2 * s.square().sum(0)[:, None, None]
     apart = models - relative
     squares += (apart * (2 * centred(s * units.sizes[:, None]) + of_squares * apart)).sum(0)
-    error = _standard_error(squares, n, len(s)) * (1 + FEW / len(s))
+    error = _standard_error(squares, n, len(s)) * (1 + FEW_SAMPLES_FACTOR / len(s))
     return Estimate(relative + neutral[:, None, None], error, neutral)
 
 
@@ -117,7 +117,7 @@ def efficient_deviations(masks: AnyMasks, y: Tensor, signs: Callable[[int], Tens
         def summed(weights: Tensor) -> Tensor:
             return (weights.T @ x)[:, None]
     else:
-        firsts, wider = masks.firsts, 1 + FEW / count
+        firsts, wider = masks.firsts, 1 + FEW_SAMPLES_FACTOR / count
 
         def summed(weights: Tensor) -> Tensor:
             return firsts.weighted_sum(weights) / p - weights.sum(0)[:, None, None]
@@ -176,7 +176,7 @@ def widening(x: Tensor, r: Tensor) -> float:
 def _wider(squares: Tensor, fourths: Tensor, n: int) -> Tensor:
     """Return how much wider errors are, ``[k, 1]``, from sums of powers of n contributions ``[k, m]``."""
     kurtosis = torch.where(squares > 0, n * fourths / squares.square().clamp(min=1e-300), 1.0).clamp(1, n)
-    return 1 + (LEAST + HEAVY * (kurtosis - 1).mean(1, keepdim=True)) / n
+    return 1 + (LEAST_WIDENING + HEAVY * (kurtosis - 1).mean(1, keepdim=True)) / n
 
 
 def _models(masks: AnyMasks, fit: Fit) -> Tensor:

@@ -24,7 +24,7 @@ from cocoax.questions.question import Encoded, Question, Side, as_target
 from cocoax.references import Reference
 from cocoax.results import Result
 from cocoax.results.regions import Region, top_regions
-from cocoax.results.remarks import HARDLY, about_caption
+from cocoax.results.remarks import LITTLE_REMOVED, about_caption
 from cocoax.seeding import stream
 from cocoax.show import Gallery, Table, View
 from cocoax.targets import Target, score_all, similarity_to
@@ -109,7 +109,7 @@ class Answer(Result):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader should know before believing it, in sentences: doubts about the question, remarks about the map."""
-        advice = (ADVICE,) if self.attribution.removed < HARDLY and self.attribution.picture is not None else ()
+        advice = (ADVICE,) if self.attribution.removed < LITTLE_REMOVED and self.attribution.picture is not None else ()
         return self.doubts + self.attribution.remarks + advice
 
     def split(self) -> str:
@@ -213,7 +213,7 @@ def _rounded(values: Tensor | None) -> list[Any] | None:
 # --- remarks ----------------------------------------------------------------------------------------------------------------
 
 FEWEST = 5  # samples of a side from which on it is tested
-MOST = 200
+MAX_TESTED_SAMPLES = 200  # of a side
 PERMUTATIONS = 199
 LETTERS = 40  # texts of random letters
 
@@ -228,7 +228,7 @@ def doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str,
     if ours is None or theirs is None:
         return ()
     try:
-        telling = separability(ours, theirs, corpus.similarity, permutations=PERMUTATIONS, most=MOST)
+        telling = separability(ours, theirs, corpus.similarity, permutations=PERMUTATIONS, most=MAX_TESTED_SAMPLES)
     except NotSeparableError:
         return ()
     like, unlike = question.like.name, question.unlike.name
@@ -272,17 +272,18 @@ def _samples(side: Side, part: Target) -> Reference | None:
 
 __all__ = ["Answer", "Question", "Side", "ask"]
 TOLERANCE = 0.1  # the relative error of a map that people need not wait for to get any smaller
-LEAST, MOST = 96, 1000  # masked copies before the error of a map is believed, and those after which there is an answer anyway
+MIN_COPIES = 96  # masked copies before the error of a map is believed
+MAX_COPIES = 1000  # masked copies after which there is an answer anyway
 
 
-def asking_method(most: int = MOST, tolerance: float | None = TOLERANCE, **options: Any) -> Rise:
+def asking_method(most: int = MAX_COPIES, tolerance: float | None = TOLERANCE, **options: Any) -> Rise:
     """Return the method for people who wait for an answer: it stops when what they asked is known, or after ``most`` samples.
 
     Without a tolerance it takes all of them.
     """
     if tolerance is None:
         return Rise(samples=most, **options)
-    return Rise(samples=min(LEAST, most), tolerance=tolerance, max_samples=most, **options)
+    return Rise(samples=min(MIN_COPIES, most), tolerance=tolerance, max_samples=most, **options)
 
 
 def ask(

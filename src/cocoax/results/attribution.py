@@ -19,7 +19,7 @@ from cocoax.inputs.display import Displayed, load_display, save_display
 from cocoax.inputs.grids import check_grid
 from cocoax.masking.masks import averaging
 from cocoax.results.regions import top_regions
-from cocoax.results.remarks import HARDLY, NOTHING, about_crop, about_noise, about_removal, removed_of
+from cocoax.results.remarks import LITTLE_REMOVED, NOTHING, about_crop, about_noise, about_removal, removed_of
 from cocoax.results.result import Result, data_frame
 from cocoax.show import Box, Effects, HeatMap, PlotOptions, Table, View
 from cocoax.show.views import place_of
@@ -73,7 +73,7 @@ class Attribution(Displayed, Result):
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.values.shape))
         how = f"by {self.metadata.get('method', 'unknown')}{', nothing but rounding' * self.is_nothing}"
-        if self.removed < HARDLY:
+        if self.removed < LITTLE_REMOVED:
             how += f", {self.removed:.0%} of the score removed"
         return f"Attribution({self.name!r}, {shape}, score {self.score:+.3f}, {how})"
 

@@ -13,7 +13,7 @@ from cocoax.show import Box
 
 NOTHING = "No part of the input makes a difference: all there is to see is rounding."
 NOTHING_REMOVED = "Nothing is removed: with everything removed it scores the same."
-HARDLY = 0.1  # of the score: what removing everything should take away more than
+LITTLE_REMOVED = 0.1  # of the score: what removing everything should take away more than
 _NOISY = 0.3  # relative error of a map from which on it is worth a sentence
 _SEEN = 0.98  # of a picture: what is seen of it, if it is all of it but rounding
 _CHANCE = 0.2  # of random letters that may be more similar to the input than a caption
@@ -34,7 +34,7 @@ def about_removal(score: float, left: float, floor: float, is_nothing: bool) -> 
             f"With everything removed it scores {left:+.3f}, no less than the input's {score:+.3f}: what is put in place of "
             "removed parts scores by itself, and the map explains a difference of the wrong sign. Use another baseline."
         )
-    if not removed_of(score, left) < HARDLY:
+    if not removed_of(score, left) < LITTLE_REMOVED:
         return ""
     share = f"{100 * removed_of(score, left):.2g} %"
     if 0 < left <= score or score <= left < 0:
