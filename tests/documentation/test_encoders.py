@@ -16,9 +16,10 @@ from torch import nn
 import cocoax
 from cocoax.data import photo
 from cocoax.encoders.families.torchvision import import_library
+from tests.documentation.blocks import DOCS
 from tests.encoders.families import tiny
 
-PAGE = (Path(__file__).parent.parent / "docs" / "how-to" / "encoders.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "how-to" / "encoders.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^## ([^\n]+)\n+```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
 
 

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOK = Path(__file__).parent.parent / "examples" / "quickstart.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "quickstart.ipynb"
 FASTER = {  # what stands in the notebook, and what is run instead
     "samples=1000": "samples=80",
     "samples=300": "samples=60",

@@ -16,11 +16,10 @@ import pytest
 import soundfile
 
 from cocoax.seeding import stream
+from tests.documentation.blocks import DOCS, ROOT, blocks_of
 from tests.sounds import tone
 
-ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "how-to" / "sound.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+BLOCKS = blocks_of(DOCS / "how-to" / "sound.md")
 installed = pytest.mark.skipif(importlib.util.find_spec("resemblyzer") is None, reason="resemblyzer is not installed")
 
 

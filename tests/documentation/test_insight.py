@@ -1,8 +1,7 @@
-"""The examples of the six pages about this room run as they stand, and print what the pages say."""
+"""The examples of the pages about what an encoder knows run as they stand, and print what the pages say."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,17 @@ import pytest
 import torch
 
 import cocoax
+from tests.documentation.blocks import DOCS, run_blocks
 
-DOCS = Path(__file__).parent.parent.parent / "docs" / "how-to"
+HOW_TO = DOCS / "how-to"
 
 
 def run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Run all examples of a page, one after another; return what they define."""
     monkeypatch.chdir(folder)
     matplotlib.use("Agg")
-    given: dict[str, Any] = {}
     with torch.random.fork_rng():
-        for code in re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
-            exec(compile(code, page, "exec"), given)
+        given = run_blocks(HOW_TO / page)
     plt.close("all")
     return given
 
@@ -31,7 +29,7 @@ def run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, A
 def test_knows__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     given = run("knows.md", tmp_path, monkeypatch)
     printed = capsys.readouterr().out.splitlines()
-    page = (DOCS / "knows.md").read_text(encoding="utf-8")
+    page = (HOW_TO / "knows.md").read_text(encoding="utf-8")
     assert len(printed) == 3
     for line in printed:
         assert f"    {line}\n" in page
@@ -54,7 +52,7 @@ def test_minimal__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     least = run("minimal.md", tmp_path, monkeypatch)["least"]
     assert "violinist" in least.kept.names
     assert least.removed.names == ("violinist",)
-    page = (DOCS / "minimal.md").read_text(encoding="utf-8")
+    page = (HOW_TO / "minimal.md").read_text(encoding="utf-8")
     # How many smaller sets were tried may differ with versions of scikit-learn; what was found may not.
     for sentence in (least.summary, least.remarks[0]):
         assert sentence in " ".join(page.replace("> ", "").split())

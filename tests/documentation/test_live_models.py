@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,11 @@ import torch
 
 import cocoax
 from cocoax.encoders.families.torchvision import import_library
+from tests.documentation.blocks import DOCS, blocks_of, run_blocks
 from tests.encoders.families import tiny
 from tests.tiny import save_bert
 
-DOCS = Path(__file__).parent.parent / "docs" / "how-to"
-
-
-def blocks(page: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+LIVE_MODELS, GPUS = DOCS / "how-to" / "live-models.md", DOCS / "how-to" / "gpus.md"
 
 
 @pytest.fixture
@@ -44,7 +40,7 @@ def small(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("number", range(5))
 def test_live_models__example(number: int, small: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    code = blocks("live-models.md")[number]
+    code = blocks_of(LIVE_MODELS)[number]
     if "import timm" in code:
         if find_spec("timm") is None:
             pytest.skip("timm is not installed")
@@ -59,7 +55,7 @@ def test_live_models__example(number: int, small: dict[str, str], capsys: pytest
 
 
 def test_live_models__every_example_is_run() -> None:
-    assert len(blocks("live-models.md")) == 5
+    assert len(blocks_of(LIVE_MODELS)) == 5
 
 
 def test_gpus__examples(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +63,5 @@ def test_gpus__examples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     load = cocoax.load
     monkeypatch.setattr(cocoax, "load", lambda _name, **options: load("simclr-cifar10-small", **options))
-    given: dict[str, Any] = {}
-    for code in blocks("gpus.md"):
-        exec(compile(code, "gpus.md", "exec"), given)
+    given = run_blocks(GPUS)
     assert given["encoder"].represent(torch.ones(1, 3, 32, 32)).dtype == torch.float32

@@ -27,7 +27,7 @@ from cocoax.methods.run import IN_FILES
 from cocoax.paper.studies import NAMES, STUDIES
 from cocoax.similarity import SIMILARITIES
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("how-to/adding-*.md"))
 WRITTEN = [*sorted(DOCS.rglob("*.md")), *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 REGISTRIES: list[dict[str, Any]] = [DISPLAYS, ENCODERS, IN_FILES, NAMES, REMOVALS, SIMILARITIES, STUDIES]

@@ -1,0 +1,113 @@
+"""The code of every page runs as it stands, block after block; only numbers of masked copies are made smaller.
+
+Pages whose examples need models that are not here have a test file of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_wine
+
+import cocoax
+from cocoax.data import photo
+from tests.documentation.blocks import DOCS, ROOT, blocks_of, pages_with_code, run_blocks
+
+# Pages that another file of this folder, or the tests of other libraries, run.
+ELSEWHERE = {
+    "adding-a-kind-of-input": "test_adding.py",
+    "adding-a-method": "test_adding.py",
+    "adding-a-removal": "test_adding.py",
+    "adding-a-similarity": "test_adding.py",
+    "adding-a-study": "test_adding.py",
+    "adding-an-encoder-family": "test_adding.py",
+    "adding-features": "test_adding.py",
+    "choosing-a-method": "test_insight.py",
+    "cookbook": "../test_vectors.py",
+    "counterfactuals": "test_insight.py",
+    "discovery": "test_insight.py",
+    "encoders": "test_encoders.py",
+    "examples": "test_insight.py",
+    "gpus": "test_live_models.py",
+    "interop": "../test_interop.py",
+    "knows": "test_insight.py",
+    "live-models": "test_live_models.py",
+    "minimal": "test_insight.py",
+    "sound": "test_sound.py",
+}
+PAGES = [page for page in pages_with_code() if page.stem not in ELSEWHERE]
+
+
+def given_to(page: str, folder: Path) -> dict[str, Any]:
+    """Return the names that a page leaves to its reader, and write the files that it reads."""
+    rng = np.random.default_rng(0)
+    if page == "app":
+        return {"encoder": cocoax.load("starter"), "page": None}
+    if page == "matches":
+        vectors = rng.normal(size=(20, 1280)).astype("float32")
+        np.save(folder / "vectors.npy", vectors)
+        languages = ["de", "en"] * 10
+        write_table(folder / "table.parquet", embedding=list(vectors), language=languages, views=list(range(1, 21)))
+        found = ["Patch the tube of your bike", "Feed the cat twice a day", "A cat on a sofa"]
+        return {"photo": photo("cat"), "query": "a cat", "found": found, "batches_of_my_store": lambda: iter([vectors])}
+    if page == "datasets":
+        (folder / "photos").mkdir()
+        for name in ("cat", "coffee", "astronaut"):
+            photo(name).save(folder / "photos" / f"{name}.jpg")
+    if page == "tabular":
+        wine = load_wine()
+        rows = ((wine.data - wine.data.mean(0)) / wine.data.std(0)).astype("float32")
+        network = torch.nn.Linear(13, 8)
+        return {"network": network, "names": wine.feature_names, "rows": rows, "own": wine.target == 0, "row": rows[0]}
+    return {}
+
+
+def write_table(path: Path, **columns: Any) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    matplotlib.use("Agg")
+    with torch.random.fork_rng():
+        yield tmp_path
+    plt.close("all")
+
+
+def smaller(block: str) -> str:
+    """Return a block with fewer masked copies, and a page that does not wait for its visitors."""
+    block = re.sub(r"samples=\d{3,}", "samples=110", re.sub(r"max_evals=\d+", "max_evals=30", block))
+    block = re.sub(r"^launch\(encoder\).*$", "", block, flags=re.MULTILINE)
+    return re.sub(r"^(page, address = .*)$", r"\1\npage.close()", block, flags=re.MULTILINE)
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of plots of shap
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page__code_runs(page: Path, folder: Path) -> None:
+    assert run_blocks(page, smaller, given_to(page.stem, folder))
+
+
+def test_readme__says_what_comes_out(folder: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(blocks_of(ROOT / "README.md")[0], names)
+    assert [word for word, _ in names["match"].query.top(2)] == ["bicycle", "tyre"]
+    assert names["match"].document.top(1)[0][0] == "bike"
+
+
+def test_pages__each_is_run_here_or_elsewhere() -> None:
+    assert set(ELSEWHERE) <= {page.stem for page in pages_with_code()}
+    for page, file in ELSEWHERE.items():
+        assert page in (Path(__file__).parent / file).read_text(encoding="utf-8") or page.startswith("adding-")
+    assert {DOCS / "explanation" / "features.md", DOCS / "how-to" / "matches.md"} <= set(PAGES)
