@@ -41,7 +41,17 @@ SECONDS = 20  # that a call may take
 MEMORY = 6 * 2**30  # that the process may have
 LEAST = 12  # characters of a sentence
 # Errors that are about what was asked for. Whatever else is raised is no answer.
-DOCUMENTED = (ValueError, TypeError, OSError, RuntimeError, ImportError, AttributeError, ZeroDivisionError, MemoryError)
+DOCUMENTED = (
+    ValueError,
+    TypeError,
+    IndexError,
+    OSError,
+    RuntimeError,
+    ImportError,
+    AttributeError,
+    ZeroDivisionError,
+    MemoryError,
+)
 
 
 # --- right things -------------------------------------------------------------------------------------------------------
@@ -119,6 +129,8 @@ def things() -> dict[str, Any]:
     target = cocoax.corpus_similarity(corpus)
     run = cocoax.Rise(samples=20, grid=3).run(encoder, pictures[0])
     sentence = "some words about something else"
+    words = cocoax.corpus_similarity(encoder.text.reference([sentence, "other words"], cache=False))
+    text_run = cocoax.Rise(samples=20).run(encoder.text, sentence)
     return {
         "encoder": encoder,
         "text": encoder.text,
@@ -132,12 +144,16 @@ def things() -> dict[str, Any]:
         "corpus": corpus,
         "foil": encoder.reference(pictures[2:], name="foil", keep_samples=True, cache=False),
         "target": target,
-        "words": cocoax.corpus_similarity(encoder.text.reference([sentence, "other words"], cache=False)),
+        "words": words,
         "rows": cocoax.corpus_similarity(table.reference(torch.rand(3, 3, generator=generator), cache=False)),
         "run": run,
-        "text_run": cocoax.Rise(samples=20).run(encoder.text, sentence),
+        "text_run": text_run,
         "field": run.field(),
         "result": run.explain(target),
+        "text_result": text_run.explain(words),
+        "index": cocoax.survey.build(
+            encoder, pictures, tempfile.mkdtemp(), cocoax.Rise(samples=20, grid=3), labels=list("aabb"), progress=False
+        ),
         "question": cocoax.Question("a word", "other words"),
         "folder": Path(tempfile.mkdtemp()),
     }
@@ -345,9 +361,81 @@ def _plain_calls() -> Iterator[Call]:
     )
     yield call("datasets.build", _build, encoder="encoder", data="pictures", method=cocoax.Rise(samples=20, grid=3), shard=2)
     yield call("datasets.open", lambda path: cocoax.survey.Index.open(path), path="x")
+    yield from _result_calls()
+    yield from _index_calls()
+    yield from _measure_calls()
     yield call("clear_cache", cocoax.clear_cache, kind="runs", encoder=None, older_than=None)
     yield call("cache_info", cocoax.cache_info, kind="runs", encoder=None, older_than=None)
     yield call("Explicand", cocoax.Explicand, tensor="picture", feature_ids=None)
+
+
+def _result_calls() -> Iterator[Call]:
+    """Calls of what results have."""
+    drawn = {
+        "title": "a",
+        "limit": 1.0,
+        "opacity": 0.5,
+        "order": "size",
+        "most": 3,
+        "uncertainty": "fade",
+        "dpi": 72,
+        "width": 3.0,
+    }
+    for result in ("result", "text_result"):
+        yield Call(f"{result}.plot", lambda result=result, **o: things()[result].plot(**o), {"ax": None, **drawn})
+        yield Call(f"{result}.html", lambda result=result, **o: things()[result].html(**o), {"title": "a", "style": "dark"})
+        yield Call(f"{result}.save", lambda path, result=result: things()[result].save(path), {"path": "/nonexistent/x.png"})
+    pairs = things()["run"], things()["text_run"]
+    yield Call("links.top", lambda count: cocoax.interactions(*pairs).top(count), {"count": 2})
+    yield Call("Question.parse", lambda text: cocoax.Question.parse(text), {"text": "a rather than b"})
+    match = {"encoder": "text", "query": "sentence", "document": "some words"} | dict.fromkeys(
+        ("method", "features", "similarity", "document_encoder", "max_tokens")
+    )
+    yield Call("explain_match with options", cocoax.explain_match, match)
+
+
+def _index_calls() -> Iterator[Call]:
+    """Calls of an index of four pictures."""
+    index = things()["index"]
+    own = {"question": "target", "where": None, "top": 2}
+    yield Call("index.ask", lambda **o: index.ask(**o), own)
+    yield Call("index.reference", lambda **o: index.reference(**o), {"where": [0], "name": "r"})
+    yield Call("index.select", lambda **o: index.select(**o), {"where": {"label": "a"}})
+    yield Call("index.field", lambda row: index.field(row), {"row": 1})
+    yield Call("index.attributions", lambda **o: index.attributions(**o), {"rows": [0, 1], "target": "target"})
+    yield Call("index.encoder", lambda encoder: setattr(index, "encoder", encoder), {"encoder": "encoder"})
+    yield Call("index.shortcuts", lambda **o: index.shortcuts(**o), {"label": "label", "where": None})
+    yield Call("index.typicality", lambda **o: index.typicality(**o), {"label": "label"})
+    survey = index.ask(things()["target"])
+    yield Call("survey.plot", lambda **o: survey.plot(**o), {"title": "a", "most": 2})
+
+
+def _measure_calls() -> Iterator[Call]:
+    """Calls of measures of attributions."""
+    from cocoax import evaluation
+    from cocoax.evaluation import localisation
+
+    mask = np.eye(12, dtype=bool)
+    for name, options in {
+        "pointing_game": {"tolerance": 1.0},
+        "energy_inside": {},
+        "iou_at": {"fraction": 0.5},
+        "best_iou": {},
+    }.items():
+        yield Call(name, getattr(localisation, name), {"values": "result", "mask": mask, **options})
+    boxes = {"attribution": "result", "masks": {"a": mask}, "name": "a", "tolerance": 0.0, "fraction": 0.5}
+    yield Call("mask_scores", localisation.mask_scores, boxes)
+    yield Call("gini", evaluation.gini, {"attribution": "result"})
+    yield Call("effective_rank", evaluation.effective_rank, {"representations": torch.rand(5, 4)})
+    yield Call("rank_agreement", evaluation.rank_agreement, {"first": "result", "second": "result"})
+    yield Call("gradient_remark", evaluation.gradient_remark, {"gradient": "result", "removal": "result"})
+    yield Call("t_interval", evaluation.t_interval, {"values": [1.0, 2.0, 3.0], "confidence": 0.9})
+    yield Call("randomised", evaluation.randomised, {"encoder": "encoder", "seed": 0, "last": 1})
+    yield Call(
+        "class_probability",
+        lambda head, label: evaluation.class_probability(head, label),
+        {"head": nn.Linear(4, 3), "label": 1},
+    )
 
 
 def _difference() -> cocoax.Target:

@@ -35,7 +35,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax.data import caption, open_data
 from cocoax.data.samples import square
-from cocoax.evaluation.localisation import energy_inside, heat, pointing_game
+from cocoax.evaluation.localisation import energy_inside, pointing_game
 from cocoax.evaluation.statistics import Interval, t_interval
 from cocoax.inputs.image import image_files, open_image
 from cocoax.masking import MaskedEncoder
@@ -242,7 +242,7 @@ def _localised(answers: Sequence[cocoax.Attribution]) -> dict[str, list[float]]:
     """Return how the maps of the four quarters lie on them."""
     rows: dict[str, list[float]] = {"pointing": [], "energy": [], "found": []}
     for index, answer in enumerate(answers):
-        values = heat(answer)
+        values = answer.relative.numpy()
         half = values.shape[0] // 2
         quarters = np.zeros((4, *values.shape), bool)
         for place in range(4):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -31,6 +33,17 @@ def test_pointing_game__by_definition(values: np.ndarray, mask: np.ndarray, tole
                 nearest = min(((2 * (row - r)) ** 2 + (3 * (column - c)) ** 2) ** 0.5 for r, c in inside)
                 hits.append(nearest <= tolerance)
     assert pointing_game(values, mask, tolerance, pixel=(2, 3)) == pytest.approx(sum(hits) / len(hits))
+
+
+@pytest.mark.parametrize("measure", [pointing_game, energy_inside, iou_at, best_iou])
+def test_measures__take_an_attribution_and_say_what_does_not_fit(measure: Any) -> None:
+    values, mask = CASES[0]
+    assert measure(cocoax.Attribution(torch.from_numpy(values), 1.0, 0.0), mask) == measure(values, mask)
+    for wrong in (cocoax.Attribution(torch.ones(3), 1.0, 0.0), values[:, :3], values * np.nan, [None], "map"):
+        with pytest.raises((TypeError, ValueError), match="map"):
+            measure(wrong, mask)
+    with pytest.raises(ValueError, match="mask must be boolean"):
+        measure(values, mask.astype(float))
 
 
 def test_pointing_game__constant_map_hits_by_chance() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,25 @@ def test_label_map__below_zero_is_never_removed(encoder: cocoax.Encoder) -> None
 def test_label_map__bad_ones(encoder: cocoax.Encoder, labels: Tensor, word: str) -> None:
     with pytest.raises(ValueError, match=word):
         encoder.explicand(photo(), labels)
+
+
+@pytest.mark.parametrize("damage", ["cut off", "empty", "text", "huge", "three channels", "one part"])
+def test_label_map__file_that_is_none_is_named(damage: str, encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    path = tmp_path / "labels.png"
+    Image.fromarray((np.arange(32 * 32).reshape(32, 32) // 256).astype(np.uint8)).save(path)
+    assert encoder.explicand(photo(width=32, height=32), features=path).shape == (4,)
+    whole = path.read_bytes()
+    if damage == "three channels":
+        photo(width=32, height=32).save(path)
+    elif damage == "one part":
+        Image.new("L", (32, 32)).save(path)
+    else:
+        header = whole[12:16] + (60_000).to_bytes(4, "big") * 2 + whole[24:29]  # with a checksum that is right
+        huge = whole[:12] + header + zlib.crc32(header).to_bytes(4, "big") + whole[33:]
+        path.write_bytes({"cut off": whole[:-30], "empty": b"", "text": b"labels", "huge": huge}[damage])
+    expected = {"three channels": "must be integers", "one part": "a single part"}.get(damage, "labels.png ")
+    with pytest.raises(ValueError, match=expected):
+        encoder.explicand(photo(width=32, height=32), features=path)
 
 
 def test_masks__the_smallest_on_top_and_the_rest_together(encoder: cocoax.Encoder, tmp_path: Path) -> None:

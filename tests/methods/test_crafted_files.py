@@ -110,6 +110,21 @@ def test_field_and_attribution__crafted(encoder: cocoax.Encoder, tmp_path: Path)
     assert_read_or_told(path, cocoax.Attribution.load)
 
 
+def test_field_and_attribution__of_fewer_features_than_the_text_has_words(tmp_path: Path) -> None:
+    run = cocoax.Rise(samples=20).run(cocoax.load(f"st:{save_bert(tmp_path / 'bert')}"), "a big red dog")
+    for kind, thing in ((cocoax.Field, run.field()), (cocoax.Attribution, run.explain(TARGET))):
+        path = thing.save(tmp_path / f"{kind.__name__}.safetensors")
+        tensors, metadata = load_tensors(path)
+        header = json.loads(metadata["cocoax"])
+        one = {name: tensor[:, :1] if name.startswith("dev") else tensor[:1] for name, tensor in tensors.items()}
+        kept = {
+            name: one[name] if name.split("_")[0] in ("values", "deviations", "standard") else tensors[name] for name in one
+        }
+        write_safetensors(path, kept, header["kind"], {key: header[key] for key in header if key not in ("kind", "digest")})
+        with pytest.raises(ValueError, match="names of 4 features and values of shape"):
+            kind.load(path)
+
+
 def test_reference__crafted(net: SmallNet, tmp_path: Path) -> None:
     reference = cocoax.Reference.from_representations(images(4, 1, 8, 1).flatten(1), weights=[1, 2, 3, 4])
     path = reference.save(tmp_path / "reference.safetensors")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -327,6 +328,19 @@ def test_repr__fits_on_a_line(encoder: cocoax.Encoder, target: cocoax.Target) ->
     for thing in (run, run.explain(target), target.references[0], target, encoder):
         assert "\n" not in repr(thing)
         assert len(repr(thing)) < 200
+
+
+@pytest.mark.parametrize("name", ["attribute", "shap_values", "explain_instance", "fit"])
+def test_explain__by_the_name_that_another_library_has(name: str) -> None:
+    with pytest.raises(AttributeError, match=r"here it is explain\(encoder, input, targets\)"):
+        getattr(cocoax.Rise(), name)
+
+
+@pytest.mark.parametrize("argument", ["target", "baselines", "n_samples", "nonsense"])
+def test_explain__argument_of_another_library(argument: str, encoder: cocoax.Encoder) -> None:
+    hint = {"baselines": "Rise(baseline=...)", "n_samples": "Rise(samples=...)"}.get(argument, "")
+    with pytest.raises(TypeError, match=rf"has no argument '{argument}'.*{re.escape(hint)}"):
+        cocoax.Rise().explain(encoder, images(1)[0], **{argument: 0})  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", OPTIONS_ELSEWHERE)

@@ -22,7 +22,7 @@ from cocoax.store import cache_folder, read_safetensors, write_safetensors
 from tests.conftest import SmallNet, images
 from tests.kinds import Recordings, Several, recording_encoder, recordings
 from tests.tiny import save_bert
-from tests.towers import Spaces, Words
+from tests.towers import Spaces, Words, two_towers
 
 IMAGE = images(1)[0]
 RISE = cocoax.Rise(samples=40, grid=4)
@@ -272,6 +272,17 @@ def test_clear_cache__deletes_runs(encoder: cocoax.Encoder) -> None:
     cached_run(encoder, IMAGE, RISE)
     assert cocoax.clear_cache().runs == 1
     assert cocoax.cache_info().runs == 0
+
+
+def test_cached_run__of_a_text_when_the_other_tower_has_changed() -> None:
+    encoder, method = two_towers(), cocoax.Rise(samples=20)
+    cached_run(encoder.text, "a red dog", method)
+    assert isinstance(encoder.module, SmallNet)
+    with torch.no_grad():
+        next(encoder.module.parameters()).mul_(2)
+    run = cached_run(encoder.text, "a red dog", method)
+    run.explain(cocoax.corpus_similarity(encoder.text.reference(["a dog"], cache=False)))
+    assert cocoax.cache_info().runs == 1
 
 
 # --- what a run is found by -----------------------------------------------------------------------------------------------

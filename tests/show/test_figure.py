@@ -35,6 +35,12 @@ def heat(values: list[list[float]], error: float | None = None, **options: Any) 
 # --- heat maps --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("option", ["title", "limit", "opacity", "most", "dpi", "width", "order", "style"])
+def test_options__of_a_wrong_type(option: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"'{option}' parameter"):
+        PlotOptions(**{option: [3]})
+
+
 def test_heat_image__red_raises_blue_lowers_white_makes_no_difference() -> None:
     pixels = np.asarray(heat_image(heat([[-1.0, 0.0, 1.0]], smooth=False), PlotOptions(opacity=1.0)))
     left, middle, right = pixels[0, [0, pixels.shape[1] // 2, -1]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cocoax.checks import check_kind
 from cocoax.masking.masks import averaging
 from cocoax.results import Attribution
 
@@ -20,7 +21,7 @@ def rank_agreement(first: Attribution, second: Attribution) -> float:
     """
     from scipy.stats import rankdata
 
-    values = [_parts(attribution, attribution.relative.numpy()) for attribution in (first, second)]
+    values = [_parts(attribution) for attribution in (first, second)]
     if values[0].shape != values[1].shape:
         shapes = " and ".join(str(list(attribution.values.shape)) for attribution in (first, second))
         raise ValueError(f"Maps are compared that have the same features. Got shapes {shapes} instead.")
@@ -35,11 +36,11 @@ def gradient_remark(gradient: Attribution, removal: Attribution) -> str | None:
     It disagrees where the rank correlation is below 0.2. Nothing is said of inputs with fewer than eight parts, and of maps
     by removal more than a fifth of whose variance may be sampling error.
     """
-    values = _parts(removal, removal.relative.numpy())
+    values = _parts(removal)
     if len(values) < _FEWEST or not values.any():
         return None
     if removal.standard_error is not None:
-        noise = float((_parts(removal, removal.standard_error.double().numpy()) ** 2).mean())
+        noise = float((_parts(removal, error=True) ** 2).mean())
         if noise > (1 - _RELIABLE) * float(values.var()):
             return None
     agreement = rank_agreement(gradient, removal)
@@ -52,8 +53,12 @@ def gradient_remark(gradient: Attribution, removal: Attribution) -> str | None:
     )
 
 
-def _parts(attribution: Attribution, values: np.ndarray) -> np.ndarray:
-    """Return values of cells or features, ``[parts]``."""
+def _parts(attribution: Attribution, error: bool = False) -> np.ndarray:
+    """Return effects of cells or features, or their standard errors, ``[parts]``."""
+    check_kind("A map that is compared", attribution, Attribution, "must be an Attribution")
+    chosen = attribution.standard_error if error else attribution.relative
+    assert chosen is not None
+    values = chosen.double().numpy()
     if values.ndim == 2:
         down, right = (averaging(side, min(_CELLS, side)).numpy() for side in values.shape)
         values = down @ values @ right.T

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cocoax.checks import as_items, as_numbers, check_count
+from cocoax.checks import as_items, as_numbers, check_count, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.forward import evaluating
 from cocoax.inputs import Explicand
@@ -35,8 +35,7 @@ Head = Callable[[Tensor], Tensor]
 
 def class_probability(head: Head, label: int, name: str | None = None) -> Callable[[Tensor], Tensor]:
     """Return a measure: the softmax probability that a classifier on top of the representation gives to a class."""
-    if label < 0:
-        raise ValueError(f"The 'label' parameter must be at least 0. Got {label} instead.")
+    check_count("label", label, 0)
 
     def probability(representations: Tensor) -> Tensor:
         return logits_of(head, representations, max(2, label + 1)).softmax(1)[:, label]
@@ -47,6 +46,7 @@ def class_probability(head: Head, label: int, name: str | None = None) -> Callab
 
 def corpus_majority_probability(head: Head, corpus: Reference) -> Callable[[Tensor], Tensor]:
     """Return a measure: the probability of the corpus' majority class; the corpus needs ``keep_samples=True``."""
+    check_kind("The corpus", corpus, Reference, "must be a cocoax.Reference, as encoder.reference(...) gives")
     label = majority_class(head, corpus)
     return class_probability(head, label, "corpus majority probability")
 

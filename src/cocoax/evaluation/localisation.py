@@ -15,8 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import ndimage
 
+from cocoax.checks import as_numbers, check_at_least, check_kind, check_number
 from cocoax.inputs.image import Box
 from cocoax.methods import Attribution
+
+Map = Attribution | np.ndarray  # of an attribution, the effects
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,13 @@ def mask_scores(
 
     ``tolerance`` is that of the pointing game, in pixels of the picture; ``fraction`` is where the fixed threshold lies.
     """
-    values = heat(attribution)
+    check_kind("What is compared with masks", attribution, Attribution, "must be an Attribution of a picture")
+    check_kind("The masks", masks, Mapping, "must be a dict from class names to boolean arrays")
+    if not isinstance(name, str) or name not in masks:
+        raise ValueError(f"There is no mask of {name!r}; there are masks of {', '.join(map(str, masks)) or 'nothing'}.")
+    values = attribution.relative.numpy()
+    if values.ndim != 2:
+        raise ValueError("Masks are compared with maps of pictures. The attribution has one value for each word or column.")
     height, width = values.shape
     seen = {key: seen_mask(mask, attribution.box, height, width) for key, mask in masks.items()}
     own = seen[name]
@@ -84,17 +93,14 @@ def mask_scores(
     )
 
 
-def heat(attribution: Attribution) -> np.ndarray:
-    """Return the map relative to neutral, ``[H, W]``: positive where a pixel raises the score."""
-    relative: np.ndarray = attribution.relative.numpy()
-    return relative
-
-
 def seen_mask(mask: np.ndarray, box: Box, height: int, width: int) -> np.ndarray:
     """Return the mask of a picture at the centres of the pixels of a map ``[height, width]`` over ``box`` of that picture.
 
     It is not set where the map's pixels lie outside of the picture (padding).
     """
+    check_kind("A mask", mask, np.ndarray, "must be a boolean array [H, W]")
+    if mask.ndim != 2 or mask.size == 0:
+        raise ValueError(f"A mask must be a boolean array [H, W]. Got shape {list(mask.shape)} instead.")
     left, top, right, bottom = box
     rows = np.floor((top + (bottom - top) * (np.arange(height) + 0.5) / height) * mask.shape[0]).astype(int)
     columns = np.floor((left + (right - left) * (np.arange(width) + 0.5) / width) * mask.shape[1]).astype(int)
@@ -104,31 +110,29 @@ def seen_mask(mask: np.ndarray, box: Box, height: int, width: int) -> np.ndarray
     return seen
 
 
-def pointing_game(
-    values: np.ndarray, mask: np.ndarray, tolerance: float = 0.0, pixel: tuple[float, float] = (1.0, 1.0)
-) -> float:
+def pointing_game(values: Map, mask: np.ndarray, tolerance: float = 0.0, pixel: tuple[float, float] = (1.0, 1.0)) -> float:
     """Return 1 if the highest value lies on the mask or within ``tolerance`` of it, else 0; of ties, the share that does.
 
     ``pixel`` is the height and width of a value, in the units of the tolerance (Zhang et al. use 15 pixels of the picture).
     """
-    _check(values, mask)
-    if tolerance < 0:
-        raise ValueError(f"The 'tolerance' parameter must be at least 0. Got {tolerance!r} instead.")
+    values, mask = _checked(values, mask)
+    check_at_least("tolerance", tolerance, 0)
     near = mask if tolerance == 0 else ndimage.distance_transform_edt(~mask, sampling=pixel) <= tolerance
     return float(near[values == values.max()].mean())
 
 
-def energy_inside(values: np.ndarray, mask: np.ndarray) -> float:
+def energy_inside(values: Map, mask: np.ndarray) -> float:
     """Return the share of the positive heat that lies on the mask; 0 for a map without positive heat."""
-    _check(values, mask)
+    values, mask = _checked(values, mask)
     positive = values.clip(min=0)
     total = float(positive.sum())
     return float(positive[mask].sum()) / total if total > 0 else 0.0
 
 
-def iou_at(values: np.ndarray, mask: np.ndarray, fraction: float = 0.5) -> float:
+def iou_at(values: Map, mask: np.ndarray, fraction: float = 0.5) -> float:
     """Return the intersection over union of the mask and the pixels of at least ``fraction`` of the peak; 0 without heat."""
-    _check(values, mask)
+    values, mask = _checked(values, mask)
+    check_number("fraction", fraction)
     if not 0 < fraction <= 1:
         raise ValueError(f"The 'fraction' parameter must lie between 0 and 1. Got {fraction!r} instead.")
     peak = float(values.max())
@@ -138,9 +142,9 @@ def iou_at(values: np.ndarray, mask: np.ndarray, fraction: float = 0.5) -> float
     return float((hot & mask).sum() / (hot | mask).sum())
 
 
-def best_iou(values: np.ndarray, mask: np.ndarray) -> float:
+def best_iou(values: Map, mask: np.ndarray) -> float:
     """Return the highest intersection over union that any threshold reaches."""
-    _check(values, mask)
+    values, mask = _checked(values, mask)
     order = np.argsort(-values, axis=None, kind="stable")
     ranked, inside = values.ravel()[order], mask.ravel()[order]
     hits = np.cumsum(inside)
@@ -149,10 +153,15 @@ def best_iou(values: np.ndarray, mask: np.ndarray) -> float:
     return float(ious[last_of_ties].max())
 
 
-def _check(values: np.ndarray, mask: np.ndarray) -> None:
-    if values.shape != mask.shape or values.ndim != 2:
-        raise ValueError(
-            f"The map and its mask must have the same shape [H, W]. Got {values.shape} and {mask.shape} instead."
-        )
-    if mask.dtype != bool or not mask.any():
+def _checked(values: Map, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a map and its mask as arrays; raise unless they fit."""
+    relative = values.relative if isinstance(values, Attribution) else values
+    own = as_numbers("A map", relative).numpy()
+    where = as_numbers("A mask", mask).numpy()
+    if own.shape != where.shape or own.ndim != 2:
+        raise ValueError(f"The map and its mask must have the same shape [H, W]. Got {own.shape} and {where.shape} instead.")
+    if where.dtype != bool or not where.any():
         raise ValueError("The mask must be boolean and have at least one pixel set.")
+    if not np.isfinite(own).all():
+        raise ValueError("The map has values that are not finite.")
+    return own, where

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from cocoax.checks import as_numbers, check_count
 from cocoax.encoders import Encoder
 from cocoax.evaluation.statistics import Interval, t_interval
 from cocoax.inputs import Explicand
-from cocoax.methods.method import Method
+from cocoax.methods.method import Method, check_encoder
 from cocoax.results.attribution import Attribution
 from cocoax.seeding import check_seed, stream
 from cocoax.similarity import Cosine
@@ -44,8 +45,8 @@ def gini(attribution: Attribution | Tensor) -> float:
 
     An :class:`Attribution` counts from its neutral value, where a pixel makes no difference.
     """
-    values = attribution.relative if isinstance(attribution, Attribution) else torch.as_tensor(attribution)
-    ordered = values.detach().double().abs().flatten().sort().values
+    given = attribution.relative if isinstance(attribution, Attribution) else attribution
+    ordered = as_numbers("A map", given).double().abs().flatten().sort().values
     total = float(ordered.sum())
     if total == 0:
         return 0.0
@@ -75,7 +76,10 @@ def effective_rank(representations: Tensor) -> float:
     From 1, all representations on a line, to d, the same variance in every direction. A standard deviation per dimension
     does not notice a collapse onto a few directions that no axis is aligned with; this does.
     """
-    centred = representations.double() - representations.double().mean(0)
+    values = as_numbers("Representations", representations).double()
+    if values.ndim != 2 or not len(values) or not torch.isfinite(values).all():
+        raise ValueError(f"Representations must be finite numbers [n, d]. Got shape {list(values.shape)} instead.")
+    centred = values - values.mean(0)
     shares = torch.linalg.svdvals(centred) ** 2
     if float(shares.sum()) == 0:
         return 1.0
@@ -131,15 +135,14 @@ def randomised(encoder: Encoder, seed: int = 0, last: int | None = None) -> Enco
             Adebayo et al. (2018). All of them if not given.
 
     """
+    check_encoder(encoder)
     check_seed(seed)
     owner = encoder.owner
     if owner is None:
         raise TypeError(f"The encoder {encoder.name!r} is a callable whose parameters cannot be seen; wrap an nn.Module.")
     layers = parametrised_layers(owner)
-    if last is not None and not 1 <= last <= len(layers):
-        raise ValueError(
-            f"The 'last' parameter must lie between 1 and the number of layers, {len(layers)}. Got {last} instead."
-        )
+    if last is not None:
+        check_count("last", last, 1, len(layers))
     chosen = set(layers if last is None else layers[-last:])
     changed = copy.deepcopy(owner)
     for name, layer in changed.named_modules():

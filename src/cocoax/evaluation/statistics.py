@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cocoax.checks import check_number, shown
 from cocoax.seeding import stream
 
 
@@ -41,6 +42,7 @@ def t_interval(values: Sequence[float] | np.ndarray, confidence: float = 0.95) -
     """Return Student's interval, which holds for a few values too; that of a single value is infinitely wide."""
     from scipy import stats  # slow to import, and few programs need it
 
+    check_number("confidence", confidence)
     if not 0 < confidence < 1:
         raise ValueError(f"The 'confidence' parameter must lie between 0 and 1. Got {confidence!r} instead.")
     sample = _values(values)
@@ -88,7 +90,10 @@ def bootstrap(values: Sequence[float], groups: Sequence[str], draws: int = 2000,
 
 
 def _values(values: Sequence[float] | np.ndarray) -> np.ndarray:
-    sample = np.asarray(values, dtype=float)
+    try:
+        sample = np.asarray(values, dtype=float)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise TypeError(f"An interval needs a list of numbers. Got {shown(values)} instead.") from None
     if sample.ndim != 1 or len(sample) == 0:
         raise ValueError(f"An interval needs a list of at least one value. Got shape {list(sample.shape)} instead.")
     return sample

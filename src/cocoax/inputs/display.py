@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -42,6 +42,11 @@ class Display(ABC):
     def names(self) -> tuple[str, ...] | None:
         """The names of the features, if they have any; pixels do not."""
         return None
+
+    def check_names(self, shape: Sequence[int]) -> None:
+        """Raise if it has names of another number of features than values of this shape."""
+        if self.names is not None and list(shape) != [len(self.names)]:
+            raise ValueError(f"it has names of {len(self.names)} features and values of shape {list(shape)}.")
 
     @property
     def notes(self) -> Mapping[str, object]:

@@ -24,7 +24,7 @@ from cocoax.inputs.base import Inputs
 from cocoax.inputs.display import Names
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.grids import check_grid, check_sides, in_proportion
-from cocoax.inputs.image import SUFFIXES, picture_of_tensor
+from cocoax.inputs.image import SUFFIXES, picture_of_tensor, read_file
 from cocoax.inputs.segmentation import segment
 from cocoax.inputs.sound import Sound
 from cocoax.inputs.text import Text
@@ -185,7 +185,7 @@ class MaskStack(PictureFeatures):
         files = files_below(folder, SUFFIXES)
         if not files:
             raise ValueError(f"No masks in {folder}; expected a picture for each, such as 0.png.")
-        return cls([np.asarray(Image.open(file).convert("L")) > 127 for file in files])
+        return cls([read_file(file, lambda image: np.asarray(image.convert("L"))) > 127 for file in files])
 
     def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
         """Return the picture with its parts as features."""
@@ -371,7 +371,7 @@ def _made(asked: Any, inputs: Inputs) -> Features:
         if isinstance(asked, str | Path) and Path(asked).is_dir():
             return MaskStack.read(Path(asked))
         if isinstance(asked, str | Path) and Path(asked).suffix.lower() in SUFFIXES and Path(asked).is_file():
-            return LabelMap(torch.from_numpy(np.array(Image.open(asked))))
+            return LabelMap(read_file(Path(asked), np.array))
         if isinstance(asked, Tensor | np.ndarray):
             return LabelMap(asked) if asked.ndim == 2 else MaskStack(asked)
         if isinstance(asked, list | tuple) and asked:

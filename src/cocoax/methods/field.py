@@ -161,7 +161,9 @@ class Field:
                 parts["feature_ids"] = labels.long()
             origin = Origin(**header["origin"])
             str(origin.method["type"])  # which answers tell
-            return cls(**parts, similarity=similarity, origin=origin, display=load_display(tensors, header.get("display")))
+            display = load_display(tensors, header.get("display"))
+            display.check_names(parts["values"].shape[:-1])
+            return cls(**parts, similarity=similarity, origin=origin, display=display)
 
 
 def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int] | None, groups: int) -> Field:

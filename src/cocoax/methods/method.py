@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 import torch
@@ -42,6 +42,7 @@ OPTIONS_ELSEWHERE = {
     "sliding_window_shapes": "window",
     "strides": "stride",
 }
+_EXPLAIN_ELSEWHERE = ("attribute", "shap_values", "explain_instance", "explain_row", "fit", "predict")
 
 
 class Method(ABC):
@@ -57,6 +58,13 @@ class Method(ABC):
             if name not in has and OPTIONS_ELSEWHERE.get(name) in has:
                 raise TypeError(f"{cls.__name__} has no option '{name}'; here it is called '{OPTIONS_ELSEWHERE[name]}'.")
         return super().__new__(cls)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise, with a hint for what other libraries call :meth:`explain`."""
+            hint = "; here it is explain(encoder, input, targets)" if name in _EXPLAIN_ELSEWHERE else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}.")
 
     # A string is an iterable of strings, and a tensor one of tensors; taken as one input, they come first.
     @overload
@@ -133,6 +141,7 @@ class Method(ABC):
         *,
         features: Any = None,
         progress: bool | None = None,
+        **others: Any,
     ) -> Any:
         """Explain one or many targets for one or many explicands.
 
@@ -142,6 +151,10 @@ class Method(ABC):
         list, in their order, of what each alone would give (gradients up to rounding, since inputs share batches). A function
         of representations ``[n, d]`` that gives ``[n]`` is a target too.
         """
+        for name in others:
+            option = OPTIONS_ELSEWHERE.get(name, name)
+            hint = f" Options of the method go there: {type(self).__name__}({option}=...)." if hasattr(self, option) else ""
+            raise TypeError(f"explain(encoder, input, targets) has no argument {name!r}.{hint}")
         check_encoder(encoder)
         if targets is None:
             raise TypeError(

@@ -461,6 +461,7 @@ class Run:
         tree = MergeTree(tensors["leaves"], tensors["merges"]) if "leaves" in tensors and "merges" in tensors else None
         display = load_display(tensors, header.get("display"))
         explicand = Explicand(tensors["explicand"], display, tensors.get("feature_ids"), tree=tree)
+        display.check_names(explicand.shape)
         plain = dict(header["method"])
         known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
         how = plain["baseline"]

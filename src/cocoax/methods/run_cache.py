@@ -74,7 +74,7 @@ def cached_run(
     key = _key(identity.key, prepared, method)
     run = cache.get(key, Run.load)
     if run is not None:
-        run.method, run.encoder = method, encoder.name
+        run.method, run.encoder, run.space = method, encoder.name, identity.space  # the other tower may have changed
     unfinished = RunCheckpoint(cache.path(f"{key}.unfinished"), encoder.name)
     try:
         run, before = _resumed(run, encoder, method, asked, at_least, progress, unfinished)

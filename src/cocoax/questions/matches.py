@@ -62,7 +62,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.method is not None:
             check_kind("The 'method' parameter", self.method, Method, "must be an attribution method, such as cocoax.Rise()")
-        if self.features not in (None, "auto"):
+        if self.features is not None and str(self.features) != "auto":
             check_features(str(self.features))
         if self.features == "auto" and self.method is not None:
             raise ValueError("features='auto' chooses the samples of each level; leave out 'method', or name the features.")
@@ -212,7 +212,9 @@ def matcher_for(encoder: Encoder, settings: Settings, similarity: str | Similari
         if similarity is not None:
             raise ValueError(f"A reranker scores pairs by itself; leave out 'similarity'. Got {similarity!r}.")
         return RerankerMatcher(settings, get_similarity("dot"), progress)
-    if similarity == "maxsim" or (similarity is None and isinstance(encoder.module, TokenModule)):
+    if (isinstance(similarity, str) and similarity == "maxsim") or (
+        similarity is None and isinstance(encoder.module, TokenModule)
+    ):
         from cocoax.questions.late_interaction import LateMatcher
 
         return LateMatcher(settings, get_similarity("dot"), progress)

@@ -238,6 +238,7 @@ class Attribution(Displayed, Result):
         with corrupt_file_errors(path):
             display = load_display(tensors, header.pop("display", None))
             parts = {name: tensors[name] for name in _TENSORS if name in tensors}
+            display.check_names(parts["values"].shape)
             return cls(**parts, **header, display=display)
 
     def top(self, count: int = 5, sign: Literal["positive", "negative"] | None = None) -> list[tuple[str, float]]:

@@ -83,6 +83,8 @@ class Result(ABC):
             raise TypeError(f"What is drawn is written by .save({str(ax)!r}).")
         if ax is None:
             return figure.plot(self.views(), PlotOptions.of(options))
+        if not hasattr(ax, "get_figure"):
+            raise TypeError(f"The 'ax' parameter must be matplotlib's axes. Got {type(ax).__name__} instead.")
         figure.draw(self.views()[0], ax, PlotOptions.of(options))
         return ax
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, Literal
 
+from cocoax.checks import check_choice, check_number
 from cocoax.show.palette import COLOURS, STYLES, WIDTHS, Style
 
 UNCERTAINTY = ("fade", "hatch", "none")
@@ -50,6 +52,11 @@ class PlotOptions:
     transparent: bool = False
 
     def __post_init__(self) -> None:
+        if self.title is not None and not isinstance(self.title, str):
+            raise TypeError(f"The 'title' parameter must be a string or None. Got {type(self.title).__name__} instead.")
+        for name in ("limit", "opacity", "most", "dpi"):
+            if (value := getattr(self, name)) is not None:
+                check_number(name, value)
         if self.limit is not None and not self.limit > 0:
             raise ValueError(f"The 'limit' parameter must be above 0. Got {self.limit!r} instead.")
         if self.opacity is not None and not 0 <= self.opacity <= 1:
@@ -58,9 +65,8 @@ class PlotOptions:
             raise ValueError(f"The 'dpi' parameter must lie between 10 and 2400. Got {self.dpi!r} instead.")
         choices = (("order", (None, "size", "given")), ("uncertainty", UNCERTAINTY), ("style", tuple(STYLES)))
         for name, known in choices:
-            if getattr(self, name) not in known:
-                listed = " or ".join(repr(value) for value in known if value)
-                raise ValueError(f"The {name!r} parameter must be {listed}. Got {getattr(self, name)!r} instead.")
+            if getattr(self, name) is not None or None not in known:
+                check_choice(name, getattr(self, name), [value for value in known if value])
         if self.most is not None and self.most < 1:
             raise ValueError(f"The 'most' parameter must be at least 1. Got {self.most!r} instead.")
         if self.width is not None and self.inches is None:
@@ -73,7 +79,7 @@ class PlotOptions:
         """The width in inches, if one is asked for."""
         if isinstance(self.width, str):
             return WIDTHS.get(self.width)
-        return self.width if self.width is not None and self.width > 0 else None
+        return self.width if isinstance(self.width, Real) and self.width > 0 else None
 
     @property
     def look(self) -> Style:

@@ -206,6 +206,8 @@ class Index:
         with corrupt_file_errors(self.folder / "shards"):
             for row, packed in zip(rows, self._stored(rows, "shown"), strict=True):
                 display, labels = (None, None) if packed is None else unpack_display(packed)
+                if display is not None:
+                    display.check_names(self._rows.shapes[row])
                 if labels is not None and not -1 <= int(labels.min()) <= int(labels.max()) < self._rows.shapes[row][0]:
                     raise ValueError(f"the label map of {self.ids[row]!r} names parts that its field does not have")
                 shown.append((display, labels))
@@ -360,6 +362,7 @@ class Index:
 
     def directions(self, target: Target, rows: np.ndarray) -> Tensor:
         """Return the direction of a target for each row, ``[n, d]``; one for all where it does not depend on the row."""
+        check_kind("The target", target, Target, "must be a Target, as question.target(encoder) gives")
         target.check_space(self.manifest.space, self.representations.shape[1])
         if target.similarity != self.similarity:
             raise ValueError(
@@ -376,7 +379,6 @@ class Index:
 
     def attributions(self, rows: Sequence[int], target: Target) -> list[Attribution]:
         """Return the maps of some rows as attributions, each with the standard error of the map as a whole."""
-        check_kind("The target", target, Target, "must be a Target, as question.target(encoder) gives")
         chosen = self.select(rows) if len(rows) else np.empty(0, int)
         directions = self.directions(target, chosen).expand(len(chosen), -1)
         stored = (self._stored(chosen, name) for name in ("emptied", "noise"))
