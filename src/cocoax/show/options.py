@@ -10,9 +10,10 @@ from numbers import Real
 from types import MappingProxyType
 from typing import Any, Literal
 
-from cocoax.checks import check_choice, check_number
+from cocoax.checks import check_choice, check_count, check_number, shown
 from cocoax.show.palette import COLOURS, STYLES, WIDTHS, Style
 
+MAX_WIDTH = 100  # inches
 UNCERTAINTY = ("fade", "hatch", "none")
 
 
@@ -54,7 +55,7 @@ class PlotOptions:
     def __post_init__(self) -> None:
         if self.title is not None and not isinstance(self.title, str):
             raise TypeError(f"The 'title' parameter must be a string or None. Got {type(self.title).__name__} instead.")
-        for name in ("limit", "opacity", "most", "dpi"):
+        for name in ("limit", "opacity", "dpi"):
             if (value := getattr(self, name)) is not None:
                 check_number(name, value)
         if self.limit is not None and not self.limit > 0:
@@ -67,19 +68,18 @@ class PlotOptions:
         for name, known in choices:
             if getattr(self, name) is not None or None not in known:
                 check_choice(name, getattr(self, name), [value for value in known if value])
-        if self.most is not None and self.most < 1:
-            raise ValueError(f"The 'most' parameter must be at least 1. Got {self.most!r} instead.")
+        if self.most is not None:
+            check_count("most", self.most, 1)
         if self.width is not None and self.inches is None:
-            raise ValueError(
-                f"The 'width' parameter must be 'single', 'double' or inches above 0. Got {self.width!r} instead."
-            )
+            expected = f"'single', 'double' or inches up to {MAX_WIDTH}"
+            raise ValueError(f"The 'width' parameter must be {expected}. Got {shown(self.width)} instead.")
 
     @property
     def inches(self) -> float | None:
         """The width in inches, if one is asked for."""
         if isinstance(self.width, str):
             return WIDTHS.get(self.width)
-        return self.width if isinstance(self.width, Real) and self.width > 0 else None
+        return self.width if isinstance(self.width, Real) and 0 < self.width <= MAX_WIDTH else None
 
     @property
     def look(self) -> Style:

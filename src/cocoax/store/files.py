@@ -48,6 +48,8 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     path = as_path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file in it.")
+    if path.parent.is_file():
+        raise NotADirectoryError(f"{path.parent} is a file, so that {path.name} cannot be written into it; name a folder.")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PART}")  # two processes may write the same file
     try:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from cocoax.checks import check_kind
+from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder, load
 from cocoax.inputs import Display
 from cocoax.masking.masked_encoder import check_range
@@ -122,6 +122,7 @@ class Index:
 
     def column(self, name: str) -> np.ndarray:
         """Return the values of a column; raise if there is none of this name."""
+        check_kind("The name of a column", name, str, "must be a string")
         if name == "id" and name not in self.columns:
             return np.array(self.ids, object)
         if name not in self.columns:
@@ -141,7 +142,10 @@ class Index:
                 chosen &= np.isin(self.column(name).astype(str), [str(value) for value in wanted])
             rows = np.flatnonzero(chosen)
         else:
-            rows = np.asarray(where)
+            try:
+                rows = np.asarray(where)
+            except (TypeError, ValueError, RuntimeError):  # ragged lists, tensors that are no plain numbers
+                rows = np.array(None)
             if rows.ndim != 1 or rows.dtype.kind not in "iub":
                 raise TypeError(
                     "Rows are chosen by the values of a column, as in {'id': [...]} or {'label': 'cat'}, by numbers, or "
@@ -379,7 +383,10 @@ class Index:
 
     def attributions(self, rows: Sequence[int], target: Target) -> list[Attribution]:
         """Return the maps of some rows as attributions, each with the standard error of the map as a whole."""
-        chosen = self.select(rows) if len(rows) else np.empty(0, int)
+        rows = as_items("The rows", rows)
+        if not rows:
+            return []
+        chosen = self.select(rows)
         directions = self.directions(target, chosen).expand(len(chosen), -1)
         stored = (self._stored(chosen, name) for name in ("emptied", "noise"))
         answers = []
