@@ -15,6 +15,8 @@ from scipy import ndimage
 from torch import Tensor, nn
 
 import cocoax
+from cocoax.encoders import inner_maps
+from cocoax.inputs import features
 from cocoax.inputs.features import Columns, Grid, LabelMap, MaskStack, Segments, SoundSegments
 from cocoax.inputs.segmentation import segment
 
@@ -67,7 +69,25 @@ def test_segments__are_connected_and_as_many_as_asked_for(encoder: cocoax.Encode
 
 
 def test_segments__are_the_same_every_time(encoder: cocoax.Encoder) -> None:
-    assert torch.equal(labels_of(encoder, "segments"), labels_of(encoder, Segments()))
+    labels = labels_of(encoder, "segments")
+    features._TREES.clear()
+    inner_maps._KNOWN.clear()
+    assert torch.equal(labels, labels_of(encoder, Segments()))
+
+
+def test_segments__of_one_picture_are_computed_once_for_the_same_weights(encoder: cocoax.Encoder) -> None:
+    calls = []
+    assert encoder.owner is not None
+    encoder.owner.register_forward_hook(lambda *_: calls.append(1))
+    first = encoder.explicand(photo(5), "segments")
+    seen = len(calls)
+    again = encoder.explicand(photo(5), Segments(9))
+    assert len(calls) == seen > 0
+    assert again.tree is first.tree
+    with torch.no_grad():
+        next(encoder.owner.parameters()).mul_(-2)
+    encoder.explicand(photo(5), "segments")
+    assert len(calls) > seen
 
 
 def test_segments__follow_the_borders_of_what_differs() -> None:

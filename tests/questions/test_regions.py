@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -94,6 +96,15 @@ def test_top_regions__speckles_have_regions() -> None:
     noise = torch.randn(96, 96, generator=torch.Generator().manual_seed(0))
     values = noise + 3 * spots((5, 5, 1.0))
     assert top_regions(attribution(values))[0].place == "top left"
+
+
+def test_top_regions__no_two_segments_have_one_name() -> None:
+    labels = torch.zeros(96, 96, dtype=torch.int64)
+    labels[36:48, 36:60], labels[48:60, 36:60] = 1, 2
+    values = torch.tensor([0.1, 0.5, 0.7])
+    segmented = replace(attribution(values[labels]), features=values, feature_ids=labels)
+    assert [region.place for region in top_regions(segmented)] == ["centre 2", "centre", "most of the picture"]
+    assert len(set(segmented.region_names)) == 3
 
 
 def test_region__certain_or_not() -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.forward import locked
+from cocoax.store import digest
 
 if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder
 
 _STRIDES = (8, 16)  # pixels of the picture for one of the map, of the two maps of a convolutional network
+_KEPT = 8  # pictures whose maps are kept in memory
+_KNOWN: WeakKeyDictionary[nn.Module, OrderedDict[str, list[Tensor]]] = WeakKeyDictionary()
 _DEPTHS = (0.5, 1.0)  # of the blocks of a transformer
 
 
@@ -22,11 +27,22 @@ def inner_maps(encoder: Encoder, picture: Tensor) -> list[Tensor]:
     """Return up to two feature maps ``[d, h, w]`` of a prepared picture ``[C, H, W]``; none of what has no layers to see.
 
     Of a convolutional network the last map of each of two resolutions, of a transformer the patch tokens of two depths.
+    Those of the last pictures are kept: who asks about one again waits for no forward pass.
     """
     owner = encoder.owner
     if owner is None or picture.ndim != 3:
         return []
-    maps, tokens = _seen(encoder, owner, picture)
+    known, key = _KNOWN.setdefault(owner, OrderedDict()), digest(picture, *encoder._weights.version())
+    maps = known.get(key)
+    if maps is None:
+        maps = known[key] = _chosen(*_seen(encoder, owner, picture), picture)
+        while len(known) > _KEPT:
+            known.popitem(last=False)
+    return maps
+
+
+def _chosen(maps: dict[tuple[int, int], Tensor], tokens: list[Tensor], picture: Tensor) -> list[Tensor]:
+    """Return two of the maps of each size, or the tokens of two depths."""
     if tokens:
         return [tokens[max(0, math.ceil(depth * len(tokens)) - 1)] for depth in _DEPTHS]
     side = math.sqrt(picture.shape[1] * picture.shape[2])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -25,13 +26,15 @@ from cocoax.inputs.display import Names
 from cocoax.inputs.explicand import Explicand
 from cocoax.inputs.grids import check_grid, check_sides, in_proportion
 from cocoax.inputs.image import SUFFIXES, picture_of_tensor, read_file
-from cocoax.inputs.segmentation import segment
+from cocoax.inputs.segmentation import MergeTree, segment
 from cocoax.inputs.sound import Sound
 from cocoax.inputs.text import Text
-from cocoax.store import files_below
+from cocoax.store import digest, files_below
 
 MAX_FEATURES = 1000  # features of a picture: each needs several masked copies
 SEGMENTS = 16  # of a picture, if not told how many
+_KEPT = 8  # pictures whose segments are kept in memory
+_TREES: OrderedDict[str, MergeTree] = OrderedDict()
 _LIKE = 0.02  # how far the proportions of a label map may be from those of the picture
 
 
@@ -85,7 +88,7 @@ class Segments(PictureFeatures):
 
     def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
         """Return the picture with its segments as features."""
-        tree = segment(picture_seen(explicand), encoder.inner_maps(explicand.tensor))
+        tree = _merge_tree(picture_seen(explicand), encoder.inner_maps(explicand.tensor))
         return replace(explicand, feature_ids=tree.labels(tree.parts(self.count)), grid=None, tree=tree)
 
 
@@ -196,6 +199,17 @@ class MaskStack(PictureFeatures):
         for number in order.tolist():
             labels[masks[number]] = number
         return LabelMap(labels).apply(explicand, encoder)
+
+
+def _merge_tree(picture: Tensor, maps: Sequence[Tensor]) -> MergeTree:
+    """Return the tree of merges of a picture; those of the last pictures are kept."""
+    key = digest(picture, *maps)
+    tree = _TREES.get(key)
+    if tree is None:
+        tree = _TREES[key] = segment(picture, maps)
+        while len(_TREES) > _KEPT:
+            _TREES.popitem(last=False)
+    return tree
 
 
 def picture_seen(explicand: Explicand) -> Tensor:

@@ -18,7 +18,7 @@ from cocoax.inputs import Display, Picture
 from cocoax.inputs.display import Displayed, load_display, save_display
 from cocoax.inputs.grids import check_grid
 from cocoax.masking.masks import averaging
-from cocoax.results.regions import top_regions
+from cocoax.results.regions import top_regions, unique_places
 from cocoax.results.remarks import LITTLE_REMOVED, NOTHING, about_crop, about_noise, about_removal, removed_of
 from cocoax.results.result import Result, data_frame
 from cocoax.show import Box, Effects, HeatMap, PlotOptions, Table, View
@@ -169,13 +169,15 @@ class Attribution(Displayed, Result):
     @property
     def region_names(self) -> tuple[str, ...]:
         """Where each segment of a picture is, and how much of it that is: ``top left, 6 %``."""
-        return tuple(f"{name}, {100 * share:.2g} %" for name, share, _ in self._places)
+        return tuple(f"{name}, {100 * share:.2g} %" for name, share, _ in self.places)
 
     @cached_property
-    def _places(self) -> list[tuple[str, float, Box]]:
-        """The place in words, the share of the picture and the box of each segment."""
+    def places(self) -> list[tuple[str, float, Box]]:
+        """The place in words, the share of the picture and the box of each segment of a picture; no two have one name."""
         assert self.segments is not None
-        return [place_of(self.segments == number, self.box) for number in range(int(self.segments.max()) + 1)]
+        found = [place_of(self.segments == number, self.box) for number in range(int(self.segments.max()) + 1)]
+        names = unique_places([name for name, _, _ in found])
+        return [(name, share, box) for name, (_, share, box) in zip(names, found, strict=True)]
 
     def views(self) -> list[View]:
         """Return the one view there is."""
@@ -279,7 +281,7 @@ def _columns(attribution: Attribution, grid: int | None) -> dict[str, list[Any]]
         first = torch.from_numpy(at[found >= 0])
         values = values.flatten()[first]
         errors = None if errors is None else errors.flatten()[first]
-        places = attribution._places
+        places = attribution.places
         columns = {"feature": list(attribution.region_names)}
         columns |= {side: [box[at] for _, _, box in places] for at, side in enumerate(("left", "top", "right", "bottom"))}
         columns["share"] = [share for _, share, _ in places]

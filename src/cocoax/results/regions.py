@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,7 +70,8 @@ def top_regions(attribution: Attribution, count: int = 3, *, lowering: bool = Fa
         raise ValueError(f"Regions are parts of a picture's map [H, W]. Got shape {list(attribution.values.shape)} instead.")
     own = attribution.segments
     if own is not None:
-        segments = [_region(attribution, own == number) for number in range(int(own.max()) + 1)]
+        named = enumerate(attribution.places)
+        segments = [replace(_region(attribution, own == number), place=place) for number, (place, _, _) in named]
         chosen = [each for each in segments if (each.value < 0 if lowering else each.value > 0)]
         return sorted(chosen, key=lambda each: -abs(each.value))[:count]
     from scipy import ndimage
@@ -83,6 +86,16 @@ def top_regions(attribution: Attribution, count: int = 3, *, lowering: bool = Fa
     spots = [inside for inside in spots if inside.mean() >= _LEAST] or [max(spots, key=np.sum)]
     spots.sort(key=lambda inside: float(signed[inside].sum()), reverse=True)
     return [_region(attribution, inside) for inside in spots[:count]]
+
+
+def unique_places(places: Sequence[str]) -> list[str]:
+    """Return places of which those with the same words are numbered: ``centre``, ``centre 2``."""
+    seen: Counter[str] = Counter()
+    names = []
+    for place in places:
+        seen[place] += 1
+        names.append(place if seen[place] == 1 else f"{place} {seen[place]}")
+    return names
 
 
 def _region(attribution: Attribution, inside: np.ndarray) -> Region:
