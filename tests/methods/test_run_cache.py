@@ -276,6 +276,7 @@ def test_clear_cache__deletes_runs(encoder: cocoax.Encoder) -> None:
 
 def test_cached_run__of_a_text_when_the_other_tower_has_changed() -> None:
     encoder, method = two_towers(), cocoax.Rise(samples=20)
+    encoder.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
     cached_run(encoder.text, "a red dog", method)
     assert isinstance(encoder.module, SmallNet)
     with torch.no_grad():
