@@ -37,7 +37,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax.data import caption, open_data
 from cocoax.data.samples import square
-from cocoax.evaluation.localisation import best_iou, energy_inside, heat, pointing_game
+from cocoax.evaluation.localisation import best_iou, energy_inside, pointing_game
 from cocoax.evaluation.statistics import t_interval
 from cocoax.inputs import Features, LabelMap, Segments
 from cocoax.inputs.features import picture_seen
@@ -316,7 +316,7 @@ def localised(answers: Sequence[cocoax.Attribution]) -> dict[str, list[float]]:
     """Return how the maps of the four quarters lie on them."""
     rows: dict[str, list[float]] = {"pointing": [], "heat on the thing": [], "IoU": [], "found": []}
     for index, answer in enumerate(answers):
-        values = heat(answer)
+        values = answer.relative.numpy()
         half = values.shape[0] // 2
         quarters = np.zeros((4, *values.shape), bool)
         for place in range(4):
