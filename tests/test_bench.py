@@ -121,8 +121,8 @@ def test_measure__against_another_process_and_the_page(tmp_path: Path, monkeypat
     assert all(max(trial.errors) < 1e-20 for trial in by_them if trial.game == "additive")
     assert all(trial.shared for trial in by_them)
     assert {cell.estimator for cell in equal_calls.cells(trials)} == {"single"}
-    page = equal_calls.write_page(trials, tmp_path / "page.md").read_text(encoding="utf-8")
-    assert "| random | 2 |" in page
+    path = equal_calls.write_page(trials, tmp_path / "evidence" / "page.md")
+    assert "| random | 2 |" in path.read_text(encoding="utf-8")
     assert (tmp_path / "images" / "calls-random.png").stat().st_size > 5_000
 
 

@@ -11,17 +11,21 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+import numpy as np
 import torch
 
-from benchmarks.bench.games import ExactGame, Game
+from benchmarks.bench.games import ExactGame, Game, subsets
 from benchmarks.bench.rival_process import RivalProcess
 from cocoax.methods import KernelShap
+from cocoax.seeding import stream
 from cocoax.store import write_figure, write_text
 from cocoax.version import __version__
 
 CALLS = (50, 100, 200, 500, 1000)
-SCREENED = 2  # seeds by which the best estimators of a cell are found
-LEADERS = 3  # of each cell, which are then measured with all seeds
+SCREENED = 2  # seeds, and targets, by which the best estimators of a cell are found
+FAR = 5.0  # times the smallest error of the first seed, beyond which there is no second one
+LEADERS = 2  # of each cell, for one target and for all, which are then measured with all seeds and targets
+SECONDS = 30.0  # that a leader may take for a cell; slower ones have fewer seeds, ``SCREENED`` at least
 OURS = "cocoax KernelShap"
 
 
@@ -56,33 +60,36 @@ class Trials:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         self.header: dict[str, Any] = json.loads(lines[0]) if lines else {}
         self.trials = [Trial(**json.loads(line)) for line in lines[1:]]
-        self._known = {(trial.game, trial.estimator, trial.calls, trial.seed) for trial in self.trials}
 
     def begin(self, header: dict[str, Any]) -> None:
-        """Note the versions that trials are made with; those of other versions are made again."""
-        if self.header != header:
-            self.header, self.trials, self._known = header, [], set()
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.write_text(json.dumps(header) + "\n", encoding="utf-8")
-
-    def has(self, *key: str | int) -> bool:
-        """Whether there is a trial of a game by an estimator with calls and a seed."""
-        return key in self._known
+        """Note what trials are made with: those of other versions are made again, ours where our estimates differ."""
+        if self.header == header:
+            return
+        others = {name: value for name, value in header.items() if name != OURS}
+        same = others == {name: value for name, value in self.header.items() if name != OURS}
+        self.header = header
+        self.trials = [trial for trial in self.trials if same and trial.estimator != OURS]
+        lines = [json.dumps(header), *(json.dumps(asdict(trial)) for trial in self.trials)]
+        write_text(self._path, "\n".join(lines) + "\n")
 
     def add(self, trial: Trial) -> None:
         """Keep a trial."""
         self.trials.append(trial)
-        self._known.add((trial.game, trial.estimator, trial.calls, trial.seed))
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(trial)) + "\n")
 
     def of(self, game: str, calls: int) -> dict[str, list[Trial]]:
-        """Return the trials of a cell, by estimator."""
+        """Return the trials of a cell, by estimator: those of all targets, or those of its screening where it has no others."""
         cell: dict[str, list[Trial]] = {}
         for trial in self.trials:
             if (trial.game, trial.calls) == (game, calls):
                 cell.setdefault(trial.estimator, []).append(trial)
-        return cell
+        return {name: _of_most_targets(found) for name, found in cell.items()}
+
+    def screening(self, game: str, calls: int, estimator: str) -> list[Trial]:
+        """Return the trials by which an estimator was screened for a cell."""
+        key = (game, calls, estimator, SCREENED)
+        return [trial for trial in self.trials if (trial.game, trial.calls, trial.estimator, len(trial.errors)) == key]
 
     @property
     def games(self) -> list[str]:
@@ -90,9 +97,14 @@ class Trials:
         return list(dict.fromkeys(trial.game for trial in self.trials))
 
 
+def _of_most_targets(trials: Sequence[Trial]) -> list[Trial]:
+    most = max(len(trial.errors) for trial in trials)
+    return [trial for trial in trials if len(trial.errors) == most]
+
+
 def error_of(trials: Sequence[Trial], targets: int) -> float:
     """Return the median over seeds of the mean error of the first targets; NaN where these do not share calls."""
-    if targets > 1 and not all(trial.shared for trial in trials):
+    if targets > 1 and not all(trial.shared and len(trial.errors) >= targets for trial in trials):
         return math.nan
     return median(mean(trial.errors[:targets]) for trial in trials)
 
@@ -114,6 +126,15 @@ def our_trial(game: Game, calls: int, seed: int) -> Trial:
     return Trial(game.name, OURS, calls, seed, errors.tolist(), seconds, True, covered.tolist())
 
 
+def estimates_of_a_known_game() -> list[float]:
+    """Return our errors on a small random game: what a page was measured with is what gives the same ones."""
+    random = stream(0, 0)
+    table = subsets(9).double()
+    weights = torch.from_numpy(random.standard_normal((9, 3)))
+    game = ExactGame("known", torch.tanh(table @ weights) + 0.1 * table[:, :1] * table[:, 1:2] * table[:, 2:3])
+    return [error for calls in (50, 100, 200) for error in our_trial(game, calls, 0).errors]
+
+
 def measure(
     games: Iterable[Game],
     python: Path,
@@ -124,48 +145,68 @@ def measure(
 ) -> Trials:
     """Measure all estimators on all games, and return the trials, which are kept in a file.
 
-    In each cell, a game and a number of calls, all estimators of other packages have ``SCREENED`` seeds, and the ``LEADERS``
-    of them, for one target and for all, have all seeds.
+    In each cell, a game and a number of calls, all estimators of other packages have ``SCREENED`` seeds and targets, and the
+    ``LEADERS`` of them, for one target and for several, have all seeds and targets. A few seeds of all games come first.
     """
-    trials = Trials(path)
+    trials, played = Trials(path), list[Game]()
     with RivalProcess(python) as rivals:
-        trials.begin({"cocoax": __version__, **rivals.versions})
-        for game in games:
-            for number in calls:
-                if isinstance(game, ExactGame) and number >= len(game.scores):
-                    continue  # everything is known then
-                say(f"{game.name}: {number} calls")
-                for seed in range(seeds):
-                    if not trials.has(game.name, OURS, number, seed):
-                        trials.add(our_trial(game, number, seed))
-                for estimator in rivals.estimators:
-                    _repeat(trials, rivals, estimator, game, number, SCREENED)
-                for estimator in _leaders(trials, game.name, number):
-                    _repeat(trials, rivals, estimator, game, number, seeds)
+        trials.begin({"cocoax": __version__, **rivals.versions, OURS: estimates_of_a_known_game()})
+        for some in sorted({min(few, seeds) for few in (4, 12, seeds)}):
+            for game in games if not played else list(played):
+                if game not in played:
+                    played.append(game)
+                for number in calls:
+                    if not isinstance(game, ExactGame) or number < len(game.scores):  # otherwise everything is known
+                        say(f"{game.name}: {number} calls, {some} seeds")
+                        _measure_cell(trials, rivals, game, number, some)
     return trials
 
 
-def _repeat(trials: Trials, rivals: RivalProcess, estimator: str, game: Game, calls: int, seeds: int) -> None:
-    """Measure an estimator with several seeds, unless it cannot do with the calls or is known already."""
-    truth, targets = game.shapley, len(game.shapley.sizes)
+def _measure_cell(trials: Trials, rivals: RivalProcess, game: Game, calls: int, seeds: int) -> None:
+    done = {trial.seed for trial in trials.of(game.name, calls).get(OURS, ())}
     for seed in range(seeds):
-        if trials.has(game.name, estimator, calls, seed):
+        if seed not in done:
+            trials.add(our_trial(game, calls, seed))
+    few = min(SCREENED, game.shapley.values.shape[1])
+    least = math.inf
+    for seed in range(SCREENED):
+        for estimator in rivals.estimators:
+            first = trials.screening(game.name, calls, estimator)
+            if seed == 0 or (first and mean(first[0].errors) <= FAR * least):
+                _repeat(trials, rivals, estimator, game, calls, few, seed + 1)
+        known = (trials.screening(game.name, calls, estimator) for estimator in rivals.estimators)
+        least = min((mean(found[0].errors) for found in known if found), default=math.inf)
+    for estimator, seconds in _leaders(trials, game.name, calls, rivals.estimators).items():
+        targets = game.shapley.values.shape[1]
+        affordable = int(SECONDS / max(targets * seconds, 1e-3))
+        _repeat(trials, rivals, estimator, game, calls, targets, min(seeds, max(SCREENED, affordable)))
+
+
+def _repeat(trials: Trials, rivals: RivalProcess, estimator: str, game: Game, calls: int, targets: int, seeds: int) -> None:
+    """Measure an estimator with several seeds, unless it cannot do with the calls or is known already."""
+    truth = game.shapley
+    key = (game.name, estimator, calls, targets)
+    done = {trial.seed for trial in trials.trials if (trial.game, trial.estimator, trial.calls, len(trial.errors)) == key}
+    for seed in range(seeds):
+        if seed in done:
             continue
         answer = rivals.estimate(estimator, game, targets, calls, seed)
         if answer is None:
             return
-        errors = (torch.from_numpy(answer.values) - truth.values).square().mean(0) / truth.sizes
+        apart = torch.from_numpy(answer.values) - truth.values[:, :targets]
+        errors = apart.square().mean(0) / truth.sizes[:targets]
         trials.add(Trial(game.name, estimator, calls, seed, errors.tolist(), answer.seconds, answer.shared))
 
 
-def _leaders(trials: Trials, game: str, calls: int) -> list[str]:
-    cell = {name: found for name, found in trials.of(game, calls).items() if name != OURS}
-    leaders: dict[str, None] = {}
-    for targets in (1, 8):
-        errors = {name: error_of(found, targets) for name, found in cell.items()}
+def _leaders(trials: Trials, game: str, calls: int, estimators: Iterable[str]) -> dict[str, float]:
+    """Return the best estimators of a screening, for one target and for several, and their seconds for one target."""
+    screened = {name: found for name in estimators if (found := trials.screening(game, calls, name))}
+    leaders: dict[str, float] = {}
+    for targets in (1, SCREENED):
+        errors = {name: error_of(found, targets) for name, found in screened.items()}
         ranked = sorted((name for name in errors if math.isfinite(errors[name])), key=lambda name: errors[name])
-        leaders |= dict.fromkeys(ranked[:LEADERS])
-    return list(leaders)
+        leaders |= {name: min(trial.seconds for trial in screened[name]) for name in ranked[:LEADERS]}
+    return leaders
 
 
 @dataclass(frozen=True)
@@ -204,14 +245,21 @@ def cells(trials: Trials) -> Iterator[Cell]:
     for game in trials.games:
         for calls in sorted({trial.calls for trial in trials.trials if trial.game == game}):
             cell = trials.of(game, calls)
-            own = cell[OURS]
+            own, targets_of_all = cell[OURS], len(cell[OURS][0].errors)
             covered = mean(share for trial in own for share in trial.covered or ())
-            for targets in (1, len(own[0].errors)):
-                errors = {name: error_of(found, targets) for name, found in cell.items() if name != OURS}
+            leaders = _leaders_of(cell)
+            for targets in (1, targets_of_all):
+                errors = {name: error_of(found, targets) for name, found in leaders.items()}
                 known = {name: error for name, error in errors.items() if math.isfinite(error)}
                 if known:
                     best = min(known, key=lambda name: known[name])
                     yield Cell(game, calls, targets, error_of(own, targets), known[best], best, covered)
+
+
+def _leaders_of(cell: dict[str, list[Trial]]) -> dict[str, list[Trial]]:
+    """Return the trials of the other estimators of a cell that were measured for all targets."""
+    targets = len(cell[OURS][0].errors)
+    return {name: found for name, found in cell.items() if name != OURS and len(found[0].errors) == targets}
 
 
 _PAGE = """# Error per encoder call
@@ -221,10 +269,12 @@ other packages by itself: {versions}.
 
 A game is an input whose exact Shapley values are known, since all of its subsets were encoded once (20 words: values of
 40 000 subsets; trees: by their leaves). **Squared error of the best of {estimators} other estimators and options ÷ that of
-`KernelShap`** at equal numbers of encoder calls, the input and the baseline among them; medians over {seeds} seeds. Above 1
-ours is better; **bold** is below the goal, 1.2 and from 500 calls on 2. All estimators share calls among targets: their
-coalitions depend on the seed alone. All have {screened} seeds in every cell, the best {leaders} of them {seeds}. Below the
-ratio: which was the best. Last column: how often our 95 % intervals cover, over values, targets and seeds.
+`KernelShap`** at equal numbers of encoder calls, the input and the baseline among them; medians over seeds. Above 1 ours is
+better; **bold** is below the goal, 1.2 and from 500 calls on 2. All estimators share calls among targets: their coalitions
+depend on the seed alone. `KernelShap` has {seeds} seeds. The others have {screened} seeds and targets in every cell, but one
+if its error is more than {far:g} times the smallest; the best {leaders} for one target and for several have {followed}
+seeds of all targets, fewer where these take more than {cell_seconds:g} s. Below the ratio: which was the best.
+Last column: how often our 95 % intervals cover, over values, targets and seeds.
 
 {table}
 
@@ -233,7 +283,17 @@ Cells that fall short: {short}.
 Own seconds of ours at {most} calls, median over games: {seconds}.
 
 {figures}
+
+{note}{known}
 """
+_NOTE = "`make docs` repeats our errors on a small known game, and fails if this page was measured with other estimates: "
+
+
+def check_page(path: Path) -> None:
+    """Raise unless the page of error per call was measured with estimates that are ours today."""
+    noted = path.read_text(encoding="utf-8").partition(_NOTE)[2]
+    if not np.allclose([float(number) for number in noted.split(",")], estimates_of_a_known_game(), rtol=1e-3):
+        raise ValueError(f"{path} is out of date: run python -m benchmarks.bench --calls {path} again.")
 
 
 def write_page(trials: Trials, path: Path) -> Path:
@@ -252,22 +312,33 @@ def write_page(trials: Trials, path: Path) -> Path:
             lines.append(f"| {game} | {targets} | " + " | ".join(entries) + f" | {coverage} |")
     short = [cell for cell in every if cell.ratio < cell.goal]
     named = "; ".join(f"{cell.game}, {cell.targets} targets, {cell.calls} calls" for cell in short)
-    figures = [_figure(trials, game, path.parent / "images") for game in trials.games]
+    figures = [_figure(trials, game, path.parent.parent / "images") for game in trials.games]
+    measured = [trials.of(game, calls) for game, calls in dict.fromkeys((cell.game, cell.calls) for cell in every)]
     most = max(trial.calls for trial in trials.trials)
     own = median(trial.seconds for trial in trials.trials if trial.estimator == OURS and trial.calls == most)
     text = _PAGE.format(
-        versions=", ".join(f"{name} {number}" for name, number in trials.header.items()),
+        versions=", ".join(f"{name} {number}" for name, number in trials.header.items() if name != OURS),
         estimators=len({trial.estimator for trial in trials.trials}) - 1,
-        seeds=1 + max(trial.seed for trial in trials.trials),
+        seeds=_span(len(cell[OURS]) for cell in measured),
+        followed=_span(len(found) for cell in measured for found in _leaders_of(cell).values()),
         most=most,
         screened=SCREENED,
+        far=FAR,
+        cell_seconds=SECONDS,
+        known=", ".join(f"{error:.6g}" for error in trials.header[OURS]),
+        note=_NOTE,
         leaders=LEADERS,
         table="\n".join(lines),
         short=f"{len(short)} of {len(every)}: {named}" if short else "none",
         seconds=f"{1000 * own:.0f} ms for all targets, in a process beside others",
-        figures="\n\n".join(f"![Squared error against calls: {name}](images/{file})" for name, file in figures),
+        figures="\n\n".join(f"![Squared error against calls: {name}](../images/{file})" for name, file in figures),
     )
     return write_text(path, text)
+
+
+def _span(numbers: Iterable[int]) -> str:
+    found = sorted(set(numbers))
+    return f"{found[0]} to {found[-1]}" if len(found) > 1 else str(found[0])
 
 
 def _entry(cell: Cell) -> str:
