@@ -79,7 +79,7 @@ class Trials:
             file.write(json.dumps(asdict(trial)) + "\n")
 
     def of(self, game: str, calls: int) -> dict[str, list[Trial]]:
-        """Return the trials of a cell, by estimator: those of all targets, or those of its screening where it has no others."""
+        """Return the trials of a cell by estimator: those of all targets, or of its screening where there are no others."""
         cell: dict[str, list[Trial]] = {}
         for trial in self.trials:
             if (trial.game, trial.calls) == (game, calls):
