@@ -381,10 +381,12 @@ def _result_calls() -> Iterator[Call]:
         "dpi": 72,
         "width": 3.0,
     }
+    panel = {"columns": 1, "titles": None, "scale": "row", "title": "a", "opacity": 0.5}
     for result in ("result", "text_result"):
         yield Call(f"{result}.plot", lambda result=result, **o: things()[result].plot(**o), {"ax": None, **drawn})
         yield Call(f"{result}.html", lambda result=result, **o: things()[result].html(**o), {"title": "a", "style": "dark"})
         yield Call(f"{result}.save", lambda path, result=result: things()[result].save(path), {"path": "/nonexistent/x.png"})
+    yield Call("panel", lambda results, **o: cocoax.plots.panel(results, **o), {"results": ["result"], **panel})
     pairs = things()["run"], things()["text_run"]
     yield Call("links.top", lambda count: cocoax.interactions(*pairs).top(count), {"count": 2})
     yield Call("Question.parse", lambda text: cocoax.Question.parse(text), {"text": "a rather than b"})

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from cocoax.checks import check_choice, check_count
 from cocoax.results import Attribution
 from cocoax.show import Bars, Gallery, HeatMap, PlotOptions, View, figure
 from cocoax.show.palette import COLOURS, MAP
@@ -105,8 +106,8 @@ def panel(
         options: those of :class:`cocoax.show.PlotOptions`.
 
     """
-    view = panel_view(attributions, columns=columns, titles=titles, scale=scale, title=title)
-    return figure.plot([view], PlotOptions.of(options))
+    view = panel_view(attributions, columns=columns, titles=titles, scale=scale)
+    return figure.plot([view], PlotOptions.of({**options, "title": title}))
 
 
 def panel_view(
@@ -115,13 +116,10 @@ def panel_view(
     columns: int | None = None,
     titles: Sequence[str] | None = None,
     scale: Scale = "row",
-    title: str | None = None,
 ) -> Gallery:
     """Return what :func:`panel` draws as a view, for pages."""
-    if columns is not None and columns < 1:
-        raise ValueError(f"The 'columns' parameter must be at least 1. Got {columns} instead.")
-    if scale not in ("each", "row", "all"):
-        raise ValueError(f"The 'scale' parameter must be 'each', 'row' or 'all'. Got {scale!r} instead.")
+    check_count("columns", 1 if columns is None else columns, 1)
+    check_choice("scale", scale, ("each", "row", "all"))
     rows = [list(row) for row in _rows(attributions)]
     if not rows or not all(rows):
         raise ValueError("There are 0 attributions to draw; pass at least one.")
@@ -140,13 +138,13 @@ def panel_view(
         for lead, row in zip(inputs, drawn, strict=True):
             filled += [*([] if lead is None else [lead]), *row, *[None] * (width - len(row))]
         across = len(filled) // len(rows)
-        return Gallery(tuple(filled), across, None, None, scale, True, MAP, title=title or "")
+        return Gallery(tuple(filled), across, None, None, scale, True, MAP)
     tiles, lead = drawn[0], inputs[0]
     if columns is None:
         columns = len(tiles) if len(tiles) <= _COLUMNS - 1 else -(-len(tiles) // 2)
         if lead is not None and len(tiles) > 1 and len(tiles) % columns == columns - 1:
             tiles, lead = [lead, *tiles], None  # fills the place that would be empty
-    return Gallery(tuple(tiles), min(columns, len(tiles)), lead, None, scale, True, MAP, title=title or "")
+    return Gallery(tuple(tiles), min(columns, len(tiles)), lead, None, scale, True, MAP)
 
 
 def _rows(given: Panels) -> Iterator[Iterator[tuple[str | None, Mapped]]]:
